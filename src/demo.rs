@@ -1,5 +1,5 @@
-//! The site inside the executable: what `weir serve` serves when it is given no root. Decides which
-//! files are in it; knows nothing of how they are served.
+//! The embedded site, which `weir serve` serves without a root. Decides which files belong to it; knows nothing of how
+//! they are served.
 
 /// Every file of `demo/`, by its path on the site.
 macro_rules! files {
@@ -8,8 +8,8 @@ macro_rules! files {
     };
 }
 
-/// Path and content of each file. A list by hand, so that a stray file is never published and the
-/// build depends on nothing but the tree; the test below keeps it complete.
+/// Path and content of each file. Listed by hand, so that no stray file is published and the build depends on the tree
+/// only; a test keeps the list complete.
 pub(crate) const FILES: &[(&str, &[u8])] = files![
     "404.html",
     "favicon.svg",

@@ -1,5 +1,5 @@
-//! The one binary: dispatches to a command and turns its outcome into an exit code. It knows what
-//! commands there are and nothing about any of them.
+//! The `weir` binary: dispatches to a command and turns its outcome into an exit code. Knows which commands exist and
+//! nothing else about them.
 
 mod adapt;
 mod cache;
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),
         cli::Command::Ctl(flags) => cli::ctl::run(&flags, &voice),
         cli::Command::Adapt { what } => adapt::run(&what, &voice),
-        // The one command that may end as another program ended.
+        // The only command that may exit with another program's code.
         cli::Command::Link(flags) => return code(&voice, link::run(&flags, &voice)),
         cli::Command::Cache { what } => cache::run(&what, &voice),
         cli::Command::Demo(flags) => tour::run(&flags, &voice),
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     code(&voice, outcome.map(|()| ExitCode::SUCCESS))
 }
 
-/// Says what failed, if something did.
+/// The exit code of an outcome; reports a failure.
 fn code(voice: &cli::Voice, outcome: Result<ExitCode, cli::Failure>) -> ExitCode {
     outcome.unwrap_or_else(|failure| {
         voice.failure(&failure);

@@ -319,7 +319,7 @@ fn what_cannot_be_is_said() {
         assert!(errors.contains(fragment), "{arguments:?}: {errors}");
     };
     refused(&["https://localhost/"], 2, "TLS");
-    refused(&["ftp://localhost/"], 2, "not spoken");
+    refused(&["ftp://localhost/"], 2, "not supported");
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let gone = format!("http://{}/", free.local_addr().expect("bound"));
     drop(free);
@@ -515,7 +515,7 @@ fn a_kill_at_any_moment_leaves_a_cache_that_is_whole() {
         let output = weir(&["fetch", &site.url, "--cache", cache, "--no-embedded"]);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(
-            output.status.success() && !errors.contains("not whole"),
+            output.status.success() && !errors.contains("are incomplete"),
             "{errors}"
         );
     }
@@ -636,7 +636,7 @@ fn a_cache_that_has_no_room_takes_nothing_else_with_it() {
         "{report}"
     );
     assert!(
-        errors.contains("could not take 43 of 43 entries") && errors.contains(cache),
+        errors.contains("43 of 43 entries could not be written") && errors.contains(cache),
         "{errors}"
     );
     assert_eq!(std::fs::read_dir(cache).expect("a folder").count(), 0);

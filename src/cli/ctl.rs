@@ -1,4 +1,5 @@
-//! `weir ctl`: asks a running server through its control socket, and changes how it works.
+//! `weir ctl`: sends commands to a running server through its control socket and prints the answers. Decides the
+//! output; `serve::control` defines the commands.
 
 use super::offered::{IO, THREADS, offered};
 use super::{Failure, Voice, output};
@@ -18,46 +19,47 @@ Examples:
   weir ctl --socket /run/weir.sock strategy pool --workers 64
   weir ctl --socket /run/weir.sock strategy loops --io uring --listener 127.0.0.1:8080
 
-Whoever may write the socket's file may ask; it is made for its owner alone (chmod and chgrp change that).";
+Users with write permission on the socket's file may send commands: its owner only,
+until chmod or chgrp admit others.";
 
 /// Flags of `weir ctl`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Flags {
-    /// The server's control socket: what it was given as --control
+    /// Control socket of the server: the file given to weir serve as --control
     #[arg(long, short, value_name = "FILE", env = "WEIR_CONTROL")]
     socket: PathBuf,
 
-    /// What to do
+    /// Command for the server
     #[command(subcommand)]
     what: What,
 }
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Says who serves which address, and how many connections are open
+    /// Shows the strategy and the open connections of each address
     Status,
-    /// Gives new connections to another strategy; open ones get one more answer from the old one
+    /// Switches new connections to another strategy; open ones get one more response from the old one
     Strategy {
-        /// How connections are spread: loops, loop, pool, thread-per-connection, thread-per-request. Between these and
-        /// strategies made of processes only a start changes, which the answer explains
+        /// How connections map to workers: loops, loop, pool, thread-per-connection, thread-per-request. Switching to
+        /// or from worker processes needs a new start; the answer gives the steps
         #[arg(value_parser = offered::<Concurrency>(THREADS), hide_possible_values = true)]
         concurrency: Concurrency,
-        /// How bytes are moved: auto, epoll, uring, blocking
+        /// I/O back end: auto, epoll, uring, blocking
         #[arg(long, value_name = "STRATEGY", default_value_t, value_parser = offered::<IoKind>(IO), hide_possible_values = true)]
         io: IoKind,
-        /// Worker threads: a number, or auto for what suits the strategy
+        /// Number of worker threads; auto: depends on the strategy
         #[arg(long, value_name = "N", default_value_t)]
         workers: Workers,
-        /// The address it is for; none: all
+        /// Address to switch [default: all]
         #[arg(long, value_name = "ADDR:PORT")]
         listener: Option<SocketAddr>,
     },
-    /// Reads the configuration again, as SIGHUP does
+    /// Reloads the configuration, as SIGHUP does
     Reload,
-    /// Opens the access log again, as SIGUSR1 does
+    /// Reopens the access log, as SIGUSR1 does
     ReopenLogs,
-    /// Finishes what is owed, then stops, as SIGTERM does
+    /// Stops gracefully: finishes responses, then exits, as SIGTERM does
     Stop,
 }
 
@@ -83,26 +85,29 @@ impl What {
     }
 }
 
-/// Asks and prints the answer.
+/// Sends the command and prints the answer.
 ///
 /// # Errors
-/// `System` if nobody answers, else what the server says.
+/// `System` if the server does not answer; otherwise the server's own error.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let unanswered = |why: &str| Failure::System(format!("`{}`: {why}", flags.socket.display()));
     let wish = serde_json::to_string(&flags.what.wish()).map_err(|error| unanswered(&error.to_string()))?;
     let line = control::ask(&flags.socket, &wish).map_err(|error| {
         let advice = match error.kind() {
-            ErrorKind::NotFound => "name what the server was given as --control",
-            ErrorKind::PermissionDenied => "only whoever may write the file may ask",
-            ErrorKind::ConnectionRefused => "the server that made it is gone",
+            ErrorKind::NotFound => "name the file given to weir serve as --control",
+            ErrorKind::PermissionDenied => "you need write permission on this file",
+            ErrorKind::ConnectionRefused => "the server that created it has ended",
             _ => "the server did not answer",
         };
         unanswered(&format!("{error}; {advice}"))
     })?;
     let answer: Value = serde_json::from_str(&line)
-        .map_err(|error| unanswered(&format!("no answer of a server: {error}")))?;
+        .map_err(|error| unanswered(&format!("the answer is not valid JSON: {error}")))?;
     if answer["ok"] != true {
-        let why = answer["error"].as_str().unwrap_or("refused").to_owned();
+        let why = answer["error"]
+            .as_str()
+            .unwrap_or("the server refused the command")
+            .to_owned();
         return Err(match answer["kind"].as_str() {
             Some("usage") => Failure::Usage(why),
             _ => Failure::System(why),

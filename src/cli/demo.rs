@@ -1,4 +1,4 @@
-//! The flags of `weir demo`: how many users, for how long, when memory gets tight. Does nothing.
+//! The flags of `weir demo`: number of users, duration, start of the memory squeeze. Does nothing.
 
 use clap::Args;
 use measure::Duration;
@@ -10,31 +10,31 @@ Examples:
   sudo weir demo
   sudo weir demo --users 200 --duration 45s --squeeze 15s
 
-Everything happens on this machine: a site of Surge, a server for it with a process for each connection, users who ask, and
-after a while memory for the files or for the connections, not for both, and a slow disk, as in the year 2000. The server
-notices and decides; each decision is told with the numbers that led to it, here and on the live page. That takes control
-groups, and these take root. It ends by itself and leaves nothing behind.
+Everything runs on this machine: a generated Surge site, a server with one process per connection, and users. After a
+while a control group leaves memory for the files or for the connections, not for both, and the disk becomes slow, as in
+the year 2000. The server notices the memory pressure and decides. Each decision is printed here and on the live page,
+with the numbers that led to it. Control groups need root. The demo ends by itself and leaves nothing behind.
 
-Exit codes: 0 the server decided something; 1 nothing was decided, or the users could not be served; 2 usage; 4 the system
+Exit codes: 0 the server made a decision; 1 it made none, or the users could not be served; 2 usage; 4 the system
 refused.";
 
-/// What is said to `weir demo`.
+/// Flags of `weir demo`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Flags {
-    /// Surge users
+    /// Number of Surge users
     #[arg(long, value_name = "N", default_value_t = 320, value_parser = clap::value_parser!(u32).range(32..=1000))]
     pub(crate) users: u32,
 
-    /// How long they ask
+    /// How long the users send requests
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     pub(crate) duration: Duration,
 
-    /// When memory gets tight
+    /// Time from the start of the load to the memory squeeze
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_duration)]
     pub(crate) squeeze: Duration,
 
-    /// Where the server listens; port 0 is any that is free
+    /// Address of the server; port 0 picks a free port
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = Listen::parse_one)]
     pub(crate) listen: SocketAddr,
 }

@@ -1,17 +1,17 @@
-//! Variables that stand for flags: those that nearly are a flag's, and those with a value that cannot be.
-//! Decides what is a misspelling and who is to blame; the variables themselves are read with the flags.
+//! Errors about environment variables that stand for flags: misspelled names and invalid values. Decides what counts as
+//! a misspelling; clap reads the variables themselves.
 //!
-//! An unknown name is no error: platforms set variables of that prefix for a service called weir
-//! (Kubernetes: `WEIR_SERVICE_HOST`). One that nearly is a flag's was meant for it.
+//! An unknown name is not an error: platforms set `WEIR_*` variables for a service called weir (Kubernetes:
+//! `WEIR_SERVICE_HOST`). A name very similar to a flag's is reported as a misspelling.
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
 use std::ffi::{OsStr, OsString};
 
-/// How alike two names are to be taken for the same, from 0 to 1.
+/// Jaro-Winkler similarity, from 0 to 1, from which a name counts as misspelled.
 const ALIKE: f64 = 0.95;
 
-/// The misspelt among the variables set, each with what was meant.
+/// The misspelled variables in the environment, each with the name probably meant.
 pub(crate) fn misspelt<'a>(set: impl Iterator<Item = String>, known: &[&'a str]) -> Vec<(String, &'a str)> {
     let mut found: Vec<_> = set
         .filter(|name| name.starts_with("WEIR_") && !known.contains(&name.as_str()))
@@ -29,9 +29,9 @@ pub(crate) fn misspelt<'a>(set: impl Iterator<Item = String>, known: &[&'a str])
     found
 }
 
-/// Names the variable in an error about a flag that was not given: the value came from there.
+/// Adds the variable to an error about an invalid value that came from the environment.
 pub(crate) fn blame(mut error: clap::Error, declaration: &mut clap::Command) -> clap::Error {
-    // A flag has no words before.
+    // Before `build`, a flag has no display form to compare with.
     declaration.build();
     if let Some(tip) = variable_of(&error, declaration, &|name| std::env::var_os(name)) {
         error.insert(
@@ -42,8 +42,7 @@ pub(crate) fn blame(mut error: clap::Error, declaration: &mut clap::Command) -> 
     error
 }
 
-/// What to say about the variable that holds the value an error is about, if one does and no word of the
-/// command line has to be meant.
+/// A tip naming the variable that holds the invalid value of an error, if there is one.
 fn variable_of(
     error: &clap::Error,
     declaration: &clap::Command,
@@ -59,10 +58,10 @@ fn variable_of(
         .flat_map(clap::Command::get_arguments);
     let variable = flags.find_map(|known| known.get_env().filter(|_| known.to_string() == flag))?;
     let held = value_of(variable)?;
-    // One variable may hold a list.
+    // A variable may hold a comma-separated list.
     let is_held = held.to_str()?.split(',').any(|one| one == value) || held.to_str()? == value;
     let name = variable.to_str()?;
-    is_held.then(|| format!("the environment says so: {name}={}", held.display()))
+    is_held.then(|| format!("the value comes from the environment: {name}={}", held.display()))
 }
 
 #[cfg(test)]
@@ -86,7 +85,7 @@ mod tests {
         let blamed = |held: Option<&str>| variable_of(&error, &declaration, &|_| held.map(Into::into));
         assert_eq!(
             blamed(Some("many")).as_deref(),
-            Some("the environment says so: WEIR_TEST_WORKERS=many")
+            Some("the value comes from the environment: WEIR_TEST_WORKERS=many")
         );
         assert_eq!(blamed(Some("few")), None, "then the command line did");
         assert_eq!(blamed(None), None);

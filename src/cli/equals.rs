@@ -1,12 +1,12 @@
-//! Flags whose value is optional take it behind `=` alone (`--live=all`), as the word after a bare `--live` may be the
-//! directory to serve. Decides when a word was meant as such a value, so that the complaint about it says what to write.
+//! Flags with an optional value take it only after `=` (`--live=all`), because the word after a bare `--live` may be
+//! the directory to serve. Decides when a word was probably meant as a value, so that the error shows the correct form.
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// A value that stands where none is read.
+/// A word that was probably meant as the value of the flag before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stray {
     flag: String,
@@ -14,8 +14,8 @@ pub(crate) struct Stray {
 }
 
 impl Stray {
-    /// The first of these arguments of `weir`, the program's name aside, that stands behind a bare flag and would be its
-    /// value. Of a flag that takes any text the word is that, unless there is a directory of this name.
+    /// Finds the first word after a bare flag that is a valid value of it. `arguments` are without the program's name.
+    /// For a flag that takes any text, every word counts, unless a directory of this name exists.
     pub(crate) fn find(declaration: &clap::Command, arguments: &[OsString]) -> Option<Stray> {
         let words: Vec<&str> = arguments.iter().map_while(|word| word.to_str()).collect();
         let (at, command) = words
@@ -45,19 +45,19 @@ impl Stray {
         })
     }
 
-    /// Whether this word is the value.
+    /// Whether `word` is the stray value.
     pub(crate) fn is(&self, word: &OsStr) -> bool {
         word == OsStr::new(&self.value)
     }
 
-    /// What to write.
+    /// The correct form, for an error message.
     pub(crate) fn advice(&self) -> String {
         let Stray { flag, value } = self;
-        format!("for `{value}` as the value of `{flag}` write `{flag}={value}`")
+        format!("to give `{value}` as the value of `{flag}`, write `{flag}={value}`")
     }
 }
 
-/// Adds what to write to an error about a word too many.
+/// Adds the correct form to clap's error about an unexpected argument.
 pub(crate) fn explain(
     mut error: clap::Error,
     declaration: &clap::Command,
@@ -86,7 +86,7 @@ mod tests {
         Stray::find(&declaration, &arguments).map(|stray| stray.advice())
     }
 
-    /// Every flag of the server that can stand bare, by its own words, and by a word for those that take any.
+    /// Covers every flag of the server with an optional value: with each of its words, or with any text.
     #[test]
     fn a_value_behind_a_bare_flag_is_told_how_to_be_written() {
         let mut declaration = Cli::declaration();

@@ -1,29 +1,29 @@
-//! Why a command ended without success, as an exit code and a sentence for the person who typed it.
+//! Why a command failed: an exit code and a message for the user. Decides exit codes; commands write the messages.
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::{fmt, io};
 
-/// A failed command. The text names the offender and what to do.
+/// The failure of a command. The text names the cause and what to do.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What was asked cannot be: a flag, a file of configuration, a directory that is not there.
+    /// Exit code 2: an invalid flag or configuration, or a path that does not exist.
     Usage(String),
-    /// What was measured or made is not what it must be.
+    /// Exit code 1: a measurement or result does not meet its requirement.
     Failed(String),
-    /// What was measured cannot be trusted.
+    /// Exit code 3: a measurement cannot be trusted.
     Invalid(String),
-    /// The system refused.
+    /// Exit code 4: a system call failed.
     System(String),
 }
 
 impl Failure {
-    /// 0 is success.
+    /// The exit code of the process; never 0.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code())
     }
 
-    /// The same as a number.
+    /// The exit code as a number from 1 to 4.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Failure::Failed(_) => 1,
@@ -33,7 +33,7 @@ impl Failure {
         }
     }
 
-    /// The same with what its text calls for added to it.
+    /// Appends what `addition` returns for the text.
     pub(crate) fn with(self, addition: impl FnOnce(&str) -> String) -> Failure {
         let longer = |text: String| format!("{text}{}", addition(&text));
         match self {
@@ -44,7 +44,7 @@ impl Failure {
         }
     }
 
-    /// Why a log cannot be read: another file must be named, or the system refuses this one.
+    /// The failure to read a log: `Usage` if another file must be named, otherwise `System`.
     pub(crate) fn of_log(log: &Path, error: &io::Error) -> Failure {
         let text = format!("cannot read the log `{}`: {error}", log.display());
         match error.kind() {
@@ -55,7 +55,7 @@ impl Failure {
         }
     }
 
-    /// One word for machines.
+    /// The kind as a word, for JSON.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Failure::Failed(_) => "failed",

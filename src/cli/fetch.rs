@@ -1,4 +1,4 @@
-//! The flags of `weir fetch`: what is fetched, how, how often, what is kept and what is shown. Does nothing.
+//! The flags of `weir fetch`: page, modes, repetitions, cache and reports. Does nothing.
 
 use clap::Args;
 use client::plan::Manner;
@@ -30,9 +30,9 @@ Exit codes: 0 all objects of the page's origin arrived; 1 an object is missing o
 /// A server of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// This one.
+    /// `weir serve`.
     Weir,
-    /// One of 1997.
+    /// A server of 1997.
     Period(period::server::Kind),
 }
 
@@ -46,7 +46,7 @@ fn origin(text: &str) -> Result<Origin, String> {
     }
 }
 
-/// What is said to `weir fetch`.
+/// Flags of `weir fetch`.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Flags {
@@ -212,7 +212,7 @@ impl Flags {
             name.map(|name| {
                 (
                     name,
-                    "it is about a simulation: add --simulate NETWORK, or leave it out",
+                    "it applies to simulations: add --simulate NETWORK, or leave it out",
                 )
             })
         })
@@ -221,7 +221,7 @@ impl Flags {
             name.map(|name| {
                 (
                     name,
-                    "it is about the output buffer of pipelined and early-close, and neither is the mode",
+                    "it applies to the output buffer of the modes pipelined and early-close, and neither is chosen",
                 )
             })
         })
@@ -230,7 +230,7 @@ impl Flags {
             name.map(|name| {
                 (
                     name,
-                    "the client of 1997 has bounds of its own: it needs --from weir",
+                    "the client of 1997 has its own limits: it needs --from weir",
                 )
             })
         })

@@ -1,11 +1,11 @@
-//! The flags of `weir lab`: what the laboratory can say of this machine, and what it reproduces. Does nothing.
+//! The flags of `weir lab`: tests of this machine and reproductions of the documents. Does nothing.
 
 use super::profile::seconds;
 use super::share::parse_share;
 use clap::{Args, Subcommand};
 use measure::Duration;
 
-/// What `weir lab` can do.
+/// Subcommands of `weir lab`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Checks what works here (namespaces, TUN, io_uring, capture, control groups), and says how to enable the rest

@@ -1,4 +1,4 @@
-//! The flags of `weir link`: which link, what its two hosts are told, which command runs behind it. Does nothing.
+//! The flags of `weir link`: the link, TCP settings of its two hosts, the command behind it. Does nothing.
 
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
@@ -97,14 +97,14 @@ pub(crate) struct Flags {
     pub(crate) down: Vec<String>,
 }
 
-/// What the near command waits for.
+/// The event that starts the near command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FarReady {
-    /// Anybody who listens.
+    /// Any listening socket.
     Any,
-    /// Somebody at this port.
+    /// A socket that listens at this port.
     Port(u16),
-    /// Nobody.
+    /// Start at once.
     No,
 }
 
@@ -119,7 +119,7 @@ fn far_ready(text: &str) -> Result<FarReady, String> {
     }
 }
 
-/// What can carry packets.
+/// Transport of the emulated packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
     /// Virtual Ethernet and packet sockets
@@ -128,10 +128,10 @@ pub(crate) enum Backend {
     Tun,
 }
 
-/// Declares one flag for each key and hands the given ones on by name.
+/// Declares one flag per key and passes the given ones on by name.
 macro_rules! words {
     ($($(#[$help:meta])* $field:ident = $name:literal, $value:literal, $heading:literal;)*) => {
-        /// The keys, as text: the crate that knows them reads them.
+        /// The keys as text; `link` parses them.
         #[derive(Debug, Args)]
         pub(crate) struct Words {
             $($(#[$help])*
@@ -140,7 +140,7 @@ macro_rules! words {
         }
 
         impl Words {
-            /// Key and value of each that was given.
+            /// Key and value of each given flag.
             pub(crate) fn given(&self) -> Vec<(&'static str, &str)> {
                 let mut given = Vec::new();
                 $(if let Some(value) = &self.$field { given.push(($name, value.as_str())); })*

@@ -1,5 +1,5 @@
-//! Shell completions and manual pages, made of the same declaration as `--help`, so that none of the
-//! three can say something else than the others.
+//! Shell completions and manual pages, generated from the declaration that also makes `--help`, so that the three
+//! always agree. Decides where they are written.
 
 use super::{Cli, Failure};
 use clap::Args;
@@ -10,28 +10,28 @@ use std::path::PathBuf;
 /// Flags of `weir completions`.
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
-    /// For which shell
+    /// Shell to generate the script for
     shell: Shell,
 }
 
 /// Flags of `weir man`.
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// Directory for the pages: weir.1 and one for each command
+    /// Existing directory for the pages: weir.1 and one page per command
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
 
-/// Prints the completions to standard output.
+/// Prints the completion script to standard output.
 ///
 /// # Errors
-/// `System`, if nobody takes them.
+/// `System`, if standard output cannot be written.
 pub(crate) fn complete(flags: &Completions) -> Result<(), Failure> {
     let script = completions(flags.shell);
     let mut out = io::stdout().lock();
     out.write_all(&script)
         .and_then(|()| out.flush())
-        .map_err(|error| Failure::System(format!("standard output: {error}")))
+        .map_err(|error| Failure::System(format!("cannot write to standard output: {error}")))
 }
 
 fn completions(shell: Shell) -> Vec<u8> {
@@ -40,14 +40,14 @@ fn completions(shell: Shell) -> Vec<u8> {
     script
 }
 
-/// Writes the pages.
+/// Writes the manual pages.
 ///
 /// # Errors
-/// `System`, if the directory cannot be written to.
+/// `System`, if the directory does not exist or cannot be written.
 pub(crate) fn write(flags: &Man) -> Result<(), Failure> {
     clap_mangen::generate_to(Cli::declaration(), &flags.directory).map_err(|error| {
         Failure::System(format!(
-            "cannot write the manual to `{}`: {error}; name a directory that exists and can be written",
+            "cannot write the manual to `{}`: {error}; name an existing, writable directory",
             flags.directory.display()
         ))
     })
@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// The help names them in its own words, once.
+    /// Completions list the words; the help explains them in prose and does not list them again.
     #[test]
     fn completions_offer_the_words_a_flag_takes() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
@@ -110,7 +110,7 @@ mod tests {
                     Shell::Fish => words.replace(' ', "\\t''\n"),
                     _ => words.to_owned(),
                 };
-                // What `ctl strategy` takes is no flag: of those scripts for fish know nothing.
+                // `ctl strategy` takes a positional argument, for which fish scripts offer no words.
                 let is_known = shell != Shell::Fish || !words.starts_with("loops loop pool");
                 assert!(script.contains(&offered) || !is_known, "{shell}: {words}");
             }

@@ -1,4 +1,4 @@
-//! The flags of `weir model`: which question, with which numbers, in which form the answer. Does nothing.
+//! The flags of `weir model`: the question, its numbers, and the form of the answer. Does nothing.
 
 mod queues;
 mod sender;
@@ -17,7 +17,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use measure::{Bytes, Rate, Seed};
 use values::{bytes, group, measured, seconds, share};
 
-/// Examples of every question, for `weir model --help`.
+/// Examples of most questions, for `weir model --help`.
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   weir model transaction --size 6000 --rate T1 --rtt 100ms --mss 512 --explain
@@ -30,21 +30,21 @@ Examples:
   weir model closed --users 100 --think 7s --station cpu=5ms --station disk=30ms --format svg > closed.svg
   weir model flow --users 1000000 --lines 1000 --rate 100M --page 118750 --think 10s
 
-Every answer comes with its bounds, the region in which it holds, and a warning for every
-measurement (--measured size-scv=4) outside of it. docs/model.md says what each model is worth.";
+Every answer states its bounds and the region in which it holds, and warns of every measurement
+(--measured size-scv=4) outside that region. docs/model.md says how far to trust each model.";
 
-/// How an answer is written.
+/// How the answer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people
+    /// Tables to read in a terminal
     Table,
-    /// One object, every digit, derivation included
+    /// One JSON object with all digits and the derivation
     Json,
-    /// The first table, every digit
+    /// The first table, with all digits
     Csv,
-    /// The first table, for documents
+    /// The first table, as Markdown
     Markdown,
-    /// A picture, where the question has one
+    /// A picture, for questions that have one
     Svg,
 }
 
@@ -55,15 +55,14 @@ pub(crate) struct Flags {
     #[command(flatten)]
     pub(crate) output: Output,
 
-    /// The question
     #[command(subcommand)]
     pub(crate) question: Question,
 }
 
-/// What all questions share.
+/// The flags that all questions share.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Output {
-    /// How the answer is written
+    /// Format of the answer
     #[arg(
         long,
         value_enum,
@@ -73,86 +72,85 @@ pub(crate) struct Output {
     )]
     pub(crate) format: Format,
 
-    /// Prints each formula with the numbers in it, its source, and what is assumed
+    /// Prints each formula with its numbers, its source and its assumptions
     #[arg(long, global = true, help_heading = "Answer")]
     pub(crate) explain: bool,
 
-    /// Something measured, to be compared with the region in which the model holds; may be repeated
+    /// A measured value, to check whether the model holds for it; may be repeated
     #[arg(long, value_name = "QUANTITY=VALUE", value_parser = measured, global = true, help_heading = "Answer")]
     pub(crate) measured: Vec<(Quantity, f64)>,
 }
 
-/// The questions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Question {
-    /// One HTTP transaction alone on a link: K, L, M, S, W, Tf, Tmin, T and T/TCP
+    /// One HTTP transaction alone on a link: K, L, M, S, W, Tf, Tmin, T, with TCP and T/TCP
     #[command(
         after_help = "Example: weir model transaction --size 1048576 --rate T3 --rtt 100ms --mss 512 --paper"
     )]
     Transaction(TransactionFlags),
-    /// One transfer over the TCP of today: initial window, growth, cap, delayed ACKs, loss, every set-up
+    /// One transfer over modern TCP: initial window, growth, window limit, delayed ACKs, loss, every set-up
     #[command(
         after_help = "Example: weir model transfer --size 125KB --rate 20M --rtt 90ms --loss 1% --initial-window 10"
     )]
     Transfer(TransferFlags),
-    /// Users who ask at once: mean waiting and turnaround (Eqs. 1 to 6)
+    /// Users who ask at the same time: mean waiting and turnaround time (Eqs. 1 to 6)
     #[command(
         visible_alias = "turnaround",
         after_help = "Examples:\n  weir model waiting --users 50 --packets 12 --packet-time 36ms\n  \
                       weir model waiting --group 5:6ms --group 10:4.333ms --packets 3"
     )]
     Waiting(WaitingFlags),
-    /// The document's Tables 1 to 5 from its formulas, with every erratum
+    /// Document 004's Tables 1 to 5 computed from its formulas, with every erratum
     #[command(
         after_help = "Examples:\n  weir model tables 4\n  weir model tables --errata --format markdown"
     )]
     Tables(TablesFlags),
-    /// The document's Figure 3: what distributing the users over several lines saves
+    /// Document 004's Figure 3: time saved by distributing users over several lines
     #[command(after_help = "Example: weir model savings --page 6000 --format svg > figure3.svg")]
     Savings(SavingsFlags),
-    /// The least bandwidth for a number of users and a turnaround, and what binds
+    /// The least bandwidth for a number of users and a turnaround time, and the constraint that decides it
     #[command(
         after_help = "Examples:\n  weir model dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms\n  \
                       weir model dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms --think 10s --setup tls1.3\n  \
                       weir model dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms --loss 0.1%"
     )]
     Dimension(DimensionFlags),
-    /// How many lines, and how many users on each, for the least mean turnaround
+    /// Number of lines, and users on each, for the least mean turnaround time
     #[command(
         after_help = "Examples:\n  weir model distribute --users 50 --page 6000 --rtt 100ms --mss 512 --line T1 --line E1 --line T3\n  \
                       weir model distribute --users 50 --page 6000 --rtt 100ms --line T1:15 --line E1:15 --line T3:20\n  \
                       weir model distribute --users 50 --page 6000 --rtt 100ms --line T1 --turnaround 4s"
     )]
     Distribute(DistributeFlags),
-    /// How many servers an open stream of requests needs
+    /// Number of servers for an open stream of requests
     #[command(after_help = "Example: weir model servers --arrivals 2000 --service 3ms --response 10ms")]
     Servers(ServersFlags),
-    /// A page with its objects: serial, parallel, pipelined
+    /// A page with its objects: fetched serially, in parallel, pipelined
     #[command(after_help = "Examples:\n  weir model page --rate 28.8k --rtt 150ms\n  \
                       weir model page --base 40KB --object 20KB --object 8KB --rate 50M --rtt 30ms --setup tls1.3 --connections 6 --loss 1%")]
     Page(PageFlags),
     /// One queue under every discipline: M/M/c, M/G/1, processor sharing, GI/G/c
     #[command(after_help = "Example: weir model queue --arrivals 80 --service 10ms --service-scv 4")]
     Queue(QueueFlags),
-    /// Users who think, ask and wait: exact mean value analysis, or convolution with several servers, between bounds
+    /// Users who think, ask and wait (closed network): mean value analysis or convolution, with bounds
     #[command(
         after_help = "Example: weir model closed --users 100 --think 7s --station cpu=5ms --station app=40msx4 --delay net=90ms"
     )]
     Closed(ClosedFlags),
-    /// Shortest remaining first against sharing, for a distribution of sizes
+    /// Shortest remaining time first against processor sharing, for a distribution of sizes
     #[command(
         after_help = "Example: weir model srpt --sizes 'pareto(1K,10M,1.2)' --rate 100M --load 0.5 --load 0.8"
     )]
     Srpt(SrptFlags),
-    /// Simulates users and lines without packets: a million users on a thousand lines in seconds
+    /// Simulates users and lines as flows, without packets: a million users on a thousand lines in seconds
     #[command(
         after_help = "Example: weir model flow --users 1000000 --lines 1000 --rate 100M --page 118750 --think 10s"
     )]
     Flow(FlowFlags),
-    /// From measurements to parameters, with 95 % intervals
-    #[command(after_help = "Results are of one kind:\n  \
-                      weir load --clients N --out F  three runs or more with different N: demand, delay, think time\n  \
-                      weir trace --json CAPTURE > F  round trip, rate, initial window, share of segments sent again\n  \
+    /// Fits parameters to measurements, with 95 % intervals
+    #[command(after_help = "All result files are of one kind:\n  \
+                      weir load --clients N --out F  three runs or more with different N; gives demand, delay, think time\n  \
+                      weir trace --json CAPTURE > F  gives round trip, rate, initial window, retransmitted share\n  \
                       CSV, whose first line names the columns:\n    \
                       users,throughput,response    steady states of a load test (requests/s, s)\n    \
                       size,latency                 transfers on an unshared path (bytes, s)\n  \
@@ -160,31 +158,31 @@ pub(crate) enum Question {
                       Examples:\n  weir model fit one.json two.json four.json eight.json --predict 64\n  \
                       weir model fit results.csv --predict 500")]
     Fit(FitFlags),
-    /// The document's experiment: published, modeled, and simulated packet by packet, with the error of each cell
+    /// Document 004's experiment: published, modeled and simulated packet by packet, with the error of each cell
     #[command(after_help = "Examples:\n  weir model experiment --format markdown\n  \
                       weir model experiment --measure --bursts 30 --format markdown\n  \
                       weir model experiment --users 20 --users 50 --server-time 2ms")]
     Experiment(ExperimentFlags),
-    /// Predicts users on servers, simulates them or loads a server with them, and states the error of each cell
+    /// Predicts users on servers, checks by simulation or load, and prints the error of each cell
     #[command(
         after_help = "Examples:\n  weir model validate --users 1 --users 100 --lines 1 --lines 4\n  \
                       weir model validate --users 200 --packet-users 200 --rtt 30ms --page 20KB\n  \
                       weir model validate --load --page 20KB --clients 16 --clients 64\n\n\
-                      Every prediction is judged twice: against flows, which share as the formula assumes, and where\n\
-                      there are packets against those, which do what TCP does (--packet-tolerance).\n\
-                      Exit codes: 0 every prediction within both tolerances; 1 one is not, and is named; 2 usage."
+                      Every prediction is compared with simulated flows, which share as the formula assumes, and, up to\n\
+                      --packet-users, with simulated packets, which do as TCP does (--packet-tolerance).\n\
+                      Exit codes: 0 every prediction is within both tolerances; 1 some are not, and are named; 2 usage."
     )]
     Validate(ValidateFlags),
 }
 
-/// A link and a file.
+/// Flags of `weir model transaction`.
 #[derive(Debug, Args)]
 pub(crate) struct TransactionFlags {
-    /// Bytes of the file
+    /// Size of the file
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) size: Bytes,
 
-    /// Rate of the link; T1, E1, T3, OC3 are names of rates
+    /// Bandwidth of the link; accepts the names T1, E1, T3 and OC3
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Rate,
 
@@ -192,11 +190,11 @@ pub(crate) struct TransactionFlags {
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) rtt: Seconds,
 
-    /// Largest segment
+    /// Maximum segment size
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "1460")]
     pub(crate) mss: Bytes,
 
-    /// Computes as the document's tables do: 1,000 B counted as 1,024 B in Tf, K not rounded up
+    /// Computes as document 004's tables do: 1,000 B counted as 1,024 B in Tf, K not rounded up
     #[arg(long)]
     pub(crate) paper: bool,
 }
@@ -207,19 +205,19 @@ impl TransactionFlags {
     }
 }
 
-/// The document's units, or consistent ones.
+/// The document's units, or consistent units.
 pub(crate) fn mode(paper: bool) -> Mode {
     if paper { Mode::Paper } else { Mode::Exact }
 }
 
-/// A transfer.
+/// Flags of `weir model transfer`.
 #[derive(Debug, Args)]
 pub(crate) struct TransferFlags {
-    /// Bytes to move
+    /// Bytes to transfer
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) size: Bytes,
 
-    /// Rate of the slowest link; without it rate is no limit
+    /// Bandwidth of the slowest link [default: unlimited]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
 
@@ -227,7 +225,7 @@ pub(crate) struct TransferFlags {
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) rtt: Seconds,
 
-    /// Share of the packets that are lost, in each direction
+    /// Packet loss in each direction, as in 1% or 0.01
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
     pub(crate) loss: f64,
 
@@ -235,21 +233,21 @@ pub(crate) struct TransferFlags {
     pub(crate) sender: SenderFlags,
 }
 
-/// Over TCP or T/TCP.
+/// The protocol of the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Protocol {
-    /// With the round trip of connection set-up
+    /// With a round trip for connection set-up
     Tcp,
-    /// Without
+    /// Without that round trip
     TTcp,
 }
 
-/// How far the last inner sum of Eqs. 5 and 6 runs.
+/// Upper limit of the last inner sum of Eqs. 5 and 6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sum {
-    /// Over the users of the group, as printed
+    /// The users of the group, as printed
     Printed,
-    /// Over the index of the group, as Table 3 was computed
+    /// The index of the group, as Table 3 was computed
     Table3,
 }
 
@@ -262,10 +260,10 @@ impl From<Sum> for InnerSum {
     }
 }
 
-/// Users who ask at once.
+/// Flags of `weir model waiting`.
 #[derive(Debug, Args)]
 pub(crate) struct WaitingFlags {
-    /// Users, all with the same packet time
+    /// Number of users, all with the same packet time
     #[arg(
         long,
         value_name = "N",
@@ -274,7 +272,7 @@ pub(crate) struct WaitingFlags {
     )]
     pub(crate) users: Option<u64>,
 
-    /// Users of one packet time, in the order they are served; may be repeated
+    /// A group of users with one packet time, in serving order; may be repeated
     #[arg(long, value_name = "USERS:TIME", value_parser = group)]
     pub(crate) group: Vec<Group>,
 
@@ -287,15 +285,15 @@ pub(crate) struct WaitingFlags {
     )]
     pub(crate) packets: Option<u64>,
 
-    /// Time a packet takes
+    /// Time to transfer one packet
     #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with_all = ["size", "group"])]
     pub(crate) packet_time: Option<Seconds>,
 
-    /// Bytes each user fetches; with --rate and --rtt in place of packets and their time: t = T/n
+    /// Bytes each user fetches; with --rate and --rtt, replaces --packets and --packet-time (t = T/n)
     #[arg(long, value_name = "BYTES", value_parser = bytes, requires_all = ["rate", "rtt"], conflicts_with = "group")]
     pub(crate) size: Option<Bytes>,
 
-    /// Rate of the link
+    /// Bandwidth of the link
     #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with = "packets")]
     pub(crate) rate: Option<Rate>,
 
@@ -303,27 +301,27 @@ pub(crate) struct WaitingFlags {
     #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with = "packets")]
     pub(crate) rtt: Option<Seconds>,
 
-    /// Largest segment
+    /// Maximum segment size
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "1460", conflicts_with = "packets")]
     pub(crate) mss: Bytes,
 
-    /// Over TCP or T/TCP
+    /// Protocol of the transfer
     #[arg(long, value_enum, default_value = "tcp", conflicts_with = "packets")]
     pub(crate) protocol: Protocol,
 
-    /// Computes T as the document's tables do
+    /// Computes T as document 004's tables do
     #[arg(long, conflicts_with = "packets")]
     pub(crate) paper: bool,
 
-    /// How far the last inner sum of Eqs. 5 and 6 runs
+    /// Upper limit of the last inner sum of Eqs. 5 and 6
     #[arg(long, value_enum, default_value = "printed", conflicts_with = "users")]
     pub(crate) inner_sum: Sum,
 }
 
-/// Tables of the document.
+/// Flags of `weir model tables`.
 #[derive(Debug, Args)]
 pub(crate) struct TablesFlags {
-    /// Which, from 1 to 5; none: all
+    /// Tables to compute, 1 to 5 [default: all]
     #[arg(value_name = "TABLE", value_parser = clap::value_parser!(u8).range(1..=5))]
     pub(crate) tables: Vec<u8>,
 
@@ -332,26 +330,26 @@ pub(crate) struct TablesFlags {
     pub(crate) errata: bool,
 }
 
-/// Figure 3.
+/// Flags of `weir model savings`.
 #[derive(Debug, Args)]
 pub(crate) struct SavingsFlags {
-    /// Bytes each user fetches; the document has 6,000 and 1,048,576
+    /// Bytes each user fetches; document 004 uses 6,000 and 1,048,576
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "6000", visible_alias = "size")]
     pub(crate) page: Bytes,
 }
 
-/// A question of dimensioning.
+/// Flags of `weir model dimension`.
 #[derive(Debug, Args)]
 pub(crate) struct DimensionFlags {
-    /// Users of the link
+    /// Number of users of the link
     #[arg(long, value_name = "N")]
     pub(crate) users: u64,
 
-    /// Bytes each fetches
+    /// Bytes each user fetches
     #[arg(long, value_name = "BYTES", value_parser = bytes, visible_alias = "size")]
     pub(crate) page: Bytes,
 
-    /// Mean turnaround wanted
+    /// Mean turnaround time to reach
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) turnaround: Seconds,
 
@@ -359,7 +357,7 @@ pub(crate) struct DimensionFlags {
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) rtt: Seconds,
 
-    /// Share of the packets that are lost, in each direction
+    /// Packet loss in each direction, as in 1% or 0.01
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share, conflicts_with = "document")]
     pub(crate) loss: f64,
 
@@ -370,47 +368,48 @@ pub(crate) struct DimensionFlags {
     pub(crate) sender: SenderFlags,
 }
 
-/// What users do.
+/// The flags that say when users ask and how the link serves them.
 #[derive(Debug, Args)]
 pub(crate) struct BasisFlags {
-    /// Each user reads this long and asks again; without it all ask at once
+    /// Mean think time of users [default: all users ask at the same time]
     #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with = "document", help_heading = "Users")]
     pub(crate) think: Option<Seconds>,
 
-    /// All ask at once and nothing overlaps, round trips included: the document's upper bound, with a sender of its own
+    /// All users ask at the same time and nothing overlaps, not even round trips: document 004's upper bound and
+    /// sender
     #[arg(long, conflicts_with_all = ["sender", "initial_window", "growth", "delayed_acks", "window"], help_heading = "Users")]
     pub(crate) document: bool,
 
-    /// All ask at once and the link serves a packet of each in turn, as the document assumes; without it a
-    /// window of each, as a first-in first-out queue does
+    /// All users ask at the same time and the link serves one packet of each in turn, as document 004 assumes;
+    /// without this flag, the link serves a window of each, as a first-in first-out queue does
     #[arg(long, conflicts_with_all = ["document", "think"], help_heading = "Users")]
     pub(crate) packets_in_turn: bool,
 
-    /// With --document, computes T as the document's tables do
+    /// With --document, computes T as document 004's tables do
     #[arg(long, requires = "document", help_heading = "Users")]
     pub(crate) paper: bool,
 }
 
-/// A question of distribution.
+/// Flags of `weir model distribute`.
 #[derive(Debug, Args)]
 pub(crate) struct DistributeFlags {
-    /// Users in all
+    /// Total number of users
     #[arg(long, value_name = "N")]
     pub(crate) users: u64,
 
-    /// Bytes each fetches
+    /// Bytes each user fetches
     #[arg(long, value_name = "BYTES", value_parser = bytes, visible_alias = "size")]
     pub(crate) page: Bytes,
 
-    /// Round-trip time of lines that name none of their own
+    /// Round-trip time of lines without one of their own
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) rtt: Seconds,
 
-    /// A line, with :USERS for a split that is given instead of sought; may be repeated
+    /// A line; :USERS fixes its number of users instead of computing it; may be repeated
     #[arg(long, value_name = "[NAME=]RATE[@RTT][:USERS]", required = true)]
     pub(crate) line: Vec<LineOffer>,
 
-    /// With a single line: how many like it bring the mean turnaround to this
+    /// With a single line: finds how many such lines reach this mean turnaround time
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) turnaround: Option<Seconds>,
 
@@ -421,7 +420,7 @@ pub(crate) struct DistributeFlags {
     pub(crate) sender: SenderFlags,
 }
 
-/// A pool of servers.
+/// Flags of `weir model servers`.
 #[derive(Debug, Args)]
 pub(crate) struct ServersFlags {
     /// Requests per second
@@ -432,15 +431,15 @@ pub(crate) struct ServersFlags {
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) service: Seconds,
 
-    /// Mean response wanted
+    /// Mean response time to reach
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) response: Seconds,
 }
 
-/// A page and the way to it.
+/// Flags of `weir model page`.
 #[derive(Debug, Args)]
 pub(crate) struct PageFlags {
-    /// Bytes of the document that names the others; without it, document 003's Microscape page
+    /// Bytes of the HTML document [default: document 003's Microscape page]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) base: Option<Bytes>,
 
@@ -456,11 +455,11 @@ pub(crate) struct PageFlags {
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "226")]
     pub(crate) response_header: Bytes,
 
-    /// Rate towards the client
+    /// Bandwidth towards the client
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Rate,
 
-    /// Rate towards the server [default: the same]
+    /// Bandwidth towards the server [default: as --rate]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) up: Option<Rate>,
 
@@ -468,15 +467,15 @@ pub(crate) struct PageFlags {
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) rtt: Seconds,
 
-    /// Server time for each request
+    /// Server time per request
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = seconds)]
     pub(crate) server_time: Seconds,
 
-    /// Connections side by side in the parallel modes
+    /// Number of connections in the parallel modes
     #[arg(long, value_name = "N", default_value = "4")]
     pub(crate) connections: u32,
 
-    /// Share of the packets that are lost, in each direction
+    /// Packet loss in each direction, as in 1% or 0.01
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
     pub(crate) loss: f64,
 
@@ -484,7 +483,7 @@ pub(crate) struct PageFlags {
     pub(crate) sender: SenderFlags,
 }
 
-/// A rate, or the name of one.
+/// Parses a bandwidth in bits per second or one of the names T1, E1, T3, OC3.
 fn rate(text: &str) -> Result<Rate, String> {
     let named = ::model::paper::LINKS
         .iter()

@@ -1,5 +1,5 @@
-//! The words a flag takes, for shells to offer. Decides nothing about them: what is read, and what is said about a word
-//! that is none, is the type's own affair.
+//! The valid words of flags, for shell completion. Decides nothing else: each type's `FromStr` accepts words and words
+//! its own errors.
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use core::error::Error;
@@ -17,7 +17,7 @@ pub(crate) const CONCURRENCY: &[&str] = &[
     "thread-per-request",
     "processes",
 ];
-/// Those of them that a running server can change to.
+/// Strategies that `weir ctl` can switch to.
 pub(crate) const THREADS: &[&str] = &[
     "loops",
     "loop",
@@ -60,11 +60,11 @@ pub(crate) const CACHE_LOCK: &[&str] = &["none", "entry", "whole"];
 /// See `weir load --method`.
 pub(crate) const METHODS: &[&str] = &["GET", "HEAD"];
 
-/// Reads a value by its `FromStr`, and offers these words for it.
+/// A clap value parser that uses `FromStr` and offers these words for completion.
 #[derive(Debug)]
 pub(crate) struct Offered<T>(&'static [&'static str], PhantomData<fn() -> T>);
 
-/// A reader of values that offers these words.
+/// Creates the parser for `T` with its words.
 pub(crate) fn offered<T>(words: &'static [&'static str]) -> Offered<T> {
     Offered(words, PhantomData)
 }
@@ -104,7 +104,7 @@ mod tests {
         LogFormat, LookupTime, Preset, Seccomp,
     };
 
-    /// The words that a type names when it is given none of them.
+    /// The valid words, taken from a type's error about an invalid one.
     fn named<T: FromStr<Err = String>>() -> Vec<String> {
         let why = "no-such-word".parse::<T>().err().unwrap_or_default();
         let mut words: Vec<String> = why.split('`').skip(3).step_by(2).map(str::to_owned).collect();

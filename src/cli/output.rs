@@ -1,18 +1,19 @@
-//! Standard output, for what a command has to say: one way to write it, and one to fail. Decides nothing about what it says.
+//! Writes results of commands to standard output, with one error for all of them. Decides how closed pipes are treated;
+//! commands decide the text.
 
 use super::Failure;
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Writes all of it now. A reader that has gone away, such as `head`, is no failure.
+/// Writes the text and flushes. A closed pipe, as after `head`, is not an error.
 ///
 /// # Errors
-/// `System` with what the system says, such as that a disk is full.
+/// `System` with the system's error, such as a full disk.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_bytes(text.as_bytes())
 }
 
-/// The same for a line, without its end.
+/// Writes the text and a newline.
 ///
 /// # Errors
 /// As [`print()`].
@@ -20,7 +21,7 @@ pub(crate) fn line(text: impl Display) -> Result<(), Failure> {
     print(&format!("{text}\n"))
 }
 
-/// Writes a report to standard error, where standard output has something else to take.
+/// Writes a report to standard error, for commands whose standard output carries other data.
 ///
 /// # Errors
 /// As [`print()`].
@@ -33,7 +34,7 @@ pub(crate) fn print_error(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes what is no text to standard output.
+/// As [`print()`], for data that is not UTF-8.
 ///
 /// # Errors
 /// As [`print()`].

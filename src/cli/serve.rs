@@ -1,5 +1,6 @@
-//! The flags of `weir serve`, and how they, the environment and the file make one configuration:
-//! a flag beats its variable (clap's work), which beats the file, which beats the default.
+//! The flags of `weir serve`, and how flags, environment and file make one configuration: a flag overrides its
+//! variable (clap does that), which overrides the file, which overrides preset, profile and default. Decides which
+//! source a setting comes from and names it in errors; knows nothing about what the settings do.
 
 use super::behavior::BehaviorFlags;
 use super::offered::{
@@ -24,59 +25,63 @@ const EXAMPLES: &str = "\
 Examples:
   weir serve                                the embedded site on http://127.0.0.1:8080/
   weir serve ./public --listen :8080        a directory, on every address of this machine
-  weir serve ./app --spa                    unknown paths answer /index.html
-  weir serve --config weir.toml --check     is the configuration valid?
+  weir serve ./app --spa                    unknown paths get /index.html
+  weir serve --config weir.toml --check     validates the configuration
   weir serve ./public --access-log - --log-format json
-  weir serve /srv/www --tilde               /~alice/ is public_html in the home of alice
+  weir serve /srv/www --tilde               /~alice/ is public_html in alice's home
 
-Every flag can stand in the file under its long name, and in the environment as WEIR_ and that
-name in capitals (WEIR_CACHE_SIZE=256MiB). A flag beats the environment, which beats the file.
+Each flag is also a key of the configuration file, under its long name, and an environment
+variable: WEIR_ and the name in capitals (WEIR_CACHE_SIZE=256MiB). A flag overrides the
+environment, which overrides the file.
 
-Signals: TERM and INT finish what is owed, then stop (a second one stops at once); HUP reads the
-configuration again and keeps the old one if it is invalid; USR1 opens the access log again; USR2
-starts the program anew, hands it the listening sockets, and stops when it serves.";
+Signals:
+  TERM, INT  finish the responses under way, then stop; a second signal stops at once
+  HUP        reload the configuration; if it is invalid, keep the old one
+  USR1       reopen the access log
+  USR2       upgrade in place: start the program again, hand it the listening sockets, and stop
+             once it serves";
 
-/// Flags of `weir serve`. None where nothing was said.
+/// Flags of `weir serve`. A flag that was not given is `None`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES, after_help = "Examples and signals: weir serve --help")]
 pub(crate) struct Flags {
-    /// Directory to serve; none: the site embedded in this program
+    /// Document root: the directory to serve [default: the site embedded in this program]
     #[arg(env = "WEIR_ROOT")]
     root: Option<PathBuf>,
 
-    /// Reads a TOML file; its keys are the long names of these flags
+    /// Configuration file (TOML); its keys are the long names of these flags
     #[arg(long, short, value_name = "FILE", env = "WEIR_CONFIG")]
     config: Option<PathBuf>,
 
-    /// Validates the configuration and stops
+    /// Validates the configuration and exits
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// Starts from what `weir tune` found out about this machine; everything else that is said beats it [default: none]
+    /// Applies settings measured by `weir tune`; flags, environment, file and preset override them [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_PROFILE", help_heading = "Strategy")]
     profile: Option<PathBuf>,
-    /// That file, read once: later the process may not be allowed to.
+    /// The parsed profile, read once: after privileges are dropped, the file may be out of reach.
     #[arg(skip)]
     tuned: OnceLock<Tuned>,
 
-    /// Acts as a server the documents measured: apache-1.3, phttpd, java-server, zeus, enterprise, jaws-baseline,
-    /// jaws; other flags and keys beat it [default: none]
+    /// Works like a server measured in the 1990s: apache-1.3, phttpd, java-server, zeus, enterprise, jaws-baseline,
+    /// jaws; flags, environment and file override it [default: none]
     #[arg(long, value_name = "SERVER", env = "WEIR_PRESET", value_parser = offered::<Preset>(PRESETS), hide_possible_values = true, help_heading = "Strategy")]
     preset: Option<Preset>,
 
-    /// Address to listen on; may be repeated. Port 0: a free one [default: 127.0.0.1:8080]
+    /// Address to listen on; repeatable. Port 0 picks a free port [default: 127.0.0.1:8080]
     #[arg(long, short, value_name = "ADDR:PORT", env = "WEIR_LISTEN", value_delimiter = ',',
           value_parser = Listen::parse_one, help_heading = "Strategy")]
     listen: Vec<SocketAddr>,
 
-    /// Worker threads or processes: a number (at the most, where the load decides), or auto for what
-    /// suits the strategy: one per usable core for event loops [default: auto]
+    /// Number of worker threads or processes; a maximum for strategies that start them on demand. auto: depends on
+    /// the strategy, one per usable core for event loops [default: auto]
     #[arg(long, value_name = "N", env = "WEIR_WORKERS", help_heading = "Strategy")]
     workers: Option<Workers>,
 
-    /// How connections are spread: loops (an event loop per worker thread), loop (one), process-loops
-    /// (an event loop per worker process), pool (threads that block, one connection each),
-    /// thread-per-connection, thread-per-request, processes (that block, one connection each)
+    /// How connections map to workers: loops (one event loop per worker thread), loop (a single event loop),
+    /// process-loops (one event loop per worker process), pool (blocking threads, one connection each),
+    /// thread-per-connection, thread-per-request, processes (blocking processes, one connection each)
     /// [default: loops]
     #[arg(
         long,
@@ -86,12 +91,12 @@ pub(crate) struct Flags {
     )]
     concurrency: Option<Concurrency>,
 
-    /// How bytes are moved: auto, epoll, uring (epoll where the system refuses it), blocking [default: auto]
+    /// I/O back end: auto, epoll, uring (io_uring; epoll if the system denies it), blocking [default: auto]
     #[arg(long, value_name = "STRATEGY", env = "WEIR_IO", value_parser = offered::<IoKind>(IO), hide_possible_values = true, help_heading = "Strategy")]
     io: Option<IoKind>,
 
-    /// Which entry leaves a full cache: s3-fifo, lru, lfu, hinted (lru; what a page embeds is loaded
-    /// and kept with it), structured (a page and what it embeds enter and leave as one)
+    /// Eviction policy: s3-fifo, lru, lfu, hinted (lru; the files a page embeds are loaded and kept with it),
+    /// structured (a page and the files it embeds are loaded and evicted as one)
     /// [default: s3-fifo]
     #[arg(
         long,
@@ -101,7 +106,7 @@ pub(crate) struct Flags {
     )]
     cache_policy: Option<CachePolicy>,
 
-    /// Bytes the cache may hold in all [default: 64MiB]
+    /// Byte budget of the cache [default: 64MiB]
     #[arg(long, value_name = "BYTES", env = "WEIR_CACHE_SIZE", help_heading = "Cache")]
     cache_size: Option<Bytes>,
 
@@ -114,11 +119,11 @@ pub(crate) struct Flags {
     )]
     cache_file_size: Option<Bytes>,
 
-    /// Larger files kept open at most; fewer if descriptors are short [default: 2048]
+    /// Limit on the larger files kept open; lower if descriptors are scarce [default: 2048]
     #[arg(long, value_name = "N", env = "WEIR_CACHE_FILES", help_heading = "Cache")]
     cache_files: Option<u32>,
 
-    /// Bytes of each connection's send buffer; 0: as many as the kernel finds good [default: 0]
+    /// Size of each connection's send buffer in the kernel; 0: the kernel decides [default: 0]
     #[arg(
         long,
         value_name = "BYTES",
@@ -127,24 +132,23 @@ pub(crate) struct Flags {
     )]
     send_buffer: Option<Bytes>,
 
-    /// Spreads what is sent over a round trip instead of sending it in bursts, after a pause too [default: false]
+    /// Spreads sends over a round trip instead of sending bursts, also after idle periods [default: false]
     #[arg(long, env = "WEIR_PACING", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Strategy")]
     pacing: Option<bool>,
 
-    /// What the slowest line on the way to the clients carries, if this server has it to itself, as in 100Mbit: it then
-    /// sends a little slower, and decides whose bytes leave first. With loops and loop; without it each connection is
-    /// sent what it takes
+    /// Rate of the slowest line to the clients, as in 100Mbit, if no other server uses that line. Weir then sends
+    /// slightly slower and chooses which response leaves first (--line-order). Needs loops or loop. Unset: no shaping
     #[arg(long, value_name = "RATE", env = "WEIR_LINE_RATE", value_parser = parse_line_rate, help_heading = "Strategy")]
     line_rate: Option<Rate>,
 
-    /// Whose bytes leave first with --line-rate: smallest (the answer with the least left, and one byte in eight to the
-    /// one that began first), shared (all in turn) [default: smallest]
+    /// Order of responses with --line-rate: smallest (the response with the fewest bytes left; one byte in eight goes
+    /// to the oldest response), shared (all take turns) [default: smallest]
     #[arg(long, value_name = "ORDER", env = "WEIR_LINE_ORDER", value_parser = offered::<LineOrder>(LINE_ORDERS),
           hide_possible_values = true, help_heading = "Strategy")]
     line_order: Option<LineOrder>,
 
-    /// File name tried for a directory; may be repeated [default: index.html]
+    /// Index file name of a directory; repeatable [default: index.html]
     #[arg(
         long,
         value_name = "NAME",
@@ -154,117 +158,119 @@ pub(crate) struct Flags {
     )]
     index: Vec<String>,
 
-    /// Lists directories that have no index (HTML, or JSON if the client prefers it)
+    /// Lists directories that have no index file (HTML, or JSON if the client prefers it)
     #[arg(long, env = "WEIR_LISTING", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Files")]
     listing: Option<bool>,
 
-    /// Serves names that begin with a dot (.well-known always is)
+    /// Serves names that begin with a dot (.well-known is always served)
     #[arg(long, env = "WEIR_HIDDEN", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Files")]
     hidden: Option<bool>,
 
-    /// Follows symbolic links inside the root; none ever leads out of it [default: true]
+    /// Follows symbolic links inside the root; links out of it are never followed [default: true]
     #[arg(long, env = "WEIR_SYMLINKS", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Files")]
     symlinks: Option<bool>,
 
-    /// Compresses on first use and keeps the result [default: true]
+    /// Compresses a file on its first use and caches the result [default: true]
     #[arg(long, env = "WEIR_COMPRESS", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Files")]
     compress: Option<bool>,
 
-    /// Serves .br, .zst and .gz siblings in place of a file [default: true]
+    /// Serves precompressed siblings (.br, .zst, .gz) to clients that accept them [default: true]
     #[arg(long, env = "WEIR_PRECOMPRESSED", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL", help_heading = "Files")]
     precompressed: Option<bool>,
 
-    /// Answers unknown paths that a browser navigates to with this page; false: with 404 [without a value: /index.html]
+    /// Page for unknown paths that a browser navigates to; false: 404 [without a value: /index.html]
     #[arg(long, visible_alias = "spa", env = "WEIR_SPA_FALLBACK", num_args = 0..=1, require_equals = true,
           default_missing_value = SPA_FALLBACK, value_name = "PATH", help_heading = "Files")]
     spa_fallback: Option<String>,
 
-    /// Page for a status (404) or a class (5xx); may be repeated. In the file: the table [error-pages]
+    /// Page for an error status (404) or a class (5xx); repeatable. In the file: the table [error-pages]
     #[arg(long, value_name = "STATUS=PATH", env = "WEIR_ERROR_PAGE", value_delimiter = ',',
           value_parser = error_page, help_heading = "Files")]
     error_page: Vec<(String, String)>,
 
-    /// Field line added to answers; may be repeated
+    /// Field line added to responses; repeatable
     #[arg(long, value_name = "NAME: VALUE", help_heading = "Files")]
     header: Vec<FieldLine>,
 
-    /// Shows a live page and metrics under /.weir/ to: nobody, local (over loopback, by address or as
-    /// localhost), all [default: nobody]
+    /// Who may read the live page and metrics under /.weir/: nobody, local (clients that connect over loopback and name
+    /// the server by address or as localhost), all [default: nobody]
     #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", value_parser = offered::<LiveFor>(LIVE), hide_possible_values = true, num_args = 0..=1, require_equals = true,
           default_missing_value = "local", help_heading = "Operation")]
     live: Option<LiveFor>,
 
-    /// Socket through which weir ctl asks and changes the running server; whoever may write it may ask
-    /// [default: none]
+    /// Socket for weir ctl; users with write permission on it control the server [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_CONTROL", help_heading = "Operation")]
     control: Option<PathBuf>,
 
-    /// Answers /healthz, and /readyz, which says no once the server is told to stop, and while a root cannot be opened
+    /// Serves health checks: /healthz, and /readyz, which is 503 while a root cannot be opened and once the server is
+    /// told to stop
     #[arg(long, env = "WEIR_HEALTH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Operation")]
     health: Option<bool>,
 
-    /// What it may change of its own accord: auto (what is not said, here, in the environment or in a file), dry-run (it says what it would change), off
-    /// [default: auto]
+    /// Adapts settings to the load: auto (only settings not set by a flag, the environment, a file or a preset),
+    /// dry-run (reports changes without making them), off [default: auto]
     #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", value_parser = offered::<Adapt>(ADAPT), hide_possible_values = true, help_heading = "Operation")]
     adapt: Option<Adapt>,
 
-    /// How long whoever is ready may wait for a worker of an event loop; beyond it requests for more than a small file
-    /// in memory get 503: off, or a time such as 20ms [default: off]
+    /// Target for event-loop latency, such as 20ms, or off. Above it, requests get 503 unless a small file in memory
+    /// answers them [default: off]
     #[arg(long, value_name = "TIME", env = "WEIR_MAX_TURN", help_heading = "Limits")]
     max_turn: Option<MaxTurn>,
 
-    /// Writes what it notices and decides, a JSON line a second, below what is there; for `weir adapt replay` [default: none]
+    /// Appends observations and decisions to this file, a JSON line a second, for `weir adapt replay` [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_RECORD", help_heading = "Operation")]
     record: Option<PathBuf>,
 
-    /// Access log; - is standard output [default: none]
+    /// File for the access log; - for standard output [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_ACCESS_LOG", help_heading = "Log")]
     access_log: Option<PathBuf>,
 
-    /// Form of the access log: common, combined, json [default: combined]
+    /// Format of the access log: common, combined, json [default: combined]
     #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", value_parser = offered::<LogFormat>(LOG_FORMATS), hide_possible_values = true, help_heading = "Log")]
     log_format: Option<LogFormat>,
 
-    /// Adds to each JSON line the path's round-trip time, congestion window and retransmissions
+    /// Adds round-trip time, congestion window and retransmissions to each line of a JSON log
     #[arg(long, env = "WEIR_LOG_TCP", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Log")]
     log_tcp: Option<bool>,
 
-    /// Answers HTTP/0.9 requests (`GET /path` without a version) with the content alone
+    /// Answers HTTP/0.9 requests (`GET /path` without a version) with the bare content
     #[arg(long, env = "WEIR_HTTP09", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Files")]
     http09: Option<bool>,
 
-    /// User, and group if not its own, to become once every address is bound; needs root [default: none]
+    /// User to switch to once every address is bound, with its own group unless one is named; needs root
+    /// [default: none]
     #[arg(long, value_name = "NAME[:GROUP]", env = "WEIR_USER", help_heading = "Rights")]
     user: Option<User>,
 
-    /// What the kernel lets the process read of the file system: auto (the folder that holds the root),
-    /// root (nothing beside it, so it cannot be replaced), off (what its user may) [default: auto]
+    /// Restricts file access (Landlock): auto (the folders that hold the roots, homes of logins with pages,
+    /// configuration, log, recording and control socket), root (as auto, but only the roots and pages themselves: one
+    /// that is replaced needs a restart), off (any file its user may access) [default: auto]
     #[arg(long, value_name = "REACH", env = "WEIR_LANDLOCK", value_parser = offered::<Landlock>(LANDLOCK), hide_possible_values = true, help_heading = "Rights")]
     landlock: Option<Landlock>,
 
-    /// Denies system calls that a file server never makes (seccomp): auto (where the kernel can), off
+    /// Denies system calls that a file server never makes (seccomp): auto (if the kernel supports it), off
     /// [default: auto]
     #[arg(long, value_name = "WHEN", env = "WEIR_SECCOMP", value_parser = offered::<Seccomp>(SECCOMP), hide_possible_values = true, help_heading = "Rights")]
     seccomp: Option<Seccomp>,
 
-    /// Memory it may use: BYTES, auto (what the control group allows), off. As it fills up, connections read and are
-    /// answered in smaller portions, idle ones are closed, and requests get 503 [default: auto]
+    /// Memory limit: BYTES, auto (the limit of the control group), off. As memory fills up, connections are read and
+    /// answered in smaller portions, idle ones are closed, and at last requests get 503 [default: auto]
     #[arg(long, value_name = "BYTES", env = "WEIR_MEMORY", help_heading = "Limits")]
     memory: Option<MemoryBound>,
 
-    /// Open connections in all; beyond: the one idle longest is closed for the new one [default: 65536]
+    /// Connection limit; at it, the connection idle longest is closed for a new one [default: 65536]
     #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS", help_heading = "Limits")]
     max_connections: Option<u32>,
 
-    /// Open connections of one address (IPv6: of one /64) [default: a quarter of those there can be, 16 at least]
+    /// Connection limit per address (IPv6: per /64) [default: a quarter of the possible connections, at least 16]
     #[arg(
         long,
         value_name = "N",
@@ -273,7 +279,7 @@ pub(crate) struct Flags {
     )]
     max_connections_per_address: Option<u32>,
 
-    /// Requests on one connection; 0: no limit [default: 0]
+    /// Limit on requests per connection; 0: none [default: 0]
     #[arg(
         long,
         value_name = "N",
@@ -282,11 +288,11 @@ pub(crate) struct Flags {
     )]
     max_requests_per_connection: Option<u32>,
 
-    /// Pipelined requests answered in one turn of a connection [default: 128]
+    /// Limit on pipelined requests answered in one turn of a connection [default: 128]
     #[arg(long, value_name = "N", env = "WEIR_MAX_PIPELINE", help_heading = "Limits")]
     max_pipeline: Option<u32>,
 
-    /// Requests of one address a second, over all its connections; beyond: 429. 0: no bound [default: 0]
+    /// Limit on requests per second of one address, over all its connections; above it: 429. 0: none [default: 0]
     #[arg(
         long,
         value_name = "N",
@@ -295,7 +301,7 @@ pub(crate) struct Flags {
     )]
     max_request_rate: Option<u32>,
 
-    /// Requests of one address at once, before its rate is held against it [default: 100]
+    /// Requests that one address may send at once before --max-request-rate applies [default: 100]
     #[arg(
         long,
         value_name = "N",
@@ -304,7 +310,7 @@ pub(crate) struct Flags {
     )]
     max_request_burst: Option<u32>,
 
-    /// Bytes of a request head; beyond: 431 [default: 16KiB]
+    /// Limit on the size of a request head; above it: 431 [default: 16KiB]
     #[arg(
         long,
         value_name = "BYTES",
@@ -313,11 +319,11 @@ pub(crate) struct Flags {
     )]
     max_head_size: Option<Bytes>,
 
-    /// Field lines of a request; beyond: 431 [default: 100]
+    /// Limit on field lines of a request; above it: 431 [default: 100]
     #[arg(long, value_name = "N", env = "WEIR_MAX_FIELDS", help_heading = "Limits")]
     max_fields: Option<usize>,
 
-    /// Bytes of a request target; beyond: 414 [default: 8KiB]
+    /// Limit on the length of a request target; above it: 414 [default: 8KiB]
     #[arg(
         long,
         value_name = "BYTES",
@@ -326,7 +332,7 @@ pub(crate) struct Flags {
     )]
     max_target_length: Option<Bytes>,
 
-    /// Bytes of a request body, read and discarded; beyond: 413 [default: 1MiB]
+    /// Limit on the size of a request body, which is read and discarded; above it: 413 [default: 1MiB]
     #[arg(
         long,
         value_name = "BYTES",
@@ -335,11 +341,11 @@ pub(crate) struct Flags {
     )]
     max_body_size: Option<Bytes>,
 
-    /// Ranges of one request; beyond: the whole is sent [default: 16]
+    /// Limit on ranges of one request; above it, the whole file is sent [default: 16]
     #[arg(long, value_name = "N", env = "WEIR_MAX_RANGES", help_heading = "Limits")]
     max_ranges: Option<usize>,
 
-    /// Bytes per second a request body must keep up [default: 500]
+    /// Minimum rate of a request body, in bytes per second [default: 500]
     #[arg(
         long,
         value_name = "BYTES",
@@ -348,29 +354,29 @@ pub(crate) struct Flags {
     )]
     min_body_rate: Option<Bytes>,
 
-    /// For a whole request head; beyond: 408 [default: 20s]
+    /// Time to receive a request head; then 408 [default: 20s]
     #[arg(long, value_name = "TIME", env = "WEIR_HEADER_TIMEOUT", value_parser = parse_duration,
           help_heading = "Limits")]
     header_timeout: Option<Duration>,
 
-    /// Between an answer and the next request [default: 65s]
+    /// Time a persistent connection may be idle between a response and the next request [default: 65s]
     #[arg(long, value_name = "TIME", env = "WEIR_IDLE_TIMEOUT", value_parser = parse_duration,
           help_heading = "Limits")]
     idle_timeout: Option<Duration>,
 
-    /// For a request body, beside what its rate grants; beyond: 408 [default: 20s]
+    /// Time to receive a request body, besides the time its size takes at --min-body-rate; then 408 [default: 20s]
     #[arg(long, value_name = "TIME", env = "WEIR_BODY_TIMEOUT", value_parser = parse_duration,
           help_heading = "Limits")]
     body_timeout: Option<Duration>,
 
-    /// Without the client acknowledging one byte of an answer; beyond: reset. Waiting for --line-rate does not count
-    /// [default: 30s]
+    /// Time in which the client must acknowledge at least one byte of a response; then the connection is reset. Waiting
+    /// for --line-rate does not count [default: 30s]
     #[arg(long, value_name = "TIME", env = "WEIR_WRITE_TIMEOUT", value_parser = parse_duration,
           help_heading = "Limits")]
     write_timeout: Option<Duration>,
 
-    /// Bytes per second a client must take of its answers, on average, once it has kept one waiting for --write-timeout; below:
-    /// reset. 0: no bound [default: 0]
+    /// Minimum average rate at which a client acknowledges a response, in bytes per second, applied after
+    /// --write-timeout; below it, the connection is reset. 0: none [default: 0]
     #[arg(
         long,
         value_name = "BYTES",
@@ -379,25 +385,25 @@ pub(crate) struct Flags {
     )]
     min_send_rate: Option<Bytes>,
 
-    /// For a file to be opened, read or compressed while a request waits; beyond: 503 [default: 20s]
+    /// Time a request may wait for a file to be opened, read or compressed; then 503 [default: 20s]
     #[arg(long, value_name = "TIME", env = "WEIR_DISK_TIMEOUT", value_parser = parse_duration,
           help_heading = "Limits")]
     disk_timeout: Option<Duration>,
 
-    /// Requests that wait for the disk at once; beyond: 503 [default: 1024]
+    /// Limit on requests waiting for the disk; above it: 503 [default: 1024]
     #[arg(long, value_name = "N", env = "WEIR_MAX_DISK_QUEUE", help_heading = "Limits")]
     max_disk_queue: Option<u32>,
 
-    /// For the client to close after the server has [default: 5s]
+    /// Time for the client to close the connection after the server has [default: 5s]
     #[arg(long, value_name = "TIME", env = "WEIR_LINGER_TIMEOUT", value_parser = parse_duration,
           help_heading = "Limits")]
     linger_timeout: Option<Duration>,
 
-    /// For connections to finish what they owe when the server stops [default: 10s]
+    /// Time for connections to finish their responses when the server stops [default: 10s]
     #[arg(long, value_name = "TIME", env = "WEIR_GRACE", value_parser = parse_duration, help_heading = "Limits")]
     grace: Option<Duration>,
 
-    /// Between being told to stop and taking no more connections, with /readyz saying no [default: 0s]
+    /// Time between a stop request and the last accept, in which /readyz is 503 [default: 0s]
     #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_DELAY", value_parser = parse_duration,
           help_heading = "Limits")]
     drain_delay: Option<Duration>,
@@ -409,15 +415,15 @@ pub(crate) struct Flags {
     behavior: BehaviorFlags,
 }
 
-/// `STATUS=PATH`, checked when it is put into the configuration.
+/// Splits `STATUS=PATH`; the configuration validates both parts.
 fn error_page(text: &str) -> Result<(String, String), String> {
     text.split_once('=')
         .map(|(status, path)| (status.to_owned(), path.to_owned()))
-        .ok_or_else(|| format!("`{text}` is no error page; write STATUS=PATH, as in 404=/404.html"))
+        .ok_or_else(|| format!("`{text}` is not an error page; write STATUS=PATH, as in 404=/404.html"))
 }
 
 impl Flags {
-    /// The configuration these flags and their file make, validated. Read anew for every reload.
+    /// The validated configuration from flags, environment and file. A reload calls this again.
     ///
     /// # Errors
     /// `Usage`, naming file, line and key, or the flag.
@@ -458,7 +464,7 @@ impl Flags {
         Ok(config)
     }
 
-    /// What was said of what rules out what presets and profiles say, as a file would have it.
+    /// The flags that make some settings of a preset or profile invalid, as the keys of a file.
     fn said(&self) -> Keys {
         let mut said = Keys::new();
         if let Some(concurrency) = self.concurrency {
@@ -471,7 +477,7 @@ impl Flags {
         said
     }
 
-    /// Whose word a setting of the strategy is.
+    /// The source of a setting of the strategy.
     fn source(&self, key: &str, file: &Keys, preset: Option<Preset>, tuned: Option<&Tuned>) -> Source {
         let is_flag = match key {
             "concurrency" => self.concurrency.is_some(),
@@ -495,15 +501,15 @@ impl Flags {
         }
     }
 
-    /// The profile to start from; that of a file of configuration once that file was read.
+    /// The profile of the flag, or the one the configuration file names, once that file was read.
     ///
     /// # Errors
-    /// `Usage` for one that cannot be read, naming file, line and key.
+    /// `Usage` if it cannot be read, naming file, line and key.
     pub(crate) fn tuned(&self) -> Result<Option<&Tuned>, Failure> {
         self.tuned_or(None)
     }
 
-    /// The same, with the one that a file of configuration names.
+    /// The profile: of the flag, otherwise `named`, the one in the configuration file.
     fn tuned_or(&self, named: Option<&Path>) -> Result<Option<&Tuned>, Failure> {
         if let Some(tuned) = self.tuned.get() {
             return Ok(Some(tuned));
@@ -528,7 +534,7 @@ impl Flags {
         Ok(Some(self.tuned.get_or_init(|| tuned)))
     }
 
-    /// Says where the root comes from that cannot be served, if a file named it.
+    /// An error about an unusable root, with file and line if a file named it.
     pub(crate) fn blame_root(&self, why: String) -> Failure {
         let advice = self.root.as_deref().and_then(Cli::advice_on_root);
         self.blame(
@@ -537,7 +543,7 @@ impl Flags {
         )
     }
 
-    /// Says where the value of a key comes from that turned out wrong, if a file named it.
+    /// An error about a key whose value proved unusable, with file and line if a file set it.
     pub(crate) fn blame(&self, key: &str, why: String) -> Failure {
         let is_flag = match key {
             "root" => self.root.is_some(),
@@ -560,12 +566,12 @@ impl Flags {
         })
     }
 
-    /// Says which part of the configuration names a page that is not there.
+    /// An error about a missing page, with the part of the configuration that names it.
     pub(crate) fn blame_page(&self, missing: &MissingPage) -> Failure {
         let (NamedBy::Host { number, .. } | NamedBy::TopForHost { number, .. }) = missing.named_by else {
             return self.blame(missing.key, missing.to_string());
         };
-        // Hosts stand in the file only.
+        // Only a file can define hosts.
         let text = self
             .config
             .as_deref()
@@ -579,7 +585,7 @@ impl Flags {
         })
     }
 
-    /// The first of these settings of the strategy that is said on the command line or in the environment, which beats the
+    /// The first of these settings of the strategy that the command line or the environment sets; both override the
     /// file.
     pub(crate) fn typed(&self, keys: &[&'static str]) -> Option<&'static str> {
         keys.iter()
@@ -587,14 +593,14 @@ impl Flags {
             .find(|key| self.source(key, &Keys::new(), None, None) == Source::Command)
     }
 
-    /// The file configuration is read from, if any.
+    /// The configuration file, if any.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.config.as_deref()
     }
 
-    /// Whether it was said when connections are closed early; never is a word too.
+    /// Whether a flag sets `--early-close`; `off` counts too.
     fn says_early_close(&self) -> bool {
-        // A time that nobody can write.
+        // A time that the flag's syntax cannot express.
         let early_close = Duration::from_nanos(1);
         let mut behavior = Behavior {
             early_close,
@@ -712,17 +718,17 @@ impl Flags {
     }
 }
 
-/// Whether each value of a profile is one its key may have. Alone, as later nobody can tell whose a wrong one is.
+/// Validates each value of a profile alone: once merged, an invalid value could no longer be traced to the profile.
 ///
 /// # Errors
-/// The first that is none, with file, line and key.
+/// The first invalid value, with file, line and key.
 fn values_hold(tuned: &Tuned, text: &str, name: &str) -> Result<(), ConfigError> {
     for (key, value) in &tuned.serve {
         let alone = Keys::from_iter([(key.clone(), value.clone())]).to_string();
         Config::from_toml(&alone, name).map_err(|wrong| {
             let why = match (key.as_str(), value.as_str()) {
-                // The reader's own words would be of its types.
-                ("concurrency" | "io", None) => format!("{value} is no strategy; write its name in quotes"),
+                // The deserializer would name its own types.
+                ("concurrency" | "io", None) => format!("{value} is not a strategy; write its name in quotes"),
                 _ => wrong.message,
             };
             let mut there = ConfigError::about(key, why, text, name);
@@ -733,14 +739,14 @@ fn values_hold(tuned: &Tuned, text: &str, name: &str) -> Result<(), ConfigError>
     Ok(())
 }
 
-/// The profile that a file of configuration names: it lies beneath the rest of that file, so it is looked for before the rest
-/// is read. What is no name of a file is told by whoever reads the rest.
+/// The profile that a configuration file names. The rest of the file overrides the profile, so this is read first. A
+/// value that is not a path is reported when the rest is read.
 fn named_profile(text: &str) -> Option<PathBuf> {
     let keys = text.parse::<Keys>().ok()?;
     keys.get("profile")?.as_str().map(PathBuf::from)
 }
 
-/// What of a profile goes with a strategy other than the one that is said, in words.
+/// A log line naming the profile's settings that are dropped because another source sets the strategy.
 fn not_taken(tuned: &Tuned, said: Concurrency, source: &dyn Fn(&str) -> Source) -> Option<String> {
     let found = tuned.serve.get("concurrency").and_then(|value| value.as_str());
     let found = found.map_or_else(|| Concurrency::default().to_string(), str::to_owned);
@@ -751,13 +757,13 @@ fn not_taken(tuned: &Tuned, said: Concurrency, source: &dyn Fn(&str) -> Source) 
         .collect();
     (!left.is_empty()).then(|| {
         format!(
-            "of the profile {} is not taken: it was found out for {found}, and {said} is what is said",
+            "ignored {} of the profile: measured for the strategy {found}, and the configured strategy is {said}",
             left.join(" and ")
         )
     })
 }
 
-/// The text of a file of configuration.
+/// The text of the configuration file.
 fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| {
         Failure::Usage(format!(
@@ -767,7 +773,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Relative paths of a file are relative to its folder.
+/// Makes relative paths of a configuration file relative to the file's folder.
 fn put_below(config: &mut Config, folder: &Path) {
     let hosts = config.host.iter_mut().map(|host| &mut host.root);
     let own = [
@@ -915,7 +921,7 @@ mod tests {
     #[test]
     fn errors_say_what_would_be_right() {
         for (arguments, fragment) in [
-            (&["--tilde=../all"][..], "no directory in a home"),
+            (&["--tilde=../all"][..], "not a directory in a home"),
             (&["--listen", "nonsense"], "write ADDR:PORT"),
             (&["--workers", "0"], "a number from 1 to 1024"),
             (&["--cache-policy", "fifo"], "s3-fifo"),
@@ -987,7 +993,7 @@ mod tests {
         let file = folder.path().join("p.toml");
         let name = file.display().to_string();
         for (key, value, part) in [
-            ("workers", "'many'", "no worker count"),
+            ("workers", "'many'", "not a worker count"),
             ("workers", "0", "from 1 to 1024"),
             ("send-buffer", "'x'", "as in 4096"),
             ("cache-file-size", "-1", ""),
@@ -1073,7 +1079,7 @@ mod tests {
         assert_eq!(not_taken(&tuned, Concurrency::Loop, &source), None);
     }
 
-    /// What the help calls a default is the default.
+    /// The help states the real defaults.
     #[test]
     fn defaults_in_the_help_are_true() {
         let command = Cli::command();
@@ -1083,7 +1089,7 @@ mod tests {
             let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
             if let (Some(name), Some((_, value))) = (flag.get_long(), help.split_once("[default: "))
                 && value != "none]"
-                // Of two defaults the help says which, and neither is a value.
+                // Not a value, but a rule for one.
                 && !value.starts_with("a quarter")
             {
                 arguments.push(format!("--{name}={}", value.trim_end_matches(']')));
@@ -1097,7 +1103,7 @@ mod tests {
         assert_eq!(Config { said, ..made }, Config::default());
     }
 
-    /// What is said stays as it is said, whatever it is.
+    /// Any explicit value fixes a setting, the default too.
     #[test]
     fn a_knob_is_set_by_any_word_about_it() {
         for (arguments, expected) in [
@@ -1137,7 +1143,7 @@ mod tests {
             keys.map(str::to_owned).collect::<Vec<_>>()
         };
         let mut keys = known("no-such-key = 1");
-        // The root is an argument, tables of tables are for files, and one table has flags of its own.
+        // The root is an argument, nested tables exist in files only, and two tables have flags of their own.
         keys.retain(|key| {
             ![
                 "root",
@@ -1151,7 +1157,7 @@ mod tests {
             .contains(&key.as_str())
         });
         keys.extend(known("[behavior]\nno-such-key = 1"));
-        // A table of logins is for files, and the directory is the flag that says that there are pages.
+        // The table of logins exists in files only, and the flag for the directory switches pages on.
         let tilde = known("[tilde]\nno-such-key = 1")
             .into_iter()
             .filter(|key| key != "users");

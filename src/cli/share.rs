@@ -1,9 +1,9 @@
-//! A part of a whole as people write it: `0.05` or `5%`. Decides nothing about what it is a part of.
+//! Parses fractions written as `0.05` or `5%`. Knows nothing about what the fraction is of.
 
-/// Reads a share from 0 to 1, both among them.
+/// Parses a fraction from 0 to 1 inclusive.
 ///
 /// # Errors
-/// A sentence that says what a share looks like.
+/// A sentence that shows valid forms.
 pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     let (number, whole) = match text.trim().strip_suffix('%') {
         Some(percent) => (percent, 100.0),
@@ -12,13 +12,13 @@ pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     let number: f64 = number
         .trim()
         .parse()
-        .map_err(|_| format!("`{text}` is no share; one looks like 0.05 or 5%"))?;
+        .map_err(|_| format!("`{text}` is not a fraction; write one like 0.05 or 5%"))?;
     let share = number / whole;
     if (0.0..=1.0).contains(&share) {
         Ok(share)
     } else {
         Err(format!(
-            "{text} is no share; one lies between 0 and 1, or 0% and 100%"
+            "`{text}` is out of range; write a fraction from 0 to 1, or 0% to 100%"
         ))
     }
 }

@@ -1,4 +1,4 @@
-//! The flags of `weir study`: which document, how much of it, where results go. Does nothing.
+//! The flags of `weir study`: which document, which size, where results go. Does nothing.
 
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ Examples:
   weir study --plan mine.toml --out ./mine
   weir study qos --show-plan > mine.toml
 
-Results are kept below --out; a run that was interrupted goes on where it was. Arms that need what is not
-here are shown as not run, with the reason. The report is --out/report.html, .md and .json.
+Results are kept in --out, and an interrupted study continues there. Arms that this machine cannot run
+are shown as not run, with the reason. The report is report.html, report.md and report.json in --out.
 
-Exit codes: 0 the report is written; 1 a run failed or stayed invalid; 2 usage, or a plan that cannot be
+Exit codes: 0 the report was written; 1 a run failed or stayed invalid; 2 usage, or a plan that cannot be
 read; 4 the system refused.";
 
-/// A document.
+/// The document whose study is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Name {
     /// 003: pipelining and compression, W3C 1997
@@ -32,12 +32,12 @@ pub(crate) enum Name {
     Jaws,
     /// 004: waiting and turnaround, formulas
     Qos,
-    /// All of them
+    /// All documents
     All,
 }
 
 impl Name {
-    /// The names of the studies it stands for.
+    /// The names of the studies to run.
     pub(crate) fn studies(self) -> &'static [&'static str] {
         match self {
             Name::W3c => &["w3c"],
@@ -50,47 +50,47 @@ impl Name {
     }
 }
 
-/// What is said to `weir study`.
+/// Flags of `weir study`.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Flags {
-    /// Which document
+    /// Document whose claims to check
     #[arg(value_name = "NAME", value_enum, required_unless_present = "plan")]
     pub(crate) name: Option<Name>,
 
-    /// A plan of your own instead
+    /// Runs your own plan instead of a document's
     #[arg(long, value_name = "FILE", conflicts_with = "name")]
     pub(crate) plan: Option<PathBuf>,
 
-    /// Everything in a quarter of an hour: simulations, and short live runs (the default)
+    /// Runs everything in a quarter of an hour: simulations, and short live runs (the default)
     #[arg(long, conflicts_with_all = ["full", "paper"])]
     pub(crate) quick: bool,
 
-    /// Every arm, durations scaled
+    /// Runs every arm, with scaled durations
     #[arg(long, conflicts_with = "paper")]
     pub(crate) full: bool,
 
-    /// The documents' own durations
+    /// Runs every arm with the document's own durations
     #[arg(long)]
     pub(crate) paper: bool,
 
-    /// Where results and the report go
+    /// Directory for results and the report
     #[arg(long, value_name = "DIR", default_value = "study")]
     pub(crate) out: PathBuf,
 
-    /// Runs only arms whose names begin so, commas between them; the report shows all results there are
+    /// Runs only arms whose names begin with one of these comma-separated prefixes; the report shows all results
     #[arg(long, value_name = "ARMS", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 
-    /// Runs nothing: judges and reports the results that are there
+    /// Runs nothing: judges and reports the existing results
     #[arg(long)]
     pub(crate) report_only: bool,
 
-    /// Also writes here what can be committed: report, plans, pictures, and tables of every run and number
+    /// Also writes files to commit to this directory: report, plans, pictures, and tables of every run and number
     #[arg(long, value_name = "DIR")]
     pub(crate) publish: Option<PathBuf>,
 
-    /// Prints the plan and does nothing else
+    /// Only prints the plan
     #[arg(long, conflicts_with = "plan")]
     pub(crate) show_plan: bool,
 }

@@ -1,25 +1,25 @@
-//! A file that a command will write: tried before minutes are spent on what is to stand in it. Decides that a file which could not be
-//! written is refused, and that one which was made for the trial alone does not stay.
+//! The output file of a long command, opened before minutes are spent on its content. Decides that an unwritable file
+//! is an error at once, and that a file created for this test is removed if nothing is written.
 
 use super::Failure;
 use std::fs::OpenOptions;
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// A file that can be written.
+/// A file opened for writing.
 #[derive(Debug)]
 pub(crate) struct Target {
     path: PathBuf,
     file: std::fs::File,
-    /// It was not there before, and nothing stands in it yet.
+    /// Whether this created the file and has written nothing yet; dropping then removes it.
     is_empty: bool,
 }
 
 impl Target {
-    /// Opens it; what stands in it stays.
+    /// Opens the file, or creates it; existing content stays until [`Target::write`].
     ///
     /// # Errors
-    /// `Usage`, naming it.
+    /// `Usage`, naming the file.
     pub(crate) fn open(path: &Path) -> Result<Target, Failure> {
         let is_empty = !path.exists();
         let file = OpenOptions::new()
@@ -29,19 +29,21 @@ impl Target {
             .open(path);
         Ok(Target {
             file: file.map_err(|error| {
-                Failure::Usage(format!("`{}` cannot be written: {error}", path.display()))
+                Failure::Usage(format!("cannot write `{}`: {error}", path.display()))
             })?,
             path: path.to_owned(),
             is_empty,
         })
     }
 
-    /// Writes this in place of what stood there.
+    /// Replaces the content with `text`. A pipe or device is only written to.
     ///
     /// # Errors
-    /// `System`, naming it.
+    /// `System`, naming the file.
     pub(crate) fn write(mut self, text: &str) -> Result<(), Failure> {
-        let named = |error: std::io::Error| Failure::System(format!("`{}`: {error}", self.path.display()));
+        let named = |error: std::io::Error| {
+            Failure::System(format!("cannot write `{}`: {error}", self.path.display()))
+        };
         if self.file.metadata().is_ok_and(|found| found.is_file()) {
             self.file.set_len(0).map_err(named)?;
             self.file.rewind().map_err(named)?;
@@ -55,7 +57,7 @@ impl Target {
 impl Drop for Target {
     fn drop(&mut self) {
         if self.is_empty {
-            // It is empty, and says so.
+            // If removal fails, an empty file stays, which is harmless.
             let _ = std::fs::remove_file(&self.path);
         }
     }

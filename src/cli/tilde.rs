@@ -1,23 +1,23 @@
-//! The flags of `/~login/`: in the file they are the table `[tilde]`, which any of them makes.
+//! Flags for the pages of logins (`/~login/`); in the file, the table `[tilde]`. Any of these flags creates the table.
 
 use clap::Args;
 use server::config::{HomeDirectory, Tilde};
 
-/// Flags for the pages of logins. None where nothing was said.
+/// Flags for the pages of logins. A flag that was not given is `None` or empty.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Pages of logins (keys of the table [tilde])")]
 pub(crate) struct TildeFlags {
-    /// Serves this directory of each login's home at /~login/; read anew at each reload. No answer tells which
-    /// logins exist [without a value: public_html] [default: none]
+    /// Serves this directory of each login's home at /~login/; a reload reads the logins again. Responses never reveal
+    /// which logins exist [without a value: public_html] [default: none]
     #[arg(long, value_name = "DIRECTORY", env = "WEIR_TILDE", num_args = 0..=1, require_equals = true,
           default_missing_value = "public_html")]
     tilde: Option<HomeDirectory>,
 
-    /// Only this login has a page, whatever its number; may be repeated
+    /// Only this login has pages, whatever its user number; repeatable
     #[arg(long, value_name = "LOGIN", env = "WEIR_TILDE_ENABLED", value_delimiter = ',')]
     tilde_enabled: Vec<String>,
 
-    /// This login has no page; may be repeated
+    /// This login has no pages; repeatable
     #[arg(
         long,
         value_name = "LOGIN",
@@ -26,13 +26,13 @@ pub(crate) struct TildeFlags {
     )]
     tilde_disabled: Vec<String>,
 
-    /// Lowest user number of a person; lower ones have no page unless enabled by name; 1000 if not given
+    /// Lowest user number with pages, unless a login is enabled by name; 1000 if not given
     #[arg(long, value_name = "UID", env = "WEIR_TILDE_MIN_UID")]
     tilde_min_uid: Option<u32>,
 }
 
 impl TildeFlags {
-    /// Puts what was said into the configuration.
+    /// Overrides the configuration with the flags given.
     pub(super) fn override_in(&self, tilde: &mut Option<Tilde>) {
         let is_said = self.tilde.is_some()
             || !self.tilde_enabled.is_empty()

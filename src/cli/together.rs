@@ -1,33 +1,33 @@
-//! Which settings of a strategy go together, said in the words in which they were said: a line of the file is no
-//! flag, and what a preset brings was typed by nobody. Decides that and what to do about it; refuses to know what this
-//! machine allows.
+//! Checks that the settings of a strategy are compatible. Errors quote each setting as its source wrote it: a flag, a
+//! line of the file, or a preset's line that the user never typed. Decides compatibility and advice; knows nothing of
+//! what this machine supports.
 
 use core::fmt::Display;
 use runtime::strategy::combinations;
 use server::config::{Concurrency, Config, IoKind, MaxTurn, Preset, Workers, show_duration};
 
-/// Who said a setting.
+/// Where a setting comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The command line, a variable, or whoever asks a running server.
+    /// The command line, an environment variable, or a command of `weir ctl`.
     Command,
-    /// The file of configuration.
+    /// The configuration file.
     File,
-    /// A preset.
+    /// `--preset`.
     Preset(Preset),
-    /// A profile of a machine.
+    /// `--profile`.
     Profile,
-    /// Nobody.
+    /// No source sets it.
     Default,
 }
 
 impl Source {
-    /// Whether it is the user's own word, which nothing beats.
+    /// Whether the user set it explicitly.
     fn is_said(self) -> bool {
         matches!(self, Source::Command | Source::File)
     }
 
-    /// A setting as it was said.
+    /// The setting as this source wrote it.
     fn quoted(self, key: &str, value: impl Display) -> String {
         let line = format!("`{key} = \"{value}\"`");
         match self {
@@ -39,7 +39,7 @@ impl Source {
         }
     }
 
-    /// A setting as whoever said this one would say it.
+    /// A recommended setting in the syntax of this source.
     fn advised(self, key: &str, value: impl Display) -> String {
         match self {
             Source::File => format!("`{key} = \"{value}\"`"),
@@ -48,19 +48,19 @@ impl Source {
     }
 }
 
-/// Settings that cannot be together.
+/// Two incompatible settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contradiction {
-    /// Those that contradict each other, the one to blame first.
+    /// The keys; errors point at the first that the file sets.
     pub(crate) keys: [&'static str; 2],
-    /// What is wrong and what to do.
+    /// The problem and what to do.
     pub(crate) why: String,
 }
 
-/// Whether the settings of a strategy go together; `source` says whose each is.
+/// Whether the settings of a strategy are compatible; `source` gives the source of each key.
 ///
 /// # Errors
-/// The first two that do not.
+/// The first two that are not.
 pub(crate) fn check(config: &Config, source: &dyn Fn(&str) -> Source) -> Result<(), Contradiction> {
     let concurrency = config.concurrency;
     let whose = source("concurrency");
@@ -72,8 +72,8 @@ pub(crate) fn check(config: &Config, source: &dyn Fn(&str) -> Source) -> Result<
         return Err(Contradiction {
             keys: ["line-rate", "concurrency"],
             why: format!(
-                "{rate} needs a worker that sends for many connections and waits for none, in one process, and \
-                 {named} is no such; use {instead} or `loop`, or leave `line-rate` out"
+                "{rate} needs event loops in a single process, which {named} does not have; use {instead} or `loop`, \
+                 or leave `line-rate` out"
             ),
         });
     }
@@ -84,8 +84,8 @@ pub(crate) fn check(config: &Config, source: &dyn Fn(&str) -> Source) -> Result<
         return Err(Contradiction {
             keys: ["max-turn", "concurrency"],
             why: format!(
-                "{turn} bounds the turns of an event loop, and {named} has none: it would refuse nobody; use {instead}, \
-                 or leave `max-turn` out"
+                "{turn} limits the latency of an event loop, and {named} has no event loop; use {instead}, or leave \
+                 `max-turn` out"
             ),
         });
     }
@@ -113,7 +113,7 @@ pub(crate) fn check(config: &Config, source: &dyn Fn(&str) -> Source) -> Result<
     Err(Contradiction {
         keys: ["io", "concurrency"],
         why: format!(
-            "{named} cannot use {}: {}; use {} or leave it out{suits} (what goes together: {})",
+            "{named} cannot use {}: {}; use {} or leave it out{suits} (valid combinations: {})",
             whose_io.quoted("io", config.io),
             waits(concurrency),
             instead.join(" or "),
@@ -122,22 +122,22 @@ pub(crate) fn check(config: &Config, source: &dyn Fn(&str) -> Source) -> Result<
     })
 }
 
-/// How workers of this kind wait, which decides how they can move bytes.
+/// How workers of this kind wait, which decides which I/O back ends they can use.
 pub(crate) fn waits(concurrency: Concurrency) -> &'static str {
     match concurrency {
-        Concurrency::Loops | Concurrency::ProcessLoops => "event loops wait for readiness",
-        Concurrency::Loop => "an event loop waits for readiness",
-        Concurrency::Pool => "the threads of a pool wait in the call itself",
-        Concurrency::ThreadPerConnection => "each thread waits in the call itself",
-        Concurrency::ThreadPerRequest => "a request's thread waits in the call itself",
-        Concurrency::Processes => "each process waits in the call itself",
+        Concurrency::Loops | Concurrency::ProcessLoops => "event loops wait for many sockets at once",
+        Concurrency::Loop => "an event loop waits for many sockets at once",
+        Concurrency::Pool => "each thread of the pool blocks on one connection",
+        Concurrency::ThreadPerConnection => "each thread blocks on its connection",
+        Concurrency::ThreadPerRequest => "each thread blocks on its request",
+        Concurrency::Processes => "each process blocks on one connection",
     }
 }
 
-/// The I/O strategies it can use, the best first.
+/// The I/O back ends it can use, the default first.
 pub(crate) fn valid_io(concurrency: Concurrency) -> Vec<IoKind> {
     let known = concurrency.to_string().parse::<runtime::strategy::Concurrency>();
-    // Both have the same names, which a test holds them to.
+    // Both types use the same names; a test checks that.
     let io = known.into_iter().flat_map(|known| known.valid_io());
     io.filter_map(|io| io.to_string().parse().ok()).collect()
 }
@@ -162,11 +162,11 @@ mod tests {
                 ..Config::default()
             };
             let checked = check(&config, &|_| Source::Command);
-            let waits = waits(concurrency).contains("for readiness");
+            let waits = waits(concurrency).contains("many sockets");
             assert_eq!(checked.is_ok(), waits, "{concurrency}: {checked:?}");
             if let Err(contradiction) = checked {
                 assert!(
-                    contradiction.why.starts_with("`--max-turn 5ms` bounds"),
+                    contradiction.why.starts_with("`--max-turn 5ms` limits"),
                     "{}",
                     contradiction.why
                 );
@@ -189,20 +189,20 @@ mod tests {
             (
                 Source::Command,
                 Source::Command,
-                "`--concurrency pool` cannot use `--io epoll`: the threads of a pool wait",
-                "use `--io blocking` or leave it out (what",
+                "`--concurrency pool` cannot use `--io epoll`: each thread of the pool blocks",
+                "use `--io blocking` or leave it out (valid",
             ),
             (
                 Source::File,
                 Source::File,
                 "`concurrency = \"pool\"` cannot use `io = \"epoll\"`: ",
-                "use `io = \"blocking\"` or leave it out (what",
+                "use `io = \"blocking\"` or leave it out (valid",
             ),
             (
                 Source::Preset(Preset::Jaws),
                 Source::Command,
                 "`concurrency = \"pool\"` of the preset jaws cannot use `--io epoll`: ",
-                "use `--io blocking` or leave it out, or add `--concurrency loops` (what",
+                "use `--io blocking` or leave it out, or add `--concurrency loops` (valid",
             ),
         ] {
             let why = said(concurrency, io);

@@ -1,4 +1,4 @@
-//! The flags of `weir trace`: which packets, which of their connections, in which form, and how long a live
+//! The flags of `weir trace`: packets, connections, output form, and limits of a live
 //! capture may last. Does nothing.
 
 use clap::{Args, ValueEnum};
@@ -101,16 +101,16 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) plot: Option<PathBuf>,
 
-    /// Most connections followed at once; beyond it, the one over or silent the longest is reported early
+    /// Limit on connections followed at once; beyond it, the one closed or silent the longest is reported early
     #[arg(long, value_name = "N", default_value_t = 32_768, help_heading = "Limits")]
     pub(crate) connections_max: usize,
 
-    /// Most points kept for the pictures of one connection; later ones are not drawn
+    /// Limit on points kept for the pictures of one connection; later points are not drawn
     #[arg(long, value_name = "N", default_value_t = 1 << 20, help_heading = "Limits")]
     pub(crate) points_max: usize,
 }
 
-/// What a table of comma-separated values is about.
+/// Table to print as comma-separated values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sheet {
     /// One row per connection, with every counter of both directions

@@ -1,4 +1,4 @@
-//! How loudly, how colorfully and in which form the program speaks. Decides nothing about what it says.
+//! Log level, color and output format of all commands. Decides form only; commands decide the content.
 
 use super::Failure;
 use clap::Args;
@@ -23,18 +23,19 @@ pub(crate) struct Voice {
 }
 
 impl Voice {
-    /// Whether a report that nobody asked for is welcome.
+    /// Whether to print unrequested reports, such as the start report.
     pub(crate) fn reports(&self) -> bool {
         self.quiet == 0
     }
 
-    /// Whether standard error is a terminal that wants color (<https://no-color.org>).
+    /// Whether to color standard error: it is a terminal, and neither `NO_COLOR` (<https://no-color.org>) nor `--json`
+    /// is set.
     pub(crate) fn color(&self) -> bool {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         std::io::stderr().is_terminal() && !refused && !self.json
     }
 
-    /// Sends what the crates have to say about running to standard error.
+    /// Starts logging to standard error.
     pub(crate) fn listen(&self) {
         let level = match (self.quiet, self.verbose) {
             (0, 0) => LevelFilter::INFO,
@@ -46,11 +47,11 @@ impl Voice {
         let builder = tracing_subscriber::fmt()
             .with_max_level(level)
             .with_writer(|| Diagnostics)
-            // What it says of a failed write it would say there too.
+            // Errors of writing the log would go to the log.
             .log_internal_errors(false)
             .with_ansi(self.color())
             .with_target(self.verbose > 0);
-        // A second call keeps the first subscriber, which is as good.
+        // A second call keeps the first subscriber, which has the same settings.
         let _ = if self.json {
             builder.json().flatten_event(true).try_init()
         } else {
@@ -58,7 +59,7 @@ impl Voice {
         };
     }
 
-    /// Says why a command failed.
+    /// Prints why a command failed: to standard error, and with `--json` to standard output too.
     pub(crate) fn failure(&self, failure: &Failure) {
         if self.json {
             let line = serde_json::json!({
@@ -66,7 +67,7 @@ impl Voice {
                 "kind": failure.kind(),
                 "error": failure.to_string(),
             });
-            // Nobody reads it: the exit code says it as well.
+            // Standard output may be closed; the exit code still tells.
             let _ = writeln!(std::io::stdout(), "{line}");
         }
         let (bold, plain) = if self.color() {

@@ -1,7 +1,7 @@
 //! A fetch as an HTTP archive (HAR 1.2, <http://www.softwareishard.com/blog/har-12-spec/>). Bodies are left out.
 //!
-//! An entry for each request that was answered. `blocked` is the time it was known and not sent, `wait` the time to
-//! the first byte; `connect` stands with the first request of a connection. -1: does not apply.
+//! One entry per request that got a response. `blocked` is the time from discovery to sending, `wait` the time to the
+//! first byte; the first request of a connection has `connect`. -1 means not applicable.
 
 use super::Run;
 use client::timeline::{Fate, Object, Role, Source, Timeline, Try};
@@ -9,7 +9,6 @@ use measure::{Duration, UnixTime};
 use serde_json::{Value, json};
 use url::Url;
 
-/// The archive.
 pub(super) fn of(page: &Url, run: &Run) -> Value {
     let timeline = &run.timeline;
     let entries: Vec<Value> = timeline
@@ -104,12 +103,12 @@ fn entry(run: &Run, object: &Object, one: &Try) -> Value {
     entry
 }
 
-/// ISO 8601, to the millisecond. The day is found by the civil calendar's 400-year cycle.
+/// ISO 8601 with milliseconds. The day follows from the 400-year cycle of the Gregorian calendar.
 fn date(began: UnixTime, after: Duration) -> String {
     let nanos = u128::from(began.nanos) + after.as_nanos();
     let secs = began.secs + i64::try_from(nanos / 1_000_000_000).unwrap_or(0);
     let (days, of_day) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
-    // Days since 0000-03-01, so that a leap day is the last of its year.
+    // Days since 0000-03-01, so that a leap day is the last day of its year.
     let shifted = days + 719_468;
     let (cycle, of_cycle) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_cycle = (of_cycle - of_cycle / 1_460 + of_cycle / 36_524 - of_cycle / 146_096) / 365;

@@ -1,4 +1,4 @@
-//! A fetch as a line of JSON: times in seconds since its beginning, sizes in bytes.
+//! A fetch as one JSON line: times in seconds from its start, sizes in bytes.
 
 use super::Run;
 use super::spread::Spread;
@@ -9,7 +9,7 @@ use measure::Instant;
 use serde_json::{Value, json};
 use url::Url;
 
-/// One fetch.
+/// One fetch as a JSON object.
 pub(super) fn of(page: &Url, manner: Manner, timeline: &Timeline, with_causes: bool) -> Value {
     let at = |instant: Instant| instant.since(timeline.began).as_secs_f64();
     let maybe = |instant: Option<Instant>| instant.map(at);
@@ -83,7 +83,7 @@ pub(super) fn of(page: &Url, manner: Manner, timeline: &Timeline, with_causes: b
         "from_cache": totals.from_cache, "objects": objects, "opened": connections, "skipped": skipped,
         "skipped_more": timeline.skipped_more, "left_out": timeline.left_out,
     });
-    // Without a page there is nothing to explain.
+    // Without a page there is no critical path.
     if with_causes && timeline.has_page() {
         let spans = explain(timeline);
         let causes: Vec<Value> = sums(&spans)
@@ -102,14 +102,15 @@ pub(super) fn of(page: &Url, manner: Manner, timeline: &Timeline, with_causes: b
     line
 }
 
-/// Data bytes, those sent again as far as they are known, and 40 for each packet, as tables of the W3C NOTE count them; none if the kernel does not say.
+/// Data bytes, known retransmissions included, plus 40 bytes per packet, as the W3C NOTE's tables count; `None` if
+/// the kernel does not report packets.
 pub(super) fn tcp_bytes(timeline: &Timeline) -> Option<u64> {
     let totals = timeline.sums();
     let packets = totals.packets?;
     Some(totals.bytes_in + totals.bytes_out + totals.bytes_again + 40 * packets)
 }
 
-/// All fetches of one mode that have the page, and how many have not.
+/// A summary of one mode: the fetches that received the page, and the number of those that did not.
 pub(super) fn spread(page: &Url, manner: Manner, runs: &[Run]) -> Value {
     let all = || runs.iter().filter(|run| run.manner == manner);
     let of_mode = || all().map(|run| &run.timeline).filter(|one| one.has_page());

@@ -1,6 +1,5 @@
-//! `weir fetch`: a page over real connections, once or often, in one mode or several, and what came of it.
-//!
-//! What is asked when `client` decides; here are flags, the name of the host, the folder of the cache, and words.
+//! `weir fetch`: a page over real connections, once or repeatedly, in one mode or several. Handles flags, host names,
+//! the cache directory and reports; `client` decides what is requested when.
 
 mod har;
 mod json;
@@ -25,31 +24,31 @@ use std::path::Path;
 use store::Store;
 use url::Url;
 
-/// What requests say they are from.
+/// The User-Agent of requests.
 const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
-/// One fetch and how it was made.
+/// One fetch and its mode.
 struct Run {
     manner: Manner,
     began: UnixTime,
-    /// Who was asked; nobody in a simulation.
+    /// Address of the server; `None` in a simulation.
     peer: Option<SocketAddr>,
     timeline: Timeline,
 }
 
-/// Runs the command to its end.
+/// Runs the command.
 ///
 /// # Errors
-/// `Usage` for what cannot be, `Failed` if an object is not here, `System` for what the system refuses.
+/// `Usage` for impossible flags or URLs, `Failed` if an object is missing, `System` if the system refuses something.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     if let Some((flag, why)) = flags.idle() {
-        return Err(Failure::Usage(format!("`{flag}` would do nothing here: {why}")));
+        return Err(Failure::Usage(format!("`{flag}` has no effect here: {why}")));
     }
     for (place, manner) in flags.compare.iter().enumerate() {
         if flags.compare[..place].contains(manner) {
             return Err(Failure::Usage(format!(
-                "`--compare` names {manner} twice; --repeat fetches every mode more often"
+                "`--compare` names {manner} twice; to fetch each mode several times, use --repeat"
             )));
         }
     }
@@ -59,7 +58,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     };
     if flags.revalidate && flags.cache.is_none() {
         return Err(Failure::Usage(
-            "`--revalidate` asks about what is in a cache: name one with --cache".to_owned(),
+            "`--revalidate` needs cache entries: name a cache directory with --cache".to_owned(),
         ));
     }
     let page = page(url)?;
@@ -73,7 +72,8 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let mut runs: Vec<Run> = Vec::new();
     let mut last = None;
     for _ in 0..flags.repeat {
-        // Each round has every mode once, so that what changes with time meets all alike; and each run sees
+        // Each round runs every mode once, so that conditions that change over time affect all modes alike. Every run
+        // starts from
         // the same cache.
         for &manner in &manners {
             let began = clock::wall();
@@ -93,7 +93,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         }
     }
     let Some(last) = last else { return Ok(()) };
-    // What cannot be kept or written must not take the rest with it.
+    // A cache that cannot be written must not suppress the report.
     let saved = match &store {
         Some((store, _)) => kept(store, &last, flags.cache.as_deref()),
         None => Ok(()),
@@ -103,25 +103,25 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     judged(&runs, plan(flags, flags.mode).limits.objects_max)
 }
 
-/// Brings the folder of the cache up to date.
+/// Writes changed entries to the cache directory.
 fn kept(store: &Store, last: &Outcome, dir: Option<&Path>) -> Result<(), Failure> {
     let (failed, first) = store.save(&last.entries, &last.changed);
     let Some(error) = first else { return Ok(()) };
     Err(Failure::System(format!(
-        "the page is here, but the cache `{}` could not take {failed} of {} entries: {error}; free some space there, or name \
-         another folder with --cache",
+        "the page was fetched, but {failed} of {1} entries could not be written to the cache `{0}`: {error}; free some space or name \
+         another directory with --cache",
         dir.unwrap_or(Path::new("")).display(),
         last.changed.len()
     )))
 }
 
-/// Whether an archive or a picture takes standard output.
+/// Whether an archive or a picture goes to standard output.
 fn takes_output(flags: &Flags) -> bool {
     let is_output = |path: &Option<std::path::PathBuf>| path.as_deref() == Some(Path::new("-"));
     is_output(&flags.har) || is_output(&flags.svg)
 }
 
-/// One thing at most is written to standard output.
+/// Refuses two outputs that both go to standard output.
 fn one_on_output(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let is_output = |path: &Option<std::path::PathBuf>| path.as_deref() == Some(Path::new("-"));
     let all = [
@@ -155,16 +155,16 @@ fn page(text: &str) -> Result<Url, Failure> {
     } else {
         Url::parse(&format!("http://{text}"))
     };
-    let url = url.map_err(|error| fault(format!("is no URL: {error}")))?;
+    let url = url.map_err(|error| fault(format!("is not a URL: {error}")))?;
     match url.scheme() {
         "http" if url.username().is_empty() && url.password().is_none() => Ok(url),
         "http" => Err(fault(
-            "names and passwords in a URL are not sent; leave them out".to_owned(),
+            "user names and passwords in a URL are not sent; leave them out".to_owned(),
         )),
-        "https" => Err(fault(
-            "this program does not speak TLS; name an http URL".to_owned(),
-        )),
-        other => Err(fault(format!("`{other}` is not spoken; name an http URL"))),
+        "https" => Err(fault("TLS is not supported; use an http URL".to_owned())),
+        other => Err(fault(format!(
+            "the scheme `{other}` is not supported; use an http URL"
+        ))),
     }
 }
 
@@ -182,7 +182,7 @@ fn opened(dir: &Path) -> Result<(Store, Entries), Failure> {
     let (entries, damaged) = store.load().map_err(refused)?;
     if damaged > 0 {
         tracing::warn!(
-            "{damaged} files in the cache `{}` are not whole and were passed over",
+            "{damaged} files in the cache `{}` are incomplete and were ignored",
             dir.display()
         );
     }
@@ -219,9 +219,9 @@ fn plan(flags: &Flags, manner: Manner) -> Plan {
     }
 }
 
-/// Over real connections.
+/// Runs the fetch over real connections.
 fn driven(fetch: Fetch, peer: SocketAddr) -> Result<Outcome, Failure> {
-    let refused = |error: std::io::Error| Failure::System(format!("a thread: {error}"));
+    let refused = |error: std::io::Error| Failure::System(format!("cannot start a thread: {error}"));
     let running = dial::start(vec![fetch], peer).map_err(refused)?;
     let mut ended = running.join().map_err(refused)?;
     match ended.pop() {
@@ -268,7 +268,7 @@ fn tell(flags: &Flags, page: &Url, manners: &[Manner], runs: &[Run], voice: &Voi
         text.push_str(&report::explained(&last.timeline));
     }
     match takes_output(flags) {
-        // Standard output has the archive or the picture, and nothing else.
+        // Standard output holds only the archive or the picture.
         true => output::print_error(&text),
         false => output::print(&text),
     }
@@ -282,7 +282,7 @@ fn is_terminal(flags: &Flags) -> bool {
     }
 }
 
-/// Into a file, or to standard output for `-`.
+/// Writes to a file, or to standard output for `-`.
 fn written(path: &Path, content: &[u8]) -> Result<(), Failure> {
     if path == Path::new("-") {
         return output::print_bytes(content);
@@ -296,7 +296,7 @@ fn written(path: &Path, content: &[u8]) -> Result<(), Failure> {
         .map_err(|error| Failure::System(format!("cannot write `{}`: {error}", path.display())))
 }
 
-/// Whether everything is here; if not, what is missing first in every mode.
+/// Succeeds if all objects arrived; otherwise the error names the first missing object of every mode.
 fn judged(runs: &[Run], objects_max: usize) -> Result<(), Failure> {
     let mut told: Vec<(Manner, String)> = Vec::new();
     for run in runs {
@@ -344,8 +344,8 @@ mod tests {
         );
         for (text, fragment) in [
             ("https://h/", "TLS"),
-            ("ftp://h/", "not spoken"),
-            ("http://", "no URL"),
+            ("ftp://h/", "not supported"),
+            ("http://", "not a URL"),
             ("http://a:b@h/", "passwords"),
         ] {
             let error = page(text).expect_err(text).to_string();

@@ -1,4 +1,4 @@
-//! A fetch for people: bars on a terminal, a plain table elsewhere, one line a mode where modes are compared.
+//! The text report of a fetch: bars on a terminal, a plain table elsewhere, one line per mode in a comparison.
 
 use super::Run;
 use super::json::tcp_bytes;
@@ -10,16 +10,16 @@ use measure::{Bytes, Duration, Instant};
 use std::fmt::Write;
 use url::Url;
 
-/// Columns of the bars.
+/// Width of the bars in columns.
 const BARS: usize = 40;
-/// Columns of a name.
+/// Width of the object names in columns.
 const NAME: usize = 34;
 
 pub(super) fn milliseconds(duration: Duration) -> String {
     format!("{:.1}", duration.as_secs_f64() * 1e3)
 }
 
-/// Every object with its times.
+/// The table of all objects with their times.
 pub(super) fn waterfall(page: &Url, run: &Run, is_terminal: bool) -> String {
     let timeline = &run.timeline;
     let elapsed = timeline.ended - timeline.began;
@@ -106,7 +106,7 @@ pub(super) fn waterfall(page: &Url, run: &Run, is_terminal: bool) -> String {
     if totals.repeated > 0 {
         let _ = writeln!(
             text,
-            "{} repeated, as connections ended before answers were complete",
+            "{} repeated because connections ended before responses were complete",
             match totals.repeated {
                 1 => "1 request was".to_owned(),
                 more => format!("{more} requests were"),
@@ -124,14 +124,14 @@ pub(super) fn waterfall(page: &Url, run: &Run, is_terminal: bool) -> String {
             }
         );
     }
-    // Those beyond `--objects-max` are an error, which names them.
+    // References beyond `--objects-max` are an error, which names them.
     let mut elsewhere = timeline
         .skipped
         .iter()
         .filter(|(_, why)| *why == Skipped::Elsewhere);
     if let Some((url, why)) = elsewhere.next() {
         let listed = 1 + elsewhere.count() as u64;
-        // What is beyond the list is of either kind.
+        // References beyond the list may be of either kind.
         let more = if timeline.skipped_more > 0 {
             "at least "
         } else {
@@ -147,7 +147,7 @@ pub(super) fn waterfall(page: &Url, run: &Run, is_terminal: bool) -> String {
     text
 }
 
-/// A number of references, and the verb for it.
+/// A number of references with its verb.
 pub(super) fn references(count: u64) -> String {
     match count {
         1 => "1 reference was".to_owned(),
@@ -164,7 +164,7 @@ fn shortened(name: &str, most: usize) -> String {
     format!("…{tail}")
 }
 
-/// Dots until it is asked for, light while it is waited for, dark while it comes.
+/// The bar of an object: dots until it is requested, light while waiting, dark while receiving.
 fn bar(object: &Object, timeline: &Timeline) -> String {
     let elapsed = (timeline.ended - timeline.began).as_secs_f64().max(1e-9);
     let column = |at: Instant| {
@@ -186,10 +186,10 @@ fn bar(object: &Object, timeline: &Timeline) -> String {
     cells.iter().collect::<String>().trim_end().to_owned()
 }
 
-/// Where the time of one fetch went.
+/// The critical path by cause.
 pub(super) fn explained(timeline: &Timeline) -> String {
     if !timeline.has_page() {
-        return "\nno page came, so that there is no time to explain\n".to_owned();
+        return "\nthe page did not arrive, so there is no critical path to explain\n".to_owned();
     }
     let spans = explain(timeline);
     let elapsed = timeline.ended - timeline.began;
@@ -207,7 +207,7 @@ pub(super) fn explained(timeline: &Timeline) -> String {
     text
 }
 
-/// One line a mode: what the tables of the W3C NOTE have, and the spread of the time.
+/// One line per mode with the columns of the W3C NOTE's tables and the spread of the time.
 pub(super) fn comparison(manners: &[Manner], runs: &[Run], with_causes: bool) -> String {
     let mut text = format!(
         "{:<20} {:>4} {:>9} {:>9} {:>9} {:>9} {:>5} {:>5} {:>8} {:>9} {:>9} {:>6}\n",
@@ -260,7 +260,7 @@ pub(super) fn comparison(manners: &[Manner], runs: &[Run], with_causes: bool) ->
         };
         let packets = mean(&|one| one.sums().packets);
         let all = mean(&|one| tcp_bytes(one));
-        // Overhead as the NOTE defines it: headers of 40 bytes in all bytes.
+        // Overhead as the NOTE defines it: 40-byte headers as a share of all bytes.
         let overhead = packets
             .zip(all)
             .map(|(packets, all)| 4000.0 * packets / all.max(1.0));
@@ -287,7 +287,7 @@ pub(super) fn comparison(manners: &[Manner], runs: &[Run], with_causes: bool) ->
     text
 }
 
-/// The fetches of a mode that can be compared.
+/// The fetches of a mode that received the page.
 fn with_page(manner: Manner, runs: &[Run]) -> Vec<&Timeline> {
     let of_mode = runs.iter().filter(|run| run.manner == manner);
     of_mode
@@ -296,7 +296,7 @@ fn with_page(manner: Manner, runs: &[Run]) -> Vec<&Timeline> {
         .collect()
 }
 
-/// What the figures of a mode are not about, a line each.
+/// Remarks on incomplete figures, one line per fault.
 fn missing(manners: &[Manner], runs: &[Run]) -> String {
     let mut text = String::new();
     for &manner in manners {
@@ -314,7 +314,7 @@ fn missing(manners: &[Manner], runs: &[Run]) -> String {
         if let Some(why) = gone.iter().find_map(|one| first(one)) {
             let _ = writeln!(
                 text,
-                "{manner}: {} of {} fetches brought no page and are left out: {why}",
+                "{manner}: {} of {} fetches did not receive the page and are left out: {why}",
                 gone.len(),
                 of_mode().count()
             );
@@ -323,7 +323,7 @@ fn missing(manners: &[Manner], runs: &[Run]) -> String {
             let objects: u64 = here.iter().map(|one| one.sums().failed).sum();
             let _ = writeln!(
                 text,
-                "{manner}: {objects} objects are missing in what was measured, such as {why}"
+                "{manner}: {objects} objects are missing in the measured fetches, such as {why}"
             );
         }
         let sums = || here.iter().map(|one| one.sums());
@@ -339,7 +339,7 @@ fn missing(manners: &[Manner], runs: &[Run]) -> String {
     text
 }
 
-/// Mean milliseconds by cause, a line a mode.
+/// Mean milliseconds by cause, one line per mode.
 fn causes(manners: &[Manner], runs: &[Run]) -> String {
     let mut text = format!("\n{:<20}", "mean ms");
     for cause in Cause::ALL {

@@ -1,8 +1,8 @@
-//! `weir fetch --simulate`: the same client over a simulated network, in virtual time and the same on every machine,
-//! from a server of 1997 or from the server of `weir serve`, unchanged.
+//! `weir fetch --simulate`: the same client over a simulated network in virtual time, with identical results on every
+//! machine, from a server of 1997 or the unchanged server of `weir serve`.
 //!
-//! What hosts and networks of 1997 were like `period` knows; here flags become visits, and visits what a fetch over
-//! sockets leaves, so that all it can be shown as works for them, too.
+//! `period` models the hosts and networks of 1997. Here flags become visits, and visits take the form of fetches over
+//! sockets, so that all reports work for them, too.
 
 use super::{Limits, Manner, Plan, Run, USER_AGENT, Url, json, judged, manners, plan, say, written};
 use crate::cli::fetch::{Flags, Origin};
@@ -23,12 +23,12 @@ use server::site::Source;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
-/// The civil time of every visit: the day the NOTE was published.
+/// Wall-clock time of every visit: the day the NOTE was published.
 const WALL: UnixTime = UnixTime::from_secs(867_153_600);
-/// What this server's processor takes for an answer.
+/// Processor time of this server per response.
 const TURN: Duration = Duration::from_millis(1);
 
-/// The page as the server of this program takes it.
+/// The page as files for this program's server.
 static FILES: LazyLock<Vec<(&'static str, &'static [u8])>> = LazyLock::new(|| {
     microscape(TagCase::Lower)
         .into_iter()
@@ -42,10 +42,10 @@ static FILES: LazyLock<Vec<(&'static str, &'static [u8])>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Runs the command to its end.
+/// Runs the command.
 ///
 /// # Errors
-/// `Usage` for what cannot be simulated, `Failed` if an object is not here, `System` for what the system refuses.
+/// `Usage` for an impossible simulation, `Failed` if an object is missing, `System` if the system refuses something.
 pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let manners = manners(flags);
     let page = Rc::new(microscape(TagCase::Lower));
@@ -79,14 +79,14 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     judged(&runs, plan(flags, flags.mode).limits.objects_max)
 }
 
-/// Somebody who can visit again and again.
+/// A client and server for repeated visits.
 enum Visitor {
     Period(Box<Ready>),
     Today {
         hosts: Box<Hosts>,
         plan: Plan,
         entries: Entries,
-        /// One for all visits, as a server that goes on running: what a visit asks for it has answered before.
+        /// One server for all visits, as in a long-running process: later visits find its cache warm.
         server: Box<Server>,
     },
 }
@@ -114,7 +114,7 @@ impl Visitor {
                     },
                 };
                 let mut plan = plan(flags, manner);
-                // Virtual time costs nothing, and a modem takes longer than the default.
+                // Virtual time costs nothing, and a modem takes longer than the default limit.
                 plan.limits.timeout = flags.timeout.unwrap_or(Duration::from_secs(900));
                 plan.limits.stall_timeout = flags.stall_timeout.unwrap_or(Duration::from_secs(300));
                 ready(hosts, plan)
@@ -151,7 +151,8 @@ fn period(
 ) -> Result<Visitor, Failure> {
     if flags.first_bytes.is_some() {
         return Err(Failure::Usage(
-            "the simulated servers of 1997 know no ranges: `--first-bytes` needs --from weir".to_owned(),
+            "the simulated servers of 1997 do not support ranges: `--first-bytes` needs --from weir"
+                .to_owned(),
         ));
     }
     let case = Case {
@@ -170,15 +171,15 @@ fn period(
 }
 
 fn parsed(link: &str) -> Result<Profile, Failure> {
-    let refused = |path: &str| Err(format!("`{path}`: a simulation reads no files"));
+    let refused = |path: &str| Err(format!("`{path}`: a simulation cannot read files"));
     Profile::parse(link, &link::Limits::default(), &mut |path| refused(path))
         .map_err(|error| Failure::Usage(format!("`{}`: {error}", link.escape_debug())))
 }
 
-/// After a first visit over a fast network, which has filled the server's cache, and the client's if the plan is to ask
-/// about it. A server with an empty cache loads each object as it is asked for and sends what it has before it does: over
-/// the WAN a pipelined revalidation took 83 packets of such a server, as each 304 left alone, and 39 of one that had answered
-/// before (27 since delayed ACKs have their interactive mode, and 27 for real).
+/// Prepares a visitor with a first visit over a fast network, which fills the server's cache, and the client's cache
+/// if the plan revalidates. A server with a cold cache loads each object on request and first sends what is pending,
+/// so each 304 leaves alone. Over the WAN, a pipelined revalidation took 83 packets with a cold server and 39 with a
+/// warm one. Since delayed ACKs have their interactive mode it takes 27, as over a real link.
 fn ready(hosts: Hosts, plan: Plan) -> Result<Visitor, Failure> {
     let server = this_server()?;
     let first = Plan {
@@ -197,12 +198,12 @@ fn ready(hosts: Hosts, plan: Plan) -> Result<Visitor, Failure> {
     })
 }
 
-/// A server on a simulated host.
+/// The server as an application of a simulated host.
 fn hosted(server: &Server) -> Box<dyn Application> {
     Box::new(Hosted::new(server.clone(), TURN, WALL))
 }
 
-/// The server of this program with the page.
+/// This program's server with the page.
 fn this_server() -> Result<Server, Failure> {
     let source = Source::Embedded {
         files: FILES.as_slice(),
@@ -212,7 +213,7 @@ fn this_server() -> Result<Server, Failure> {
         .map_err(|error| Failure::System(format!("the simulated server: {error}")))
 }
 
-/// A visit to this program's server on today's stack.
+/// A visit to this program's server over today's TCP.
 ///
 /// # Errors
 /// `System` if the server cannot be set up.
@@ -238,7 +239,9 @@ pub(crate) fn today(network: Network, manner: Manner, is_first: bool) -> Result<
         server,
     } = ready(Hosts::today(network), plan)?
     else {
-        return Err(Failure::System("another visitor than was asked for".to_owned()));
+        return Err(Failure::System(
+            "the simulated visitor is of the wrong kind".to_owned(),
+        ));
     };
     Ok(over(&hosts, plan, entries, None, hosted(&server), Seed(1)).0)
 }
@@ -299,8 +302,8 @@ mod tests {
                 |seen: &Seen| seen.figures.seconds,
             );
             assert_eq!(pipelined.outcome.timeline.connections.len(), 1);
-            // Half the packets and less, the NOTE's first finding on its LAN and WAN (it did not try HTTP/1.0 over the
-            // modem); and one connection is slow only without a pipeline.
+            // Half the packets or less was the NOTE's first finding on LAN and WAN (HTTP/1.0 over the modem was not
+            // tested). A single connection is slow only without pipelining.
             if network == Network::Wan {
                 assert!(packets(&pipelined) * 2.0 < packets(&old), "{network:?}");
             }
@@ -311,8 +314,8 @@ mod tests {
         }
     }
 
-    /// Measured over a real link: 27 packets of a server that has answered before. One whose cache is empty sends what it
-    /// has before it loads what is asked next: the counterfactual that explains the difference.
+    /// Measured over a real link: 27 packets with a warm server. A server with a cold cache sends what is pending
+    /// before it loads the next object, the counterfactual that explains the difference.
     #[test]
     fn a_pipelined_revalidation_takes_as_many_packets_as_for_real() {
         let manner: Manner = "pipelined".parse().expect("a manner");
@@ -337,7 +340,7 @@ mod tests {
         };
         let empty = this_server().expect("a server");
         let cold = over(&hosts, plan, entries, None, hosted(&empty), Seed(1)).0;
-        // Bytes are the same; each of 42 answers has a packet of its own.
+        // The byte counts are equal; each of the 42 responses has its own packet.
         assert!(
             cold.down.packets >= warm.down.packets + 20.0,
             "{cold:?}, {warm:?}"

@@ -1,18 +1,17 @@
-//! Several fetches of one kind as a few numbers: mean, least, median, most, standard deviation.
+//! Several fetches of one kind in a few numbers: mean, minimum, median, maximum, standard deviation.
 
-/// The spread of some values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
     pub(super) mean: f64,
     pub(super) least: f64,
     pub(super) median: f64,
     pub(super) most: f64,
-    /// Of a sample (divided by one less than their number); 0 for a single value.
+    /// Sample standard deviation (divides by n - 1); 0 for a single value.
     pub(super) deviation: f64,
 }
 
 impl Spread {
-    /// Of values, if there are any.
+    /// The spread of the values; `None` without any.
     pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         sorted.sort_by(f64::total_cmp);

@@ -1,11 +1,11 @@
-//! The cache of a client on disk: one file for each entry, head and body together, so that no crash parts them.
+//! The client's cache on disk: one file per entry with head and body together, so that a crash never separates them.
 //!
 //! ```text
 //!   weir-cache 2 HEAD-BYTES BODY-BYTES DIGEST\n  head as JSON  body
 //! ```
-//! A file is written beside its place and renamed into it: readers see the old entry or the new one. The digest
-//! (XXH3, 128 bits) is of head and body, so that what a crash of the machine left unwritten is noticed and passed
-//! over. Decides nothing about whether an entry is true.
+//! A new file is written under a temporary name and then renamed, so readers see the old entry or the new one. The
+//! digest (XXH3, 128 bits) covers head and body: files that a machine crash left incomplete are detected and ignored.
+//! Does not decide whether an entry is fresh.
 
 use client::cache::{Entries, Entry, Kept};
 use std::collections::BTreeSet;
@@ -14,37 +14,37 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use twox_hash::XxHash3_128;
 
-/// First word of every file, with the version of the form.
+/// First word of every file, with the format version.
 const MAGIC: &str = "weir-cache 2";
-/// First word of files whose heads do not say when the request left; they are passed over, and replaced in time.
+/// First word of files without request times; they are ignored, and replaced in time.
 const OUTDATED: &[u8] = b"weir-cache 1 ";
-/// What files that count are called by; anything else in the folder is left alone.
+/// Suffix of entry files; other files in the directory are left alone.
 const SUFFIX: &str = ".entry";
-/// What a file is called while it is written.
+/// Suffix of a file that is being written.
 const UNFINISHED: &str = ".part";
-/// A file that is larger is none of ours.
+/// Larger files are not cache entries.
 const FILE_BYTES_MAX: u64 = 128 << 20;
 
-/// A folder of entries.
+/// A directory of entries.
 #[derive(Debug)]
 pub(super) struct Store {
     dir: PathBuf,
 }
 
 impl Store {
-    /// Opens the folder, and makes it if it is not there.
+    /// Opens the directory and creates it if necessary.
     ///
     /// # Errors
-    /// What the system says.
+    /// The directory cannot be created or opened.
     pub(super) fn open(dir: &Path) -> io::Result<Store> {
         fs::create_dir_all(dir)?;
         Ok(Store { dir: dir.to_owned() })
     }
 
-    /// All entries that are whole, and how many files were not.
+    /// All complete entries, and the number of incomplete files.
     ///
     /// # Errors
-    /// If the folder cannot be read.
+    /// The directory cannot be read.
     pub(super) fn load(&self) -> io::Result<(Entries, usize)> {
         let (mut entries, mut damaged) = (Entries::new(), 0);
         for file in fs::read_dir(&self.dir)? {
@@ -52,7 +52,7 @@ impl Store {
             let name = file.file_name();
             let name = name.to_string_lossy();
             if name.ends_with(UNFINISHED) {
-                // Whoever wrote it is gone; one that writes at this moment writes again next time.
+                // Its writer is gone; a concurrent writer will write it again next time.
                 let _ = fs::remove_file(file.path());
             }
             if !name.ends_with(SUFFIX) {
@@ -71,8 +71,8 @@ impl Store {
         Ok((entries, damaged))
     }
 
-    /// Writes what has changed: how many entries could not be brought up to date, and what the system says of the first. Every
-    /// entry is the old one or the new one. One that could not be written does not keep others from it.
+    /// Writes changed entries. Returns the number of entries that could not be written, and the first error. Every
+    /// entry on disk is the old one or the new one, and a failed write does not stop the others.
     pub(super) fn save(&self, entries: &Entries, changed: &BTreeSet<String>) -> (usize, Option<io::Error>) {
         let (mut failed, mut first) = (0, None);
         for url in changed {
@@ -96,7 +96,7 @@ impl Store {
     }
 
     fn write(&self, place: &Path, bytes: &[u8]) -> io::Result<()> {
-        // Another process may write the same entry: each has a file of its own until it is whole.
+        // Another process may write the same entry: each uses its own temporary file.
         let mut part = place.as_os_str().to_owned();
         part.push(format!(".{}{UNFINISHED}", std::process::id()));
         let part = PathBuf::from(part);
@@ -142,7 +142,7 @@ fn digest_of(head: &[u8], body: &[u8]) -> u128 {
     hasher.finish_128()
 }
 
-/// An entry, if it is whole.
+/// The entry, if the file is complete.
 fn parse(bytes: &[u8]) -> Option<Entry> {
     let end = bytes.iter().take(128).position(|&byte| byte == b'\n')?;
     let line = str::from_utf8(&bytes[..end]).ok()?.strip_prefix(MAGIC)?;
@@ -218,7 +218,7 @@ mod tests {
         for place in 0..bytes.len() {
             let mut turned = bytes.clone();
             turned[place] ^= 0x01;
-            // Another spelling of the same number of the head line is the same entry.
+            // A different spelling of a number in the head line means the same entry.
             assert!(
                 parse(&turned).is_none_or(|entry| entry.body == b"some bytes"),
                 "turned at {place}"

@@ -1,5 +1,5 @@
-//! A fetch as a picture: a row an object, from its name becoming known to its last byte; above them the critical
-//! path by cause. Colors are classes with a light and a dark form. Knows no fetch that could not be printed.
+//! A fetch as a waterfall picture: one row per object, from its discovery to its last byte; above the rows the
+//! critical path by cause. Colors are classes with light and dark variants.
 
 use super::Run;
 use client::explain::{Cause, explain};
@@ -12,11 +12,11 @@ const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 250.0;
 const RIGHT: f64 = 20.0;
 const ROW: f64 = 17.0;
-/// Where the rows begin.
+/// Top of the rows.
 const TOP: f64 = 145.0;
-/// Letters of a name that fit.
+/// Characters of a name that fit.
 const NAME: usize = 36;
-/// Lines in time.
+/// Number of time marks.
 const TICKS: f64 = 8.0;
 
 const STYLE: &str = "\
@@ -27,10 +27,10 @@ svg{--bg:#fff;--ink:#1d2430;--dim:#5d6878;--grid:#e3e7ed;font:12px system-ui,san
 .wait{fill:#8fc1ea}.come{fill:#2d6cb5}.failed{fill:#c8392f}\
 .c0{fill:#e08a2e}.c1{fill:#8fc1ea}.c2{fill:#c8392f}.c3{fill:#e2807a}.c4{fill:#3a9c74}.c5{fill:#d6b11f}\
 .c6{fill:#2d6cb5}.c7{fill:#9aa5b4}.c8{fill:#8a4a2f}.c9{fill:#c99a86}.c10{fill:#b085d6}";
-/// Causes whose names fit into one line of the legend.
+/// Number of causes that fit into one line of the legend.
 const LEGEND: usize = 6;
 
-/// The whole picture.
+/// The whole picture as SVG.
 pub(super) fn draw(page: &Url, run: &Run) -> String {
     let timeline = &run.timeline;
     let elapsed = timeline.ended - timeline.began;
@@ -174,7 +174,7 @@ fn row(svg: &mut String, object: &Object, run: &Run, y: f64, x: &impl Fn(Instant
         } else {
             "come"
         };
-        // What came in one piece is still seen.
+        // A response received at once must still be visible.
         rect(
             svg,
             class,
@@ -213,7 +213,7 @@ fn legend(svg: &mut String, y: f64, entries: &[(&str, &str)]) {
     }
 }
 
-/// Lines at round times, from the least step of 1, 2 or 5 that leaves room.
+/// Vertical lines at round times, with the smallest step of 1, 2 or 5 that leaves room.
 fn grid(svg: &mut String, elapsed: Duration, scale: f64, height: f64) {
     let least = elapsed.as_secs_f64() * 1e3 / TICKS;
     let power = 10_f64.powf(least.max(1e-6).log10().floor());

@@ -1,4 +1,4 @@
-//! `weir lab content`: document 003's study of content on the Microscape site, with the encoders of today.
+//! `weir lab content`: document 003's study of content on the Microscape site, with today's encoders.
 
 use crate::cli::output::print;
 use crate::cli::{Failure, Voice};
@@ -8,17 +8,17 @@ use serde_json::json;
 use std::fmt::Write;
 
 const DOCUMENT: &str = "003";
-/// Published: bytes of GIF and of what replaces it, still and moving.
+/// Published bytes of the GIFs and of their replacements, still and animated.
 const STILL: [usize; 2] = [103_299, 92_096];
 const MOVING: [usize; 2] = [24_988, 16_329];
-/// What keeps the pictures' figures from being a test of the document's.
+/// The reason why the image figures do not test the document's.
 const CAVEAT: &str = "the original's pixels are lost: the site's have its lengths, made-up pixels and no LZW, so PNG is held against \
      the same pixels as a compressed GIF; ratios say how the formats do on such pixels";
 
-/// Runs the command to its end.
+/// Runs the command.
 ///
 /// # Errors
-/// `System` for a picture that an encoder refuses, or if the report cannot be written.
+/// `System` if an encoder refuses a picture, or the report cannot be written.
 pub(super) fn run(voice: &Voice) -> Result<(), Failure> {
     let refused = |fault: period::content::Fault| Failure::System(format!("the content study: {fault}"));
     let deflate = tag_case();
@@ -31,7 +31,7 @@ pub(super) fn run(voice: &Voice) -> Result<(), Failure> {
     })
 }
 
-/// Bytes of all still or all moving pictures: as served, as GIF, as PNG.
+/// Bytes of all still or all animated pictures: as served, as GIF, as PNG.
 fn sums(pictures: &[Picture], moving: bool) -> [usize; 3] {
     let of = |size: fn(&Picture) -> usize| {
         let those = pictures.iter().filter(|one| (one.frames > 1) == moving);

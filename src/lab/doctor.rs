@@ -1,19 +1,19 @@
-//! From facts about a machine to findings: what works, what does not, what to do about it. Pure: facts come in as the
-//! system worded them, so that every refusal can be tested on a machine that refuses nothing.
+//! Turns facts about a machine into findings: what works, what is missing, and the remedy. Pure: facts are passed in
+//! as the system worded them, so that tests cover every refusal on any machine.
 
-/// What was found out.
+/// Facts about the machine.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) user_namespace: Result<(), String>,
-    /// A whole link, made and used.
+    /// Result of creating and using a whole link.
     pub(super) veth: Result<(), String>,
     pub(super) tun: Result<(), String>,
     pub(super) io_uring: Result<(), String>,
     pub(super) capture: Result<(), String>,
     pub(super) landlock: Result<u32, String>,
-    /// Now, and at the most.
+    /// Descriptor limits: current (soft) and maximum (hard).
     pub(super) descriptors: (Option<u64>, Option<u64>),
-    /// Files of the kernel, where they exist.
+    /// Contents of kernel files, if they exist.
     pub(super) max_user_namespaces: Option<String>,
     pub(super) unprivileged_clone: Option<String>,
     pub(super) apparmor: Option<String>,
@@ -30,11 +30,11 @@ pub(super) struct Facts {
     pub(super) is_root: bool,
 }
 
-/// How something stands.
+/// State of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Works,
-    /// In part, or with a price.
+    /// Works in part, or at a cost.
     Limited,
     Missing,
 }
@@ -67,10 +67,10 @@ fn finding(what: &'static str, state: State, found: impl Into<String>, remedy: O
     }
 }
 
-/// Descriptors below which a test with ten thousand connections does not fit into one process.
+/// With fewer descriptors, a test with ten thousand connections does not fit into one process.
 const DESCRIPTORS_ENOUGH: u64 = 20_000;
 
-/// Judges everything.
+/// All findings.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     vec![
         user_namespace(facts),
@@ -145,7 +145,7 @@ fn tried(what: &'static str, tried: &Result<(), String>, good: &str, remedy: &st
 fn user_namespace(facts: &Facts) -> Finding {
     const WHAT: &str = "user namespaces";
     let Err(why) = &facts.user_namespace else {
-        // The kernel may let root do what it lets nobody else do.
+        // AppArmor may grant root what it denies to other users.
         return match facts.apparmor.as_deref() {
             Some("1") if facts.is_root => finding(
                 WHAT,
@@ -193,7 +193,7 @@ fn controllers(facts: &Facts) -> Finding {
         .filter_map(|line| {
             let mut words = line.split_whitespace();
             let (name, hierarchy) = (words.next()?, words.next()?);
-            // A hierarchy other than 0 is one of version 1.
+            // A hierarchy number other than 0 means version 1.
             (!name.starts_with('#') && hierarchy != "0").then_some(name)
         })
         .collect();

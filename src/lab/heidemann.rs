@@ -1,4 +1,4 @@
-//! `weir lab heidemann`: document 001's table and traces, simulated, and what restart after idling costs.
+//! `weir lab heidemann`: document 001's table and traces, simulated, and the cost of a restart after idle periods.
 
 use crate::cli::lab::HeidemannFlags;
 use crate::cli::output::print;
@@ -12,7 +12,7 @@ use std::fmt::Write;
 const DOCUMENT: &str = "001";
 const PROVENANCE: &str = "seed text";
 
-/// Runs the command to its end.
+/// Runs the command.
 ///
 /// # Errors
 /// `System` if the report cannot be written.

@@ -1,5 +1,6 @@
-//! `weir lab`: what this machine allows, documents 001 and 003 simulated, what the kernel knows of connections, a processor
-//! made slower. Gathers facts by trying, lets [`doctor`] judge them, prints; what is simulated, and what of it is explained, `period` decides.
+//! `weir lab`: features of this machine, simulations of documents 001 and 003, the kernel's congestion windows, a
+//! slowed processor. Probes features and lets [`doctor`] judge them; `period` simulates and decides which results are
+//! explained.
 
 mod content;
 mod doctor;
@@ -15,7 +16,7 @@ use doctor::{Facts, Finding};
 use std::io;
 use std::process::{Command as Process, Stdio};
 
-/// Runs the command to its end.
+/// Runs the command.
 ///
 /// # Errors
 /// `System` if the report cannot be written.
@@ -47,7 +48,7 @@ fn gather() -> Facts {
     };
     let said = |tried: io::Result<()>| tried.map_err(|error| error.to_string());
     Facts {
-        // First: it copies this process, which must have one thread for that.
+        // First, because it forks this process, which must be single-threaded then.
         user_namespace: said(ability::user_and_network_namespace()),
         veth: link("veth"),
         tun: ability::tun_device()
@@ -77,7 +78,7 @@ fn gather() -> Facts {
     }
 }
 
-/// Makes a link with this back end and runs this very program behind it.
+/// Sets up a link with this back end and runs this program behind it.
 fn link(backend: &str) -> Result<(), String> {
     let me = "/proc/self/exe";
     let output = Process::new(me)

@@ -1,26 +1,26 @@
-//! `weir lab occupy`: a processor that is slower for everybody else. Judges what is asked for, and prints what came of it;
-//! `runtime` takes the time.
+//! `weir lab occupy`: slows a processor for all other processes. Checks the request and prints the result; `runtime`
+//! takes the time.
 
 use crate::cli::lab::OccupyFlags;
 use crate::cli::output::{line, print};
 use crate::cli::{Failure, Voice};
 use runtime::occupy::{SHARE_MAX, take};
 
-/// Runs the command to its end.
+/// Runs the command.
 ///
 /// # Errors
-/// `Usage` if more is asked for than may be taken; `System` if the kernel refuses.
+/// `Usage` if the share is too large; `System` if the kernel refuses.
 pub(super) fn run(flags: &OccupyFlags, voice: &Voice) -> Result<(), Failure> {
     if flags.share > SHARE_MAX {
         return Err(Failure::Usage(format!(
-            "--share {}: at most {SHARE_MAX} of a processor may be taken, for whoever is on it needs the rest to end this",
+            "--share {}: take at most {SHARE_MAX} of a processor; the processes on it need the rest to end this command",
             flags.share
         )));
     }
     let processor = flags.processor;
     let taken = take(processor, flags.share, flags.seconds).map_err(|error| {
         Failure::System(format!(
-            "cannot take time of processor {processor}: {error}; it must be there, and this needs root (CAP_SYS_NICE)"
+            "cannot take time of processor {processor}: {error}; the processor must exist, and the command needs root (CAP_SYS_NICE)"
         ))
     })?;
     if voice.json {

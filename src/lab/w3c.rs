@@ -1,4 +1,4 @@
-//! `weir lab w3c`: document 003's tables, simulated, beside what was published, as text or lines of JSON.
+//! `weir lab w3c`: document 003's tables, simulated beside the published figures, as text or JSON lines.
 
 use crate::cli::lab::{Table, W3cFlags};
 use crate::cli::output::print;
@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 const DOCUMENT: &str = "003";
 
-/// Runs the command to its end.
+/// Runs the command.
 ///
 /// # Errors
 /// `System` if the report cannot be written.
@@ -92,7 +92,7 @@ fn visit_word(is_first: bool) -> &'static str {
     if is_first { "first visit" } else { "revalidation" }
 }
 
-/// What every simulated row says.
+/// The JSON fields common to all simulated rows.
 pub(super) fn figures_json(figures: &Figures) -> Value {
     json!({
         "packets": figures.packets(), "packets_up": figures.up.packets, "packets_down": figures.down.packets,
@@ -290,7 +290,7 @@ fn assumptions() -> String {
     text
 }
 
-/// A visit of today.
+/// A visit over today's TCP.
 struct Today {
     network: Network,
     mode: String,
@@ -298,7 +298,7 @@ struct Today {
     figures: Figures,
 }
 
-/// This client and this server on today's stack, over the same networks.
+/// This program's client and server over today's TCP and the same networks.
 fn today() -> Result<Vec<Today>, Failure> {
     let mut rows = Vec::new();
     for network in Network::ALL {

@@ -1,35 +1,39 @@
-//! `weir lab windows`: how the congestion windows of a server's connections spread (document 000, Table 3, Figure 2).
-//! Counts and prints; `runtime` asks the kernel.
+//! `weir lab windows`: distribution of the congestion windows of a server's connections (document 000, Table 3,
+//! Figure 2). Counts and prints; `runtime` queries the kernel.
 
 use crate::cli::lab::WindowsFlags;
 use crate::cli::output::{line, print};
 use crate::cli::{Failure, Voice};
 use std::collections::BTreeMap;
 
-/// Larger windows are counted as this one, segments: no more than so many counters are kept.
+/// Larger windows are counted as this one, in segments: it bounds the number of counters.
 const WINDOW_MAX: u32 = 4096;
-/// Where the distribution is told, segments: the same for every run, so that runs can be laid over each other.
+/// Marks of the distribution in segments, the same for every run, so that runs can be compared.
 const MARKS: [u32; 20] = [
     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 30, 40, 60, 80, 100, 150, 200,
 ];
 
-/// Runs the command to its end.
+/// Runs the command.
 ///
 /// # Errors
-/// `System` if the kernel does not tell, or nobody takes the answer.
+/// `System` if the kernel does not report windows, or the output cannot be written.
 pub(super) fn run(flags: &WindowsFlags, voice: &Voice) -> Result<(), Failure> {
     let mut seen = Seen::default();
     let looks = runtime::windows::watch(flags.port, flags.every, flags.seconds, &mut |window| {
         seen.add(window)
     })
-    .map_err(|error| Failure::System(format!("the kernel does not tell windows (inet_diag): {error}")))?;
+    .map_err(|error| {
+        Failure::System(format!(
+            "the kernel does not report congestion windows (inet_diag): {error}"
+        ))
+    })?;
     if voice.json {
         return line(seen.json(looks));
     }
     print(&seen.text(looks))
 }
 
-/// How often each window was seen.
+/// Number of samples of each window.
 #[derive(Debug, Default)]
 struct Seen {
     counts: BTreeMap<u32, u64>,
@@ -44,7 +48,7 @@ impl Seen {
         self.counts.values().sum()
     }
 
-    /// None without a connection.
+    /// Mean window; `None` without a connection.
     fn mean(&self) -> Option<f64> {
         let sum: f64 = self
             .counts
@@ -54,7 +58,7 @@ impl Seen {
         (self.all() > 0).then(|| sum / self.all() as f64)
     }
 
-    /// Share that is so large or smaller.
+    /// Share of windows up to `mark`.
     fn up_to(&self, mark: u32) -> f64 {
         let count: u64 = self.counts.range(..=mark).map(|(_, &count)| count).sum();
         count as f64 / self.all() as f64
@@ -73,10 +77,10 @@ impl Seen {
 
     fn text(&self, looks: u64) -> String {
         let Some((mean, most)) = self.mean().zip(self.counts.keys().next_back()) else {
-            return format!("no connection in {looks} looks\n");
+            return format!("no connection in {looks} samples\n");
         };
         let mut text = format!(
-            "{} windows in {looks} looks: mean {mean:.2} segments, largest {most}\n",
+            "{} windows in {looks} samples: mean {mean:.2} segments, largest {most}\n",
             self.all()
         );
         for mark in MARKS {

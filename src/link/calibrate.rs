@@ -1,4 +1,5 @@
-//! `weir link --calibrate`: how exact the link is here, as a table or as JSON, judged by four bounds.
+//! `weir link --calibrate`: the accuracy of the link on this machine, as a table or JSON, checked against fixed
+//! limits.
 
 use super::refused;
 use crate::cli::link::Flags;
@@ -8,7 +9,7 @@ use runtime::ferry::Plan;
 use runtime::ferry::calibrate::{Effort, Findings, measure};
 use serde_json::json;
 
-/// What is exact enough.
+/// Limits of an accurate link.
 const RATE_ERROR_MAX: f64 = 0.01;
 const DELAY_ERROR_P99_MAX: Duration = Duration::from_micros(200);
 const UNSHAPED_MIN: Rate = Rate::mbit(1_000);
@@ -16,7 +17,7 @@ const UNSHAPED_MIN: Rate = Rate::mbit(1_000);
 pub(super) fn run(plan: &Plan, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let mut plan = plan.clone();
     if flags.link.is_none() && flags.words.given().is_empty() {
-        // A line that a thousand probes a second load lightly, and a delay that is more than noise.
+        // A line that a thousand probes per second load lightly, and a delay well above noise.
         let text = "rate=10M delay=20ms";
         plan.profile = link::Profile::parse(text, &plan.limits, &mut |_| Err(String::new()))
             .map_err(|fault| Failure::Usage(fault.to_string()))?;
@@ -36,7 +37,7 @@ pub(super) fn run(plan: &Plan, flags: &Flags, voice: &Voice) -> Result<(), Failu
         return Ok(());
     }
     Err(Failure::Invalid(format!(
-        "the link is not as exact as it should be: {}. A busy machine is the usual cause; measure again when it is quiet",
+        "the link is too inexact: {}; a busy machine is the usual cause, measure again when it is quiet",
         faults.join("; ")
     )))
 }

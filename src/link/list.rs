@@ -1,4 +1,4 @@
-//! The presets as a table or as JSON, with where each comes from.
+//! The presets with their sources, as a table or JSON.
 
 use crate::cli::{Failure, Voice, output};
 use link::{PRESETS, Profile, Server, Way};

@@ -1,5 +1,5 @@
-//! `weir link`: a command behind an emulated link. Reads which link from words and flags, has `runtime` make it, records
-//! what passes, and ends as the command ended.
+//! `weir link`: a command behind an emulated link. Reads the link from words and flags, has `runtime` set it up,
+//! records packets and counters, and exits with the command's exit code.
 
 mod calibrate;
 mod list;
@@ -14,11 +14,11 @@ use runtime::ferry::{self, Commands, Fault, LATE, Link, Observer, Plan, Tally};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Runs the command to its end.
+/// Runs the command.
 ///
 /// # Errors
-/// `Usage` for what is no link or no command, `System` for what the kernel refused, `Invalid` for a calibration that
-/// is off.
+/// `Usage` for an invalid link or command, `System` if the kernel refuses something, `Invalid` for an inexact
+/// calibration.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
     voice.listen();
     let is_list = flags.link.as_deref() == Some("list") && flags.command.is_empty();
@@ -32,8 +32,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
     if flags.link.is_none() && flags.words.given().is_empty() && flags.up.is_empty() && flags.down.is_empty()
     {
         return Err(Failure::Usage(
-            "which link? Name a preset (weir link --list), or write keys such as 'rate=1.5M rtt=90ms'"
-                .to_owned(),
+            "no link given: name a preset (weir link --list) or keys such as 'rate=1.5M rtt=90ms'".to_owned(),
         ));
     }
     if let Some(pair) = &flags.proxy {
@@ -41,14 +40,14 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
     }
     if flags.command.is_empty() {
         return Err(Failure::Usage(
-            "which command? Write it after two dashes: weir link ppp -- curl http://198.18.0.1:8080/"
+            "no command given: write it after two dashes, as in weir link ppp -- curl http://198.18.0.1:8080/"
                 .to_owned(),
         ));
     }
     let (observer, trouble) = observer(flags)?;
     let link = Link::make(&plan).map_err(|fault| match refused(fault) {
         Failure::System(why) => Failure::System(format!(
-            "{why}. Where no link can be made, --proxy LISTEN=TARGET delays and paces bytes, which is not the same"
+            "{why}; where links are impossible, --proxy LISTEN=TARGET delays and paces bytes, but emulates no packets"
         )),
         other => other,
     })?;
@@ -78,7 +77,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
     ended(outcome.code, &trouble)
 }
 
-/// As the command ended; if that was well, what was recorded must be whole, too.
+/// The command's exit code; an incomplete recording turns success into an error.
 fn ended(code: u8, trouble: &record::Trouble) -> Result<ExitCode, Failure> {
     match trouble.take() {
         Some(why) if code == 0 => Err(Failure::System(why)),
@@ -86,7 +85,7 @@ fn ended(code: u8, trouble: &record::Trouble) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Everything the link is, from words and flags; flags are later and win.
+/// The link from words and flags; flags override words.
 fn plan(flags: &Flags) -> Result<Plan, Failure> {
     let limits = link::Limits::default();
     let (profile, hosts) = words::read(flags, &limits)?;
@@ -130,13 +129,13 @@ fn refused(fault: Fault) -> Failure {
     }
 }
 
-/// The summary, for those who want to know; what makes the run untrue, for everybody.
+/// Logs the counters at debug level, and warns of everything that falsifies the run.
 fn report(tally: &Tally, took: Duration) {
     for (way, name) in ["up", "down"].iter().enumerate() {
         let counters = &tally.ways[way];
         tracing::debug!(
-            "{name}: {} packets, {} bytes in; {} packets, {} bytes out; dropped {} by chance, {} queue full, {} aged, {} \
-             too large, {} superseded, {} over a bound; {} still inside",
+            "{name}: {} packets, {} bytes in; {} packets, {} bytes out; dropped: {} random losses, {} queue full, {} aged, {} \
+             too large, {} superseded, {} over a limit; {} still in the link",
             counters.entered,
             tally.bytes_in[way],
             counters.left,
@@ -177,17 +176,16 @@ fn report(tally: &Tally, took: Duration) {
     }
     if tally.untold > 0 {
         tracing::warn!(
-            "{} packets or counters are missing in what was recorded: the disk was slower",
+            "{} packets or counters are missing in the recording: the disk was too slow",
             tally.untold
         );
     }
 }
 
-/// How late one packet may be before everybody is told: a tenth of what people notice.
+/// Largest lateness of a single packet without a warning: a tenth of what people notice.
 const LATEST: Duration = Duration::from_millis(20);
 
-/// Whether packets left so late that what was measured is not what the link makes of it: more than one in a hundred, or
-/// one by so much that it alone shows.
+/// Whether late packets falsify the measurement: more than one in a hundred, or a single one late enough to show.
 fn is_too_late(tally: &Tally) -> bool {
     let left = tally.ways[0].left + tally.ways[1].left;
     tally.late * 100 > left || tally.late_max >= LATEST

@@ -1,4 +1,4 @@
-//! `weir link --proxy`: where no link can be made, bytes of TCP delayed and paced, and said to be no more than that.
+//! `weir link --proxy`: delays and paces TCP bytes where no link can be set up, and says that it emulates no packets.
 
 use super::{ended, observer, refused, report};
 use crate::cli::Failure;
@@ -8,7 +8,7 @@ use runtime::ferry::{Commands, FarReady, Plan};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
-/// Runs until the command has ended, or without one until it is told to end.
+/// Runs until the command ends; without a command, until a signal.
 pub(super) fn run(pair: &str, plan: &Plan, flags: &Flags) -> Result<ExitCode, Failure> {
     let (listen, target) = pair.split_once('=').ok_or_else(|| {
         Failure::Usage(format!(
@@ -18,20 +18,20 @@ pub(super) fn run(pair: &str, plan: &Plan, flags: &Flags) -> Result<ExitCode, Fa
     let keys = impossible(&plan.profile, &plan.hosts);
     if !keys.is_empty() {
         return Err(Failure::Usage(format!(
-            "a proxy sees bytes, not packets, and cannot imitate {}: leave that out, or run a link without --proxy \
-             (weir lab doctor says what it needs)",
+            "a proxy sees bytes, not packets, and cannot emulate {}: leave that out, or run a link without --proxy \
+             (weir lab doctor shows its requirements)",
             keys.join(", ")
         )));
     }
-    // The first is where to listen, all of the second are tried.
+    // Listens on the first address, and tries all addresses of the target.
     let listen = addresses(listen)?;
     let proxy = Proxy::open(listen[0], addresses(target)?).map_err(refused)?;
     let address = proxy
         .address()
-        .map_err(|error| Failure::System(format!("asking for the address: {error}")))?;
+        .map_err(|error| Failure::System(format!("cannot read the proxy's address: {error}")))?;
     tracing::warn!(
-        "{} as a proxy on {address}, not packet level: bytes are delayed and paced; no loss, no slow start, no TCP of \
-         the link",
+        "{} as a proxy on {address}: not at packet level; delays and paces bytes without loss, slow start or the link's \
+         TCP",
         plan.profile.name
     );
     let commands = Commands {
@@ -50,14 +50,14 @@ pub(super) fn run(pair: &str, plan: &Plan, flags: &Flags) -> Result<ExitCode, Fa
     ended(outcome.code, &trouble)
 }
 
-/// At least one address.
+/// The addresses that a name resolves to, at least one.
 fn addresses(text: &str) -> Result<Vec<SocketAddr>, Failure> {
     let found = text.to_socket_addrs().map(Iterator::collect::<Vec<_>>);
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
         Ok(_) => Err(Failure::Usage(format!("--proxy: {text} has no address"))),
         Err(error) => Err(Failure::Usage(format!(
-            "--proxy: {text} is no address with a port: {error}"
+            "--proxy: {text} is not an address with a port: {error}"
         ))),
     }
 }

@@ -1,4 +1,4 @@
-//! What passes, written down: packets as pcapng, counters as lines of JSON.
+//! Recording of a link: packets as pcapng, counters as JSON lines.
 
 use crate::cli::Failure;
 use measure::Instant;
@@ -13,7 +13,7 @@ use trace::{Frame, LinkType, PcapngWriter};
 /// Packets begin with their IP header.
 const RAW: LinkType = LinkType::RAW;
 
-/// Why something is missing in what was recorded, if something is: the first reason. Told by the thread that records.
+/// The first reason why the recording is incomplete, if it is. Set by the recording thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trouble(Arc<Mutex<Option<String>>>);
 
@@ -33,12 +33,12 @@ impl Trouble {
 pub(super) struct Record {
     pcap: Option<(File, PcapngWriter, u32)>,
     log: Option<File>,
-    /// Whether what passes are packets, and not the pieces of a proxy.
+    /// Whether packets are recorded, not pieces of a proxy's byte stream.
     is_packets: bool,
-    /// The first tally, from which times are counted.
+    /// Time of the first tally, the origin of all times.
     start: Option<Instant>,
     scratch: Vec<u8>,
-    /// There was an error; nothing is written after it.
+    /// After an error nothing more is written.
     broken: bool,
     trouble: Trouble,
 }
@@ -81,7 +81,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Writes down what has passed.
+    /// Records a notice.
     pub(super) fn take(&mut self, notice: Notice) {
         match notice {
             Notice::Frame { civil, ip, .. } => {

@@ -1,18 +1,18 @@
-//! Which link, and what its hosts are told: a preset, words, a TOML file and flags become one profile and the settings of
-//! two TCPs.
+//! The link and the TCP settings of its hosts: preset, words, TOML file and flags become one profile and the settings
+//! of two TCPs.
 
 use crate::cli::Failure;
 use crate::cli::link::Flags;
 use link::{Limits, Profile};
 use runtime::ferry::HostSettings;
 
-/// The keys that are for the hosts and not for the link.
+/// The keys that configure the hosts, not the link.
 const HOST_KEYS: [&str; 4] = ["mss", "initcwnd", "congestion", "idle-restart"];
 
-/// Reads everything that says what the link is. Flags are later than words and win.
+/// Reads the description of the link. Flags override words.
 ///
 /// # Errors
-/// Names the key.
+/// Names the key that is wrong.
 pub(super) fn read(flags: &Flags, limits: &Limits) -> Result<(Profile, HostSettings), Failure> {
     let mut files =
         |name: &str| std::fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"));
@@ -66,7 +66,7 @@ pub(super) fn read(flags: &Flags, limits: &Limits) -> Result<(Profile, HostSetti
     Ok((profile, hosts))
 }
 
-/// Takes the hosts' keys out of a TOML document.
+/// Removes the hosts' keys from a TOML document.
 fn host_keys_of(document: &str, hosts: &mut HostSettings) -> Result<String, Failure> {
     let mut rest = String::new();
     let mut is_top = true;
@@ -77,7 +77,7 @@ fn host_keys_of(document: &str, hosts: &mut HostSettings) -> Result<String, Fail
             Some((key, value)) if is_top && HOST_KEYS.contains(&key) => {
                 let value = value.split('#').next().unwrap_or_default().trim();
                 set(hosts, key, value.trim_matches(['"', '\'']))?;
-                // Errors still name the right line.
+                // Keeps line numbers in error messages right.
                 rest.push('\n');
             }
             _ => {
@@ -97,7 +97,7 @@ fn set(hosts: &mut HostSettings, key: &str, value: &str) -> Result<(), Failure> 
         ))),
     };
     match key {
-        // What Linux takes as the smallest (TCP_MIN_MSS) and IPv4 as the largest.
+        // The smallest MSS that Linux accepts (TCP_MIN_MSS) and the largest of IPv4.
         "mss" => hosts.mss = number(88, 65_495)?,
         "initcwnd" => hosts.initcwnd = number(1, 1_000)?,
         "congestion" => hosts.congestion = Some(value.to_owned()),

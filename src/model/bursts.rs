@@ -1,8 +1,8 @@
-//! Users who ask at once, for real: today's kernel at both ends of an emulated link, `weir serve` at the far end and
-//! `weir load` at the near one, which replays a log in which all of them ask in the same instant, once a second.
+//! Bursts of users on a real kernel, with both ends of an emulated link on this machine. `weir serve` runs at the far
+//! end. `weir load` at the near end replays a log in which all users ask in the same instant, once a second.
 //!
-//! Decides how a burst becomes a number: the mean of its users, from when they were to ask to their last byte. The
-//! first burst finds addresses, routes and files that nobody has used yet, and is left out.
+//! Reduces a burst to the mean turnaround of its users, from the intended start to the last byte. The first burst has
+//! cold addresses, routes and files and is left out.
 
 use super::stage::{Stage, Tried};
 use crate::cli::Failure;
@@ -11,47 +11,47 @@ use ::model::Seconds;
 use measure::{Bytes, Rate};
 use std::fmt::Write;
 
-/// What is asked for.
+/// The requested path.
 const TARGET: &str = "/file.bin";
 
-/// Bursts to be measured.
+/// Parameters of the bursts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bursts {
-    /// Rate of the link, each way.
+    /// Bandwidth of the link in each direction.
     pub(super) rate: Rate,
     /// Round-trip time of the empty link.
     pub(super) rtt: Seconds,
-    /// Users of a burst.
+    /// Users per burst.
     pub(super) users: u32,
-    /// How many bursts count.
+    /// Number of bursts that count.
     pub(super) bursts: u32,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measured {
-    /// Of each burst, the mean turnaround of its users in seconds.
+    /// Mean turnaround of the users of each burst, in seconds.
     pub(super) turnarounds: Vec<f64>,
-    /// Bytes of an answer, header section included.
+    /// Bytes of a response, header section included.
     pub(super) answer: Bytes,
-    /// How late a user was to ask, on average; part of the turnarounds.
+    /// Mean delay of the client after the intended start; part of the turnarounds.
     pub(super) late: Seconds,
 }
 
 impl Bursts {
-    /// The link in the words of `weir link`. Its queue holds whatever all users are sent.
+    /// The link in the words of `weir link`; its queue holds everything that all users receive.
     pub(super) fn link(&self) -> String {
         let rtt = (self.rtt.0 * 1e6).round();
         format!("rate={} rtt={rtt}us mtu=1500 queue=10000p", self.rate.0)
     }
 
-    /// The log that `weir load` replays: everybody in the same instant of each second.
+    /// The log that `weir load` replays: all users in the same instant of each second.
     fn log(&self) -> String {
         let mut log = String::new();
         for second in 0..=self.bursts {
             let (hours, minutes, seconds) = (second / 3_600 % 24, second / 60 % 60, second % 60);
             for _ in 0..self.users {
-                // A fraction in the times says that they are meant as they stand.
+                // Fractional seconds tell the replay to use the times exactly.
                 let _ = writeln!(
                     log,
                     "{{\"time\":\"2000-01-01T{hours:02}:{minutes:02}:{seconds:02}.5Z\",\"peer\":\"198.18.0.2\",\
@@ -62,10 +62,10 @@ impl Bursts {
         log
     }
 
-    /// Measures them with a file of `content` bytes; the reason where the system does not let us.
+    /// Measures the bursts with a file of `content` bytes; the inner error is the reason if the system refuses.
     ///
     /// # Errors
-    /// `System` for what cannot be run, `Invalid` where too few bursts were answered whole.
+    /// `System` if a program cannot run, `Invalid` if too few bursts were answered completely.
     pub(super) fn measure(&self, content: Bytes) -> Result<Result<Measured, String>, Failure> {
         let stage = Stage::new()?;
         let size = usize::try_from(content.0).unwrap_or(usize::MAX);
@@ -97,7 +97,7 @@ impl Bursts {
             .collect();
         if (turnarounds.len() as u32) < self.bursts.div_ceil(2) {
             return Err(Failure::Invalid(format!(
-                "of {} bursts of {} users over {} only {} were answered whole within a second ({} files failed)",
+                "of {} bursts of {} users over {}, only {} were answered completely within a second ({} files failed)",
                 self.bursts,
                 self.users,
                 self.rate,
@@ -131,7 +131,7 @@ mod tests {
         let three = bursts(3, 61);
         assert_eq!(three.link(), "rate=10000000 rtt=500us mtu=1500 queue=10000p");
         let log = three.log();
-        // One burst more, which does not count.
+        // Includes the first burst, which does not count.
         assert_eq!(log.lines().count(), 3 * 62);
         let last = log.lines().last().expect("a line");
         assert!(last.contains("T00:01:01.5Z"), "{last}");

@@ -1,5 +1,5 @@
-//! How many: lines alike for users who ask at once, servers for an open stream of requests. Beside the answer what other
-//! objectives need, and what the number found makes of more users and more requests.
+//! Counts: identical lines for users who ask at the same time, servers for an open stream of requests; with the
+//! counts for other objectives, and the effect of more users or requests on the number found.
 
 use super::Measured;
 use super::grid::Grid;
@@ -12,7 +12,7 @@ use ::model::explain::counted;
 use ::model::queue::{mm1, mmc};
 use ::model::{DomainError, Seconds};
 
-/// Other objectives are powers of the fourth root of two times the one that was asked for; from a quarter to eight times.
+/// Other objectives: powers of the fourth root of 2 times the given one, from a quarter to eight times.
 const STEPS: core::ops::RangeInclusive<i32> = -8..=12;
 /// Steps between two rows of the table.
 const ROW: i32 = 4;
@@ -29,7 +29,7 @@ fn series(name: impl Into<String>, stroke: Stroke, points: Vec<(f64, f64)>) -> S
     }
 }
 
-/// How many lines like `offer` bring `users` users with `packets` packets each to a mean turnaround of `asked`.
+/// Number of lines like `offer` for `users` users with `packets` packets each and a mean turnaround of `asked`.
 pub(super) fn lines(
     users: u64,
     packets: u64,
@@ -53,7 +53,7 @@ pub(super) fn lines(
         let wanted = objective(asked, step);
         let lines = match least_lines(users, packets, offer, wanted) {
             Ok(lines) => Some(lines),
-            // Not with a line for each user.
+            // Impossible even with one line per user.
             Err(DomainError::Unattainable { .. }) => None,
             Err(error) => return Err(error.into()),
         };
@@ -74,14 +74,14 @@ pub(super) fn lines(
     report.charts = vec![
         Chart {
             title: format!(
-                "Lines like {} against the mean turnaround wanted, {users} users",
+                "Number of lines like {} against mean turnaround time, {users} users",
                 offer.name
             ),
             x: Axis::logarithmic("mean turnaround, seconds"),
             y: Axis::logarithmic("lines"),
             series: vec![
-                series("least lines", Stroke::Solid, needs),
-                series("as asked", Stroke::Dots, vec![(asked.0, needed as f64)]),
+                series("lines needed", Stroke::Solid, needs),
+                series("requested", Stroke::Dots, vec![(asked.0, needed as f64)]),
             ],
         },
         users_chart(users, packets, offer, asked, needed)?,
@@ -89,7 +89,7 @@ pub(super) fn lines(
     Ok(report)
 }
 
-/// Waiting and turnaround against users with as many lines as `users` need, and one less.
+/// Waiting and turnaround against users, with the lines that `users` need and with one less.
 fn users_chart(
     users: u64,
     packets: u64,
@@ -110,7 +110,7 @@ fn users_chart(
     ];
     if lines > 1 {
         let fewer = curve(lines - 1, turnaround)?;
-        all.push(series("turnaround, one line less", Stroke::Dashed, fewer));
+        all.push(series("turnaround, one line fewer", Stroke::Dashed, fewer));
     }
     all.push(series("wanted", Stroke::Dashed, ends.to_vec()));
     Ok(Chart {
@@ -119,7 +119,7 @@ fn users_chart(
             counted(lines, "line"),
             offer.name
         ),
-        x: Axis::linear("users who ask at once"),
+        x: Axis::linear("users who ask at the same time"),
         y: Axis::linear("seconds"),
         series: all,
     })
@@ -145,7 +145,7 @@ pub(super) fn servers(flags: &ServersFlags, measured: Measured<'_>) -> Result<Re
         let wanted = objective(asked, step);
         let found = match pool_for(arrivals, service, wanted) {
             Ok(found) => Some(found.answer),
-            // Less than service alone, or more servers than are counted.
+            // Below the service time, or beyond the limit on servers.
             Err(DomainError::Unattainable { .. } | DomainError::Outside { .. }) => None,
             Err(error) => return Err(error.into()),
         };
@@ -165,13 +165,15 @@ pub(super) fn servers(flags: &ServersFlags, measured: Measured<'_>) -> Result<Re
     let asked_for = [pool.pooled, pool.separate].map(|servers| (asked.0, f64::from(servers)));
     report.charts = vec![
         Chart {
-            title: format!("Servers against the mean response wanted, {arrivals} requests/s of {service}"),
+            title: format!(
+                "Number of servers against mean response time, {arrivals} requests/s of {service}"
+            ),
             x: Axis::logarithmic("mean response, seconds"),
             y: Axis::logarithmic("servers"),
             series: vec![
                 series("one queue", Stroke::Solid, pooled),
-                series("a queue each", Stroke::Solid, separate),
-                series("as asked", Stroke::Dots, asked_for.to_vec()),
+                series("separate queues", Stroke::Solid, separate),
+                series("requested", Stroke::Dots, asked_for.to_vec()),
             ],
         },
         arrivals_chart(flags, pool.pooled, pool.separate)?,
@@ -179,7 +181,7 @@ pub(super) fn servers(flags: &ServersFlags, measured: Measured<'_>) -> Result<Re
     Ok(report)
 }
 
-/// Mean response against arrivals with the servers found, up to where the fewer of them are nearly full.
+/// Mean response time against arrivals with the servers found, up to near saturation of the smaller number.
 fn arrivals_chart(flags: &ServersFlags, pooled: u32, separate: u32) -> Result<Chart, DomainError> {
     let capacity = f64::from(pooled) / flags.service.0;
     let rates = (1..=49).map(|step| f64::from(step) / 50.0 * capacity);
@@ -201,7 +203,7 @@ fn arrivals_chart(flags: &ServersFlags, pooled: u32, separate: u32) -> Result<Ch
                 one,
             ),
             series(
-                format!("{}, a queue each", counted(separate.into(), "server")),
+                format!("{}, separate queues", counted(separate.into(), "server")),
                 Stroke::Solid,
                 each,
             ),

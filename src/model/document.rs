@@ -1,4 +1,4 @@
-//! Document 004's own tables and its Figure 3, from its formulas, with what it printed beside them.
+//! Document 004's tables and its Figure 3, computed from its formulas, beside the printed values.
 
 use super::grid::{Cell, Grid};
 use super::report::{Published, Report};
@@ -8,7 +8,7 @@ use crate::cli::model::{SavingsFlags, TablesFlags};
 use ::model::paper::{GROUPS, Table, Verdict, figure_three};
 use ::model::waiting::InnerSum;
 
-/// Tables of the document; the third in both readings of its equations.
+/// The document's tables; the third in both readings of its equations.
 const TABLES: [(u8, &str, Table); 6] = [
     (1, "Table 1", Table::One),
     (2, "Table 2", Table::Two),
@@ -35,7 +35,7 @@ fn words(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Where the printed numbers of a table come from.
+/// Source of a table's printed numbers.
 pub(super) fn published(shown: &'static str, table: Table) -> Published {
     Published {
         shown,
@@ -44,7 +44,7 @@ pub(super) fn published(shown: &'static str, table: Table) -> Published {
     }
 }
 
-/// Every entry with its verdict, and the sums.
+/// Every entry with its verdict, and their counts.
 pub(super) fn tables(flags: &TablesFlags) -> Result<Report, Failure> {
     let columns = [
         ("table", ""),
@@ -91,7 +91,7 @@ pub(super) fn tables(flags: &TablesFlags) -> Result<Report, Failure> {
                 name.into(),
                 entry.key.as_str().into(),
                 Cell::Decimals(entry.printed, decimals),
-                // One digit more than the document prints shows why a last digit differs.
+                // One digit more than printed shows why a last digit differs.
                 entry
                     .computed
                     .map_or(Cell::Missing, |value| Cell::Decimals(value, decimals + 1)),

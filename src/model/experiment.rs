@@ -1,5 +1,5 @@
-//! Document 004's experiment, section 3: what it published, what its equations and today's windows say, what
-//! simulated TCP does, and if asked for what this kernel does ([`measured`]), for each file and number of users.
+//! Document 004's experiment (section 3): for each file and number of users, published values, its equations, windows
+//! of today's TCP, simulated TCP, and on request this kernel ([`measured`]).
 
 use super::document;
 use super::grid::{Cell, Grid};
@@ -18,7 +18,7 @@ use ::model::{DomainError, Seconds};
 use measure::{Bytes, Rate};
 use tcp::Stack;
 
-/// Published, modeled, simulated; measured as well where that is asked for.
+/// Published, modeled, simulated and, on request, measured values.
 pub(super) fn experiment(flags: &ExperimentFlags, voice: &Voice) -> Result<Report, Failure> {
     let then = (stack(&flags.client_stack)?, stack(&flags.server_stack)?);
     let now = (stack("linux-6")?, stack("linux-6")?);
@@ -77,7 +77,10 @@ pub(super) fn experiment(flags: &ExperimentFlags, voice: &Voice) -> Result<Repor
             points,
         };
         charts.push(Chart {
-            title: format!("Mean turnaround of users who ask at once, files of {} B", size.0),
+            title: format!(
+                "Mean turnaround of users who ask at the same time, files of {} B",
+                size.0
+            ),
             x: Axis::linear("users"),
             y: Axis::linear("milliseconds"),
             series: vec![
@@ -106,7 +109,7 @@ pub(super) fn experiment(flags: &ExperimentFlags, voice: &Voice) -> Result<Repor
     if flags.measure {
         match measured::measure(flags, &published, &now, voice)? {
             Outcome::Done(grid, notes, curves) => {
-                // What was measured comes first: it is what was asked for.
+                // The measurements come first: they were requested.
                 report.grids.insert(0, *grid);
                 report.notes.extend(notes);
                 for (chart, curve) in report.charts.iter_mut().zip(curves) {
@@ -119,7 +122,7 @@ pub(super) fn experiment(flags: &ExperimentFlags, voice: &Voice) -> Result<Repor
     Ok(report)
 }
 
-/// What the document printed, of its own link: of another it says nothing.
+/// The printed values, which apply only to the document's own link.
 fn published_entries(flags: &ExperimentFlags) -> Result<Vec<Entry>, DomainError> {
     let is_the_documents = flags.rate == Rate::mbit(10) && (flags.rtt.0 - 0.000_5).abs() < 1e-12;
     if is_the_documents {
@@ -146,14 +149,14 @@ fn notes(flags: &ExperimentFlags) -> Vec<String> {
     ]
 }
 
-/// The two means the document speaks of.
+/// The two means that the document uses.
 #[derive(Clone, Copy)]
 pub(super) struct Means {
     pub(super) turnaround: Seconds,
     pub(super) waiting: Seconds,
 }
 
-/// Everything known of one file and number of users.
+/// All values of one file and number of users.
 struct Cells {
     equations: Means,
     windows_then: Means,
@@ -194,7 +197,7 @@ impl Cells {
     }
 }
 
-/// What the document printed of this cell: computed (`comp`) or from its experiment (`exp`).
+/// The document's value of this cell, computed (`comp`) or from its experiment (`exp`).
 pub(super) fn printed(published: &[Entry], kind: &str, size: Bytes, users: u32, mean: &str) -> Cell {
     let quantity = match (users, mean) {
         (1, _) => "m=all TCP T".to_owned(),
@@ -208,7 +211,7 @@ pub(super) fn printed(published: &[Entry], kind: &str, size: Bytes, users: u32, 
     })
 }
 
-/// What a formula says of this cell.
+/// A formula's value of this cell.
 pub(super) fn modeled(
     flags: &ExperimentFlags,
     sender: Sender,
@@ -219,7 +222,7 @@ pub(super) fn modeled(
     let question = Question {
         users: u64::from(users),
         page: size,
-        // Only the rate's consequence is asked for.
+        // Only the consequence of the rate is needed.
         turnaround: Seconds(1.0),
         rtt: flags.rtt,
         sender,
@@ -228,7 +231,7 @@ pub(super) fn modeled(
         loss: 0.0,
     };
     let parts = question.turnaround_at(flags.rate)?;
-    // The document's equations know round trips only; served in windows, a cell is held beside packets.
+    // The document's equations know round trips only; cells served in windows are compared with packets.
     let opening = match basis {
         Basis::Windows => opening(&sender, flags.rate),
         _ => Seconds(0.0),
@@ -243,10 +246,10 @@ pub(super) fn modeled(
     })
 }
 
-/// What a line does to users whose answers a single processor makes one after another, each in `time`.
+/// The effect of a line on users whose responses a single processor makes in sequence, each in `time`.
 ///
-/// Users pass the processor first and then the line. Where the line is slower it never idles after the first answer;
-/// where the processor is, nobody waits at the line.
+/// Users pass first the processor, then the line. A slower line never idles after the first response; with a slower
+/// processor, nobody waits at the line.
 fn served(line: Means, time: Seconds, users: u32) -> Means {
     let alone = line.turnaround - line.waiting + time;
     let at_processor = time * (f64::from(users - 1) / 2.0);
@@ -277,7 +280,7 @@ fn simulated(
     let simulated = scene.burst()?;
     if simulated.broken > 0 {
         return Err(Failure::Failed(format!(
-            "{} of {users} simulated users never got {size}: the simulation does not stand for the model's question",
+            "{} of {users} simulated users never received {size}: the simulation is not comparable with the model",
             simulated.broken
         )));
     }
@@ -295,7 +298,7 @@ pub(super) fn simulated_with(
     Ok(beyond(simulated(flags, stacks, users, size)?, alone))
 }
 
-/// Waiting is what the others cost.
+/// Waiting is the additional time caused by other users.
 fn beyond(all: Simulated, alone: Simulated) -> Means {
     Means {
         turnaround: all.turnaround,

@@ -1,5 +1,5 @@
-//! From measurements to parameters. Decides what kind of measurement a file holds and which fit that allows; the fits
-//! themselves are the crate's.
+//! Fits parameters to measurements. Decides the kind of measurement in a file and the fit it allows; the crate
+//! `model` does the fitting.
 
 mod capture;
 pub(super) mod runs;
@@ -21,12 +21,12 @@ use runs::Steady;
 use std::path::Path;
 use table::Rows;
 
-/// Steps of mean value analysis that all draws of a bootstrap may take together.
+/// Limit on the steps of mean value analysis in all draws of a bootstrap.
 const STEPS_MAX: u64 = 1_000_000_000;
-/// Evaluations of a fit, about.
+/// Approximate evaluations per fit.
 const EVALUATIONS: u64 = 100;
 
-/// What a file holds.
+/// Content of a file.
 enum Kind {
     /// CSV.
     Table,
@@ -76,7 +76,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     })
 }
 
-/// By the first line that says something.
+/// Recognized by the first meaningful line.
 fn kind(text: &str, file: &Path) -> Result<Kind, Failure> {
     let mut lines = text.lines().enumerate();
     let Some((number, line)) = lines.find(|(_, line)| !line.trim().is_empty()) else {
@@ -87,7 +87,7 @@ fn kind(text: &str, file: &Path) -> Result<Kind, Failure> {
     }
     let place = format!("{}:{}", file.display(), number + 1);
     let value: serde_json::Value =
-        serde_json::from_str(line).map_err(|error| Failure::Usage(format!("{place}: no JSON: {error}")))?;
+        serde_json::from_str(line).map_err(|error| Failure::Usage(format!("{place}: not JSON: {error}")))?;
     match value["event"].as_str() {
         Some("trace" | "transaction" | "connection" | "finding") => Ok(Kind::Capture),
         Some("result" | "merged" | "probe" | "search" | "failed") => Ok(Kind::Runs),
@@ -97,7 +97,7 @@ fn kind(text: &str, file: &Path) -> Result<Kind, Failure> {
     }
 }
 
-/// Parameters with their intervals, and what made those.
+/// Parameters with their intervals and the methods behind those.
 struct Intervals(Grid);
 
 impl Intervals {
@@ -175,7 +175,7 @@ fn of_table(flags: &FitFlags, text: &str, measured: Measured<'_>) -> Result<Repo
     Ok(report)
 }
 
-/// Takes the fit in, and what it predicts.
+/// Adds the fit and its predictions.
 fn take_service(
     report: &mut Report,
     explained: Explained<ServiceFit>,
@@ -196,7 +196,7 @@ fn predicts_nothing(flags: &FitFlags) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Usage(
-        "--predict needs users, throughput and response; these are transfers, which `weir model transfer` predicts"
+        "--predict needs columns users, throughput and response; for transfers, use `weir model transfer`"
             .to_owned(),
     ))
 }
@@ -210,7 +210,7 @@ fn of_runs(flags: &FitFlags, measured: Measured<'_>) -> Result<Report, Failure> 
             let verdict = run.verdict();
             if !verdict.valid {
                 report.notes.push(format!(
-                    "{place}: this run says of itself that it cannot be trusted: {}",
+                    "{place}: the run's own result says that it cannot be trusted: {}",
                     verdict.reasons.join("; ")
                 ));
             }
@@ -277,7 +277,7 @@ fn of_captures(flags: &FitFlags, texts: &[String], measured: Measured<'_>) -> Re
             .map(|file| file.display().to_string())
             .collect();
         return Err(Failure::Usage(format!(
-            "{}: no connection was captured from its handshake on",
+            "{}: no connection was captured with its handshake",
             names.join(", ")
         )));
     }

@@ -1,4 +1,4 @@
-//! The flow-level simulation, and beside it what the formulas say where one applies.
+//! The flow-level simulation beside the formulas, where one applies.
 
 use super::Measured;
 use super::grid::Grid;
@@ -11,7 +11,7 @@ use ::model::queue::{mg1, mg1_ps};
 use ::model::srpt::compare;
 use ::model::{DomainError, Seconds, Sizes};
 
-/// Simulates.
+/// Simulates the flows.
 pub(super) fn flow(flags: &FlowFlags, measured: Measured<'_>) -> Result<Report, Failure> {
     let plan = plan(flags)?;
     let outcome = run(&plan, &Limits::DEFAULT)?;
@@ -87,7 +87,7 @@ fn plan(flags: &FlowFlags) -> Result<Plan, Failure> {
     }
     let Some(discipline) = flags.discipline.discipline(flags.quantum) else {
         return Err(Failure::Usage(
-            "--quantum is the turn of --discipline round-robin; the others have none".to_owned(),
+            "--quantum applies to --discipline round-robin only".to_owned(),
         ));
     };
     Ok(Plan {
@@ -103,10 +103,10 @@ fn plan(flags: &FlowFlags) -> Result<Plan, Failure> {
     })
 }
 
-/// Lines a plan may have.
+/// Limit on the lines of a plan.
 const LINES_MAX: u32 = 1_000_000;
 
-/// What a formula says of the same plan, where one is exact for it.
+/// The prediction of an exact formula for the plan, if there is one.
 pub(super) fn predicted(plan: &Plan) -> Result<Option<(&'static str, Seconds)>, DomainError> {
     let Some(&rate) = plan.lines.first() else {
         return Ok(None);
@@ -120,7 +120,7 @@ pub(super) fn predicted(plan: &Plan) -> Result<Option<(&'static str, Seconds)>, 
                 Station::delay("latency", plan.latency),
             ];
             let network = Network::new(stations, Seconds(think.mean()))?;
-            // Users go round the lines: some have one more than the others.
+            // Users are dealt to the lines in turn: some lines have one more than others.
             let count = plan.lines.len() as u64;
             let (each, more) = (u64::from(*users) / count, u64::from(*users) % count);
             let (mut requests, mut time) = (0.0, 0.0);
@@ -133,7 +133,7 @@ pub(super) fn predicted(plan: &Plan) -> Result<Option<(&'static str, Seconds)>, 
             }
             Ok(Some(("mean value analysis", Seconds(time / requests))))
         }
-        // Users in order of arrival wait as users who share do, if sizes are exponential (Jackson's networks).
+        // With exponential sizes, first-come users wait as long as sharing users (Jackson's networks).
         (Source::Closed { .. }, Discipline::Fifo, Dispatch::Fixed)
             if matches!(plan.sizes, Sizes::Exponential { .. }) =>
         {
@@ -146,7 +146,7 @@ pub(super) fn predicted(plan: &Plan) -> Result<Option<(&'static str, Seconds)>, 
         (Source::Open { arrivals }, discipline, dispatch)
             if dispatch == Dispatch::Random || plan.lines.len() == 1 =>
         {
-            // A random part of a Poisson stream is one, too; and one line is all there is to choose from.
+            // A random part of a Poisson stream is a Poisson stream; with one line there is no choice.
             let arrivals = arrivals / lines;
             let (source, response) = match discipline {
                 Discipline::Sharing => ("M/G/1-PS", mg1_ps(arrivals, service)?.answer.response),

@@ -1,23 +1,21 @@
-//! A table of an answer: columns with units, cells that are words, numbers or nothing. Decides how a table
-//! is aligned for people and quoted for programs (RFC 4180); knows nothing of what it holds.
+//! A table of an answer: columns with units; cells of text, numbers or nothing. Decides alignment for terminals and
+//! quoting for programs (RFC 4180); knows no meaning.
 
 use ::model::Seconds;
 use ::model::explain::significant;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// What stands in a cell.
+/// Content of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Cell {
-    /// Words.
     Text(String),
-    /// A measured or computed number: four digits for people, all of them for programs.
+    /// A measured or computed number: four digits for readers, all digits for programs.
     Number(f64),
     /// A number shown with this many decimals, as a document printed it.
     Decimals(f64, usize),
-    /// A whole number.
     Count(u64),
-    /// Nothing is known.
+    /// Unknown.
     Missing,
 }
 
@@ -64,12 +62,12 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
 }
 
 impl Cell {
-    /// For people.
+    /// The cell for readers.
     fn shown(&self) -> String {
         match self {
             Cell::Text(text) => text.clone(),
             Cell::Number(number) => significant(*number),
-            // What rounds to nothing has no sign.
+            // Zero after rounding has no sign.
             Cell::Decimals(number, decimals) => match format!("{number:.decimals$}") {
                 text if text.trim_matches(['-', '0', '.']).is_empty() => text.trim_matches('-').to_owned(),
                 text => text,
@@ -79,7 +77,7 @@ impl Cell {
         }
     }
 
-    /// For programs; empty where nothing is known.
+    /// The cell for programs; empty if unknown.
     fn exact(&self) -> String {
         match self {
             Cell::Text(text) if text.contains([',', '"', '\n', '\r']) => {
@@ -106,7 +104,7 @@ impl Cell {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Grid {
     name: String,
-    /// Names, each with its unit; no unit for words and pure numbers.
+    /// Names with units; text and pure numbers have no unit.
     columns: Vec<(String, &'static str)>,
     rows: Vec<Vec<Cell>>,
 }
@@ -122,7 +120,7 @@ impl Grid {
         }
     }
 
-    /// Appends a row: a cell for each column.
+    /// Appends a row with one cell per column.
     pub(super) fn row(&mut self, cells: impl Into<Vec<Cell>>) {
         let cells = cells.into();
         debug_assert_eq!(cells.len(), self.columns.len(), "{}", self.name);
@@ -140,7 +138,7 @@ impl Grid {
         self.columns.iter().map(head).collect()
     }
 
-    /// Columns of one width each, words to the left, numbers to the right.
+    /// Columns of equal width, text left-aligned, numbers right-aligned.
     pub(super) fn text(&self) -> String {
         let heads = self.heads();
         let shown: Vec<Vec<String>> = self
@@ -174,7 +172,7 @@ impl Grid {
         text
     }
 
-    /// One header line, then the rows; the units stand in the header.
+    /// A header line with units, then the rows.
     pub(super) fn csv(&self) -> String {
         let heads = self.heads().into_iter().map(|head| Cell::Text(head).exact());
         let mut text = heads.collect::<Vec<_>>().join(",");
@@ -186,7 +184,7 @@ impl Grid {
         text
     }
 
-    /// The table as Markdown, for documents.
+    /// The table as Markdown.
     pub(super) fn markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let rule = self.columns.iter().enumerate().map(|(column, _)| {

@@ -1,9 +1,9 @@
-//! A prediction against this machine: few clients are measured, the system they saw is fitted, what it does with more is
-//! predicted, and then measured.
+//! A prediction against this machine: measures a few client counts, fits a system to them, predicts other counts, and
+//! measures those.
 //!
-//! `weir serve` and `weir load` run on the loopback, a thread each. Clients never sleep, so the least number of them
-//! that is more than the fit has seen is an extrapolation of a kind that people make. Where the runs disagree too much for
-//! a fit, what was measured is the answer, without a prediction.
+//! `weir serve` and `weir load` run on the loopback with one thread each. Clients have no think time, so any count
+//! above the fitted ones is an extrapolation as people make it. If the runs disagree too much for a fit, the answer
+//! is the measurements without a prediction.
 
 use super::fit::runs::Steady;
 use super::grid::{Cell, Grid};
@@ -17,20 +17,20 @@ use ::model::bootstrap::{DRAWS, estimate};
 use ::model::fit::{Estimate, service};
 use std::collections::BTreeSet;
 
-/// The file that is asked for.
+/// The requested file.
 const TARGET: &str = "file.bin";
 
-/// One number of clients.
+/// The run of one client count.
 struct Run {
     clients: u32,
-    /// Whether the fit has seen it.
+    /// Whether the run is part of the fit.
     is_fitted: bool,
     steady: Steady,
-    /// Whether `weir load` trusts it; why not.
+    /// The reason if `weir load` does not trust the run.
     doubt: Option<String>,
 }
 
-/// Numbers of clients a fit needs.
+/// Least number of client counts for a fit.
 const FITTED_MIN: usize = 3;
 
 /// Fits, predicts, measures.
@@ -45,7 +45,7 @@ pub(super) fn validate(flags: &ValidateFlags, voice: &Voice) -> Result<Report, F
     judge(flags, &measure(flags, voice)?)
 }
 
-/// What was measured beside what a fit of some of it predicts, and whether that is good.
+/// The measurements beside the fit's predictions, with a verdict.
 fn judge(flags: &ValidateFlags, runs: &[Run]) -> Result<Report, Failure> {
     let mut report = Report::default();
     let fitted = runs.iter().filter(|run| run.is_fitted);
@@ -56,7 +56,7 @@ fn judge(flags: &ValidateFlags, runs: &[Run]) -> Result<Report, Failure> {
             report.answer(explained, &[]);
             (Some(network), None)
         }
-        // It was another machine from run to run: what it did is worth telling all the same.
+        // The machine changed between runs; the measurements are still worth reporting.
         Err(why @ (DomainError::Undetermined { .. } | DomainError::Contradictory { .. })) => {
             (None, Some(why))
         }
@@ -86,7 +86,7 @@ fn judge(flags: &ValidateFlags, runs: &[Run]) -> Result<Report, Failure> {
         let error = solved.as_ref().map(|s| apart(s.response.0, sample.response.0));
         let throughput_error = solved.as_ref().map(|s| apart(s.throughput, sample.throughput));
         let percent = |error: Option<f64>| error.map_or(Cell::Missing, |error| Cell::Decimals(error, 1));
-        // A second or two drawn again are the same second or two: no interval.
+        // Redrawing a second or two yields no interval.
         let interval = run.steady.can_be_drawn().then(|| {
             estimate(sample.response.0, DRAWS, flags.seed, |rng| {
                 run.steady.drawn(rng).response.0
@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// A run in which so many clients got answers of this mean response, by Little's law.
+    /// A run with this number of clients and this mean response time, by Little's law.
     fn of(clients: u32, is_fitted: bool, response: f64) -> super::Run {
         let run = run(clients, f64::from(clients) / response, response);
         super::Run {
@@ -231,7 +231,8 @@ mod tests {
         }
     }
 
-    /// Runs of a system of 4 ms of demand and 20 ms besides for the fit, and one of 24 clients that is `times` as slow.
+    /// Runs of a system with 4 ms of demand and 20 ms of delay for the fit, and one with 24 clients, slower by
+    /// `times`.
     fn runs(times: f64) -> Vec<super::Run> {
         let stations = vec![
             Station::queue("bottleneck", Seconds(0.004)),
@@ -251,7 +252,7 @@ mod tests {
         let report = judge(&flags(&[]), &runs(1.0)).expect("a report");
         assert_eq!(report.failed, None);
         assert_eq!(report.grids[0].csv().lines().count(), 7);
-        // Noise of the runs is more than nothing.
+        // The noise of the runs exceeds zero.
         for (more, times) in [(&["--tolerance", "0.0001%"][..], 1.0), (&[], 2.0), (&[], 0.5)] {
             let report = judge(&flags(more), &runs(times)).expect("a report");
             let why = report.failed.expect("too far");

@@ -1,8 +1,8 @@
-//! The measured side of document 004's experiment: every cell beside what was published, what the formulas say and
-//! what the simulation says, with the error of each against the measurement.
+//! The measured side of document 004's experiment: every cell beside the published, modeled and simulated values,
+//! with the error of each against the measurement.
 //!
-//! The middle of the bursts stands for a cell, with a bootstrap interval: a machine that has other things to do makes
-//! some bursts late, and none early.
+//! The median of the bursts represents a cell, with a bootstrap interval: a busy machine delays some bursts and
+//! advances none.
 
 use super::bursts::{Bursts, Measured};
 use super::experiment::{Means, modeled, printed, simulated_with};
@@ -20,11 +20,11 @@ use ::model::transaction::Mode;
 use measure::{Bytes, Rate, Seed};
 use tcp::Stack;
 
-/// What came of measuring.
+/// Outcome of a measurement.
 pub(super) enum Outcome {
-    /// The table, what to know of it, and a curve for each size.
+    /// The table, its notes, and a curve for each size.
     Done(Box<Grid>, Vec<String>, Vec<Series>),
-    /// This machine does not let us; why.
+    /// The machine refused, with the reason.
     Skipped(String),
 }
 
@@ -141,7 +141,7 @@ fn cell(flags: &ExperimentFlags, users: u32, content: Bytes) -> Result<Result<Me
     bursts(flags, users).measure(content)
 }
 
-/// Bytes the server puts before a file of about this size.
+/// Bytes that the server sends before a file of about this size.
 fn head(flags: &ExperimentFlags, size: Bytes) -> Result<Result<Bytes, String>, Failure> {
     let probe = Bursts {
         rate: Rate(1_000_000_000),
@@ -152,7 +152,7 @@ fn head(flags: &ExperimentFlags, size: Bytes) -> Result<Result<Bytes, String>, F
     Ok(measured.map(|measured| Bytes(measured.answer.0.saturating_sub(size.0))))
 }
 
-/// All that is known of one number of users and one size.
+/// The data of one number of users and one size.
 #[derive(Clone)]
 struct Row {
     users: u32,
@@ -164,7 +164,7 @@ struct Row {
 }
 
 impl Row {
-    /// The formulas and the simulation for exactly the bytes that were answered.
+    /// The formulas and the simulation for exactly the response's bytes.
     fn of(
         flags: &ExperimentFlags,
         now: &(Stack, Stack),
@@ -172,7 +172,7 @@ impl Row {
         measured: &Measured,
     ) -> Result<Row, Failure> {
         let size = measured.answer;
-        // What a kernel sends today: timestamps in every segment take their bytes from the data.
+        // Linux sends timestamps in every segment, which reduce its data.
         let sender = Sender::modern(Bytes(1460));
         Ok(Row {
             users,
@@ -184,7 +184,7 @@ impl Row {
         })
     }
 
-    /// In milliseconds.
+    /// Mean turnaround in milliseconds.
     fn turnaround(&self, seed: Seed) -> Estimate {
         let middle = |values: &[f64]| 1e3 * median(values);
         estimate(middle(&self.measured), DRAWS, seed, |rng| {
@@ -192,7 +192,7 @@ impl Row {
         })
     }
 
-    /// What the others cost, in milliseconds.
+    /// Additional time caused by other users, in milliseconds.
     fn waiting(&self, alone: &Row, seed: Seed) -> Estimate {
         let apart = |all: &[f64], one: &[f64]| 1e3 * (median(all) - median(one));
         estimate(apart(&self.measured, &alone.measured), DRAWS, seed, |rng| {

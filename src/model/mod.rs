@@ -1,5 +1,5 @@
-//! `weir model`: takes a question apart, asks the crate that knows the formulas, and prints the answer in
-//! the form asked for. Computes nothing itself but the grids and curves that are many answers side by side.
+//! `weir model`: parses a question, calls the crate with the formulas, and prints the answer in the requested form.
+//! Computes only grids and curves, which combine many answers.
 
 mod bursts;
 mod count;
@@ -24,10 +24,10 @@ use ::model::{DomainError, Quantity};
 use report::Report;
 use std::io::{self, Write};
 
-/// What was measured, to be compared with the region of validity.
+/// Measured values to compare with the region of validity.
 type Measured<'a> = &'a [(Quantity, f64)];
 
-/// Answers the question on standard output.
+/// Prints the answer on standard output.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let output = &flags.output;
     let format = if voice.json { Format::Json } else { output.format };
@@ -35,8 +35,8 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let report = match answer(&flags.question, &output.measured, voice) {
         Ok(report) => report,
         Err(why) => {
-            // Who reads JSON reads why there is no answer where the answer would have been; under the `--json` of
-            // every command that is an event, which is told by whoever runs this.
+            // With `--format json`, the reason for a missing answer goes where the answer would be. With the global
+            // `--json`, the caller prints it as an event.
             if format == Format::Json && !voice.json {
                 say(&report::refusal(name, &why))?;
             }
@@ -50,13 +50,13 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
 /// Writes `text` on standard output.
 fn say(text: &str) -> Result<(), Failure> {
     match io::stdout().lock().write_all(text.as_bytes()) {
-        // Whoever reads has read enough.
+        // A reader that closes the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(|error| Failure::System(format!("cannot write the answer: {error}"))),
     }
 }
 
-/// The question's name.
+/// The question's name on the command line.
 fn name(question: &Question) -> &'static str {
     match question {
         Question::Transaction(_) => "transaction",
@@ -78,7 +78,7 @@ fn name(question: &Question) -> &'static str {
     }
 }
 
-/// Its answer.
+/// Dispatches the question.
 fn answer(question: &Question, measured: Measured<'_>, voice: &Voice) -> Result<Report, Failure> {
     match question {
         Question::Transaction(flags) => transfers::transaction(flags, measured),
@@ -103,7 +103,7 @@ fn answer(question: &Question, measured: Measured<'_>, voice: &Voice) -> Result<
 impl From<DomainError> for Failure {
     fn from(error: DomainError) -> Failure {
         match error {
-            // The question made sense; the answer is no.
+            // The question was valid and its answer is negative.
             DomainError::Unattainable { .. } | DomainError::Saturated { .. } => {
                 Failure::Failed(error.to_string())
             }

@@ -1,4 +1,4 @@
-//! Queues: an open one under every discipline, a closed network between its bounds, SRPT against sharing.
+//! Queues: an open queue under every discipline, a closed network with bounds, SRPT against processor sharing.
 
 use super::Measured;
 use super::grid::{Cell, Grid};
@@ -13,7 +13,7 @@ use ::model::{DomainError, Explained, Quantity, Seconds};
 
 type Solved = Result<Explained<Steady>, DomainError>;
 
-/// The disciplines that apply to so many servers, at `arrivals` per second.
+/// The disciplines that apply to this number of servers, at `arrivals` per second.
 fn disciplines(flags: &QueueFlags, arrivals: f64) -> Vec<(&'static str, Solved)> {
     let (service, servers) = (flags.service, flags.servers);
     let several = gigc(arrivals, flags.arrival_scv, service, flags.service_scv, servers);
@@ -29,13 +29,13 @@ fn disciplines(flags: &QueueFlags, arrivals: f64) -> Vec<(&'static str, Solved)>
     }
 }
 
-/// One queue, side by side.
+/// One queue under all disciplines.
 pub(super) fn queue(flags: &QueueFlags, measured: Measured<'_>) -> Result<Report, Failure> {
     let mut report = Report {
         brief: true,
         ..Report::default()
     };
-    // What is asked for counts as measured: M/M/1 warns when service is said to vary otherwise.
+    // The flags count as measurements: M/M/1 warns if the given service times vary otherwise.
     let mut known = measured.to_vec();
     known.push((Quantity::ServiceVariability, flags.service_scv));
     known.push((Quantity::InterarrivalVariability, flags.arrival_scv));
@@ -90,16 +90,16 @@ pub(super) fn queue(flags: &QueueFlags, measured: Measured<'_>) -> Result<Report
     Ok(report)
 }
 
-/// Points of a sweep that are drawn and printed.
+/// Number of points of a sweep.
 const POINTS: u64 = 40;
 
-/// Users who think.
+/// A closed network of thinking users.
 pub(super) fn closed(flags: &ClosedFlags, measured: Measured<'_>) -> Result<Report, Failure> {
     let stations: Vec<Station> = flags.station.iter().chain(&flags.delay).cloned().collect();
     for (place, station) in stations.iter().enumerate() {
         if stations[..place].iter().any(|other| other.name == station.name) {
             return Err(Failure::Usage(format!(
-                "two stations are named `{}`; a request's visits to one are one demand",
+                "two stations are named `{}`: give a station once, with the sum of a request's visits",
                 station.name
             )));
         }
@@ -115,7 +115,7 @@ pub(super) fn closed(flags: &ClosedFlags, measured: Measured<'_>) -> Result<Repo
     ];
     let mut shares = Grid::new("stations", &columns);
     for (station, share) in network.stations().iter().zip(&solved.answer.stations) {
-        // A server for everyone is never full.
+        // A delay station has as many servers as users and no utilization.
         let utilization = (station.kind != Kind::Delay).then_some(share.utilization);
         shares.row([
             share.name.as_str().into(),
@@ -160,10 +160,10 @@ pub(super) fn closed(flags: &ClosedFlags, measured: Measured<'_>) -> Result<Repo
     Ok(report)
 }
 
-/// The points that are drawn and printed, up to twice the knee, and whether they are exact.
+/// The points to draw and print, up to twice the knee, and whether they are exact.
 fn curve(network: &Network, users: u64) -> Result<(Vec<Point>, bool), DomainError> {
     let several = |station: &Station| matches!(station.kind, Kind::Servers(count) if count > 1);
-    // What convolution does takes the square of the users.
+    // Convolution takes time quadratic in the number of users.
     let most = if network.stations().iter().any(several) {
         1e3
     } else {
@@ -194,7 +194,7 @@ fn curve(network: &Network, users: u64) -> Result<(Vec<Point>, bool), DomainErro
     Ok((rough.collect::<Result<_, DomainError>>()?, false))
 }
 
-/// Users, throughput, response, and their bounds.
+/// Users, throughput, response time, and their bounds.
 type Point = (u64, f64, Seconds, Brackets);
 
 fn closed_charts(points: &[Point]) -> Vec<Chart> {
@@ -214,9 +214,15 @@ fn closed_charts(points: &[Point]) -> Vec<Chart> {
             y: Axis::linear("requests/s"),
             series: vec![
                 series("mean value analysis", solid, |p| Some(p.1)),
-                series("asymptotic, most", dashed, |p| Some(p.3.throughput_asymptotic.1)),
-                series("balanced, most", dashed, |p| Some(p.3.throughput_balanced?.1)),
-                series("balanced, least", dashed, |p| Some(p.3.throughput_balanced?.0)),
+                series("asymptotic upper bound", dashed, |p| {
+                    Some(p.3.throughput_asymptotic.1)
+                }),
+                series("balanced upper bound", dashed, |p| {
+                    Some(p.3.throughput_balanced?.1)
+                }),
+                series("balanced lower bound", dashed, |p| {
+                    Some(p.3.throughput_balanced?.0)
+                }),
             ],
         },
         Chart {
@@ -225,15 +231,21 @@ fn closed_charts(points: &[Point]) -> Vec<Chart> {
             y: Axis::linear("seconds"),
             series: vec![
                 series("mean value analysis", solid, |p| Some(p.2.0)),
-                series("asymptotic, least", dashed, |p| Some(p.3.response_asymptotic.0.0)),
-                series("balanced, least", dashed, |p| Some(p.3.response_balanced?.0.0)),
-                series("balanced, most", dashed, |p| Some(p.3.response_balanced?.1.0)),
+                series("asymptotic lower bound", dashed, |p| {
+                    Some(p.3.response_asymptotic.0.0)
+                }),
+                series("balanced lower bound", dashed, |p| {
+                    Some(p.3.response_balanced?.0.0)
+                }),
+                series("balanced upper bound", dashed, |p| {
+                    Some(p.3.response_balanced?.1.0)
+                }),
             ],
         },
     ]
 }
 
-/// A rate that serves something, in bit/s.
+/// A positive rate in bit/s.
 fn positive_rate(rate: measure::Rate) -> Result<f64, DomainError> {
     let bits = rate.bits_per_second();
     if bits > 0.0 {
@@ -246,7 +258,7 @@ fn positive_rate(rate: measure::Rate) -> Result<f64, DomainError> {
     })
 }
 
-/// SRPT against sharing.
+/// SRPT against processor sharing.
 pub(super) fn srpt(flags: &SrptFlags, measured: Measured<'_>) -> Result<Report, Failure> {
     let sizes = &flags.sizes.sizes;
     let service = match (flags.rate, flags.sizes.unit) {
@@ -257,13 +269,13 @@ pub(super) fn srpt(flags: &SrptFlags, measured: Measured<'_>) -> Result<Report, 
         (None, Unit::Bare | Unit::Times) => sizes.clone(),
         (Some(_), Unit::Times) => {
             return Err(Failure::Usage(
-                "--sizes are times and --rate serves bytes; write sizes in bytes, or leave --rate out"
+                "--sizes are times but --rate serves bytes: give sizes in bytes, or leave --rate out"
                     .to_owned(),
             ));
         }
         (None, Unit::Bytes) => {
             return Err(Failure::Usage(
-                "--sizes are bytes: --rate says how fast they are served; or write times, as in exponential(10ms)"
+                "--sizes are bytes: give their service rate with --rate, or give times, as in exponential(10ms)"
                     .to_owned(),
             ));
         }

@@ -1,5 +1,4 @@
-//! An answer in the form that was asked for: a table for people, JSON, CSV or SVG. Decides the form,
-//! never a number.
+//! An answer in the requested form: table, JSON, CSV or SVG. Decides the form, never a number.
 
 use super::grid::Grid;
 use crate::chart::{Chart, document};
@@ -10,10 +9,10 @@ use ::model::{Explained, Quantity};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Version of the JSON form (`schemas/model.schema.json`); it changes when a field changes its meaning or goes.
+/// Version of the JSON form (`schemas/model.schema.json`); changes when a field changes its meaning or disappears.
 const VERSION: u32 = 1;
 
-/// The JSON of a question that has no answer: everything is empty but the reason.
+/// The JSON of a question without an answer: all fields are empty except the reason.
 pub(super) fn refusal(command: &str, why: &Failure) -> String {
     let report = Report {
         failed: Some(why.to_string()),
@@ -22,7 +21,7 @@ pub(super) fn refusal(command: &str, why: &Failure) -> String {
     report.json(command)
 }
 
-/// One explained answer, whatever it is about.
+/// One explained answer to any question.
 #[derive(Debug)]
 pub(super) struct Answer {
     line: String,
@@ -34,14 +33,14 @@ pub(super) struct Answer {
     json: Value,
 }
 
-/// Numbers in a table that somebody else published.
+/// Published numbers in a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Published {
-    /// Where they stand in the answer: columns, or parameters.
+    /// Where the answer shows them: columns or parameters.
     pub(super) shown: &'static str,
-    /// Document and place in it.
+    /// Document, and place in it.
     pub(super) source: String,
-    /// How they came here: whether the document was seen, or somebody's memory of it.
+    /// Provenance: whether the document was read or the numbers were recalled.
     pub(super) provenance: String,
 }
 
@@ -51,27 +50,26 @@ impl core::fmt::Display for Published {
     }
 }
 
-/// Everything a command has to say.
+/// The whole output of a question.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     /// Answers with their derivations.
     pub(super) answers: Vec<Answer>,
-    /// Tables; the first is what `--format csv` prints.
+    /// Tables; `--format csv` prints the first.
     pub(super) grids: Vec<Grid>,
-    /// Pictures.
     pub(super) charts: Vec<Chart>,
-    /// Numbers that others published.
+    /// Sources of published numbers.
     pub(super) published: Vec<Published>,
-    /// What the reader must know besides.
+    /// Remarks for the reader.
     pub(super) notes: Vec<String>,
-    /// The tables say what the results of the steps would: only the lines of the answers are printed.
+    /// The tables contain the results of the steps, so only the answers' lines are printed.
     pub(super) brief: bool,
-    /// Why what was compared does not agree: the report is printed and the command fails.
+    /// The reason if compared values disagree: the report is printed and the command fails.
     pub(super) failed: Option<String>,
 }
 
 impl Report {
-    /// Takes an answer in, compared with what was measured.
+    /// Adds an answer, compared with the measured values.
     pub(super) fn answer<T: Serialize>(&mut self, explained: Explained<T>, measured: &[(Quantity, f64)]) {
         let explained = explained.against(measured);
         let json = json!(explained);
@@ -86,7 +84,7 @@ impl Report {
         });
     }
 
-    /// The report as text that ends with a line end.
+    /// The report as text with a final newline.
     pub(super) fn render(&self, format: Format, explain: bool, command: &str) -> Result<String, Failure> {
         match format {
             Format::Table => Ok(self.text(explain)),
@@ -131,7 +129,7 @@ impl Report {
         format!("{value}\n")
     }
 
-    /// The first table; where there is none, the steps of all answers.
+    /// The first table; without tables, the steps of all answers.
     fn primary(&self) -> Grid {
         if let Some(grid) = self.grids.first() {
             return grid.clone();
@@ -162,7 +160,7 @@ impl Report {
 }
 
 impl Answer {
-    /// The line; the formulas with their numbers, or their results; bounds, region and warnings always.
+    /// The answer's line; the formulas with numbers, or only their results; bounds, region and warnings always.
     fn text(&self, text: &mut String, explain: bool, brief: bool) {
         if !text.is_empty() {
             text.push('\n');
@@ -194,7 +192,7 @@ impl Answer {
                 step.means.as_str().into(),
             ]);
         }
-        // Without the line of the name, which is empty, and the heads, which say nothing new.
+        // Without the name, which is empty, and the header, which adds nothing.
         grid.text()
             .lines()
             .skip(2)

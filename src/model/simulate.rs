@@ -1,12 +1,12 @@
-//! Users of one line, packet by packet: real TCP endpoints over an emulated link in virtual time. Decides what
-//! users and their server do; TCP is the stack's, queues are the link's.
+//! Users of one line, simulated packet by packet: real TCP endpoints over an emulated link in virtual time. Decides
+//! how users and server behave; the stack implements TCP, the link its queues.
 //!
 //! ```text
 //!             start / think over        connected              last byte
 //!   [thinking] -------------> [connecting] -------> [waiting] ----------> [thinking] or done
 //! ```
 //!
-//! A user opens a connection for each request, as HTTP/1.0 does; the server closes it after the answer.
+//! A user opens a connection per request, as in HTTP/1.0; the server closes it after the response.
 
 use crate::cli::Failure;
 use ::model::tcp::{Sender, Timeout};
@@ -19,49 +19,50 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tcp::{AckRule, AckTimer, PRESETS, Setup, Stack};
 
-/// What is simulated.
+/// The parameters of a simulation.
 #[derive(Clone, Debug)]
 pub(super) struct Scene {
-    /// Rate of the line, each way.
+    /// Bandwidth of the line in each direction.
     pub(super) rate: Rate,
     /// Round-trip time of the empty line.
     pub(super) rtt: Seconds,
-    /// Whether the hosts are on one network, where some stacks do not start slowly.
+    /// Whether both hosts are on one network, where some stacks skip slow start.
     pub(super) local: bool,
-    /// The client's stack.
     pub(super) client: Stack,
-    /// The server's stack.
     pub(super) server: Stack,
-    /// Users.
     pub(super) users: usize,
-    /// Bytes each asks for, header section included.
+    /// Bytes of a response, header section included.
     pub(super) page: Bytes,
-    /// Processor time of an answer; the server has one processor.
+    /// Processor time of a response; the server has one processor.
     pub(super) server_time: Seconds,
-    /// All chance.
+    /// Random seed.
     pub(super) seed: Seed,
 }
 
 /// Bytes of a request: a short GET.
 const REQUEST: usize = 64;
 
-/// A stack by name, its buffers as `buffer` says where they are tuned by the system.
+/// The TCP stack of this name.
 pub(super) fn stack(name: &str) -> Result<Stack, Failure> {
-    let mut stack = Stack::preset(name)
-        .ok_or_else(|| Failure::Usage(format!("`{name}` is no stack; there are {}", PRESETS.join(", "))))?;
+    let mut stack = Stack::preset(name).ok_or_else(|| {
+        Failure::Usage(format!(
+            "`{name}` is not a TCP stack; write one of {}",
+            PRESETS.join(", ")
+        ))
+    })?;
     if name == "linux-6" {
-        // Buffers of today grow with the connection; the preset has their first size.
+        // Modern buffers grow with the connection; the preset has their initial size.
         stack.send_buffer = Bytes(65_535);
         stack.recv_buffer = Bytes(65_535);
     }
     Ok(stack)
 }
 
-/// The sender the formulas have, from the parameters the simulated stacks have.
+/// The formulas' sender, from the parameters of the simulated stacks.
 pub(super) fn sender(client: &Stack, server: &Stack) -> Sender {
     let opened = u32::from(server.handshake_ack_opens_cwnd);
     let initial = f64::from(server.initial_cwnd_segments + opened);
-    // Time stamps take their bytes from the data of a segment.
+    // Timestamps reduce the data of a segment.
     let stamps = if server.timestamps && client.timestamps {
         12
     } else {
@@ -72,7 +73,7 @@ pub(super) fn sender(client: &Stack, server: &Stack) -> Sender {
     let first_ack_delay = match (client.ack_rule, client.ack_timer) {
         // The first segments are acknowledged at once.
         (AckRule::QuickThenBytes, _) => 0.0,
-        // A beat of the host comes halfway through its period on average.
+        // A heartbeat timer fires after half its period on average.
         (_, AckTimer::Heartbeat) => wait / 2.0,
         (_, AckTimer::PerSegment) => wait,
     };
@@ -91,36 +92,36 @@ pub(super) fn sender(client: &Stack, server: &Stack) -> Sender {
     }
 }
 
-/// Time on the wire of what opens a transfer: SYN and SYN-ACK with an MSS option (RFC 9293, section 3.7.1), the ACK
-/// of the handshake, and the request.
+/// Time on the wire before a transfer: SYN and SYN-ACK with an MSS option (RFC 9293, section 3.7.1), the ACK of the
+/// handshake, and the request.
 pub(super) fn opening(sender: &Sender, rate: Rate) -> Seconds {
     const MSS_OPTION: u64 = 4;
     let bytes = 4 * sender.header.0 + 2 * MSS_OPTION + REQUEST as u64;
     Seconds(rate.seconds_for(Bytes(bytes)))
 }
 
-/// One answer: when it was asked for, and when its last byte came.
+/// Times of one response: of its request and of its last byte.
 #[derive(Clone, Copy, Debug)]
 struct Served {
     asked: Instant,
     done: Instant,
 }
 
-/// What happened to the users.
+/// The record of all users.
 #[derive(Debug, Default)]
 struct Record {
     served: Vec<Served>,
-    /// Connections that ended before their answer did.
+    /// Connections that ended before the end of the response.
     broken: u64,
 }
 
 /// The users of one host.
 struct Users {
     page: u64,
-    /// Between an answer and the next request; `None`: each asks once, all at the start.
+    /// Think time; `None` if each user asks once, at the start.
     think: Option<(Sizes, Rng)>,
     users: usize,
-    /// By connection: whose it is, since when, and bytes so far.
+    /// By connection: user, start, and bytes so far.
     open: BTreeMap<Conn, (usize, Instant, u64)>,
     record: Rc<RefCell<Record>>,
 }
@@ -176,7 +177,7 @@ impl Application for Users {
     }
 }
 
-/// Their server.
+/// The server of these users.
 struct Server {
     page: usize,
     time: Duration,
@@ -203,23 +204,23 @@ impl Application for Server {
     }
 }
 
-/// What a simulation measured.
+/// The measurements of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Simulated {
-    /// Answers counted.
+    /// Number of responses counted.
     pub(super) answers: u64,
-    /// Mean time from asking to the last byte.
+    /// Mean time from the request to the last byte.
     pub(super) turnaround: Seconds,
-    /// Half the width of its 95 % interval by batch means; `None` where every user asked once.
+    /// Half width of its 95 % interval by batch means; `None` if every user asked once.
     pub(super) half_width: Option<Seconds>,
-    /// Connections that ended before their answer did.
+    /// Connections that ended before the end of the response.
     pub(super) broken: u64,
 }
 
 impl Scene {
     fn world(&self, think: Option<(Sizes, Rng)>) -> Result<(World, Rc<RefCell<Record>>), Failure> {
         let delay = (self.rtt.0 / 2.0 * 1e6).round();
-        // A queue that holds what all windows hold: the formulas know no loss.
+        // The queue holds all windows at once: the formulas assume no loss.
         let text = format!(
             "rate={} delay={delay}us mtu=1500 queue={}p",
             self.rate.0,
@@ -268,7 +269,7 @@ impl Scene {
         }
     }
 
-    /// All users ask at once, each for one page.
+    /// All users ask at the same time, each for one page.
     pub(super) fn burst(&self) -> Result<Simulated, Failure> {
         let (mut world, record) = self.world(None)?;
         world.run(Instant::ZERO + DAY);
@@ -286,7 +287,7 @@ impl Scene {
         })
     }
 
-    /// Users think, ask, think again; measured for `measured` after `warmup`.
+    /// Users think, ask and think again; measured for `measured` after `warmup`.
     pub(super) fn closed(
         &self,
         think: &Sizes,
@@ -326,6 +327,6 @@ impl Scene {
     }
 }
 
-/// Nothing here takes longer, unless it never ends.
+/// Longer than any simulation that ends.
 const DAY: Duration = Duration::from_secs(86_400);
 const BATCHES: usize = 20;

@@ -1,7 +1,7 @@
-//! Where something real is tried: a folder that goes with its owner, and this program run again in other roles.
+//! A place for real measurements: a temporary folder, and this program started in other roles.
 //!
-//! Decides what counts as refused by the system, which a caller may take for an answer. Measures nothing itself:
-//! results are read from the files `weir load` writes.
+//! Decides which failures mean that the system refused, which a caller may accept. Measures nothing itself: results
+//! come from the files of `weir load`.
 
 use crate::cli::{Failure, Voice};
 use ::load::run::Run;
@@ -13,36 +13,37 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The code with which a command says that the system refused.
+/// Exit code of a command that the system refused.
 const REFUSED: i32 = 4;
-/// The code with which a run says that it cannot be trusted; its result is written all the same.
+/// Exit code of a run that cannot be trusted; its result is still written.
 const INVALID: i32 = 3;
 
-/// Waits, at the most ten seconds, until the server answers, and then asks it as it was told to.
+/// Waits at most ten seconds for the server to respond, then starts the load.
 const NEAR: &str = "n=0; until \"$STAGE_WEIR\" fetch \"$STAGE_URL\" >/dev/null 2>&1 || [ $n -ge 200 ]; \
                     do n=$((n + 1)); sleep 0.05; done; exec \"$STAGE_WEIR\" load \"$STAGE_URL\" \"$@\"";
-/// Serves.
+/// Shell command of the server.
 const FAR: &str = "exec \"$STAGE_WEIR\" serve \"$STAGE_SITE\" --quiet --listen 0.0.0.0:8080";
 
-/// A folder, and what it is for.
+/// The temporary folder.
 #[derive(Debug)]
 pub(super) struct Stage {
     folder: tempfile::TempDir,
 }
 
-/// What came of an attempt.
+/// Outcome of an attempt.
 #[derive(Debug)]
 pub(super) enum Tried {
     /// A result.
     Done(Box<Run>),
-    /// The system does not allow it; why.
+    /// The system refused, with the reason.
     Refused(String),
 }
 
 impl Stage {
     pub(super) fn new() -> Result<Stage, Failure> {
         let folder = tempfile::Builder::new().prefix("weir-model-").tempdir();
-        let folder = folder.map_err(|error| Failure::System(format!("a folder for the run: {error}")))?;
+        let folder = folder
+            .map_err(|error| Failure::System(format!("cannot create a folder for the run: {error}")))?;
         let stage = Stage { folder };
         std::fs::create_dir(stage.site()).map_err(|error| refused(&stage.site(), &error))?;
         Ok(stage)
@@ -53,7 +54,7 @@ impl Stage {
         self.folder.path().join("site")
     }
 
-    /// Writes a file, below the stage's folder.
+    /// Writes a file below the stage's folder.
     pub(super) fn put(&self, name: &str, content: &[u8]) -> Result<PathBuf, Failure> {
         let path = self.folder.path().join(name);
         let opened = OpenOptions::new()
@@ -66,11 +67,11 @@ impl Stage {
         Ok(path)
     }
 
-    /// Serves the site at the far end of `link` and asks for it from the near end by `weir load`.
+    /// Serves the site at the far end of `link` and loads it from the near end with `weir load`.
     pub(super) fn over_link(&self, link: &str, load: &[String]) -> Result<Tried, Failure> {
         let out = self.folder.path().join("result.json");
         let weir = runtime::itself::path()
-            .map_err(|error| Failure::System(format!("this program's own file: {error}")))?;
+            .map_err(|error| Failure::System(format!("cannot find the path of this program: {error}")))?;
         let words = [
             "--quiet", "link", link, "--far", FAR, "--", "sh", "-c", NEAR, "sh",
         ];
@@ -88,7 +89,7 @@ impl Stage {
         self.result_of(&again, &out)
     }
 
-    /// Serves the site on the loopback, by one worker, until what is returned is dropped; and its address.
+    /// Serves the site on the loopback with one worker until the result is dropped; also returns its URL.
     pub(super) fn serve(&self) -> Result<(Running, String), Failure> {
         let words = ["--json", "serve", "--listen", "127.0.0.1:0", "--workers", "1"].map(OsString::from);
         let again = Again::with(words.into_iter().chain([self.site().into_os_string()]));
@@ -99,13 +100,13 @@ impl Stage {
         match told["listeners"][0]["url"].as_str() {
             Some(url) => Ok((running, url.to_owned())),
             None => Err(Failure::System(format!(
-                "the server on the loopback did not say where it is: {}",
+                "the server on the loopback printed no address: {}",
                 line.trim()
             ))),
         }
     }
 
-    /// `weir load` of a server that is there already.
+    /// Runs `weir load` against a running server.
     pub(super) fn load(&self, url: &str, load: &[String]) -> Result<Tried, Failure> {
         let out = self.folder.path().join("result.json");
         let words = ["load".to_owned(), url.to_owned(), "--quiet".to_owned()].into_iter();
@@ -118,13 +119,13 @@ impl Stage {
         let _ = std::fs::remove_file(out);
         let ran = again
             .run()
-            .map_err(|error| Failure::System(format!("cannot run this program again: {error}")))?;
+            .map_err(|error| Failure::System(format!("cannot start this program again: {error}")))?;
         let said = String::from_utf8_lossy(&ran.stderr);
-        let why = said.lines().last().unwrap_or("it said nothing");
+        let why = said.lines().last().unwrap_or("no output");
         match ran.status.code() {
             Some(0 | INVALID) if out.exists() => {
                 let first = crate::load::read(out)?.into_iter().next();
-                let run = first.ok_or_else(|| Failure::System("a run without a result".to_owned()))?;
+                let run = first.ok_or_else(|| Failure::System("the run wrote no result".to_owned()))?;
                 Ok(Tried::Done(Box::new(run)))
             }
             Some(REFUSED) => Ok(Tried::Refused(why.trim_start_matches("error: ").to_owned())),
@@ -140,7 +141,7 @@ fn refused(path: &Path, error: &std::io::Error) -> Failure {
     Failure::System(format!("cannot write `{}`: {error}", path.display()))
 }
 
-/// A bar on a terminal for what takes a while: `steps` of `what`.
+/// A progress bar on a terminal: `steps` of `what`.
 pub(super) fn progress(steps: usize, what: &str, voice: &Voice) -> ProgressBar {
     let target = if voice.reports() && !voice.json {
         ProgressDrawTarget::stderr()

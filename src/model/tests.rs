@@ -1,4 +1,4 @@
-//! The command as a function: every example of the help in every form, and what is refused.
+//! The command as a function: every example of the help texts in every form, and refused questions.
 
 use super::*;
 use crate::cli::{Cli, Command};
@@ -25,7 +25,7 @@ pub(super) fn ask(line: &str, format: Format) -> Result<String, String> {
     text.map_err(|why| why.to_string())
 }
 
-/// Words of a command line; quotes hold words together, and what goes to a file is not our business.
+/// The words of a command line: quotes group words, redirections are dropped.
 fn split(line: &str) -> Vec<String> {
     let line = line.split(" > ").next().unwrap_or_default();
     let mut words = vec![String::new()];
@@ -69,9 +69,9 @@ fn every_example_of_the_help_works_in_every_form() {
     let examples = examples();
     assert!(examples.len() > 20, "{examples:?}");
     for example in examples {
-        // The simulated million is for release builds, files of results are the user's.
+        // The simulated million users is for release builds; result files are the user's.
         let example = example.replace("--users 1000000 --lines 1000", "--users 1000 --lines 1");
-        // What simulates packets for long has tests of its own below.
+        // Long packet simulations have their own tests below.
         if ["results.csv", "one.json", "model validate", "--measure"]
             .iter()
             .any(|word| example.contains(word))
@@ -128,7 +128,7 @@ fn questions_with_curves_have_pictures() {
     assert!(refused.expect_err("no picture").contains("table, json, csv"));
 }
 
-/// The names of the series in the legend of a picture, in their order.
+/// The series names in a picture's legend, in order.
 fn series(question: &str) -> Vec<String> {
     let flags = flags(&split(&format!("weir model {question}"))).expect(question);
     let report = answer(&flags.question, &flags.output.measured, &silent()).expect(question);
@@ -162,19 +162,19 @@ fn pictures_of_splits_and_groups_hold_what_was_asked_for() {
             "distribute {line} --line T1:15 --line E1:15 --line T3:20"
         )),
         [
-            "split for the least",
+            "optimal split",
             "all on T1",
             "all on E1",
             "all on T3",
-            "as given"
+            "given split"
         ]
     );
-    // Lines alike are one curve, and a split is at least as good as any line alone.
+    // Identical lines are one curve, and a split is at least as good as any single line.
     assert_eq!(
         series(&format!(
             "distribute {line} --line T1 --line T1 --line E1 --document"
         )),
-        ["split for the least", "all on T1", "all on E1"]
+        ["optimal split", "all on T1", "all on E1"]
     );
     for basis in ["", "--packets-in-turn", "--document", "--think 5s"] {
         let question = format!("weir model distribute {line} --line T1 --line E1 {basis}");
@@ -191,7 +191,7 @@ fn pictures_of_splits_and_groups_hold_what_was_asked_for() {
                 );
             }
         }
-        // Where the curve has the users that were asked for, it has the answer.
+        // At the requested number of users, the curve has the answer.
         let json = ask(&question, Format::Json).expect(&question);
         let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
         let want = json["answers"][0]["answer"]["turnaround"]
@@ -209,8 +209,8 @@ fn pictures_of_splits_and_groups_hold_what_was_asked_for() {
         [
             "turnaround",
             "waiting",
-            "everyone finishes last",
-            "one after the other"
+            "bound: all finish last",
+            "bound: one after the other"
         ]
     );
 }
@@ -234,7 +234,7 @@ fn pictures_of_how_many_hold_the_answer_and_what_one_less_would_do() {
         let [least, asked] = &needs.series[..] else {
             panic!("{question}: {:?}", needs.series)
         };
-        // The point that is asked for lies on the curve, which falls.
+        // The requested point lies on the curve, which falls.
         assert_eq!(asked.points.len(), 1, "{question}");
         assert!(least.points.contains(&asked.points[0]), "{question}: {needs:?}");
         assert!(
@@ -246,7 +246,7 @@ fn pictures_of_how_many_hold_the_answer_and_what_one_less_would_do() {
             series.expect(name).points.last().expect(name).1
         };
         assert!(
-            last("turnaround") <= 1.0 && 1.0 < last("turnaround, one line less"),
+            last("turnaround") <= 1.0 && 1.0 < last("turnaround, one line fewer"),
             "{question}: {users:?}"
         );
         assert!(
@@ -254,7 +254,7 @@ fn pictures_of_how_many_hold_the_answer_and_what_one_less_would_do() {
             "{question}: {users:?}"
         );
     }
-    // One line is enough: there is none less.
+    // One line is enough; there is no curve for fewer.
     let one = charts("distribute --users 50 --page 6000 --rtt 100ms --line T1 --turnaround 4s");
     assert_eq!(one[1].series.len(), 3);
     let charts = charts("servers --arrivals 2000 --service 3ms --response 10ms");
@@ -269,7 +269,7 @@ fn pictures_of_how_many_hold_the_answer_and_what_one_less_would_do() {
     for (one, each) in pooled.points.iter().zip(&separate.points) {
         assert!(one.0 == each.0 && one.1 <= each.1, "{one:?} {each:?}");
     }
-    // Below service alone there is nothing to draw.
+    // Below the service time there is nothing to draw.
     assert!(pooled.points.iter().all(|(response, _)| *response > 0.003));
     for series in &arrivals.series {
         assert!(
@@ -291,7 +291,7 @@ fn an_objective_that_is_asked_for_stands_in_its_table() {
             "1,2,",
         ),
         ("servers --arrivals 2000 --service 3ms --response 10ms", "0.01,7,"),
-        // Where nothing is enough, nothing stands.
+        // Without an answer, the table is empty.
         (
             "servers --arrivals 2000 --service 3ms --response 10ms",
             "0.0025,,,,",
@@ -407,7 +407,7 @@ fn what_is_refused_is_named() {
             "waiting --users 0 --packets 1 --packet-time 1ms",
             "users is 0; allowed: 1 or more",
         ),
-        ("waiting --users 5 --packets 1", "how long does a packet take"),
+        ("waiting --users 5 --packets 1", "the time of a packet is missing"),
         (
             "transfer --size 1MB --rtt 90ms --loss 60%",
             "loss is 0.6; allowed",
@@ -455,11 +455,11 @@ fn what_is_refused_is_named() {
         ),
         (
             "distribute --users 5 --page 6000 --rtt 1ms --line T1:3 --line E1",
-            "users are given for some lines",
+            "some lines have :USERS",
         ),
         (
             "distribute --users 5 --page 6000 --rtt 1ms --line T1:3 --line E1:3",
-            "the lines have 6 users",
+            "the users of the lines add up to 6",
         ),
         (
             "distribute --users 5 --page 6000 --rtt 1ms --line T1 --line E1 --turnaround 1s",
@@ -468,18 +468,18 @@ fn what_is_refused_is_named() {
         ("flow --users 5 --page 6000 --rate 10M --lines 0", "0 lines given"),
         (
             "transfer --size 1MB --rtt 90ms --setup udp",
-            "there are open, tcp, t-tcp",
+            "write one of open, tcp, t-tcp",
         ),
         ("tables 6", "6 is not in 1..=5"),
         (
             "transaction --size 6000.5 --rate 10M --rtt 1ms",
-            "no whole number of bytes",
+            "not a whole number of bytes",
         ),
         (
             "distribute --users 5 --page 6000 --rtt 1ms --line a=T1 --line a=E1",
             "two different lines are named `a`",
         ),
-        // What would change nothing is refused instead of ignored.
+        // Flags without effect are refused, not ignored.
         (
             "waiting --users 5 --packets 3 --packet-time 1ms --inner-sum table3",
             "cannot be used with",
@@ -498,15 +498,15 @@ fn what_is_refused_is_named() {
         ),
         (
             "flow --users 2 --page 6000 --rate 10M --quantum 500",
-            "--quantum is the turn of",
+            "--quantum applies to",
         ),
         (
             "srpt --sizes exponential(10KB)",
-            "--sizes are bytes: --rate says how fast",
+            "--sizes are bytes: give their service rate",
         ),
         (
             "srpt --sizes fixed(10ms) --rate 10M",
-            "--sizes are times and --rate serves bytes",
+            "--sizes are times but --rate serves bytes",
         ),
         (
             "flow --users 5 --sizes fixed(10ms) --rate 10M",
@@ -555,7 +555,7 @@ fn the_curve_of_a_closed_network_is_the_answer_at_its_users() {
             "{csv}"
         );
     }
-    // More users than are solved exactly: said, and no error.
+    // More users than the exact solution covers: a note, not an error.
     let text = ask(
         "weir model closed --users 20000000 --think 1s --station cpu=5ms",
         Format::Table,
@@ -603,13 +603,13 @@ fn users_who_think_are_split_as_it_is_said() {
     };
     let text = line("--line 2M:0 --line 3M@10ms:0 --line 10M@200ms:6").expect("an answer");
     assert!(text.starts_with("2M 0, 3M 0, 10M 6: mean turnaround"), "{text}");
-    // The least split stands beside it.
+    // The optimal split is shown beside it.
     assert!(text.contains("2M 0, 3M 6, 10M 0: mean turnaround"), "{text}");
     let text = line("--line 2M:3 --line 3M:3").expect("an answer");
     assert!(text.starts_with("2M 3, 3M 3: "), "{text}");
     for (split, why) in [
-        ("--line 2M:3 --line 3M:2", "the lines have 5 users"),
-        ("--line 2M:3 --line 3M", "users are given for some lines"),
+        ("--line 2M:3 --line 3M:2", "the users of the lines add up to 5"),
+        ("--line 2M:3 --line 3M", "some lines have :USERS"),
     ] {
         assert!(line(split).expect_err(split).contains(why), "{split}");
     }
@@ -653,11 +653,11 @@ fn a_fit_finds_what_made_the_samples() {
     put(&bad, "users,throughput,response\n1,2,3\n2,fast,3\n");
     let error = ask(&format!("weir model fit {}", bad.display()), Format::Csv).expect_err("no number");
     assert!(
-        error.contains("bad.csv:3: `fast` is no number for throughput"),
+        error.contains("bad.csv:3: throughput: `fast` is not a number"),
         "{error}"
     );
     for (line, why) in [
-        ("2,3", "bad.csv:3: the line ends before its response"),
+        ("2,3", "bad.csv:3: the line has no response"),
         ("2,3,-4", "bad.csv:3: response is -4; allowed: above 0"),
         ("0,3,4", "bad.csv:3: users is 0; allowed: above 0"),
         ("1.5,3,4", "bad.csv:3: users is 1.5; allowed: a whole number"),
@@ -680,9 +680,9 @@ pub(super) fn put(path: &std::path::Path, text: &str) {
     std::fs::write(path, text).expect("a file");
 }
 
-/// The number in the row of `size` and `users` for `mean`, in the column whose head begins with `head`.
+/// The number in the row of `size`, `users` and `mean`, in the column whose header begins with `head`.
 fn cell(csv: &str, size: &str, users: &str, mean: &str, head: &str) -> f64 {
-    // The only heads with commas are quoted.
+    // Only headers with commas are quoted.
     let heads: Vec<String> = csv
         .lines()
         .next()
@@ -716,17 +716,17 @@ fn the_experiment_shows_published_modeled_and_simulated() {
         cell(&csv, "12000", "1", "turnaround", "published experiment"),
         35.63
     );
-    // The equations are the exact ones: Table 2 without its 1,024.
+    // The equations in exact mode: Table 2 without its 1,024.
     assert!((cell(&csv, "3000", "1", "turnaround", "equations") - 3.4).abs() < 1e-9);
     for size in ["3000", "6000", "12000"] {
         for users in ["1", "5", "10"] {
-            // Windows in turn are what today's simulated TCP does.
+            // Serving windows in turn matches today's simulated TCP.
             let error = cell(&csv, size, users, "turnaround", "windows error now");
             assert!(error.abs() < 3.0, "{size} {users}: {error}");
             let error = cell(&csv, size, users, "turnaround", "windows error [");
             assert!(error.abs() < 4.0, "{size} {users}: {error}");
         }
-        // Packets in turn are not: a first-in first-out queue serves windows whole.
+        // Serving packets in turn does not: a first-in first-out queue serves whole windows.
         assert!(
             cell(&csv, size, "10", "waiting", "equations")
                 > 1.4 * cell(&csv, size, "10", "waiting", "simulated now")
@@ -736,7 +736,7 @@ fn the_experiment_shows_published_modeled_and_simulated() {
     assert_eq!(csv, again, "the same seed gives the same bytes");
 }
 
-/// `docs/model.md` shows what the command prints, to the digit.
+/// `docs/model.md` shows the command's output, to the digit.
 #[test]
 fn the_documented_experiment_is_the_one_made_here() {
     let table = ask("weir model experiment", Format::Markdown).expect("an answer");
@@ -762,7 +762,7 @@ fn an_experiment_can_be_another() {
         let at = |csv: &str| cell(csv, "20000", "1", "turnaround", column);
         assert!((at(&slow) - at(&one) - 5.0).abs() < 0.1, "{one}{slow}");
     }
-    // A processor that is slower than the line is what users wait for.
+    // Users wait for the processor if it is slower than the line.
     let many = ask(
         "weir model experiment --users 6 --size 3000 --server-time 20ms",
         Format::Csv,
@@ -770,7 +770,7 @@ fn an_experiment_can_be_another() {
     .expect("an answer");
     let error = cell(&many, "3000", "6", "turnaround", "windows error now");
     assert!(error.abs() < 3.0, "{many}");
-    // The document printed nothing of another link.
+    // The document printed nothing for other links.
     let other = "weir model experiment --users 1 --size 3000";
     let columns = |link: &str| {
         let csv = ask(&format!("{other} {link}"), Format::Csv).expect("an answer");
@@ -785,7 +785,10 @@ fn an_experiment_can_be_another() {
     assert_eq!(columns("--rate T1"), ["", ""]);
     assert_eq!(columns("--rtt 1ms"), ["", ""]);
     let error = ask("weir model experiment --client-stack plan9", Format::Csv).expect_err("no stack");
-    assert!(error.contains("`plan9` is no stack; there are"), "{error}");
+    assert!(
+        error.contains("`plan9` is not a TCP stack; write one of"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -795,7 +798,7 @@ fn what_packets_say_is_judged_too() {
         let flags = flags(&split(&line)).expect("flags");
         answer(&flags.question, &[], &silent()).map(|report| report.failed)
     };
-    // Windows in order of arrival wait less than the prediction's equal shares; how much less is not accepted here.
+    // First-in first-out windows wait less than the prediction's equal shares; how much less is not accepted here.
     let why = line("--users 63 --packet-answers 1500 --packet-tolerance 0%")
         .expect("an answer")
         .expect("a complaint");
@@ -838,7 +841,7 @@ fn predictions_hold_for_flows_and_stand_beside_packets() {
             number(row, 4) <= number(row, 3) * 1.000_001 && number(row, 3) <= number(row, 5) * 1.000_001,
             "{csv}"
         );
-        // Seven users of one line are beyond what is simulated by packets.
+        // Seven users per line exceed the packet simulation's limit.
         assert_eq!(row[9].is_empty(), row[0] == "7" && row[1] == "1", "{csv}");
     }
     assert!(number(&rows[0], 11).abs() < 3.0, "one user alone: {csv}");

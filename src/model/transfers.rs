@@ -1,4 +1,4 @@
-//! One user alone: a transaction by the document's terms, a transfer by today's TCP, a page with its objects.
+//! A single user: a transaction by the document's formulas, a transfer over modern TCP, a page with its objects.
 
 use super::Measured;
 use super::grid::Grid;
@@ -27,7 +27,7 @@ pub(super) fn transaction(flags: &TransactionFlags, measured: Measured<'_>) -> R
     Ok(report)
 }
 
-/// Today's TCP, and what every way to open a connection makes of it.
+/// One transfer over modern TCP with every connection set-up.
 pub(super) fn transfer(flags: &TransferFlags, measured: Measured<'_>) -> Result<Report, Failure> {
     let sender = flags.sender.sender();
     let path = match flags.rate {
@@ -61,7 +61,7 @@ pub(super) fn transfer(flags: &TransferFlags, measured: Measured<'_>) -> Result<
     }
     report.grids.push(grid);
     let curve = |setup: Setup| -> Result<Series, DomainError> {
-        // From a hundredth to a hundred times the size asked for.
+        // From a hundredth to a hundred times the given size.
         let sizes = (-40..=40)
             .map(|step| Bytes((flags.size.0 as f64 * 10f64.powf(f64::from(step) / 20.0)).max(1.0) as u64));
         let points = sizes.map(|size| Ok((size.0 as f64, of(setup, size)?.answer.total.0)));
@@ -83,7 +83,7 @@ pub(super) fn transfer(flags: &TransferFlags, measured: Measured<'_>) -> Result<
     Ok(report)
 }
 
-/// Serial, parallel and pipelined.
+/// A page fetched serially, in parallel and pipelined.
 pub(super) fn page(flags: &PageFlags, measured: Measured<'_>) -> Result<Report, Failure> {
     let mut page = Page::microscape();
     if let Some(base) = flags.base {
@@ -155,7 +155,7 @@ pub(super) fn page(flags: &PageFlags, measured: Measured<'_>) -> Result<Report, 
     Ok(report)
 }
 
-/// What round trips do to each mode.
+/// Time of each mode against the round-trip time.
 fn rtt_chart(page: &Page, access: &Access, modes: &[Fetch]) -> Result<Chart, DomainError> {
     let curve = |&mode: &Fetch| -> Result<Series, DomainError> {
         let trips = (-20..=20).map(|step| access.rtt.0 * 10f64.powf(f64::from(step) / 20.0));

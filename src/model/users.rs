@@ -1,4 +1,4 @@
-//! Many users: what they wait for, how much bandwidth they need, over which lines they are spread.
+//! Many users: waiting time, bandwidth, and their distribution over lines.
 
 use super::Measured;
 use super::count;
@@ -61,7 +61,7 @@ pub(super) fn waiting(flags: &WaitingFlags, measured: Measured<'_>) -> Result<Re
         }
         _ => {
             return Err(Failure::Usage(
-                "how long does a packet take? give --packets with --packet-time, or --size, --rate and --rtt"
+                "the time of a packet is missing: give --packets with --packet-time, or --size, --rate and --rtt"
                     .to_owned(),
             ));
         }
@@ -104,20 +104,20 @@ pub(super) fn waiting(flags: &WaitingFlags, measured: Measured<'_>) -> Result<Re
     };
     report.charts.push(Chart {
         title: format!("Waiting and turnaround against users, {packets} packets of {time}"),
-        x: Axis::linear("users who ask at once"),
+        x: Axis::linear("users who ask at the same time"),
         y: Axis::linear("seconds"),
         series: vec![
             series("turnaround", Stroke::Solid, turnaround),
             series("waiting", Stroke::Solid, waiting),
-            series("everyone finishes last", Stroke::Dashed, high),
-            series("one after the other", Stroke::Dashed, low),
+            series("bound: all finish last", Stroke::Dashed, high),
+            series("bound: one after the other", Stroke::Dashed, low),
         ],
     });
     Ok(report)
 }
 
-/// Waiting and turnaround of the first users alone, then of more and more of them in the order they are served, among the
-/// counts those at which a group is whole.
+/// Waiting and turnaround of the first users alone, then of more users in serving order; the counts include every
+/// complete group.
 fn groups_chart(groups: &[Group], packets: u64, sum: InnerSum) -> Result<Chart, DomainError> {
     let all = groups
         .iter()
@@ -132,8 +132,8 @@ fn groups_chart(groups: &[Group], packets: u64, sum: InnerSum) -> Result<Chart, 
     let mut series = [
         ("turnaround", Stroke::Solid),
         ("waiting", Stroke::Solid),
-        ("everyone finishes last", Stroke::Dashed),
-        ("one after the other", Stroke::Dashed),
+        ("bound: all finish last", Stroke::Dashed),
+        ("bound: one after the other", Stroke::Dashed),
     ]
     .map(|(name, stroke)| Series {
         name: name.to_owned(),
@@ -150,7 +150,7 @@ fn groups_chart(groups: &[Group], packets: u64, sum: InnerSum) -> Result<Chart, 
     }
     Ok(Chart {
         title: format!("Waiting and turnaround as users join in turn, {packets} packets each"),
-        x: Axis::linear("users who ask at once, in the order they are served"),
+        x: Axis::linear("users who ask at the same time, in serving order"),
         y: Axis::linear("seconds"),
         series: series.into(),
     })
@@ -180,7 +180,7 @@ pub(super) fn counts(most: u64) -> Vec<u64> {
     counts
 }
 
-/// What users do, by the flags.
+/// The basis of the computation, from the flags.
 fn basis(flags: &BasisFlags) -> Basis {
     match flags.think {
         Some(think) => Basis::Steady { think },
@@ -190,7 +190,7 @@ fn basis(flags: &BasisFlags) -> Basis {
     }
 }
 
-/// The sender; the document's segments carry no options.
+/// The sender; segments of document 004 carry no options.
 fn sender(flags: &SenderFlags, basis: Basis) -> Sender {
     match basis {
         Basis::Document(_) => Sender::document(flags.mss),
@@ -198,7 +198,8 @@ fn sender(flags: &SenderFlags, basis: Basis) -> Sender {
     }
 }
 
-/// Half as many users, so many, and twice as many: each once, and as many as think at the most where they do.
+/// Half as many users, as many, and twice as many, without duplicates; with think times, at most the limit of the
+/// exact solution.
 pub(super) fn numbers(users: u64, is_steady: bool) -> Vec<u64> {
     let most = if is_steady { STEADY_USERS_MAX } else { u64::MAX };
     let mut numbers = vec![users.div_ceil(2), users, users.saturating_mul(2)];
@@ -207,7 +208,7 @@ pub(super) fn numbers(users: u64, is_steady: bool) -> Vec<u64> {
     numbers
 }
 
-/// The least bandwidth; beside it, what other objectives and numbers of users would need.
+/// The least bandwidth, and the bandwidths for other objectives and numbers of users.
 pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Result<Report, Failure> {
     let question = Question {
         users: flags.users,
@@ -232,7 +233,7 @@ pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Resul
     let is_steady = matches!(question.basis, Basis::Steady { .. });
     for users in numbers(flags.users, is_steady) {
         let mut points = Vec::new();
-        // So many users who think take a second for each objective: only what stands in the table is drawn.
+        // Large closed systems take a second per objective, so only the table's points are drawn.
         let stride = if is_steady && users > 50_000 { 4 } else { 1 };
         for step in (-8..=12).step_by(stride) {
             let turnaround = flags.turnaround * 2f64.powf(f64::from(step) / 4.0);
@@ -278,10 +279,7 @@ pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Resul
     }
     report.grids.push(grid);
     report.charts.push(Chart {
-        title: format!(
-            "Bandwidth against the mean turnaround wanted, pages of {}",
-            flags.page
-        ),
+        title: format!("Bandwidth against mean turnaround time, pages of {}", flags.page),
         x: Axis::logarithmic("mean turnaround, seconds"),
         y: Axis::logarithmic("Mbit/s"),
         series,
@@ -289,11 +287,11 @@ pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Resul
     Ok(report)
 }
 
-/// How many lines, who goes where.
+/// The least number of lines, or the users on each line.
 pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Result<Report, Failure> {
     for (place, line) in flags.line.iter().enumerate() {
         let twin = flags.line[..place].iter().find(|other| other.name == line.name);
-        // Lines alike may go by the same rate, for who gets which does not matter; a name is for one.
+        // Identical lines may share a name, because it does not matter who gets which.
         if twin.is_some_and(|twin| (twin.rate, twin.rtt) != (line.rate, line.rtt)) {
             return Err(Failure::Usage(format!(
                 "two different lines are named `{}`",
@@ -306,19 +304,19 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
     if let Some(objective) = flags.turnaround {
         if !given_users.is_empty() {
             return Err(Failure::Usage(
-                "--turnaround asks how many lines are needed; users behind a line (:USERS) say who goes where"
+                "--turnaround counts lines, :USERS distributes users over given lines: use one of them"
                     .to_owned(),
             ));
         }
         let [offer] = &offers[..] else {
             return Err(Failure::Usage(format!(
-                "--turnaround asks how many lines like one are needed; {} lines are given",
+                "--turnaround counts lines of one kind, but {} lines are given: give one",
                 offers.len()
             )));
         };
         if let Basis::Steady { .. } = basis(&flags.basis) {
             return Err(Failure::Usage(
-                "--turnaround counts lines for users who ask at once; with --think, `weir model dimension` finds the rate of one".to_owned(),
+                "--turnaround counts lines for users who ask at the same time; with --think, use `weir model dimension` to find the rate of one line".to_owned(),
             ));
         }
         let mut report = count::lines(flags.users, packets, offer, objective, measured)?;
@@ -327,8 +325,7 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
     }
     if !given_users.is_empty() && given_users.len() != offers.len() {
         return Err(Failure::Usage(
-            "users are given for some lines and not for others; write :USERS behind all of them, or behind none"
-                .to_owned(),
+            "some lines have :USERS and others do not: give it for all lines or for none".to_owned(),
         ));
     }
     if let Some(think) = flags.basis.think {
@@ -359,10 +356,10 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
     Ok(report)
 }
 
-/// A chart shows at least so many users.
+/// Least number of users on a chart's axis.
 const CHART_MIN: u64 = 10;
 
-/// [`split_chart`] of what a dynamic program finds for every number of users.
+/// [`split_chart`] of the dynamic program's splits for every number of users.
 fn curves_chart(
     flags: &DistributeFlags,
     given: Option<Seconds>,
@@ -374,7 +371,7 @@ fn curves_chart(
     split_chart(flags, given, found, alone)
 }
 
-/// Mean turnaround against users: split for the least, all on each line alone, and the split that was given.
+/// Mean turnaround against users: optimal split, all users on each single line, and the given split.
 fn split_chart(
     flags: &DistributeFlags,
     given: Option<Seconds>,
@@ -390,17 +387,17 @@ fn split_chart(
             points: points.collect::<Result<_, DomainError>>()?,
         })
     };
-    let mut series = vec![curve("split for the least".to_owned(), Stroke::Solid, &found)?];
+    let mut series = vec![curve("optimal split".to_owned(), Stroke::Solid, &found)?];
     for (place, line) in flags.line.iter().enumerate() {
         let twin = flags.line[..place].iter().any(|other| other.name == line.name);
-        // Lines alike are one curve.
+        // Identical lines share one curve.
         if !twin {
             let name = format!("all on {}", line.name);
             series.push(curve(name, Stroke::Dashed, &|users| alone(place, users))?);
         }
     }
     series.extend(given.map(|turnaround| Series {
-        name: "as given".to_owned(),
+        name: "given split".to_owned(),
         stroke: Stroke::Dots,
         points: vec![(flags.users as f64, turnaround.0)],
     }));
@@ -430,17 +427,17 @@ fn check_sum(flags: &DistributeFlags, given_users: &[u64]) -> Result<(), Failure
         return Ok(());
     }
     Err(Failure::Usage(format!(
-        "the lines have {all} users and --users says {}",
+        "the users of the lines add up to {all}, but --users is {}",
         flags.users
     )))
 }
 
-/// Windows in turn, as a first-in first-out queue serves them.
+/// Users served a window in turn, as in a first-in first-out queue.
 fn windows(flags: &DistributeFlags, given_users: &[u64], measured: Measured<'_>) -> Result<Report, Failure> {
     let question = Question {
         users: flags.users,
         page: flags.page,
-        // No objective is asked for; it only has to be one.
+        // The value is not used, but must be a valid objective.
         turnaround: Seconds(1.0),
         rtt: flags.rtt,
         sender: flags.sender.sender(),
@@ -472,7 +469,7 @@ fn windows(flags: &DistributeFlags, given_users: &[u64], measured: Measured<'_>)
     Ok(report)
 }
 
-/// Packets of the page, and each line as an offer.
+/// Number of packets of the page, and the offer of each line.
 fn offers(flags: &DistributeFlags) -> Result<(u64, Vec<Offer>), DomainError> {
     let sender = sender(&flags.sender, basis(&flags.basis));
     sender.check()?;
@@ -501,7 +498,7 @@ fn offers(flags: &DistributeFlags) -> Result<(u64, Vec<Offer>), DomainError> {
     Ok((packets, flags.line.iter().map(offer).collect::<Result<_, _>>()?))
 }
 
-/// What a page takes of a line, and what besides.
+/// The time a page occupies a line, and the remaining time of a transfer.
 fn wire_and_fixed(
     flags: &DistributeFlags,
     rate: Rate,
@@ -513,7 +510,7 @@ fn wire_and_fixed(
     Ok((sent.wire, trips + sent.stalled))
 }
 
-/// Users who think, by a dynamic program over mean value analysis.
+/// Thinking users, distributed by a dynamic program over mean value analysis.
 fn steady(
     flags: &DistributeFlags,
     think: Seconds,

@@ -1,5 +1,5 @@
-//! Predictions against simulation, cell by cell: users who think, on servers with a line each. The flow-level
-//! simulation shares as the formulas assume; the packet-level one does what TCP does.
+//! Predictions against simulation, cell by cell: thinking users on servers with a line each. The flow-level
+//! simulation shares lines as the formulas assume; the packet-level simulation does as TCP does.
 
 use super::flow::predicted;
 use super::grid::{Cell, Grid};
@@ -17,17 +17,17 @@ use ::model::{DomainError, Seconds, Sizes};
 use measure::Seed;
 use tcp::Stack;
 
-/// Requests of a flow simulation, about: near saturation the queue forgets slowly, and an interval of a percent
-/// takes so many.
+/// Approximate requests of a flow simulation: near saturation the queue forgets slowly, and an interval of a percent
+/// needs this many.
 const REQUESTS: f64 = 1_000_000.0;
 
-/// A page as the formulas see it: bytes on the wire, and time besides.
+/// A page as the formulas see it: bytes on the wire, and the remaining time.
 struct Page {
     wire_bytes: f64,
     latency: Seconds,
 }
 
-/// One number of users on one number of lines.
+/// The values of one number of users on one number of lines.
 struct Cells {
     users: u32,
     lines: u32,
@@ -37,7 +37,7 @@ struct Cells {
     packets: Option<Simulated>,
 }
 
-/// Every cell, and whether all are good; against this machine if that is asked for.
+/// All cells and a verdict, against simulation or, with --load, this machine.
 pub(super) fn validate(flags: &ValidateFlags, voice: &Voice) -> Result<Report, Failure> {
     if flags.load {
         return loopback::validate(flags, voice);
@@ -136,12 +136,12 @@ fn page(flags: &ValidateFlags, stack: &Stack) -> Result<Page, DomainError> {
     })
 }
 
-/// What the formulas say of a cell, and the plan that simulates it as flows.
+/// The prediction of a cell, and the plan to simulate it as flows.
 struct Forecast {
     plan: Plan,
     predicted: Seconds,
     bounds: (Seconds, Seconds),
-    /// A user's think time and response: the system's memory.
+    /// A user's think time plus response time: the system's memory.
     cycle: Seconds,
 }
 
@@ -164,7 +164,7 @@ fn forecast(flags: &ValidateFlags, page: &Page, users: u32, lines: u32) -> Resul
         Some((_, response)) => response,
         None => unreachable!("shared lines with users of their own have an exact solution"),
     };
-    // Several memories wash out the start.
+    // A warm-up of several cycles removes the effect of the start.
     let cycle = flags.think + predicted;
     plan.warmup = cycle * 5.0;
     plan.measured = cycle * (REQUESTS / f64::from(users)).clamp(40.0, 20_000.0);
@@ -174,7 +174,7 @@ fn forecast(flags: &ValidateFlags, page: &Page, users: u32, lines: u32) -> Resul
         Station::delay("latency", page.latency),
     ];
     let network = Network::new(stations, flags.think)?;
-    // Lines with a user less answer no later, lines with one more no sooner, than any mixture of both.
+    // Lines with one user less respond no later, lines with one more no sooner, than any mixture of both.
     let bounds = |users: u32| {
         let b = network.brackets(u64::from(users));
         b.response_balanced.unwrap_or(b.response_asymptotic)
@@ -241,7 +241,7 @@ impl Cells {
             .map(|packets| 100.0 * (self.predicted.0 / packets.turnaround.0 - 1.0))
     }
 
-    /// The same for packets; good where there are none.
+    /// As [`Cells::is_good`], for packets; true without a packet simulation.
     fn is_good_for_packets(&self, tolerance: f64) -> bool {
         self.packets.is_none_or(|packets| {
             let apart = (self.predicted - packets.turnaround).0.abs();
@@ -249,7 +249,7 @@ impl Cells {
         })
     }
 
-    /// The half width, where it is more than what sums of equal answers round to.
+    /// The half width; `None` if it is only the rounding of equal responses.
     fn half_width_of(packets: Simulated) -> Option<Seconds> {
         let half = packets.half_width?;
         Some(if half.0 > 1e-12 * packets.turnaround.0 {
@@ -259,7 +259,7 @@ impl Cells {
         })
     }
 
-    /// Which cell this is, in words.
+    /// The cell in words.
     fn place(&self) -> String {
         let (users, lines) = (self.users, self.lines);
         let (users, lines) = (u64::from(users), u64::from(lines));
@@ -353,7 +353,7 @@ mod tests {
         rows.skip(2).collect()
     }
 
-    /// What stands in the columns of a row, for people.
+    /// The shown columns of a row.
     fn shown(cells: Vec<Cell>) -> Vec<String> {
         let mut grid = Grid::new("", &[("", ""); 12]);
         grid.row(cells);
@@ -377,7 +377,7 @@ mod tests {
                 .map(|span| ::model::explain::significant(span.0))
                 .collect();
             assert_eq!(row[3..6], made, "{users} users on {lines} lines");
-            // Those of more users take minutes without optimization.
+            // Larger cells take minutes without optimization.
             if [(1, 1), (10, 4)].contains(&(users, lines)) {
                 let cell = cell(&flags, &stack, &page, users, lines).expect("a cell");
                 assert_eq!(row, shown(cell.row()), "{users} users on {lines} lines");

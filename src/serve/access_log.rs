@@ -1,4 +1,5 @@
-//! The access log of the configuration, as the server hands lines to it.
+//! The configured access log: connects `server`'s log sink to a `runtime::logfile`. Decides which file is open; the
+//! server decides the lines.
 
 use crate::cli::Failure;
 use measure::Instant;
@@ -16,7 +17,7 @@ pub(crate) struct AccessLog {
 }
 
 impl AccessLog {
-    /// Opens what the configuration names; none if it names none. `running` is kept if it is the same.
+    /// Opens the log at `path` (`-`: standard output). Returns `running` if it has the same path.
     ///
     /// # Errors
     /// `System`, naming the file.
@@ -35,7 +36,7 @@ impl AccessLog {
         };
         let file = LogFile::open(target).map_err(|error| {
             let advice = match error.kind() {
-                ErrorKind::NotConnected => "start its reader first",
+                ErrorKind::NotConnected => "start the pipe's reader first",
                 _ => "its folder must exist and be writable",
             };
             Failure::System(format!(
@@ -49,25 +50,25 @@ impl AccessLog {
         })))
     }
 
-    /// Takes no more lines and writes those it has.
+    /// Stops accepting lines and writes the buffered ones.
     pub(crate) fn close(&self) {
         self.file.close();
     }
 
-    /// Whether everything is written or given up.
+    /// Whether all lines are written or abandoned.
     pub(crate) fn is_finished(&self) -> bool {
         self.file.is_finished()
     }
 
-    /// Gives up what cannot be written.
+    /// Drops lines that cannot be written.
     pub(crate) fn abandon(&self) {
         self.file.abandon();
     }
 
-    /// Opens the file again under its name, once what was written before is in the old one.
+    /// Reopens the file by name, after the lines buffered so far are in the old file.
     ///
     /// # Errors
-    /// Why it cannot be opened now; lines then go to standard error.
+    /// Why it cannot be opened; lines then go to standard error.
     pub(crate) fn reopen(&self) -> std::io::Result<()> {
         let tried = self.file.can_be_opened();
         self.file.reopen();

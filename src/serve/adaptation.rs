@@ -1,5 +1,5 @@
-//! Looks once a second at what can be noticed, writes it down if asked to, and puts in force what the controllers of
-//! `server::adapt` decide. Decides when; refuses to know what is good for a server.
+//! The adaptation loop: samples sensors once a second, records the observations if configured, and applies the
+//! decisions of the controllers in `server::adapt`. Decides when to sample; knows nothing about the rules.
 
 use super::refused;
 use crate::cli::Failure;
@@ -15,11 +15,11 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Between two looks.
+/// Time between two samples.
 const TICK: Duration = Duration::from_secs(1);
-/// The same while there is nothing to look for, which only a reload changes.
+/// Wait while no setting is automatic, which only a reload can change.
 const ASLEEP: Duration = Duration::from_secs(3600);
-/// What a recording may have: some days.
+/// Size limit of a recording in bytes; it holds some days.
 const RECORD_MAX: u64 = 256 << 20;
 
 /// The loop from sensors to settings.
@@ -28,7 +28,7 @@ pub(crate) struct Adaptation {
     sensors: Sensors,
     adaptor: Adaptor,
     applies: bool,
-    /// What is left to decide.
+    /// The automatic settings and their starting values.
     terms: Start,
     record: Option<Record>,
     start: Instant,
@@ -41,16 +41,16 @@ struct Record {
     path: PathBuf,
     file: File,
     left: u64,
-    /// Written before the next window. The first waits for that because a server that this one follows in place writes
-    /// until then.
+    /// A start or reload to write before the next window. The first is delayed like this because the predecessor of an
+    /// upgrade in place writes to the file until then.
     start: Option<Start>,
 }
 
 impl Adaptation {
-    /// None if nothing may ever change and nothing is to be written down.
+    /// `None` if adaptation is off and nothing is recorded.
     ///
     /// # Errors
-    /// `System` for a recording that cannot be written.
+    /// `System` if the recording cannot be opened, `Usage` if it is standard output.
     pub(crate) fn start(config: &Config) -> Result<Option<Adaptation>, Failure> {
         let record = config.record.as_deref().map(Record::open).transpose()?;
         if config.adapt == Adapt::Off && record.is_none() {
@@ -74,7 +74,7 @@ impl Adaptation {
         }))
     }
 
-    /// How long may be waited for something else.
+    /// Time until the next sample is due.
     pub(crate) fn patience(&self, now: Instant) -> Duration {
         match self.is_asleep() {
             true => ASLEEP,
@@ -86,7 +86,7 @@ impl Adaptation {
         self.adaptor.is_idle() && self.record.is_none()
     }
 
-    /// Goes by the configuration that a reload has put in force; says what is to be in force from now on, if that changes.
+    /// Adopts the configuration of a reload; returns the new settings if they change.
     fn go_on(&mut self, config: &Config) -> Option<Settings> {
         let at_ms = u64::try_from(clock::now().since(self.start).as_millis()).unwrap_or(u64::MAX);
         let terms = self.terms.reloaded(config, at_ms);
@@ -99,7 +99,7 @@ impl Adaptation {
         let before = self.adaptor.settings();
         self.adaptor.go_on(&terms.free, config.idle_timeout);
         if let Some(record) = &mut self.record {
-            // One that was not written yet is that of a start still.
+            // A start not yet written keeps its time.
             let at_ms = match &record.start {
                 Some(start) => start.at_ms,
                 None => terms.at_ms,
@@ -114,14 +114,14 @@ impl Adaptation {
         (self.applies && settings != before).then_some(settings)
     }
 
-    /// Goes by the configuration that a server of this process has since its reload.
+    /// Adopts the reloaded configuration of a server in this process.
     pub(crate) fn follow(&mut self, server: &Server) {
         if let Some(settings) = self.go_on(&server.config()) {
             server.adapt(settings, &[], clock::wall());
         }
     }
 
-    /// Looks if it is time to; says what was decided, and what is to be in force from now on, which is none in a dry run.
+    /// Samples if a sample is due. Returns decisions, if any, with the settings to apply (`None` in a dry run).
     fn look(
         &mut self,
         others: &[u32],
@@ -133,7 +133,7 @@ impl Adaptation {
         }
         self.next = now + TICK;
         if self.is_asleep() {
-            // What is noticed after that is not of the time in which nobody looked.
+            // The next window must not span the time without samples.
             self.before = None;
             return None;
         }
@@ -157,7 +157,7 @@ impl Adaptation {
         (!decisions.is_empty()).then_some((settings, decisions))
     }
 
-    /// Looks at a server of this process and adapts it.
+    /// Samples and adapts a server in this process.
     pub(crate) fn tend(&mut self, server: &Server) {
         match self.look(&[], |reading| server.sample(reading)) {
             Some((Some(settings), decisions)) => server.adapt(settings, &decisions, clock::wall()),
@@ -166,14 +166,14 @@ impl Adaptation {
         }
     }
 
-    /// Goes by the configuration that worker processes are about to have after their reload.
+    /// Adopts the configuration that worker processes are about to reload.
     pub(crate) fn follow_processes(&mut self, config: &Config, knobs: &Knobs) {
         if let Some(settings) = self.go_on(config) {
             knobs.set(settings);
         }
     }
 
-    /// Looks at worker processes and adapts them, and tells them why: one of them will be asked.
+    /// Samples and adapts worker processes. Shares the decisions, because any of them may serve the live page.
     pub(crate) fn tend_processes(
         &mut self,
         pids: &[u32],
@@ -189,19 +189,19 @@ impl Adaptation {
     }
 }
 
-/// Says what may be changed from now on.
+/// Logs which settings are automatic from now on.
 fn say_free(free: &[Knob]) {
     let names: Vec<&str> = free.iter().map(|knob| knob.name()).collect();
     match names.is_empty() {
-        true => tracing::info!("free to decide from now on: nothing, as all of it is set"),
-        false => tracing::info!("free to decide from now on: {}", names.join(", ")),
+        true => tracing::info!("automatic settings from now on: none, all are set explicitly"),
+        false => tracing::info!("automatic settings from now on: {}", names.join(", ")),
     }
 }
 
-/// Where settings are put for all workers, of this process and those it forks afterwards.
+/// Creates the memory through which settings reach all workers, of this process and of those it forks afterwards.
 ///
 /// # Errors
-/// `System`, if there is no memory.
+/// `System`, if shared memory cannot be created.
 pub(crate) fn knobs(may_change: bool) -> Result<Knobs, Failure> {
     match may_change {
         true => Knobs::new().map_err(|error| refused("shared memory", &error)),
@@ -210,17 +210,17 @@ pub(crate) fn knobs(may_change: bool) -> Result<Knobs, Failure> {
 }
 
 impl Record {
-    /// Goes on below what is there: a server that is started again keeps what led to its end.
+    /// Opens the file for appending, so that a restarted server keeps the observations that led to its end.
     fn open(path: &Path) -> Result<Record, Failure> {
         if path == Path::new("-") {
             return Err(Failure::Usage(
-                "a recording cannot go to standard output, which says how the server does; name a file with --record"
+                "a recording cannot go to standard output; name a file with --record"
                     .to_owned(),
             ));
         }
         let refused = |error: std::io::Error| {
             let advice = match error.kind() {
-                ErrorKind::NotConnected => "start its reader first",
+                ErrorKind::NotConnected => "start the pipe's reader first",
                 _ => "its folder must exist and be writable",
             };
             Failure::System(format!(
@@ -241,7 +241,7 @@ impl Record {
         })
     }
 
-    /// Whether it goes on.
+    /// Writes a window and its decisions. False if recording ends.
     fn note(&mut self, window: &Window, decisions: &[Decision], applied: bool) -> bool {
         let decided = |decision: &Decision| Decided {
             at_ms: window.at_ms,
@@ -254,17 +254,17 @@ impl Record {
             && decisions.iter().all(|decision| self.write(&decided(decision)))
     }
 
-    /// Whether it goes on. What stands there already stays readable.
+    /// Writes one line. False if recording ends; earlier lines stay readable.
     fn write(&mut self, value: &impl Serialize) -> bool {
         let mut line = serde_json::to_vec(value).expect("numbers and names only");
         line.push(b'\n');
         let len = line.len() as u64;
         if len > self.left {
-            tracing::warn!("`{}` is full: nothing more is recorded", self.path.display());
+            tracing::warn!("recording stopped: `{}` has reached 256 MiB", self.path.display());
             return false;
         }
         if let Err(error) = self.file.write_all(&line) {
-            tracing::warn!("nothing more is recorded to `{}`: {error}", self.path.display());
+            tracing::warn!("recording stopped: cannot write to `{}`: {error}", self.path.display());
             return false;
         }
         self.left -= len;
@@ -272,11 +272,11 @@ impl Record {
     }
 }
 
-/// Whether a file ends in the middle of a line, as after a server that was killed, or a disk that was full. One that cannot be
-/// read is taken to: an empty line harms nobody.
+/// Whether a file ends in the middle of a line, as after a kill or on a full disk. True for an unreadable file, because
+/// an extra empty line is harmless.
 #[allow(
     clippy::disallowed_methods,
-    reason = "a look at the end of the file that is written below"
+    reason = "reads the last byte of the file that is appended to"
 )]
 fn is_torn(path: &Path) -> bool {
     let is_file = path
@@ -326,7 +326,7 @@ mod tests {
             let server = server.expect("a server");
             let begin = clock::now();
             for second in 0..10 {
-                // Three threads wait for a processor all the time.
+                // On average, three threads wait for a processor.
                 adaptation.next = begin;
                 adaptation.tend_processes(&[], &knobs, |reading| Sample {
                     reading: Reading {

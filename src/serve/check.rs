@@ -1,5 +1,5 @@
-//! `--check`: everything about a configuration that can be known without listening and without changing anything.
-//! Decides what a file that is not opened yet must be like; refuses to know whether addresses are free.
+//! `weir serve --check`: validates a configuration without listening and without creating files. Decides when a log,
+//! recording or socket could be created. Does not test whether addresses are free: a running server may hold them.
 
 use super::{open, rights};
 use crate::cli::serve::Flags;
@@ -11,19 +11,19 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Checks, and says that all is well.
+/// Checks the configuration and reports that it is valid.
 ///
 /// # Errors
-/// As a start would end, for the first thing that it would end by; and for a page that is configured and not there.
+/// The first error that would end a start; and a configured page that does not exist, of which a start only warns.
 pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let root = config.root.clone();
     if config.record.as_deref() == Some(Path::new("-")) {
         return Err(flags.blame(
             "record",
-            "standard output says how the server does; name a file".to_owned(),
+            "a recording cannot go to standard output; name a file".to_owned(),
         ));
     }
-    // All of these are opened by the user that is become, so they are looked at as that user.
+    // A server opens all of these after switching to `user`, so they are checked with that user's rights.
     rights::try_user(&config, flags)?;
     if let Some(why) = config.control.as_deref().and_then(cannot_be_a_socket) {
         return Err(flags.blame("control", why));
@@ -36,7 +36,8 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
         return Err(flags.blame("access-log", why));
     }
     let server = open(config, Herd::default(), None, flags)?;
-    // A server warns of each and starts, as the page may come. A check fails for one that its site was told to have.
+    // A start only warns of missing pages, because they may be created later. A check fails for a page that the site
+    // itself configures, and warns of one that a host inherits.
     let missing = server.missing_pages(clock::now(), clock::wall());
     if let Some(mistake) = missing.iter().find(|page| page.is_mistake()) {
         return Err(flags.blame_page(mistake));
@@ -64,11 +65,11 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     Ok(())
 }
 
-/// Why lines cannot be appended to a file, which may have to be made. A pipe is not opened: whether somebody reads
-/// it is known at start only.
+/// Why lines cannot be appended to a file, which may not exist yet. A pipe is not opened: only a start can tell whether
+/// it has a reader.
 fn cannot_be_written(path: &Path) -> Option<String> {
     if path.as_os_str().is_empty() {
-        return Some("it names no file".to_owned());
+        return Some("the path is empty; name a file".to_owned());
     }
     match path.metadata() {
         Ok(found) if found.is_dir() => {
@@ -81,18 +82,18 @@ fn cannot_be_written(path: &Path) -> Option<String> {
     }
 }
 
-/// Why a socket cannot be made there. One that is left of another server is replaced.
+/// Why a socket cannot be created at a path. The socket of an ended server is replaced.
 fn cannot_be_a_socket(path: &Path) -> Option<String> {
     if path.as_os_str().is_empty() {
-        return Some("it names no file".to_owned());
+        return Some("the path is empty; name a file".to_owned());
     }
     match path.symlink_metadata() {
         Ok(found) if !found.file_type().is_socket() => Some(format!(
-            "`{}` is there, and is no socket; name another file",
+            "`{}` exists and is not a socket; name another file",
             path.display()
         )),
         Ok(_) if privilege::can_make(path) && !privilege::can_remove(path) => Some(format!(
-            "`{}` is another user's, and the sticky bit of its folder keeps it from {}; remove it",
+            "`{}` belongs to another user, and the sticky bit of its folder keeps {} from replacing it; remove it",
             path.display(),
             who()
         )),
@@ -109,12 +110,12 @@ fn cannot_be_made(path: &Path) -> Option<String> {
     }
     Some(match folder.is_dir() {
         false => format!(
-            "`{}` cannot be made: there is no folder `{}`",
+            "`{}` cannot be created: there is no folder `{}`; create the folder",
             path.display(),
             folder.display()
         ),
         true => format!(
-            "`{}` cannot be made: its folder must be writable, and is not for {}",
+            "`{}` cannot be created: its folder is not writable by {}",
             path.display(),
             who()
         ),

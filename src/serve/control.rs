@@ -1,5 +1,5 @@
-//! What `weir ctl` asks and what it hears: one object of JSON each way. Decides the words; what is done about them is
-//! the operator's.
+//! The protocol of `weir ctl`: one JSON object per command and per answer. Decides the wording; `Operator` and the
+//! founder execute the commands.
 
 use super::drivers::Drivers;
 use super::strategy::Choice;
@@ -11,23 +11,23 @@ use serde_json::{Value, json};
 use server::config::{Concurrency, IoKind, Workers};
 use std::net::SocketAddr;
 
-/// What can be asked.
+/// A command of `weir ctl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub(crate) enum Wish {
-    /// Who serves which address, and how much there is to do.
+    /// Reports strategies and open connections, by address.
     Status,
-    /// Another strategy for an address, or for all.
+    /// Switches the strategy of one address or of all.
     Strategy(Change),
-    /// As SIGHUP.
+    /// Reloads the configuration, as SIGHUP does.
     Reload,
-    /// As SIGUSR1.
+    /// Reopens the access log, as SIGUSR1 does.
     ReopenLogs,
-    /// As SIGTERM.
+    /// Stops gracefully, as SIGTERM does.
     Stop,
 }
 
-/// Another strategy.
+/// A strategy to switch to.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Change {
     /// See `--concurrency`.
@@ -38,24 +38,24 @@ pub(crate) struct Change {
     /// See `--workers`.
     #[serde(default)]
     pub(crate) workers: Workers,
-    /// The address it is for; none: all of them.
+    /// The address to switch; `None`: all.
     #[serde(default)]
     pub(crate) listener: Option<SocketAddr>,
 }
 
-/// What a question asks for; one that is not understood is told so.
+/// Parses a command; answers an invalid one with an error and returns `None`.
 pub(super) fn understood(question: Question) -> Option<(Wish, Question)> {
     match serde_json::from_str::<Wish>(question.line()) {
         Ok(wish) => Some((wish, question)),
         Err(error) => {
-            let why = Failure::Usage(format!("not understood: {error}"));
+            let why = Failure::Usage(format!("invalid command: {error}; use a `weir ctl` of the server's version"));
             question.answer(&outcome(Err(why)).to_string());
             None
         }
     }
 }
 
-/// Why a strategy cannot be changed to while the server runs, and how it can be had.
+/// An error for a switch that needs a new start, with the steps to make it.
 pub(super) fn needs_a_start(why: &str, change: &Change, flags: &Flags) -> Failure {
     let mut settings = vec![("concurrency", change.concurrency.to_string())];
     if change.io != IoKind::default() {
@@ -70,28 +70,29 @@ pub(super) fn needs_a_start(why: &str, change: &Change, flags: &Flags) -> Failur
     let command = listed(&|(key, value)| format!("--{key} {value}"), " ");
     let way = match (flags.file(), flags.typed(&["concurrency", "io", "workers"])) {
         (Some(file), None) => format!(
-            "write {} into `{}` and send SIGUSR2 to process {}; the program that follows serves so, and no request is lost",
+            "write {} into `{}` and send SIGUSR2 to process {}; this upgrade in place loses no request",
             listed(&|(key, value)| format!("`{key} = \"{value}\"`"), ", "),
             file.display(),
             std::process::id()
         ),
         (Some(_), Some(key)) => format!(
-            "stop the server and start it with `{command}` (SIGUSR2 starts it with the same command line and environment, \
-             whose `{key}` beats the file)"
+            "stop the server and start it with `{command}` (SIGUSR2 keeps the command line and the environment, whose \
+             `{key}` overrides the file)"
         ),
         (None, _) => format!(
-            "stop the server and start it with `{command}` (SIGUSR2 starts it with the same command line, and there is no \
-             --config FILE)"
+            "stop the server and start it with `{command}` (SIGUSR2 keeps the command line, and there is no --config \
+             FILE to change)"
         ),
     };
     let all = match change.listener {
-        Some(_) => "; then all addresses have it",
+        Some(_) => "; this changes all addresses",
         None => "",
     };
     Failure::Usage(format!("{why}: {way}{all}"))
 }
 
-/// The state of a server whose workers are processes. Which address connections came to is known to the members only.
+/// The state of a server with worker processes. With several addresses, `open` per address is null: only members know
+/// which address a connection came to.
 pub(super) fn status_of_processes(
     choice: &Choice,
     addresses: &[SocketAddr],
@@ -124,7 +125,7 @@ pub(super) fn status_of_processes(
     })
 }
 
-/// The state of the server.
+/// The state of a server of one process.
 pub(super) fn status(drivers: &mut Drivers, is_ready: bool) -> Value {
     let retiring = drivers.retiring();
     let listeners: Vec<Value> = drivers
@@ -153,7 +154,7 @@ pub(super) fn status(drivers: &mut Drivers, is_ready: bool) -> Value {
     })
 }
 
-/// That something was done, with what there is to say of it, or why not.
+/// The answer to a command: success, with the strategy now in use if it changed, or the error.
 pub(super) fn outcome(outcome: Result<Option<String>, Failure>) -> Value {
     match outcome {
         Ok(None) => json!({ "ok": true }),

@@ -1,33 +1,31 @@
-//! How the descriptors of the process are shared out: a system that is short of them must still serve.
-//!
-//! Connections get what is left after files kept open and what the process itself needs. Decides
-//! numbers only; who enforces them is told.
+//! Divides the descriptor limit of a process between connections, cached open files and the process's own needs, so
+//! that a server with few descriptors still serves. Decides numbers only; `runtime` and `server` enforce them.
 
 use super::strategy::Choice;
 use server::config::Config;
 
-/// Standard streams, listeners, the log, the watcher and what a file being opened needs.
+/// Descriptors for standard streams, listeners, the log, the watcher and a file being opened.
 const OWN: u64 = 12;
-/// Event queue, waker and listener of a worker with an event loop. Other workers have none of their own.
+/// Descriptors per event loop: event queue, waker, listener. Blocking workers need none of their own.
 const PER_LOOP: u64 = 4;
-/// Files kept open may have one part in this many.
+/// Cached open files get at most `1 / FILES_SHARE` of the descriptors.
 const FILES_SHARE: u64 = 8;
 
-/// What each use may have at the most.
+/// Limits on the descriptors of each use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
-    /// What the process may have in all.
+    /// The descriptor limit of the process (`ulimit -n`).
     pub(crate) total: u64,
-    /// Connections open at once in one process, whatever the configuration allows.
+    /// Connections for which the descriptors of one process suffice; the configuration may allow fewer.
     pub(crate) connections: u64,
-    /// Processes that have connections.
+    /// Number of serving processes.
     pub(crate) processes: u64,
-    /// Files kept open.
+    /// Files that the cache may keep open.
     pub(crate) files: u32,
 }
 
 impl Shares {
-    /// Shares of `total`. However few there are, one connection and one file can be open.
+    /// Divides `total`. Each use gets at least one descriptor.
     pub(crate) fn of(total: u64, config: &Config, choice: &Choice) -> Shares {
         let files = u64::from(config.cache_files).min((total / FILES_SHARE).max(1));
         let processes = if choice.is_of_processes() {
@@ -48,18 +46,18 @@ impl Shares {
         }
     }
 
-    /// Connections open at once in all processes.
+    /// Connections for which the descriptors of all processes suffice.
     pub(crate) fn connections_in_all(&self) -> u64 {
         self.connections.saturating_mul(self.processes)
     }
 
-    /// Connections that can be open at once.
+    /// The connection limit in force: the smaller of descriptors and `--max-connections`.
     pub(crate) fn can_be_open(&self, config: &Config) -> u32 {
         let most = self.connections_in_all().min(config.max_connections.into());
         u32::try_from(most).unwrap_or(u32::MAX)
     }
 
-    /// Whether connections are bounded by descriptors rather than by configuration.
+    /// Whether descriptors, not the configuration, set the connection limit.
     pub(crate) fn are_short(&self, config: &Config) -> bool {
         self.connections_in_all() < config.max_connections.into()
     }

@@ -1,8 +1,8 @@
-//! The strategies that run: one for each group of addresses, and those whose place another has taken and whose
-//! connections are not over yet. Decides which sockets go to whom; starts and ends nothing by itself.
+//! The running strategies: one for each group of addresses, and replaced ones that still have connections. Decides
+//! which sockets each strategy gets; `runtime::strategy` starts and ends their workers.
 //!
 //! ```text
-//!   SERVING ── switch: the same sockets to a new strategy ──▶ RETIRING ── last connection over ──▶ gone
+//!   SERVING ── switch: its sockets go to a new strategy ──▶ RETIRING ── last connection closed ──▶ gone
 //! ```
 
 use super::strategy::Choice;
@@ -16,10 +16,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// How often a strategy whose place was taken is looked at.
+/// How often to check whether a replaced strategy has ended.
 const RETIRED_WITHIN: Duration = Duration::from_secs(1);
 
-/// What runs.
+/// All running strategies of this process.
 pub(super) struct Drivers {
     serving: Vec<Group>,
     retiring: Vec<Handle>,
@@ -27,18 +27,18 @@ pub(super) struct Drivers {
     how: Listening,
 }
 
-/// Addresses with a strategy in common.
+/// Addresses served by one strategy.
 pub(super) struct Group {
     pub(super) choice: Choice,
     sockets: Vec<Sockets>,
     pub(super) addresses: Vec<SocketAddr>,
-    /// The listeners of each address, by their places.
+    /// For each address, the indexes of its listeners.
     places: Vec<Vec<usize>>,
     handle: Handle,
 }
 
 impl Group {
-    /// Each address with its connections open now.
+    /// Each address with its number of open connections.
     pub(super) fn open(&self) -> impl Iterator<Item = (SocketAddr, usize)> + '_ {
         let each = self.addresses.iter().zip(&self.places);
         each.map(|(address, places)| {
@@ -49,10 +49,10 @@ impl Group {
 }
 
 impl Drivers {
-    /// One strategy, on all of these.
+    /// Starts one strategy on all `listeners`.
     ///
     /// # Errors
-    /// `System`, for what the system refuses.
+    /// `System`, if workers cannot be started.
     pub(super) fn start(
         server: &Arc<Server>,
         choice: &Choice,
@@ -65,7 +65,7 @@ impl Drivers {
         Ok(Drivers::of(handle, choice, listeners, shares, how))
     }
 
-    /// The same, started already.
+    /// As [`Drivers::start`], for a strategy that is already running.
     pub(super) fn of(
         handle: Handle,
         choice: &Choice,
@@ -81,18 +81,18 @@ impl Drivers {
         }
     }
 
-    /// Who serves which addresses.
+    /// The strategies in use, with their addresses.
     pub(super) fn serving(&self) -> &[Group] {
         &self.serving
     }
 
-    /// Connections of strategies whose place another has taken.
+    /// Open connections of replaced strategies.
     pub(super) fn retiring(&mut self) -> usize {
         self.clear();
         self.retiring.iter().map(Handle::open).sum()
     }
 
-    /// All sockets, for another process.
+    /// All listening sockets, to hand to another process.
     pub(super) fn sockets(&self) -> Vec<Sockets> {
         self.serving
             .iter()
@@ -100,12 +100,12 @@ impl Drivers {
             .collect()
     }
 
-    /// Gives an address (none: all of them) to another strategy: new connections are its own from now on, those
-    /// there are get one more answer each from the one they began with. Says in words what each address has now.
+    /// Switches an address (`None`: all addresses) to another strategy, which accepts new connections from now on. Open
+    /// connections get one more response each from their old strategy. Returns the strategy of each address in words.
     ///
     /// # Errors
-    /// `Usage` for an address that is not listened on, `System` for what the system refuses; then the strategy
-    /// stays as it was.
+    /// `Usage` for an address that is not listened on, `System` if workers cannot be started; then the old strategy
+    /// stays.
     pub(super) fn switch(
         &mut self,
         server: &Arc<Server>,
@@ -117,12 +117,12 @@ impl Drivers {
         if !self.serving.iter().any(is_meant) {
             let known: Vec<String> = self.addresses().map(|address| address.to_string()).collect();
             return Err(Failure::Usage(format!(
-                "{} is not listened on; there are: {}",
+                "{} is not listened on; choose one of: {}",
                 address.map_or_else(|| "nothing".to_owned(), |address| address.to_string()),
                 known.join(", ")
             )));
         }
-        // First everything new, so that a refusal leaves all as it is.
+        // Start everything new first, so that a failure changes nothing.
         let mut made = Vec::new();
         for group in self.serving.iter().filter(|group| is_meant(group)) {
             let (meant, others): (Vec<&Sockets>, Vec<&Sockets>) = group
@@ -170,8 +170,8 @@ impl Drivers {
             .flat_map(|group| group.addresses.iter().copied())
     }
 
-    /// Forgets strategies that have ended. What their threads have used goes back to the system: hundreds of threads
-    /// leave tens of megabytes behind, of which a strategy of few has no use.
+    /// Drops strategies that have ended and returns their memory to the system: hundreds of ended threads leave tens of
+    /// megabytes in the allocator.
     pub(super) fn clear(&mut self) {
         let before = self.retiring.len();
         self.retiring.retain(|handle| !handle.is_finished());
@@ -180,12 +180,12 @@ impl Drivers {
         }
     }
 
-    /// How long until [`Drivers::clear`] may have something to do; none while nothing retires.
+    /// Time until [`Drivers::clear`] is due; `None` while no strategy is retiring.
     pub(super) fn patience(&self) -> Option<Duration> {
         (!self.retiring.is_empty()).then_some(RETIRED_WITHIN)
     }
 
-    /// Connections open now.
+    /// Open connections of all strategies.
     pub(super) fn open(&self) -> usize {
         self.all().map(Handle::open).sum()
     }
@@ -245,7 +245,8 @@ impl Group {
     }
 }
 
-/// The places of listeners by address, in the order of [`sockets::addresses`]: surplus ones with the first of theirs.
+/// Indexes of listeners by address, in the order of [`sockets::addresses`]; surplus listeners are added to the first
+/// listener of their address.
 fn places(listeners: &[Listener]) -> Vec<Vec<usize>> {
     let is_surplus = |listener: &Listener| matches!(listener.sockets().origin(), Origin::Surplus(_));
     let (surplus, own): (Vec<usize>, Vec<usize>) =
@@ -263,8 +264,8 @@ fn places(listeners: &[Listener]) -> Vec<Vec<usize>> {
     places
 }
 
-/// Those of one address together, what is not surplus first. What a service manager passed stays apart: each of its
-/// sockets is one it knows.
+/// Groups sockets by address, surplus ones last. Sockets passed by a service manager are never grouped, because the
+/// manager knows each of them.
 fn by_address<'s>(all: &[&'s Sockets]) -> Vec<Vec<&'s Sockets>> {
     let mut groups: Vec<Vec<&Sockets>> = Vec::new();
     for &sockets in all {
@@ -287,7 +288,7 @@ fn by_address<'s>(all: &[&'s Sockets]) -> Vec<Vec<&'s Sockets>> {
     groups
 }
 
-/// Whether these are sockets of this address, the port the system chose included.
+/// Whether `sockets` belong to this address; for port 0, the address with the port that the system chose.
 fn listens_on(sockets: &Sockets, address: SocketAddr) -> bool {
     match sockets.origin() {
         Origin::Bound(asked) | Origin::Surplus(asked) if asked.port() != 0 => asked == address,
@@ -295,7 +296,7 @@ fn listens_on(sockets: &Sockets, address: SocketAddr) -> bool {
     }
 }
 
-/// What addresses have, in one line: said once if all have the same.
+/// The strategies of all addresses in one line, without addresses if all have the same strategy.
 fn in_force<'a>(groups: impl Iterator<Item = (&'a [SocketAddr], String)>) -> String {
     let mut by_words: Vec<(String, Vec<String>)> = Vec::new();
     for (addresses, words) in groups {

@@ -1,12 +1,12 @@
-//! Which environment variables a server keeps once its flags are read. Decides the names; `runtime::environment` forgets
-//! the rest, which may be secrets of other programs.
+//! The environment variables a server keeps after reading its flags. Decides the names; `runtime::environment` erases
+//! the others from memory, because they may be secrets of other programs.
 //!
-//! A list of what stays, as nobody can tell a secret by its name. An upgrade in place starts the next program with these
-//! alone, so flags of a version to come stay too.
+//! This is an allow list, because names do not reveal secrets. An upgrade in place starts the new program with these
+//! variables only. So all of `WEIR_*` stays, including flags that only a newer version knows.
 
 use std::io;
 
-/// Names that stay: what finds programs and places, the words of terminals, and what a service manager says.
+/// Names to keep: of search paths and folders, the terminal, the locale and the service manager.
 const NAMES: [&str; 24] = [
     "CLICOLOR",
     "COLORTERM",
@@ -33,15 +33,15 @@ const NAMES: [&str; 24] = [
     "TZDIR",
     "USER",
 ];
-/// Beginnings of names that stay: flags, passed sockets and the watchdog, the locale, the loader, the allocator.
+/// Prefixes of names to keep: flags, passed sockets, the watchdog, the locale, the loader, the allocator.
 const PREFIXES: [&str; 7] = ["WEIR_", "LISTEN_", "WATCHDOG_", "LC_", "LD_", "MALLOC_", "RUST_"];
-/// Ends of names that stay: what tells a sanitizer how to report.
+/// Suffix of names to keep: options of sanitizers (`ASAN_OPTIONS`).
 const SUFFIX: &str = "SAN_OPTIONS";
 
-/// Forgets the others. To be called before there is another thread.
+/// Erases all other variables and returns their number. Call it before starting another thread.
 ///
 /// # Errors
-/// What the system says; all variables are there then.
+/// The system's error; all variables then remain.
 pub(super) fn forget_the_rest() -> io::Result<usize> {
     runtime::environment::keep_only(is_kept)
 }

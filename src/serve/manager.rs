@@ -1,39 +1,39 @@
-//! What a service manager hears of a server: that it serves, reloads, stops, is followed by another
-//! process, and signs of life if it wants them (systemd's `WatchdogSec=`). Decides the words and when the
-//! next sign is due; how they are sent is `runtime::notify`'s.
+//! Notifications to the service manager (systemd's `sd_notify` protocol): ready, reloading, stopping, a new main
+//! process, and watchdog pings (`WatchdogSec=`). Decides wording and timing; `runtime::notify` sends them.
 
 use measure::{Duration, Instant};
 use runtime::notify::{self, News};
 
-/// It serves; `trouble` is why not as it was last asked to.
+/// Reports that the server serves; `trouble` is why the last reload failed.
 pub(crate) fn serves(trouble: Option<&str>) {
     let status = match trouble {
-        // A line of its own would be another message.
+        // A newline would begin another message.
         Some(why) => format!("serving; not reloaded: {}", why.replace('\n', " ")),
         None => "serving".to_owned(),
     };
     notify::tell(&[News::Ready, News::Status(&status)]);
 }
 
-/// It reads its configuration again; [`serves`] follows in any case.
+/// Reports a reload; [`serves`] must follow, also after a failure.
 pub(crate) fn reloading() {
     notify::tell(&[News::Reloading]);
 }
 
-/// It takes no new connections, or soon will not.
+/// Reports that the server is stopping.
 pub(crate) fn stopping() {
     notify::tell(&[News::Stopping]);
 }
 
-/// That process serves from now on. Said by the one before, which the manager still believes.
+/// Reports process `pid` as the main process after an upgrade in place. The old process must send this: the manager
+/// ignores the new one until then.
 pub(crate) fn followed_by(pid: u32) {
     notify::tell(&[News::MainPid(pid), News::Ready]);
 }
 
-/// When to say that the process is alive, if anybody wants to know.
+/// The schedule of watchdog pings.
 #[derive(Debug)]
 pub(crate) struct Heart {
-    /// Half of what the manager waits, as its manual asks for.
+    /// Half of the manager's watchdog timeout, as sd_watchdog_enabled(3) recommends; `None`: no watchdog.
     interval: Option<Duration>,
     next: Instant,
 }
@@ -46,7 +46,7 @@ impl Heart {
         }
     }
 
-    /// How long may be waited for something else; `None` if nobody wants to know.
+    /// Time until the next ping is due; `None` without a watchdog.
     pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
         self.interval.map(|_| {
             if self.next > now {
@@ -57,7 +57,7 @@ impl Heart {
         })
     }
 
-    /// Says so if it is due.
+    /// Sends a ping if one is due.
     pub(crate) fn beat(&mut self, now: Instant) {
         if let Some(interval) = self.interval
             && now >= self.next

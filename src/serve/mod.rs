@@ -1,16 +1,17 @@
-//! `weir serve`: puts a configuration, a site, listeners and workers together, says so, and then does
-//! what signals ask for until the end.
+//! `weir serve`: assembles configuration, site, listeners and workers, reports the start, then obeys signals and
+//! the control socket until shutdown. Decides the order of start and stop; `runtime` and `server` know strategies,
+//! protocol and files.
 //!
 //! ```text
-//!   start ──▶ RUNNING ── HUP: read again, validate ──▶ RUNNING (new, or old and a complaint)
-//!                │ ───── USR1: open the log again ───▶ RUNNING
-//!                │ ───── USR2: start the new program ─▶ RUNNING, until it serves: then
-//!                │                            RETIRING ── who is idle may ask once more ──▶ DRAINING
-//!                │                                        (until a second before the grace is over, or TERM or INT)
+//!   start ──▶ RUNNING ── HUP: reload, validate ────────▶ RUNNING (new configuration, or the old one and an error)
+//!                │ ───── USR1: reopen the log ─────────▶ RUNNING
+//!                │ ───── USR2: start the new program ──▶ RUNNING until the new program serves, then
+//!                │                       RETIRING ── idle connections may send one more request ──▶ DRAINING
+//!                │                                   (until a second before the grace ends, or TERM or INT)
 //!                │ TERM, INT
 //!                ▼
 //!            DRAINING ── all done, grace over, or a second TERM or INT ──▶ CLOSING THE LOG
-//!                        all written, grace over, or a further TERM or INT ──▶ end
+//!                        all written, grace over, or a further TERM or INT ──▶ exit
 //! ```
 
 mod access_log;
@@ -63,42 +64,43 @@ use std::sync::Arc;
 use strategy::{Choice, choose};
 use upgrade::Upgrade;
 
-/// `Last-Modified` of the embedded site: the day it was made, so that a rebuild changes nothing.
+/// `Last-Modified` of the embedded site. Fixed, so that a rebuild does not invalidate client caches.
 const DEMO_MODIFIED: UnixTime = UnixTime {
     secs: 1_795_219_200,
     nanos: 0,
 };
-/// The embedded site's own page for what is missing.
+/// The embedded site's error page for 404.
 const DEMO_NOT_FOUND: (&str, &str) = ("404", "/404.html");
-/// The cache has at most one part in this many of the memory there may be; if its size is said, one in the second number: else it
-/// could take what requests need, and all would be refused for good.
+/// The cache gets at most this fraction of the memory limit: `1 / CACHE_SHARE`, or `1 / CACHE_SHARE_MAX` with an
+/// explicit size. With more, the cache could leave too little for requests, and all would be rejected for good.
 const CACHE_SHARE: u64 = 8;
 const CACHE_SHARE_MAX: u64 = 2;
-/// How long those are still let in who had begun to connect when a stop was asked for.
+/// After a stop request, how long handshakes already under way are still accepted.
 const LAST_CALL: Duration = Duration::from_millis(20);
-/// What is left of the grace when those who are idle at a server that was followed are let go without a further answer.
+/// After an upgrade in place: how long before the end of the grace idle connections are closed without another
+/// response.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
-/// How long after a stop those who are idle may ask once more, and are told that the answer is the last: long enough for who asks
-/// without a pause, too short to be waited for by who stopped it.
+/// After a stop, how long idle connections may send one more request, whose response announces the close. Long enough
+/// for clients that send without pause, too short for an operator to notice.
 const LAST_QUESTIONS: Duration = Duration::from_millis(250);
-/// How often a draining server looks whether all is done.
+/// How often a draining server checks whether it is done.
 const DRAIN_TICK: Duration = Duration::from_millis(10);
-/// What a log has to write its last lines, even if the connections took all patience there was.
+/// Time for the log to write its last lines, even if connections used up the whole grace.
 const LOG_GRACE: Duration = Duration::from_secs(1);
 
-/// Runs the command to its end.
+/// Runs `weir serve` until it exits.
 ///
 /// # Errors
-/// `Usage` for a configuration that cannot be, `System` for what the system refuses.
+/// `Usage` for an invalid configuration, `System` if a system call fails.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
-    // Before the first thread, and before all variables are looked at, which copies them.
+    // Before the first thread, and before anything copies the environment by reading all of it.
     let forgotten = environment::forget_the_rest();
     voice.listen();
     match forgotten {
-        Ok(count) => tracing::debug!("{count} environment variables that are not used here are erased"),
+        Ok(count) => tracing::debug!("erased {count} unused environment variables"),
         Err(error) => tracing::warn!(
-            "environment variables of other programs stay readable in this process: {error}; start it with a clean \
-             environment (env -i) if they are secrets"
+            "unused environment variables stay in this process's memory: {error}; start it with a clean environment \
+             (env -i) if they hold secrets"
         ),
     }
     Cli::warn_of_misspelt_variables();
@@ -115,7 +117,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     outcome
 }
 
-/// Serves to the end. `predecessor` is taken once this process serves.
+/// Serves until it exits. `predecessor` is taken once this process serves.
 fn serve(
     flags: &Flags,
     voice: &Voice,
@@ -124,7 +126,7 @@ fn serve(
 ) -> Result<(), Failure> {
     let began = clock::now();
     if !machine::keep_little_memory() {
-        tracing::debug!("this allocator cannot be told to keep little memory");
+        tracing::debug!("this allocator has no setting to return free memory early");
     }
     let mut config = configuration(flags)?;
     let choice = choose(&config, machine::usable_cores())?;
@@ -136,8 +138,8 @@ fn serve(
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &choice);
     fit(&mut config, &choice, &shares);
     let listeners = sockets::open(&config, &choice, &mut given)?;
-    // Before the first thread, which would keep what this one gives up; and before all that is opened again by the program
-    // that follows this one.
+    // Before the first thread, which would keep the rights dropped here; and before opening any file that the successor
+    // of an upgrade must be able to open with these rights.
     let rights = Rights::give_up(&config, flags, &listeners, &program, given.bounds)?;
     let mut control = open_control(&config, &rights, predecessor.is_some())?;
     if let Some(control) = &control {
@@ -150,7 +152,7 @@ fn serve(
         ..Herd::default()
     };
     let choice = match choice.io {
-        // What root may have, the user it became may be refused.
+        // Root may set up io_uring where the new user may not.
         IoKind::Uring => choose(&config, machine::usable_cores())?,
         _ => choice,
     };
@@ -171,7 +173,7 @@ fn serve(
     let mut workers = Drivers::start(&server, &choice, &listeners, &shares, how)?;
     let upgrade = Upgrade::new(program, workers.sockets(), rights.bounds());
     let addresses = sockets::addresses(&listeners);
-    // From here on only the workers hold the sockets: they close them when they drain.
+    // From here on, only the workers hold the sockets; they close them when they drain.
     drop(listeners);
     let started = Started {
         config: &config,
@@ -184,14 +186,14 @@ fn serve(
         profile: profile(flags)?,
         took: clock::now().since(began),
     };
-    // Before whoever waits for the report may ask.
+    // Before the report, because readers of the report may use the socket at once.
     if let Some(Err(error)) = control.as_mut().map(Control::appear) {
-        // It serves all the same; the other's socket stays as long as the other.
-        tracing::error!("`weir ctl` will not reach this process: {error}");
+        // Not fatal: the socket of the previous process stays until that process ends.
+        tracing::error!("`weir ctl` cannot reach this process: {error}");
     }
     announce(&started, voice);
     match predecessor.take() {
-        // It tells the service manager, which would not believe this process yet.
+        // The predecessor notifies the service manager, which does not accept messages of this process yet.
         Some(predecessor) => predecessor.ready(),
         None => manager::serves(None),
     }
@@ -216,7 +218,7 @@ fn serve(
     Ok(())
 }
 
-/// In what this machine is another one than that of the profile, if there is one; says so.
+/// How this machine differs from the profile's machine; `None` without a profile. Warns of differences.
 fn profile(flags: &Flags) -> Result<Option<Vec<String>>, Failure> {
     let Some(tuned) = flags.tuned()? else {
         return Ok(None);
@@ -224,18 +226,18 @@ fn profile(flags: &Flags) -> Result<Option<Vec<String>>, Failure> {
     let differs = tuned.machine.differs(&crate::tune::machine());
     if !differs.is_empty() {
         tracing::warn!(
-            "the profile is of another machine ({}): run `weir tune` again",
+            "the profile was measured on another machine ({}); run `weir tune` again",
             differs.join(", ")
         );
     }
     Ok(Some(differs))
 }
 
-/// Makes a configuration fit what a process may have: its share of the cache where there are several.
+/// Reduces limits of a configuration to what one process can have: its share of the cache, open files and connections.
 fn fit(config: &mut Config, choice: &Choice, shares: &Shares) {
     let processes = shares.processes.max(1);
     if let Some(limit) = memory_limit(config, shares) {
-        // The default is for machines with more.
+        // The default size suits machines with more memory.
         let is_said = config.cache_size != Config::default().cache_size;
         let share = if is_said { CACHE_SHARE_MAX } else { CACHE_SHARE };
         config.cache_size = config.cache_size.min(measure::Bytes(limit.0 / share));
@@ -245,15 +247,15 @@ fn fit(config: &mut Config, choice: &Choice, shares: &Shares) {
         Ok(processes) => (shares.files / processes).max(1),
         Err(_) => 1,
     };
-    // Instances of inotify are few (fs.inotify.max_user_instances), and those processes many.
+    // A user has few inotify instances (fs.inotify.max_user_instances), and this strategy many processes.
     config.change_events = choice.concurrency != Concurrency::Processes;
-    // All listeners are of that kind.
+    // The header timeout of a new connection counts the time the kernel held it back (TCP_DEFER_ACCEPT).
     config.deferred = Listening::DEFERRED;
-    // A share of what there can be, not of what is configured: descriptors may be fewer.
+    // A share of the possible connections, which scarce descriptors may reduce, not of the configured ones.
     config.max_connections_per_address = Some(config.per_address(shares.can_be_open(config)));
 }
 
-/// What all processes of a server may use of memory, if that is bounded.
+/// The memory limit of all processes of a server together, if there is one.
 fn memory_limit(config: &Config, shares: &Shares) -> Option<measure::Bytes> {
     let whole = Shares {
         processes: 1,
@@ -262,7 +264,7 @@ fn memory_limit(config: &Config, shares: &Shares) -> Option<measure::Bytes> {
     Budget::new(bound(config, &whole)).limit()
 }
 
-/// What bounds the memory of one process.
+/// The source of the memory limit for one process; a size is divided among processes.
 fn bound(config: &Config, shares: &Shares) -> Bound {
     match config.memory {
         MemoryBound::Off => Bound::None,
@@ -271,7 +273,7 @@ fn bound(config: &Config, shares: &Shares) -> Bound {
     }
 }
 
-/// What the server shows of itself beyond what it knows.
+/// Facts for the live page that the server itself does not know.
 fn about(choice: &Choice, process: Option<u32>) -> About {
     About {
         strategy: format!(
@@ -283,11 +285,11 @@ fn about(choice: &Choice, process: Option<u32>) -> About {
     }
 }
 
-/// The configuration of the flags; the embedded site brings its own error page.
+/// The configuration of the flags, plus the embedded site's own error page and live page.
 fn configuration(flags: &Flags) -> Result<Config, Failure> {
     let mut config = flags.configuration()?;
     if config.root.is_none() && config.live == LiveFor::Nobody {
-        // The demonstration shows everything there is to see, to whoever sits at this machine.
+        // The embedded site demonstrates every feature, but to clients on this machine only.
         config.live = LiveFor::Local;
     }
     if config.root.is_none() && config.error_pages.is_empty() {
@@ -297,13 +299,13 @@ fn configuration(flags: &Flags) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// The same for a server that runs.
+/// The configuration for a reload.
 fn configuration_again(flags: &Flags) -> Result<Config, Failure> {
     let is_pipe = |file: &Path| file.metadata().is_ok_and(|found| found.file_type().is_fifo());
     match flags.file().filter(|file| is_pipe(file)) {
-        // Nobody may be writing it, and waiting for that no signal would be heard.
+        // Opening a pipe without a writer would block, and signals with it.
         Some(pipe) => Err(Failure::Usage(format!(
-            "the configuration `{}` is a pipe, which only a start can read; give a file with --config",
+            "the configuration `{}` is a pipe, which can be read only at the start; name a file with --config",
             pipe.display()
         ))),
         None => configuration(flags),
@@ -317,7 +319,7 @@ fn open(config: Config, herd: Herd, log: Option<&Arc<AccessLog>>, flags: &Flags)
         .map_err(|error| unservable(&error, flags))
 }
 
-/// Warns of pages that are configured and not there: it serves all the same, as they may come.
+/// Warns of configured pages that do not exist. Not fatal, because they may be created later.
 fn warn_of_missing_pages(server: &Server, flags: &Flags) {
     for missing in server.missing_pages(clock::now(), clock::wall()) {
         tracing::warn!("{}", flags.blame_page(&missing));
@@ -335,7 +337,7 @@ fn embedded() -> Source {
     }
 }
 
-/// Files and bytes of the embedded site.
+/// Number of files and bytes of the embedded site.
 fn demo_size() -> (usize, usize) {
     (
         demo::FILES.len(),
@@ -343,8 +345,8 @@ fn demo_size() -> (usize, usize) {
     )
 }
 
-/// Opens the control socket, if there is to be one, with the rights that stay: the program that follows this one makes
-/// its own beside it and takes the name, and at the end the file is removed.
+/// Opens the control socket, if configured, after rights are dropped: the successor of an upgrade must be able to
+/// create its own socket beside it and take over the name, and the file is removed at the end.
 ///
 /// # Errors
 /// `System`, naming the file and what to do.
@@ -355,11 +357,11 @@ fn open_control(config: &Config, rights: &Rights, follows: bool) -> Result<Optio
     Control::open(path, follows).map(Some).map_err(|error| {
         let advice = match error.kind() {
             io::ErrorKind::PermissionDenied => format!(
-                "user {} makes it, so that an upgrade in place can put another in its place: name a file in a folder \
-                 where this user may make files",
+                "user {} creates it, so that an upgrade in place can replace it; name a file in a folder where this \
+                 user may create files",
                 rights.uid
             ),
-            _ => "its folder must exist and be writable, and no other server may use the name".to_owned(),
+            _ => "its folder must exist and be writable, and no other server may use the file".to_owned(),
         };
         Failure::System(format!(
             "cannot open the control socket `{}`: {error}; {advice} (--control)",
@@ -368,7 +370,7 @@ fn open_control(config: &Config, rights: &Rights, follows: bool) -> Result<Optio
     })
 }
 
-/// What becomes readable when somebody asks.
+/// A descriptor that becomes readable when a `weir ctl` connects.
 fn watched(control: &Control) -> Result<OwnedFd, Failure> {
     control
         .descriptor()
@@ -382,11 +384,11 @@ fn limits(shares: &Shares) -> Limits {
     }
 }
 
-/// Says what was started: to a program on standard output, to a person on standard error.
+/// Writes the start report: JSON to standard output, text to standard error.
 fn announce(started: &Started<'_>, voice: &Voice) {
     if voice.json {
         let mut out = io::stdout().lock();
-        // Nobody reads it: that is no reason not to serve.
+        // A closed standard output is no reason not to serve.
         let _ = writeln!(out, "{}", started.json()).and_then(|()| out.flush());
     }
     if voice.reports() {
@@ -394,21 +396,21 @@ fn announce(started: &Started<'_>, voice: &Voice) {
     }
 }
 
-/// What a process that serves is to others.
+/// The role of a serving process.
 enum Role {
-    /// The whole server: a new program may follow it, and a service manager listens to it.
+    /// The whole server: handles upgrades, the service manager, the control socket and adaptation.
     Whole {
         upgrade: Box<Upgrade>,
         heart: Heart,
         control: Option<Control>,
         adaptation: Box<Option<Adaptation>>,
     },
-    /// One of its worker processes. Their founder says what there is to say.
+    /// A worker process. Its parent does all that a whole server does besides serving.
     Member(Member),
 }
 
 impl Role {
-    /// How long may be waited for a signal, if not for ever.
+    /// Longest wait for a signal before other work is due; `None`: unlimited.
     fn patience(&self, now: Instant) -> Option<Duration> {
         match self {
             Role::Whole { upgrade, .. } if upgrade.is_underway() => Some(upgrade::TICK),
@@ -437,21 +439,21 @@ impl Role {
     }
 }
 
-/// Does what signals ask for.
+/// Obeys signals and control commands.
 struct Operator<'a> {
     flags: &'a Flags,
     server: Arc<Server>,
     log: Option<Arc<AccessLog>>,
-    /// Those of earlier configurations that may still have something to write.
+    /// Logs of earlier configurations that may still have lines to write.
     earlier_logs: Vec<Arc<AccessLog>>,
-    /// What this process may have.
+    /// The descriptor limit of this process.
     descriptors: u64,
     rights: Rights,
     role: Role,
 }
 
 impl Operator<'_> {
-    /// Returns when the workers have ended: the instant until which patience lasts.
+    /// Returns when the workers have ended, with the instant at which the grace ends.
     fn run(&mut self, signals: &mut Signals, workers: &mut Drivers) -> Result<Instant, Failure> {
         machine::let_go_of_program();
         loop {
@@ -468,7 +470,7 @@ impl Operator<'_> {
                         manager::stopping();
                     }
                     self.answer_no_more(signals);
-                    // It is one too many; the others take its connections.
+                    // A surplus worker process ends; the others take its connections.
                     if self.member().is_some_and(|member| !member.are_all_leaving()) {
                         return self.drain(signals, workers);
                     }
@@ -479,13 +481,13 @@ impl Operator<'_> {
                     let wish = self.member().map(Member::wish);
                     match (self.reload(), self.member(), wish) {
                         (Ok(()), Some(member), Some(wish)) => member.has_done(wish),
-                        // The founder found it valid, so it changed since; whoever takes this one's place
-                        // has what was valid.
+                        // The parent had found it valid, so the file has changed since. This process ends; its
+                        // replacement gets the configuration that was valid.
                         (Err(_), Some(_), _) => return self.drain(signals, workers),
                         _ => {}
                     }
                 }
-                // Its founder is followed by another program.
+                // The parent has been replaced by an upgrade in place.
                 Some(Signal::Upgrade) if self.member().is_some() => return self.retire(signals, workers),
                 Some(Signal::Upgrade) => {
                     if let Role::Whole { upgrade, .. } = &mut self.role {
@@ -504,10 +506,10 @@ impl Operator<'_> {
                 if let Some(pid) = upgrade.look(clock::now()) {
                     tracing::info!("upgraded: process {pid} serves");
                     manager::followed_by(pid);
-                    // Signs of life are the other's to give now.
+                    // The new process feeds the watchdog now.
                     *heart = Heart::start(None, clock::now());
                     self.answer_no_more(signals);
-                    // Nobody is refused, as another takes the connections, so nobody needs warning.
+                    // No drain delay: the new process accepts all connections.
                     return self.retire(signals, workers);
                 }
                 heart.beat(clock::now());
@@ -515,7 +517,7 @@ impl Operator<'_> {
         }
     }
 
-    /// Answers who asks through the control socket. What a signal could have asked for as well comes back.
+    /// Executes one command from the control socket. Returns a stop command as the equivalent signal.
     fn listen_to(&mut self, workers: &mut Drivers) -> Option<Signal> {
         let Role::Whole {
             control: Some(control),
@@ -539,16 +541,16 @@ impl Operator<'_> {
 
     fn reopen_logs(&self) -> Result<(), Failure> {
         let Some(log) = &self.log else {
-            return Err(Failure::Usage("there is no access log to open again".to_owned()));
+            return Err(Failure::Usage("cannot reopen the access log: none is configured".to_owned()));
         };
         log.reopen().map_err(|error| {
             Failure::System(format!(
-                "the access log cannot be opened again: {error}; until it can, its lines go to standard error"
+                "cannot reopen the access log: {error}; its lines go to standard error until it can be opened"
             ))
         })
     }
 
-    /// Closes the control socket. From here on nobody listens to it, and one who asks would wait for nothing.
+    /// Closes the control socket. Commands are no longer executed, so clients must not wait for an answer.
     fn answer_no_more(&mut self, signals: &mut Signals) {
         signals.watch_nothing_else();
         if let Role::Whole { control, .. } = &mut self.role {
@@ -556,7 +558,7 @@ impl Operator<'_> {
         }
     }
 
-    /// Gives addresses to another strategy; says which it is, and why.
+    /// Switches addresses to another strategy; returns its description with reasons.
     fn switch(&mut self, workers: &mut Drivers, change: Change) -> Result<String, Failure> {
         let Change {
             concurrency,
@@ -572,7 +574,7 @@ impl Operator<'_> {
         };
         let choice = choose(&config, machine::usable_cores())?;
         if choice.is_of_processes() {
-            let why = format!("`{concurrency}` is made of processes, which only a new start can make");
+            let why = format!("`{concurrency}` needs worker processes, which only a new start can create");
             return Err(control::needs_a_start(&why, &change, self.flags));
         }
         let strategy = workers.switch(&self.server, listener, &choice)?;
@@ -584,7 +586,7 @@ impl Operator<'_> {
             ..self.server.about()
         });
         let why = choice.why();
-        tracing::info!("new connections are served by {why}");
+        tracing::info!("switched strategy for new connections: {why}");
         Ok(why)
     }
 
@@ -595,10 +597,10 @@ impl Operator<'_> {
         }
     }
 
-    /// Puts the new configuration in force; says it, or why not, to whoever reads the log and to the service manager.
+    /// Reloads the configuration; reports success or failure to the log and the service manager.
     ///
     /// # Errors
-    /// Why the old one stays.
+    /// Why the old configuration stays.
     fn reload(&mut self) -> Result<(), String> {
         let is_whole = self.member().is_none();
         if is_whole {
@@ -617,7 +619,7 @@ impl Operator<'_> {
     fn try_reload(&mut self) -> Result<(), Failure> {
         let mut next = configuration_again(self.flags)?;
         let choice = match self.member() {
-            // It goes on being what it is.
+            // A worker process keeps its strategy.
             Some(_) => choose(&self.server.config(), machine::usable_cores())?,
             None => choose(&next, machine::usable_cores())?,
         };
@@ -627,7 +629,7 @@ impl Operator<'_> {
         let waiting = next.needs_restart(&running);
         let bound = (next.memory != running.memory).then(|| bound(&next, &shares));
         self.rights.refuse_new(&next, &running, self.flags)?;
-        // What is in force goes on, so that the next reload is compared with that and not with what this one asked for.
+        // Keys that need a restart keep the value in force, so that the next reload is compared with that value.
         next.keep_until_restart(&running);
         let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
         self.server
@@ -660,21 +662,21 @@ impl Operator<'_> {
         Ok(())
     }
 
-    /// What comes before draining where nobody else takes the connections: for a while they are taken by a server
-    /// that says it is not ready any more, and at the end nobody begins to connect who would find nobody.
+    /// Before draining, if no other process accepts: keeps accepting for the drain delay while `/readyz` is 503, then
+    /// stops admitting new handshakes and accepts those under way.
     fn close_the_door(&mut self, signals: &mut Signals, workers: &Drivers) -> Result<(), Failure> {
         self.server.set_ready(false);
         let delay = self.server.config().drain_delay;
         if delay > Duration::ZERO {
-            tracing::info!("not ready any more; connections are taken for another {delay:?}");
+            tracing::info!("not ready any more: asked to stop; accepting connections for another {delay:?}");
             self.delay(signals, delay)?;
         }
         workers.sockets().iter().for_each(Sockets::admit_no_more);
         self.delay(signals, LAST_CALL)
     }
 
-    /// What comes before draining where another process takes the connections: whoever is idle may ask once more
-    /// within the grace, and is told that the answer is the last.
+    /// Before draining, if another process accepts: idle connections may send one more request within the grace; its
+    /// response announces the close.
     fn retire(&mut self, signals: &mut Signals, workers: &Drivers) -> Result<Instant, Failure> {
         let grace = self.server.config().grace;
         self.server.set_ready(false);
@@ -688,7 +690,7 @@ impl Operator<'_> {
         self.finish(signals, workers, until.since(clock::now()))
     }
 
-    /// Lets whoever is idle ask once more for so long; tells whether a stop ended that.
+    /// Serves last requests of idle connections for `span`. True if a stop signal ended that early.
     fn take_last_questions(
         &mut self,
         signals: &mut Signals,
@@ -725,11 +727,11 @@ impl Operator<'_> {
 
     fn cut_off(&self, workers: &Drivers) {
         if self.member().is_none() {
-            tracing::warn!("stopping now: {} connections are cut off", workers.open());
+            tracing::warn!("stopping at once: {} connections are cut off", workers.open());
         }
     }
 
-    /// Waits until all is done that is owed, at the most this long.
+    /// Waits until all responses are finished, at most for `grace`.
     fn finish(
         &mut self,
         signals: &mut Signals,
@@ -752,7 +754,7 @@ impl Operator<'_> {
         Ok(until)
     }
 
-    /// Goes on as before while load balancers learn that it will not.
+    /// Serves as before for `span`, while load balancers notice that `/readyz` is 503.
     fn delay(&mut self, signals: &mut Signals, span: Duration) -> Result<(), Failure> {
         let until = clock::now() + span;
         loop {
@@ -771,8 +773,7 @@ impl Operator<'_> {
         }
     }
 
-    /// Waits until the logs are written, at the most until patience ends or is ended by a signal:
-    /// nobody may be reading the other end of a pipe.
+    /// Waits until the logs are written, at most until `until` or a signal: the reader of a pipe may have stalled.
     fn close_logs(&self, signals: &mut Signals, until: Instant) -> Result<(), Failure> {
         let logs = || self.log.iter().chain(&self.earlier_logs);
         logs().for_each(|log| log.close());
@@ -790,25 +791,25 @@ impl Operator<'_> {
     }
 }
 
-/// Says so; returns why.
+/// Logs a failed reload; returns the reason.
 fn complain_of_reload(failure: Failure, rights: &Rights) -> String {
     let why = failure.with(|text| rights.hint(text)).to_string();
     tracing::error!("not reloaded, the old configuration stays: {why}");
     why
 }
 
-/// `waiting` are keys that cannot change while it runs.
+/// Logs a reload. `waiting`: the changed keys that take effect at the next start.
 fn say_reloaded(waiting: &[&str], flags: &Flags) {
     if waiting.is_empty() {
         tracing::info!("reloaded");
     } else {
         tracing::warn!(
-            "reloaded, but {} will change at the next start only",
+            "reloaded; {} will change at the next start only",
             waiting.join(", ")
         );
     }
     if flags.file().is_none() {
-        tracing::info!("there is no --config FILE, so only the files served can have changed");
+        tracing::info!("no --config file given: settings are unchanged, only the files served may differ");
     }
 }
 
@@ -819,12 +820,12 @@ fn say_stopping(open: usize, grace: Duration) {
 fn unservable(error: &OpenError, flags: &Flags) -> Failure {
     match error {
         OpenError::Root(root, _) if root.is_file() => flags.blame_root(format!(
-            "cannot serve `{}`: it is a file; name the directory that holds it",
+            "cannot serve `{}`: it is a file; name the directory that contains it",
             root.display()
         )),
-        OpenError::Root(..) => flags.blame_root(format!("{error}; name a directory that can be read")),
+        OpenError::Root(..) => flags.blame_root(format!("{error}; name a readable directory")),
         OpenError::Hosts(_) | OpenError::NoRoot => Failure::Usage(error.to_string()),
-        OpenError::Logins(_) => Failure::System(format!("{error}; name logins and homes in `[tilde.users]`")),
+        OpenError::Logins(_) => Failure::System(format!("{error}; list logins and homes in `[tilde.users]`")),
         OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),
     }
 }
@@ -832,11 +833,11 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
 fn refused(what: &str, error: &io::Error) -> Failure {
     let hint = match runtime::machine::is_out_of_descriptors(error) {
         true => {
-            "; this process may open too few files: raise `ulimit -n` (LimitNOFILE= of a unit) to 64 or more"
+            "; the descriptor limit is too low: raise `ulimit -n` (LimitNOFILE= of a unit) to 64 or more"
         }
         false => "",
     };
     Failure::System(format!(
-        "{what}: {error}; the system refused, nothing is served{hint}"
+        "{what}: the system refused: {error}{hint}"
     ))
 }

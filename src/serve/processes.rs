@@ -1,24 +1,23 @@
-//! `weir serve` where workers are processes: the founder, which serves nothing itself, and what each
-//! member does.
+//! `weir serve` with worker processes: the founder (parent process), which serves nothing itself, and the members
+//! (worker processes). Decides when members start, reload and end; `runtime::herd` forks and supervises them.
 //!
 //! ```text
-//!   founder:  listen ─▶ give rights up ─▶ check apart ─▶ fork ─▶ all ready: say so ─▶ RUNNING
+//!   founder:  listen ─▶ drop rights ─▶ check in a separate process ─▶ fork ─▶ all ready: report ─▶ RUNNING
 //!
-//!             RUNNING ── one died ─▶ fork ─▶ RUNNING
-//!                │ ───── HUP: check apart, then members reload ─▶ RUNNING (new, or old and a complaint)
-//!                │ ───── USR2: start the new program ─▶ RUNNING, until it serves: then members retire
+//!             RUNNING ── a member died ─▶ fork ─▶ RUNNING
+//!                │ ───── HUP: check separately, then members reload ─▶ RUNNING (new configuration, or old one)
+//!                │ ───── USR2: start the new program ─▶ RUNNING until the new program serves, then members retire
 //!                │ TERM, INT                                                          │
 //!                ▼                                                                    │
 //!             DRAINING ◀──────────────────────────────────────────────────────────────┘
-//!                └─ all gone, or killed after their time ─▶ end
-//!   member:   open log and site ─▶ workers ─▶ ready ─▶ what signals ask for (the same as without founder)
+//!                └─ all gone, or killed after their time ─▶ exit
+//!   member:   open log and site ─▶ workers ─▶ ready ─▶ obey signals (as a server of one process)
 //! ```
-//! Whatever needs a thread or may go wrong (a site, a log) is opened in a process apart before members do
-//! it, so that its failure is told once and an invalid configuration reaches nobody. It is opened with the
-//! rights that members have.
+//! Before members open what needs a thread or may fail (a site, a log), a separate process opens it with the rights of
+//! members. So a failure is reported once, and an invalid configuration reaches no member.
 //!
-//! While a server of this kind is followed by another in place, there are members of both, and the limits on
-//! connections hold for each of the two.
+//! During an upgrade in place, members of both programs serve, and each program applies the connection limits to its
+//! own members.
 
 use super::adaptation::{self, Adaptation};
 use super::descriptors::Shares;
@@ -55,20 +54,19 @@ use server::peers::{Among, Peers};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Idle processes at the least and at the most, of those with one connection each: Apache 1.3's
-/// `MinSpareServers` and `MaxSpareServers`.
+/// Minimum and maximum of idle processes for `processes`: Apache 1.3's `MinSpareServers` and `MaxSpareServers`.
 const IDLE_MIN: usize = 5;
 const IDLE_MAX: usize = 10;
-/// Addresses one process can have connections from at once.
+/// Client addresses that one process of `process-loops` can have connections from at once.
 const ADDRESSES: usize = 16_384;
-/// So many deaths in a row before the first start was a success mean that there will be none.
+/// After this many deaths in a row before all members were ready, the start fails.
 const DEATHS_AT_START: u32 = 5;
-/// Questions that wait for a reload, at the most.
+/// Limit on `weir ctl reload` commands waiting for a reload to finish.
 const WAITING_MAX: usize = 32;
-/// What members may need beyond their grace before they are ended.
+/// Time beyond their grace after which members are killed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Runs the command to its end. `predecessor` is taken once all members serve.
+/// Runs `weir serve` until it exits. `predecessor` is taken once all members serve.
 ///
 /// # Errors
 /// As `serve::run`.
@@ -91,8 +89,8 @@ pub(super) fn run(
     runtime::complaints::share().map_err(|error| refused("shared memory", &error))?;
     let listeners = sockets::open(&config, choice, &mut given)?;
     let addresses = sockets::addresses(&listeners);
-    // Before the first member, which would keep what this process gives up; and before all that is opened again by the
-    // program that follows this one.
+    // Before the first member, which would keep the rights dropped here; and before opening any file that the successor
+    // of an upgrade must be able to open with these rights.
     let program = Program::of_this_process();
     let rights = Rights::give_up(&config, flags, &listeners, &program, given.bounds)?;
     let control = open_control(&config, &rights, predecessor.is_some())?;
@@ -145,14 +143,14 @@ pub(super) fn run(
         profile: profile(flags)?,
         took: clock::now().since(began),
     };
-    // Before whoever waits for the report may ask.
+    // Before the report, because readers of the report may use the socket at once.
     if let Some(Err(error)) = founder.control.as_mut().map(Control::appear) {
-        // It serves all the same; the other's socket stays as long as the other.
-        tracing::error!("`weir ctl` will not reach this process: {error}");
+        // Not fatal: the socket of the previous process stays until that process ends.
+        tracing::error!("`weir ctl` cannot reach this process: {error}");
     }
     announce(&started, voice);
     match founder.predecessor.take() {
-        // It tells the service manager, which would not believe this process yet.
+        // The predecessor notifies the service manager, which does not accept messages of this process yet.
         Some(predecessor) => predecessor.ready(),
         None => manager::serves(None),
     }
@@ -182,30 +180,30 @@ struct Founder<'a> {
     choice: &'a Choice,
     shares: Shares,
     common_len: usize,
-    /// When this process was: what members show as the server's age.
+    /// Start of the founder, which members show as the server's start.
     started: UnixTime,
-    /// What members have, or are about to.
+    /// The configuration of the members, or the one they are about to load.
     config: Config,
     rights: Rights,
-    /// Until all members serve.
+    /// The predecessor in an upgrade in place, until all members serve.
     predecessor: &'a mut Option<Predecessor>,
     listeners: Vec<Listener>,
     herd: Herd,
     adaptation: Option<Adaptation>,
-    /// What all members have.
+    /// Automatic settings, in memory shared with all members.
     knobs: Knobs,
-    /// Keys that cannot change while it runs, to be told when all members have reloaded.
+    /// During a reload: the changed keys that need a restart, for the log line once all members have reloaded.
     reloading: Option<Vec<&'static str>>,
     addresses: Vec<SocketAddr>,
     control: Option<Control>,
-    /// Who asked for a reload, until all members have reloaded.
+    /// `weir ctl reload` commands, answered once all members have reloaded.
     waiting: Vec<Question>,
     upgrade: Upgrade,
     heart: Heart,
 }
 
 impl Founder<'_> {
-    /// Opens all that members will open, where it does no harm.
+    /// Opens all that members will open, in a separate process, to find errors.
     fn check_apart(&mut self, config: &Config) -> Result<(), Failure> {
         let flags = self.flags;
         self.apart(|| {
@@ -216,7 +214,7 @@ impl Founder<'_> {
         })
     }
 
-    /// Does this in a process apart.
+    /// Runs `work` in a separate process and returns its result.
     fn apart(&mut self, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
         let told = self.herd.apart(|| match work() {
             Ok(()) => Vec::new(),
@@ -240,7 +238,7 @@ impl Founder<'_> {
         }
     }
 
-    /// Forks whoever is lacking.
+    /// Forks missing members.
     fn tend(&mut self) -> Result<(), Failure> {
         let Founder {
             flags,
@@ -261,7 +259,7 @@ impl Founder<'_> {
             ..
         } = self;
         let mut life = |member: Member| {
-            // The copy's: the founder keeps its own.
+            // This closure runs in the child; the founder keeps its own copies.
             let listeners = std::mem::take(listeners);
             drop(predecessor.take());
             if let Some(control) = control.take() {
@@ -306,12 +304,12 @@ impl Founder<'_> {
             }
             if self.herd.deaths_in_a_row() >= DEATHS_AT_START {
                 self.herd.kill();
-                let why = "worker processes end as soon as they start; what they say of it stands above";
+                let why = "worker processes end as soon as they start: see their messages above";
                 return Err(Failure::System(why.to_owned()));
             }
             if self.wait(None)? == News::Wanted(Signal::Stop) {
                 self.herd.kill();
-                return Err(Failure::System("stopped before it had started".to_owned()));
+                return Err(Failure::System("stopped by a signal during the start".to_owned()));
             }
         }
     }
@@ -322,7 +320,7 @@ impl Founder<'_> {
             .map_err(|error| refused("waiting", &error))
     }
 
-    /// Does what signals ask for, to the end.
+    /// Obeys signals and control commands until the server ends.
     fn attend(&mut self) -> Result<(), Failure> {
         loop {
             self.tend()?;
@@ -346,7 +344,7 @@ impl Founder<'_> {
             if let Some(pid) = self.upgrade.look(clock::now()) {
                 tracing::info!("upgraded: process {pid} serves");
                 manager::followed_by(pid);
-                // Signs of life are the other's to give now.
+                // The new process feeds the watchdog now.
                 self.heart = Heart::start(None, clock::now());
                 return self.leave(Signal::Upgrade, Duration::ZERO);
             }
@@ -360,19 +358,19 @@ impl Founder<'_> {
                     manager::stopping();
                     return self.leave(Signal::Stop, self.config.drain_delay);
                 }
-                // It says why it fails, if it does.
+                // `reload` reports its own failure.
                 News::Wanted(Signal::Reload) => drop(self.reload()),
                 News::Wanted(Signal::Upgrade) => self.upgrade.begin(|why| self.rights.hint(why)),
                 News::Wanted(Signal::ReopenLogs) => match &self.config.access_log {
                     Some(_) => self.herd.ask(Signal::ReopenLogs),
-                    None => tracing::warn!("SIGUSR1: there is no access log to open again"),
+                    None => tracing::warn!("SIGUSR1: cannot reopen the access log: none is configured"),
                 },
                 News::Changed | News::Nothing => {}
             }
         }
     }
 
-    /// Looks at the members, if it is time to, and tells all of them what to change.
+    /// Samples the members if a sample is due, and applies decisions to all of them.
     fn adapt(&mut self) {
         let Some(adaptation) = &mut self.adaptation else {
             return;
@@ -390,7 +388,7 @@ impl Founder<'_> {
         });
     }
 
-    /// Answers who asks through the control socket. What a signal could have asked for as well comes back.
+    /// Executes one command from the control socket. Returns a stop command as the equivalent signal.
     fn listen_to(&mut self) -> Option<Signal> {
         let (wish, question) = control::understood(self.control.as_ref()?.next()?)?;
         let answer = match &wish {
@@ -400,7 +398,7 @@ impl Founder<'_> {
             }
             Wish::Strategy(change) => control::outcome(self.refuse_to_switch(change)),
             Wish::Reload if self.waiting.len() == WAITING_MAX => {
-                let why = "many wait for a reload already; ask again when it is over";
+                let why = "too many reload commands are waiting for a reload to finish; try again later";
                 control::outcome(Err(Failure::System(why.to_owned())))
             }
             Wish::Reload => match self.reload() {
@@ -417,7 +415,7 @@ impl Founder<'_> {
         (wish == Wish::Stop).then_some(Signal::Stop)
     }
 
-    /// Says how another strategy can be had.
+    /// An error that says how to switch the strategy with a new start.
     fn refuse_to_switch(&self, change: &Change) -> Result<Option<String>, Failure> {
         let next = Config {
             concurrency: change.concurrency,
@@ -427,7 +425,7 @@ impl Founder<'_> {
         };
         choose(&next, machine::usable_cores())?;
         let why = format!(
-            "the server is `{}`, which is made of processes and can change its strategy at a new start only",
+            "the server runs `{}`, which uses worker processes and can change its strategy only at a new start",
             self.choice.concurrency
         );
         Err(control::needs_a_start(&why, change, self.flags))
@@ -435,15 +433,15 @@ impl Founder<'_> {
 
     fn reopen_logs(&mut self) -> Result<(), Failure> {
         let Some(path) = self.config.access_log.clone() else {
-            return Err(Failure::Usage("there is no access log to open again".to_owned()));
+            return Err(Failure::Usage("cannot reopen the access log: none is configured".to_owned()));
         };
-        // Members do it each for itself; whether it can be done is known before.
+        // Each member reopens it for itself; a separate process tries first, so that failure is reported once.
         self.apart(|| AccessLog::open(Some(&path), None).map(drop))?;
         self.herd.ask(Signal::ReopenLogs);
         Ok(())
     }
 
-    /// Has all members reload; says it, or why not, to whoever reads the log and to the service manager.
+    /// Starts a reload of all members; reports a failure to the log and the service manager.
     ///
     /// # Errors
     /// Why the old configuration stays.
@@ -474,13 +472,14 @@ impl Founder<'_> {
         Ok(())
     }
 
-    /// Tells the members to go, and why, and waits for them: for as long as they may take, and this delay before.
+    /// Sends the members the signal `why` and waits until they end; kills them if they exceed `delay`, the grace and
+    /// [`PATIENCE`].
     fn leave(&mut self, why: Signal, delay: Duration) -> Result<(), Failure> {
-        // From here on nobody listens to it, and one who asks would wait for nothing.
+        // Commands are no longer executed, so clients must not wait for an answer.
         self.herd.watch_nothing_else();
         self.control = None;
         self.waiting.clear();
-        // From here on only members hold the sockets: they close them when they drain.
+        // From here on, only members hold the sockets; they close them when they drain.
         self.listeners.clear();
         self.upgrade.hand_over(Vec::new());
         let grace = self.config.grace;
@@ -494,12 +493,12 @@ impl Founder<'_> {
             self.heart.beat(clock::now());
             match news {
                 News::Wanted(Signal::Stop) => {
-                    tracing::warn!("stopping now: {} connections are cut off", self.herd.open());
+                    tracing::warn!("stopping at once: {} connections are cut off", self.herd.open());
                     self.herd.ask(Signal::Stop);
                     until = clock::now() + LOG_GRACE + PATIENCE;
                 }
                 News::Nothing if clock::now() >= until => {
-                    tracing::error!("worker processes that did not end in time are killed");
+                    tracing::error!("killing worker processes: they did not end in time");
                     self.herd.kill();
                     until = clock::now() + PATIENCE;
                 }
@@ -510,7 +509,7 @@ impl Founder<'_> {
     }
 }
 
-/// What a member has to work with.
+/// What a member gets from the founder.
 struct Work {
     config: Config,
     rights: Rights,
@@ -519,7 +518,7 @@ struct Work {
     listeners: Vec<Listener>,
 }
 
-/// What a member does.
+/// Runs a member until it ends.
 fn live(member: Member, flags: &Flags, choice: &Choice, shares: &Shares, work: Work) -> Result<(), Failure> {
     let Work {
         config,

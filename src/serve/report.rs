@@ -1,5 +1,5 @@
-//! What a server says when it starts: the same facts for a person and for a program. Decides words and
-//! layout; every fact is given.
+//! The start report: the settings in force and their reasons, as text for people and as JSON for programs. Decides
+//! words and layout; others decide the settings.
 
 use super::descriptors::Shares;
 use super::rights::Rights;
@@ -10,25 +10,26 @@ use server::config::{Adapt, Config, LineOrder, MaxTurn, MemoryBound, show_durati
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-/// The facts of a start.
+/// The facts that a start report shows.
 pub(crate) struct Started<'a> {
     pub(crate) config: &'a Config,
     pub(crate) choice: &'a Choice,
-    /// The addresses that are really listened on.
+    /// The bound addresses, with the port the kernel chose for port 0.
     pub(crate) addresses: &'a [SocketAddr],
-    /// Files and bytes of the embedded site, if that is what is served.
+    /// Number of files and bytes of the embedded site, if it is served.
     pub(crate) embedded: Option<(usize, usize)>,
     pub(crate) shares: Shares,
-    /// What bounds memory, if anything does.
+    /// The memory limit in force for all processes together.
     pub(crate) memory: Option<Bytes>,
     pub(crate) rights: &'a Rights,
-    /// In what the profile it starts from is of another machine; none without one.
+    /// How this machine differs from the profile's machine; `None` without a profile.
     pub(crate) profile: Option<Vec<String>>,
+    /// From the start of the command to the first possible accept.
     pub(crate) took: Duration,
 }
 
 impl Started<'_> {
-    /// One line for a program.
+    /// The report as one JSON object (`"event": "started"`).
     pub(crate) fn json(&self) -> Value {
         let listeners: Vec<Value> = self
             .addresses
@@ -91,17 +92,17 @@ impl Started<'_> {
         })
     }
 
-    /// Connections that can be open at once.
+    /// The connection limit in force.
     fn connections(&self) -> u64 {
         self.shares.can_be_open(self.config).into()
     }
 
-    /// Of these, of one address.
+    /// The per-address limit in force.
     fn per_address(&self) -> u32 {
         self.config.per_address(self.shares.can_be_open(self.config))
     }
 
-    /// A few lines for a person. `color` sets the labels off.
+    /// The report as a few lines of text. `color` adds ANSI escapes for labels and addresses.
     pub(crate) fn text(&self, color: bool) -> String {
         let config = self.config;
         let mut text = String::new();
@@ -114,7 +115,7 @@ impl Started<'_> {
             (Some(root), _) => root.display().to_string(),
             (None, Some((files, bytes))) => {
                 format!(
-                    "the site embedded in this program ({files} files, {} KiB)",
+                    "the embedded site ({files} files, {} KiB)",
                     bytes / 1024
                 )
             }
@@ -156,14 +157,14 @@ impl Started<'_> {
         }
         if let Some(rate) = config.line_rate {
             let first = match config.line_order {
-                LineOrder::Smallest => "the answer with the least left first",
-                LineOrder::Shared => "all in turn",
+                LineOrder::Smallest => "response with the fewest bytes left first",
+                LineOrder::Shared => "responses take turns",
             };
             line("line", &format!("{rate}, {first}"));
         }
         let on = config.switched_on();
-        let preset = config.preset.map(|preset| format!("as {preset}"));
-        if let Some(first) = preset.or_else(|| (!on.is_empty()).then(|| "compared".to_owned())) {
+        let preset = config.preset.map(|preset| format!("preset {preset}"));
+        if let Some(first) = preset.or_else(|| (!on.is_empty()).then(|| "behaviors".to_owned())) {
             line("", &format!("{first}: {}", on.join(", ")));
         }
         line(
@@ -175,7 +176,7 @@ impl Started<'_> {
         );
         let short = match self.shares.are_short(config) {
             true => format!(
-                " (of {} configured: {} descriptors, ulimit -n)",
+                " ({} configured, but ulimit -n is {})",
                 grouped(config.max_connections.into()),
                 grouped(self.shares.total)
             ),
@@ -190,7 +191,7 @@ impl Started<'_> {
         line(
             "",
             &format!(
-                "head {} in {}, idle {}, a reader that takes nothing {}",
+                "request head {} in {}, idle timeout {}, write timeout {}",
                 config.max_head_size,
                 show_duration(config.header_timeout),
                 show_duration(config.idle_timeout),
@@ -200,7 +201,7 @@ impl Started<'_> {
         if let Some(memory) = self.memory {
             let whose = match config.memory {
                 MemoryBound::At(told) if told <= memory => "--memory",
-                _ => "the control group's; --memory",
+                _ => "control group; --memory",
             };
             line("", &format!("memory {memory} ({whose})"));
         }
@@ -208,12 +209,12 @@ impl Started<'_> {
             let span = show_duration(span);
             line(
                 "",
-                &format!("503 for what costs much once a turn takes {span} (--max-turn)"),
+                &format!("503 for expensive requests above {span} of event-loop latency (--max-turn)"),
             );
         }
         match config.adapt {
             Adapt::Auto => {}
-            Adapt::DryRun => line("adapts", "nothing; says what it would change (--adapt dry-run)"),
+            Adapt::DryRun => line("adapts", "nothing; reports what it would change (--adapt dry-run)"),
             Adapt::Off => line("adapts", "nothing (--adapt off)"),
         }
         if let Some(path) = &config.record {
@@ -229,7 +230,7 @@ impl Started<'_> {
         line(
             "ready",
             &format!(
-                "after {} ms; Ctrl-C stops, finishing what is owed within {}",
+                "in {} ms; Ctrl-C stops gracefully within {}",
                 self.took.as_millis(),
                 show_duration(config.grace)
             ),
@@ -238,7 +239,7 @@ impl Started<'_> {
     }
 }
 
-/// Where a browser finds an address: one that means every address of the machine is found on loopback.
+/// The URL to open in a browser; a wildcard address becomes `localhost`.
 fn url(address: SocketAddr) -> String {
     if address.ip().is_unspecified() {
         format!("http://localhost:{}/", address.port())
@@ -247,7 +248,7 @@ fn url(address: SocketAddr) -> String {
     }
 }
 
-/// A number with its thousands apart.
+/// A number with commas between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -297,20 +298,20 @@ mod tests {
         let text = report(&Config::default(), false).expect("a valid configuration");
         let wanted = format!(
             "\
-weir {} serves the site embedded in this program (16 files, 170 KiB)
+weir {} serves the embedded site (16 files, 170 KiB)
   at        http://127.0.0.1:8080/
             http://localhost:80/
-  strategy  loops     an event loop per worker: no connection is shared, so nothing is locked
-            epoll     event loops wait for readiness
+  strategy  loops     one event loop per worker: no shared connections, no locks
+            epoll     event loops wait for many sockets at once
             2 workers one per usable core
   cache     s3-fifo, at most 64 MiB; files up to 16 KiB in memory, larger ones as open descriptors
-  limits    17,932 connections (of 65,536 configured: 20,000 descriptors, ulimit -n), 4,483 per address
-            head 16 KiB in 20s, idle 65s, a reader that takes nothing 30s
+  limits    17,932 connections (65,536 configured, but ulimit -n is 20,000), 4,483 per address
+            request head 16 KiB in 20s, idle timeout 65s, write timeout 30s
   log       none (--access-log FILE)
-  rights    user www (33:33), and nothing it starts can have more
+  rights    user www (33:33); programs it starts gain no rights (no_new_privs)
             Landlock 6: reads nothing; writes nothing; binds 80
             seccomp: TCP and UNIX sockets only
-  ready     after 3 ms; Ctrl-C stops, finishing what is owed within 10s
+  ready     in 3 ms; Ctrl-C stops gracefully within 10s
 ",
             env!("CARGO_PKG_VERSION")
         );

@@ -1,8 +1,8 @@
-//! What the process may still do once it listens, and how that is said. Decides which files a server
-//! needs; `runtime::privilege` gives the rest up.
+//! Drops privileges once the server listens: user, Landlock, seccomp. Decides which files a server needs and words the
+//! report; `runtime::privilege` and `runtime::seccomp` make the system calls.
 //!
-//! Everything that is opened later (the root, the log, the configuration at a reload) is opened with
-//! the rights that stay, also at start: what works then works at every reload.
+//! Roots, log and configuration are opened after that, with the remaining rights, also at start. So if they can be
+//! opened at start, they can be opened at every reload.
 
 use crate::cli::Failure;
 use crate::cli::serve::Flags;
@@ -16,7 +16,7 @@ use server::site::Logins;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// What the system and a program started for an upgrade need: read.
+/// Files that the C library, the server and a program started for an upgrade read.
 const SYSTEM_READ: [&str; 7] = [
     "/proc",
     "/sys/fs/cgroup",
@@ -26,31 +26,31 @@ const SYSTEM_READ: [&str; 7] = [
     "/etc/ld.so.cache",
     "/dev/null",
 ];
-/// The same: loaded and executed.
+/// Folders of the libraries that they load.
 const SYSTEM_EXECUTE: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 
-/// What is in force.
+/// The rights in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rights {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
-    /// The user's name, if one was asked for.
+    /// The user as configured with `--user`.
     pub(crate) name: Option<String>,
-    /// How the kernel confines the process, or why it does not.
+    /// For the start report: what Landlock allows, or why Landlock is off.
     pub(crate) landlock: String,
-    /// Whether it does.
+    /// Whether Landlock is on.
     pub(crate) is_confined: bool,
-    /// Which system calls the kernel denies, or why it denies none.
+    /// For the start report: which system calls the filter denies, or why there is no filter.
     pub(crate) seccomp: String,
-    /// Whether it does.
+    /// Whether the filter is on.
     pub(crate) is_filtered: bool,
 }
 
 impl Rights {
-    /// Gives up all that is not needed from now on. There must be no other thread yet.
+    /// Drops all rights that are no longer needed. No other thread may exist yet: it would keep its rights.
     ///
     /// # Errors
-    /// `Usage` for a user that is not there or cannot be become, `System` where the kernel refuses.
+    /// `Usage` for a user that does not exist or cannot be switched to, `System` if a system call fails.
     pub(crate) fn give_up(
         config: &Config,
         flags: &Flags,
@@ -64,16 +64,16 @@ impl Rights {
         }
         privilege::no_new_privileges().map_err(|error| {
             Failure::System(format!(
-                "no_new_privs: {error}; the kernel is too old, nothing is served"
+                "cannot set no_new_privs: {error}; use a newer kernel"
             ))
         })?;
         let (landlock, is_confined) = match (inherited.confined, config.landlock) {
-            // It cannot be widened, and every further layer counts against a limit of 16.
+            // An inherited Landlock domain cannot be widened, and each further layer counts against a limit of 16.
             (Some(words), _) => (words, true),
             (None, Landlock::Off) => ("no Landlock: switched off".to_owned(), false),
             (None, how) => confine(&reach(config, how, file, listeners, program)),
         };
-        // After the rest, which it would keep from being done.
+        // Last, because the filter denies calls that the steps above make.
         let (seccomp, is_filtered) = match (inherited.filtered, config.seccomp) {
             (Some(words), _) => (words, true),
             (None, Seccomp::Off) => ("no seccomp filter: switched off".to_owned(), false),
@@ -93,7 +93,7 @@ impl Rights {
         Ok(rights)
     }
 
-    /// What a process that follows this one cannot do either.
+    /// The restrictions that the successor of an upgrade in place inherits.
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds {
             confined: self.is_confined.then(|| self.landlock.clone()),
@@ -101,10 +101,10 @@ impl Rights {
         }
     }
 
-    /// Refuses roots that are out of reach: those which `running` does not have.
+    /// Rejects roots that Landlock does not allow, except those that `running` already has.
     ///
     /// # Errors
-    /// `Usage`, naming the first such root.
+    /// `Usage`, naming the first rejected root.
     pub(crate) fn refuse_new(&self, next: &Config, running: &Config, flags: &Flags) -> Result<(), Failure> {
         if !self.is_confined {
             return Ok(());
@@ -122,7 +122,7 @@ impl Rights {
         Ok(())
     }
 
-    /// Refuses all roots that are out of reach: of a process that has the reach of the one before it.
+    /// Rejects all roots that Landlock does not allow, for a process that inherited its predecessor's restrictions.
     ///
     /// # Errors
     /// As [`Rights::refuse_new`].
@@ -130,35 +130,35 @@ impl Rights {
         self.refuse_new(config, &Config::default(), flags)
     }
 
-    /// One line about the user.
+    /// The line about the user in the start report.
     pub(crate) fn user(&self) -> String {
         let numbers = format!("{}:{}", self.uid, self.gid);
         match &self.name {
-            Some(name) => format!("user {name} ({numbers}), and nothing it starts can have more"),
+            Some(name) => format!("user {name} ({numbers}); programs it starts gain no rights (no_new_privs)"),
             None if self.uid == 0 => {
-                format!("user root ({numbers}); --user NAME gives that up once it listens")
+                format!("user root ({numbers}); --user NAME drops root once the server listens")
             }
-            None => format!("user {numbers}, and nothing it starts can have more"),
+            None => format!("user {numbers}; programs it starts gain no rights (no_new_privs)"),
         }
     }
 
-    /// What to add to a failure that the rights may be the reason of.
+    /// An addition to an error message that missing rights may explain; empty otherwise.
     pub(crate) fn hint(&self, failure: &str) -> String {
         if !failure.to_ascii_lowercase().contains("permission denied") {
             return String::new();
         }
         let confined = if self.is_confined {
             format!(
-                ", and {}: what lies elsewhere can be reached after a restart, or with --landlock=off",
+                "; {}; other files are out of reach until a restart, or with --landlock=off",
                 self.landlock
             )
         } else {
             String::new()
         };
-        format!(" (this is user {}:{}{confined})", self.uid, self.gid)
+        format!(" (running as user {}:{}{confined})", self.uid, self.gid)
     }
 
-    /// Points out at start what a signal would find out later.
+    /// Warns at start of failures that SIGHUP or SIGUSR1 would meet later.
     fn warn_of_what_will_fail(&self, config: &Config, file: Option<&Path>) {
         if self.name.is_none() {
             return;
@@ -167,7 +167,7 @@ impl Rights {
             && let Err(error) = std::fs::read_to_string(file)
         {
             tracing::warn!(
-                "SIGHUP will fail: `{}` cannot be read any more: {error}{}; let its group be {}",
+                "SIGHUP will fail: `{}` cannot be read: {error}{}; make it readable for group {}",
                 file.display(),
                 self.hint(&error.to_string()),
                 self.gid
@@ -178,8 +178,8 @@ impl Rights {
             && !privilege::can_make(log)
         {
             tracing::warn!(
-                "SIGUSR1 will find `{}` only if the rotation creates it: user {} may not make files in its \
-                 folder",
+                "SIGUSR1 will find `{}` only if the rotation creates it: user {} cannot create files in its folder; \
+                 make the folder writable",
                 log.display(),
                 self.uid
             );
@@ -187,17 +187,17 @@ impl Rights {
     }
 }
 
-/// Finds the user that is to be become, and becomes it where this is root: what is tried after that is tried with
-/// the rights that a server would have.
+/// Looks up the configured user and, if started as root, switches to it, so that `--check` tests with the rights that a
+/// server would have.
 ///
 /// # Errors
-/// `Usage` for a user that is not there, `System` where the kernel refuses.
+/// `Usage` for a user that does not exist, `System` if a system call fails.
 pub(super) fn try_user(config: &Config, flags: &Flags) -> Result<(), Failure> {
     match account(config, flags)? {
         Some(account) if privilege::current().0 == 0 => {
             privilege::become_account(&account).map_err(|error| no_user(&error, flags))
         }
-        // A configuration may be looked at by who could not start it.
+        // Users who cannot start the server may check its configuration.
         _ => Ok(()),
     }
 }
@@ -226,10 +226,10 @@ fn confine(reach: &Reach) -> (String, bool) {
     }
 }
 
-/// Denies the system calls that a server of this configuration never makes.
+/// Installs the filter against system calls that a server with this configuration never makes.
 fn filter(config: &Config) -> (String, bool) {
     let needs = Needs {
-        // Another strategy can be asked for through the control socket.
+        // `weir ctl strategy` may switch to io_uring.
         uring: config.io == IoKind::Uring || config.control.is_some(),
         connects: false,
     };
@@ -246,7 +246,7 @@ fn filter(config: &Config) -> (String, bool) {
     }
 }
 
-/// The reach in words, without what every process has.
+/// The allowed files and ports for the start report, without those that every process needs.
 fn words(reach: &Reach) -> String {
     let own = |paths: &[PathBuf]| {
         let shown: Vec<String> = paths
@@ -268,7 +268,7 @@ fn words(reach: &Reach) -> String {
         match &*reach.programs {
             [] => String::new(),
             programs => format!(
-                "executes, and so reads, what is in {} for an upgrade in place; ",
+                "executes (so can read) files in {} for upgrades in place; ",
                 own(programs)
             ),
         },
@@ -280,7 +280,7 @@ fn words(reach: &Reach) -> String {
     )
 }
 
-/// What a server of this configuration needs.
+/// The files and ports that a server with this configuration needs.
 fn reach(
     config: &Config,
     how: Landlock,
@@ -298,21 +298,21 @@ fn reach(
     for logins in logins(config) {
         read.extend(logins.directories().filter(|directory| directory.exists()));
         if how != Landlock::Root {
-            // Who is new at a reload has a home beside the others. Some logins of the system live at `/`.
+            // Logins added before a reload have homes beside the others. Some system logins have the home `/`.
             let homes = logins.homes().filter(|home| home.parent().is_some());
             read.extend(homes.flat_map(around));
         }
     }
-    // Editors and Kubernetes replace the file, so its folder is what stays.
+    // Editors and Kubernetes replace the file, so access must be to its folder.
     read.extend(file.map(folder));
-    // It is written below what is there, and the program that follows this one opens it again.
+    // The recording is appended to, and the successor of an upgrade opens it again.
     let record = config.record.as_deref().map(folder);
     read.extend(record.clone());
     let mut read: Vec<PathBuf> = read.into_iter().collect();
     read.extend(SYSTEM_READ.map(PathBuf::from));
     let log = config.access_log.as_deref().filter(|log| *log != Path::new("-"));
     let write = log.map(|log| {
-        // A device or a pipe is itself meant, not what lies beside it.
+        // For a device or a pipe, the file itself; its folder holds unrelated files.
         let is_special = log.exists() && !log.is_file();
         if is_special { log.to_owned() } else { folder(log) }
     });
@@ -327,7 +327,7 @@ fn reach(
     Reach {
         read,
         execute: SYSTEM_EXECUTE.map(PathBuf::from).into(),
-        // The next process of an upgrade in place.
+        // For the new program of an upgrade in place.
         programs: around(program.path()).into_iter().collect(),
         write,
         sockets: config.control.as_deref().map(folder).into_iter().collect(),
@@ -336,25 +336,25 @@ fn reach(
     }
 }
 
-/// The folders that are served: of the top level, and of every host that has its own.
+/// The roots: of the top level, and of every host that has its own.
 fn roots(config: &Config) -> impl Iterator<Item = &Path> {
     let own = config.host.iter().filter_map(|host| host.root.as_deref());
     config.root.as_deref().into_iter().chain(own)
 }
 
-/// Whose pages are served. A database that cannot be read is complained of by whoever opens the site.
+/// The logins with pages. An unreadable password database is reported later, when the site is opened.
 fn logins(config: &Config) -> impl Iterator<Item = Logins> {
     let own = config.host.iter().filter_map(|host| host.tilde.as_ref());
     let all = config.tilde.iter().chain(own);
     all.filter_map(|tilde| Logins::look_up(tilde).ok())
 }
 
-/// Folders below which a root, or a program, stays reachable when it is replaced: by another of its
-/// name, or by pointing a link on its path elsewhere.
+/// Folders to allow so that a root, or a program, stays reachable when it is replaced: by another of the same name, or
+/// by changing a symbolic link on its path.
 fn around(path: &Path) -> BTreeSet<PathBuf> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let holder = |path: &Path| match path.parent() {
-        // The whole file system would be no bound at all.
+        // Allowing `/` would restrict nothing.
         Some(parent) if parent.parent().is_some() => parent.to_owned(),
         _ => path.to_owned(),
     };
@@ -369,7 +369,7 @@ fn around(path: &Path) -> BTreeSet<PathBuf> {
     found
 }
 
-/// The folder that holds a file.
+/// The absolute path of the folder that holds a file.
 fn folder(file: &Path) -> PathBuf {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     file.parent().unwrap_or(Path::new("/")).to_owned()

@@ -1,5 +1,5 @@
-//! Where the listening sockets come from: a service manager, the process before this one, or the
-//! configuration. Decides which of them are used; how a socket is opened or taken over is `runtime`'s.
+//! Sources of listening sockets: a service manager, the predecessor in an upgrade in place, or the configuration.
+//! Decides which sockets to use; `runtime::listen` and `runtime::inherit` open and adopt them.
 
 use super::strategy::Choice;
 use crate::cli::Failure;
@@ -12,24 +12,24 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-/// What was there before this process began.
+/// What this process inherits.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
-    /// Each with the address that was asked for, or none if a service manager opened it.
+    /// Sockets by configured address; `None` for one that a service manager opened.
     sockets: Vec<(Option<SocketAddr>, Vec<OwnedFd>)>,
-    /// What the kernel keeps this process from, because it kept the one before from it.
+    /// Restrictions (Landlock, seccomp) inherited from the predecessor.
     pub(crate) bounds: Bounds,
 }
 
 impl Given {
-    /// Looks for a process to follow and for sockets of a service manager. To be called first of all.
+    /// Looks for a predecessor and for sockets of a service manager. Call this before anything opens descriptors.
     ///
     /// # Errors
-    /// `System`, if there is one and it cannot be understood.
+    /// `System`, if the handover or the passed sockets cannot be read.
     pub(crate) fn find() -> Result<(Option<Predecessor>, Given), Failure> {
         let before = Predecessor::find().map_err(|error| {
             Failure::System(format!(
-                "the process before does not hand over its sockets: {error}"
+                "cannot take the sockets over from the previous process: {error}"
             ))
         })?;
         if let Some((predecessor, Legacy { sockets, bounds })) = before {
@@ -37,7 +37,7 @@ impl Given {
         }
         let passed = notify::passed_sockets().map_err(|error| {
             Failure::System(format!(
-                "LISTEN_FDS says that sockets were passed, and they cannot be taken: {error}"
+                "cannot use the sockets announced by LISTEN_FDS: {error}"
             ))
         })?;
         let sockets = passed.into_iter().map(|(_, socket)| (None, vec![socket]));
@@ -51,18 +51,18 @@ impl Given {
     }
 }
 
-/// Listens: on what a service manager passed, if it passed anything; else on every configured address,
-/// with the sockets of the process before where it had that address too. Takes the sockets out of `given`.
+/// Listens on the sockets of a service manager if it passed any; otherwise on every configured address, with the
+/// predecessor's sockets where it had that address too. Takes the sockets out of `given`.
 ///
 /// # Errors
-/// `System`, naming the address, who has it, and what to do.
+/// `System`, naming the address, the program that occupies it, and what to do.
 pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Result<Vec<Listener>, Failure> {
     let no_delay = !config.behavior.nagle;
     let sockets = std::mem::take(&mut given.sockets);
     let (passed, mut bound): (Vec<_>, Vec<_>) = sockets.into_iter().partition(|(asked, _)| asked.is_none());
     if !passed.is_empty() {
         if config.listen != Listen::default() {
-            tracing::info!("`listen` is not used: the service manager says where");
+            tracing::info!("ignored `listen`: the service manager passed sockets");
         }
         let how = Listening {
             no_delay,
@@ -100,12 +100,12 @@ pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Resul
         let (_, sockets) = bound.swap_remove(at);
         let mut sockets = sockets.into_iter().peekable();
         let mut origin = Origin::Bound(address);
-        // Every socket gets somebody who accepts, however many workers there are now.
+        // Every socket needs a worker that accepts, even if there are fewer workers than before.
         while sockets.peek().is_some() {
             let some = sockets.by_ref().take(queues).collect();
             let adopted = Listener::adopt(origin, some, how);
-            let listener = adopted.map_err(|error| not_taken("the process before", &error))?;
-            // Where this process may not, workers share what there is.
+            let listener = adopted.map_err(|error| not_taken("the previous process", &error))?;
+            // If more sockets cannot be bound (dropped rights), workers share the existing ones.
             let _ = listener.reserve(queues);
             listeners.push(listener);
             origin = Origin::Surplus(address);
@@ -114,7 +114,7 @@ pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Resul
     Ok(listeners)
 }
 
-/// What connections get for what they send, if that is said.
+/// The configured size of send buffers in bytes; `None`: the kernel decides.
 pub(crate) fn send_buffer(config: &Config) -> Option<usize> {
     usize::try_from(config.send_buffer.0)
         .ok()
@@ -130,8 +130,8 @@ pub(crate) fn addresses(listeners: &[Listener]) -> Vec<SocketAddr> {
         .collect()
 }
 
-/// Sockets that a strategy has for each address, whatever moves its bytes: only loops that are threads have
-/// one each. Other threads share one, and processes do so that what is queued outlives one of them.
+/// Sockets that a strategy has for each address: one per worker for event loops in threads. Other threads share one
+/// socket. Processes share one too, so that its accept queue survives the death of a process.
 pub(crate) fn queues(choice: &Choice) -> usize {
     match choice.concurrency {
         Concurrency::Loops => choice.workers,
@@ -144,7 +144,7 @@ pub(crate) fn queues(choice: &Choice) -> usize {
     }
 }
 
-/// `[::]` takes IPv4 too, unless `0.0.0.0` is asked for with the same port.
+/// `[::]` accepts IPv4 too, unless `0.0.0.0` is configured with the same port.
 fn takes_both(address: SocketAddr, all: &[SocketAddr]) -> bool {
     let is_v4_twin =
         |other: &SocketAddr| other.is_ipv4() && other.ip().is_unspecified() && other.port() == address.port();
@@ -153,22 +153,22 @@ fn takes_both(address: SocketAddr, all: &[SocketAddr]) -> bool {
 
 fn not_taken(from: &str, error: &io::Error) -> Failure {
     Failure::System(format!(
-        "a socket of {from} cannot be taken over: {error}; pass sockets that listen on TCP (ListenStream=)"
+        "cannot take over a socket of {from}: {error}; pass listening TCP sockets (ListenStream=)"
     ))
 }
 
-/// An address that cannot be had: who has it, and what to do.
+/// An error about an address that cannot be bound: the program that occupies it, and what to do.
 fn taken(address: SocketAddr, error: &io::Error, is_confined: bool) -> Failure {
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => {
             let who = listen::owner(address)
-                .map(|owner| format!("{} (process {}) has it; ", owner.name, owner.pid))
+                .map(|owner| format!("{} (process {}) uses it; ", owner.name, owner.pid))
                 .unwrap_or_default();
             format!("{who}stop that program or choose another address with --listen ADDR:PORT")
         }
         io::ErrorKind::PermissionDenied if is_confined => {
-            "the process before this one was confined to its own ports (Landlock), and so is this one; \
-             another port needs a restart"
+            "Landlock confined the previous process, and so this one, to the ports of its start; another port needs \
+             a restart"
                 .to_owned()
         }
         io::ErrorKind::PermissionDenied => {

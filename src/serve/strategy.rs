@@ -1,4 +1,5 @@
-//! Which strategy a configuration means on this machine, and why. Decides; starts nothing.
+//! The strategy a configuration selects on this machine: concurrency, I/O back end, number of workers, and the reason
+//! for each. Decides only; starts nothing.
 
 use crate::cli::Failure;
 use crate::cli::together::{self, Source};
@@ -6,37 +7,37 @@ use runtime::strategy::{Manner, Refusal, Strategy, Writing, try_uring};
 use server::config::{Concurrency, Config, IoKind, Workers};
 use std::num::NonZeroUsize;
 
-/// Workers that wait for one client each, per usable core: most of the time they do nothing, so there must
-/// be many more of them than cores.
+/// Blocking workers per usable core. Each serves one client and mostly waits, so there must be many more workers than
+/// cores.
 const WAITING_PER_CORE: usize = 64;
-/// Threads that live as long as a connection, at the most: as many as `--workers` can ask for.
+/// Limit on threads for `thread-per-connection`: the largest value of `--workers`.
 const CONNECTION_THREADS: usize = 1024;
-/// Processes with one connection each, at the most: what Apache 1.3 had (`MaxClients`).
+/// Limit on processes with one connection each: `MaxClients` of Apache 1.3.
 const PROCESSES_MAX: usize = 256;
 
-/// A strategy with nothing left open.
+/// A strategy with every automatic value resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) concurrency: Concurrency,
     /// Never `Auto`.
     pub(crate) io: IoKind,
     pub(crate) workers: usize,
-    /// How it goes about its work.
+    /// How workers write, accept and read the clock.
     pub(crate) manner: Manner,
-    /// The reason of each of the three, in this order.
+    /// Reasons for concurrency, I/O back end and number of workers, in this order.
     pub(crate) why: [String; 3],
 }
 
-/// Decides for this machine, with this many usable cores.
+/// Chooses the strategy for this machine, with this many usable cores.
 ///
 /// # Errors
-/// `Usage` for combinations that cannot be.
+/// `Usage` for settings that contradict each other.
 pub(crate) fn choose(config: &Config, cores: usize) -> Result<Choice, Failure> {
     choose_where(config, cores, try_uring)
 }
 
-/// Decides for a machine with this many usable cores, on which setting up io_uring ends like this. It is
-/// tried only if it is asked for.
+/// As [`choose`], with the attempt to set up io_uring as a parameter. It is called only if the configuration asks for
+/// io_uring.
 fn choose_where(
     config: &Config,
     cores: usize,
@@ -45,12 +46,12 @@ fn choose_where(
     let concurrency = config.concurrency;
     together::check(config, &|_| Source::Command).map_err(|wrong| Failure::Usage(wrong.why))?;
     let why_concurrency = match concurrency {
-        Concurrency::Loops => "an event loop per worker: no connection is shared, so nothing is locked",
+        Concurrency::Loops => "one event loop per worker: no shared connections, no locks",
         Concurrency::Loop => "a single event loop, as configured",
-        Concurrency::ProcessLoops => "a process for each event loop, as configured",
+        Concurrency::ProcessLoops => "one event loop per process, as configured",
         Concurrency::Pool => "threads that serve one connection at a time, as configured",
-        Concurrency::ThreadPerConnection => "a thread for each connection, which ends with it, as configured",
-        Concurrency::ThreadPerRequest => "a thread for each request, which ends with it, as configured",
+        Concurrency::ThreadPerConnection => "one thread per connection, as configured",
+        Concurrency::ThreadPerRequest => "one thread per request, as configured",
         Concurrency::Processes => "processes that serve one connection at a time, as configured",
     };
     let best = together::valid_io(concurrency)
@@ -61,16 +62,16 @@ fn choose_where(
         IoKind::Auto => (best, together::waits(concurrency).to_owned()),
         IoKind::Uring => match uring() {
             Ok(()) => (IoKind::Uring, "as configured".to_owned()),
-            Err(refusal) => (best, format!("instead of uring, which is refused: {refusal}")),
+            Err(refusal) => (best, format!("uring is unavailable: {refusal}")),
         },
         asked => (asked, "as configured".to_owned()),
     };
     let per_core = |count: usize| {
-        let why = format!("{count} per usable core, because each waits for one client");
+        let why = format!("{count} per usable core, because each blocks on one client");
         (cores * count, why)
     };
     let (workers, why_workers) = match (concurrency, config.workers) {
-        (Concurrency::Loop, _) => (1, "a single loop has one".to_owned()),
+        (Concurrency::Loop, _) => (1, "a single event loop".to_owned()),
         (_, Workers::Fixed(count)) => (count.get(), "as configured".to_owned()),
         (Concurrency::Loops | Concurrency::ProcessLoops, Workers::Auto) => {
             (cores, "one per usable core".to_owned())
@@ -78,11 +79,11 @@ fn choose_where(
         (Concurrency::Pool | Concurrency::ThreadPerRequest, Workers::Auto) => per_core(WAITING_PER_CORE),
         (Concurrency::ThreadPerConnection, Workers::Auto) => (
             CONNECTION_THREADS,
-            "at the most; as many as there are connections".to_owned(),
+            "upper limit; one per connection".to_owned(),
         ),
         (Concurrency::Processes, Workers::Auto) => (
             (cores * WAITING_PER_CORE).min(PROCESSES_MAX),
-            "at the most; five and as many as there are connections".to_owned(),
+            "upper limit; one per connection and five idle".to_owned(),
         ),
     };
     Ok(Choice {
@@ -94,7 +95,7 @@ fn choose_where(
     })
 }
 
-/// What of a configuration is the strategy's part; the rest is the server's.
+/// The part of a configuration that concerns the strategy; the server takes the rest.
 fn manner(config: &Config) -> Manner {
     let behavior = &config.behavior;
     Manner {
@@ -129,10 +130,10 @@ impl Choice {
         )
     }
 
-    /// The same for `runtime`, which has types of its own.
+    /// Converts to `runtime`'s own type.
     ///
     /// # Errors
-    /// `Usage`, if it cannot be started.
+    /// `Usage`, if `runtime` rejects the combination.
     pub(crate) fn strategy(&self) -> Result<Strategy, Failure> {
         let concurrency = self.concurrency.to_string().parse().map_err(usage)?;
         let io = self.io.to_string().parse().map_err(usage)?;
@@ -142,12 +143,12 @@ impl Choice {
             .map_err(usage)
     }
 
-    /// What it is, for people.
+    /// A short description: `loops over epoll, 2 workers`.
     pub(crate) fn in_words(&self) -> String {
         format!("{} over {}, {} workers", self.concurrency, self.io, self.workers)
     }
 
-    /// The reasons in one line.
+    /// Settings and reasons in one line.
     pub(crate) fn why(&self) -> String {
         let [concurrency, io, workers] = &self.why;
         format!(
@@ -247,7 +248,7 @@ mod tests {
             for concurrency in ["loops", "loop"] {
                 let choice = check_where(concurrency, "uring", "auto", Err(refusal)).expect("a fallback");
                 assert_eq!(choice.io, IoKind::Epoll);
-                let wanted = format!("epoll: instead of uring, which is refused: {refusal}");
+                let wanted = format!("epoll: uring is unavailable: {refusal}");
                 assert!(choice.why().contains(&wanted), "{}", choice.why());
             }
             let unasked = check_where("loops", "auto", "auto", Err(refusal)).expect("epoll needs no ring");

@@ -1,11 +1,11 @@
-//! Being followed by a new program in place. Decides when an attempt has failed; how sockets change
-//! hands is `runtime::inherit`'s.
+//! Upgrade in place, on the side of the old process. Decides when an attempt has failed; `runtime::inherit` starts the
+//! new program and hands over the sockets.
 //!
 //! ```text
-//!   NONE ── USR2: start the program ──▶ UNDERWAY ── it serves ──▶ this process drains
-//!     ▲                                    │
-//!     └── it fails, ends, takes too long, ─┘
-//!         or this process is to stop: it is ended, this one goes on
+//!   NONE ── USR2: start the new program ──▶ UNDERWAY ── it serves ──▶ this process drains
+//!     ▲                                        │
+//!     └── it fails, exits, takes too long, ────┘
+//!         or this process is told to stop: the new program is ended
 //! ```
 
 use measure::{Duration, Instant};
@@ -13,12 +13,12 @@ use runtime::clock;
 use runtime::inherit::{Bounds, Program, Progress, Successor};
 use runtime::listen::Sockets;
 
-/// How often it is looked whether the new process serves.
+/// How often to check whether the new process serves.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
-/// What a new process may take to serve; a large site is read in far less.
+/// Time in which the new process must serve; reading a large site takes far less.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What an upgrade needs, and the one that is going on.
+/// What an upgrade needs, and the attempt under way.
 #[derive(Debug)]
 pub(crate) struct Upgrade {
     program: Program,
@@ -37,17 +37,16 @@ impl Upgrade {
         }
     }
 
-    /// Starts the new program; says why if that fails. `hint` explains what the rights may be to blame
-    /// for.
+    /// Starts the new program; logs a failure. `hint` adds an explanation to errors that missing rights may cause.
     pub(crate) fn begin(&mut self, hint: impl Fn(&str) -> String) {
         if self.underway.is_some() {
-            tracing::warn!("SIGUSR2: the new process is being started already");
+            tracing::warn!("SIGUSR2 ignored: an upgrade is already under way");
             return;
         }
         match Successor::start(&self.program, &self.sockets, &self.bounds) {
             Ok(successor) => {
                 tracing::info!(
-                    "upgrading: process {} runs `{}`; this one serves until that one does",
+                    "upgrading: process {} runs `{}`; this process serves until the new one does",
                     successor.pid(),
                     self.program.path().display()
                 );
@@ -55,19 +54,19 @@ impl Upgrade {
             }
             Err(error) => {
                 let why = error.to_string();
-                tracing::error!("not upgraded, this process goes on: {why}{}", hint(&why));
+                tracing::error!("not upgraded, this process keeps serving: {why}{}", hint(&why));
             }
         }
     }
 
-    /// What a copy of this process does not have: the upgrade that is going on.
+    /// Detaches a forked child from the attempt under way, without ending it.
     pub(crate) fn leave(&mut self) {
         if let Some((successor, _)) = self.underway.take() {
             successor.leave();
         }
     }
 
-    /// Hands these over from now on.
+    /// Replaces the sockets to hand over.
     pub(crate) fn hand_over(&mut self, sockets: Vec<Sockets>) {
         self.sockets = sockets;
     }
@@ -76,7 +75,7 @@ impl Upgrade {
         self.underway.is_some()
     }
 
-    /// The process that serves from now on, if it does.
+    /// Checks the attempt; returns the new process's number once it serves.
     pub(crate) fn look(&mut self, now: Instant) -> Option<u32> {
         let (successor, until) = self.underway.as_mut()?;
         let why = match successor.look() {
@@ -93,12 +92,12 @@ impl Upgrade {
         None
     }
 
-    /// Ends the new process, if there is one.
+    /// Ends the new process, if an attempt is under way, and logs why.
     pub(crate) fn give_up(&mut self, why: &str) {
         if let Some((successor, _)) = self.underway.take() {
             let pid = successor.pid();
             drop(successor);
-            tracing::error!("not upgraded, this process goes on; process {pid} is gone: {why}");
+            tracing::error!("not upgraded, this process keeps serving; process {pid} ended: {why}");
         }
     }
 }

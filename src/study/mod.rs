@@ -1,5 +1,5 @@
-//! `weir study`: reads plans, has their arms run by `lab`, judges, writes the report, says how it went. Knows no arm and
-//! no claim.
+//! `weir study`: reads plans, has `lab` run their arms and judge the claims, writes the report and prints a summary.
+//! Knows no arm and no claim.
 
 use crate::cli::study::Flags;
 use crate::cli::{Failure, Voice};
@@ -13,10 +13,10 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// How often it is said where a study is, where nothing can be drawn.
+/// Interval of progress lines where no progress bar can be drawn.
 const TELL_EVERY: Duration = Duration::from_secs(30);
 
-/// Runs the command to its end.
+/// Runs the command.
 ///
 /// # Errors
 /// `Usage` for a plan that cannot be read, `Failed` if a run failed or stayed invalid, `System` if something cannot be
@@ -27,14 +27,15 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     if flags.show_plan {
         if plans.len() > 1 {
             return Err(Failure::Usage(
-                "a plan is of one document: `weir study qos --show-plan`".to_owned(),
+                "--show-plan prints one plan: name one document, as in `weir study qos --show-plan`"
+                    .to_owned(),
             ));
         }
         let all: Vec<&str> = plans.iter().map(|(_, text, _)| text.as_str()).collect();
         return print(&all.join("\n"));
     }
     let weir = runtime::itself::path()
-        .map_err(|error| Failure::System(format!("cannot find this program: {error}")))?;
+        .map_err(|error| Failure::System(format!("cannot find the path of this program: {error}")))?;
     let program = run::build(concat!("weir ", env!("CARGO_PKG_VERSION")), &weir).map_err(Failure::System)?;
     let settings = Settings {
         weir,
@@ -52,11 +53,11 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     if let Some(unknown) = flags.only.iter().find(|only| !begins_an_arm(&plans, only)) {
         let names: Vec<&str> = arms(&plans).collect();
         return Err(Failure::Usage(format!(
-            "no arm's name begins with `{unknown}`; there are {}",
+            "no arm's name begins with `{unknown}`; write one of {}",
             names.join(", ")
         )));
     }
-    // Of results alone nobody said how large they are; they say so themselves.
+    // Without --quick, --full or --paper, --report-only takes the size from the results.
     let is_size_said = flags.quick || flags.full || flags.paper;
     let size = (is_size_said || !flags.report_only).then_some(settings.size);
     let mut left_later: Vec<f64> = Vec::new();
@@ -64,7 +65,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         let after = left_later.last().copied().unwrap_or(0.0);
         left_later.push(after + run::left_s(name, text, plan, &settings));
     }
-    // What stands last is all of it: studies take from the end.
+    // The last element includes all later studies; each study pops its own when it begins.
     let mut tally = Tally::default();
     let mut results = Vec::new();
     for (name, text, plan) in &plans {
@@ -82,10 +83,10 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     }
     let older = keep_newest_build(&mut results);
     if older > 0 && voice.reports() {
-        // Nobody may listen, and that is no reason to stop.
+        // A closed standard error is no reason to stop.
         let _ = writeln!(
             std::io::stderr(),
-            "{older} results of other builds of weir are left out: a report shows one build"
+            "{older} results of other builds of weir are left out: a report shows the newest build only"
         );
     }
     let program = results
@@ -119,7 +120,6 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     }
 }
 
-/// The names of all arms.
 fn arms(plans: &[(String, String, Plan)]) -> impl Iterator<Item = &str> {
     plans
         .iter()
@@ -130,7 +130,7 @@ fn begins_an_arm(plans: &[(String, String, Plan)], only: &str) -> bool {
     arms(plans).any(|name| name.starts_with(only))
 }
 
-/// The moment, for the head of the report.
+/// The current time, for the head of the report.
 fn moment() -> SystemTime {
     let now = runtime::clock::wall();
     SystemTime::UNIX_EPOCH + Duration::new(u64::try_from(now.secs).unwrap_or(0), now.nanos)
@@ -161,7 +161,7 @@ fn parse(file: &str, text: &str) -> Result<Plan, Failure> {
     Plan::parse(file, text).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// Runs the arms of one plan, with a bar on a terminal, and elsewhere with a line now and then.
+/// Runs the arms of one plan, with a progress bar on a terminal, otherwise with a line every [`TELL_EVERY`].
 fn perform(
     name: &str,
     text: &str,
@@ -192,7 +192,7 @@ fn perform(
         if is_told && told.is_none_or(|told| now.since(told) >= TELL_EVERY) {
             told = Some(now);
             let run = format!("{}/{} {}", progress.done + 1, progress.all, progress.run);
-            // Nobody may listen, and that is no reason to stop.
+            // A closed standard error is no reason to stop.
             let _ = writeln!(std::io::stderr(), "{name} {run}, {left} left");
         }
     };
@@ -226,7 +226,8 @@ fn write(out: &Path, material: &Material<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes what can be committed: the report, its plans and pictures, and of the raw results a table of every number.
+/// Writes the files to commit: the report, its plans and pictures, and instead of raw results a table of every
+/// number.
 fn publish(folder: &Path, material: &Material<'_>) -> Result<(), Failure> {
     let material = &Material {
         raw: Raw::Tables,
@@ -283,12 +284,12 @@ fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) ->
         String::new()
     } else {
         format!(
-            "{disturbed} runs began while other programs used more than {OTHERS_MAX_PCT} % of the processors: they \
-             count only where there is no better run\n"
+            "{disturbed} runs began while other programs used more than {OTHERS_MAX_PCT} % of the processors: the report uses \
+             them only where it has no better run\n"
         )
     };
     print(&format!(
-        "{}\n{} of {} claims\n{} runs ({} of them from before), {} not run, {} failed, {} invalid\n{warning}{}\n",
+        "{}\n{} of {} claims\n{} runs ({} of them kept from earlier), {} not run, {} failed, {} invalid\n{warning}{}\n",
         judged.concat(),
         of_all.join(", "),
         material.ledger.len(),

@@ -1,8 +1,8 @@
-//! `weir demo`: a site, a server, users and a memory squeeze on this machine, for a bounded time, and nothing left
-//! behind. Starts this binary three times and tells what the server recorded; decides nothing that the server should.
+//! `weir demo`: a site, a server, users and a memory squeeze on this machine, for a limited time, with nothing left
+//! behind. Starts this binary three times and prints what the server recorded. Leaves all decisions to the server.
 //!
 //! ```text
-//!   site ─▶ on the disk ─▶ server ─▶ users ─▶ squeeze ─▶ decisions ... ─▶ users end ─▶ what became of it
+//!   site ─▶ on the disk ─▶ server ─▶ users ─▶ squeeze ─▶ decisions ... ─▶ users end ─▶ summary
 //! ```
 
 mod squeeze;
@@ -22,16 +22,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use story::Story;
 
-/// How much longer than its duration the load may take before it is ended.
+/// Time beyond its duration after which the load is killed.
 const GRACE: Duration = Duration::from_secs(45);
-/// How often is looked.
+/// Polling interval.
 const EVERY: Duration = Duration::from_millis(200);
-/// What a server needs to notice, at the least: it looks once a second, and one look alone is nothing.
+/// Time a server needs, at the least, to notice a squeeze: it samples once a second and ignores a single sample.
 const NOTICE: Duration = Duration::from_secs(10);
-/// To write the site and to bring it to the disk.
+/// Time limit for generating the site and for flushing it to the disk.
 const MAKING: Duration = Duration::from_secs(120);
-/// A site of 6,000 files and 167 MB of which little is asked for again soon, and users who do not think long: with more
-/// that is asked for again, a quarter of the memory would do.
+/// A site of 6,000 files and 167 MB with little temporal locality, and users with short think times. With more
+/// locality, a quarter of the memory would be enough.
 const SITE: [&str; 8] = [
     "--files",
     "6000",
@@ -43,45 +43,45 @@ const SITE: [&str; 8] = [
     "pareto(1,1.4)@..60",
 ];
 
-/// Runs the command to its end.
+/// Runs the command.
 ///
 /// # Errors
-/// `Usage` for a squeeze that nobody could notice, `Failed` if nothing was decided or the users could not be served,
-/// `System` if something cannot be made or started.
+/// `Usage` for a squeeze too late to be noticed, `Failed` if the server decided nothing or could not serve the users,
+/// `System` if something cannot be created or started.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     if flags.duration < flags.squeeze + NOTICE {
         return Err(Failure::Usage(format!(
-            "the users end after {:.0} s: a squeeze after {:.0} s could not be noticed, as that takes {:.0} s; \
-             give --duration more or --squeeze less",
+            "the users end after {:.0} s: a squeeze after {:.0} s could not be noticed: that takes {:.0} s; \
+             give a longer --duration or an earlier --squeeze",
             flags.duration.as_secs_f64(),
             flags.squeeze.as_secs_f64(),
             NOTICE.as_secs_f64()
         )));
     }
-    let mut signals =
-        Signals::take_over().map_err(|error| Failure::System(format!("cannot take signals: {error}")))?;
+    let mut signals = Signals::take_over()
+        .map_err(|error| Failure::System(format!("cannot install signal handlers: {error}")))?;
     let folder = Folder::make()?;
     let group = Group::make(&folder.0);
     if let Err(why) = &group {
-        let text = format!("no memory squeeze, so the server may find nothing to decide: {why}");
+        let text = format!("no memory squeeze, the server may decide nothing: {why}");
         say(voice, &text, "no-squeeze", why)?;
     }
-    // Dropped in the other order: the users, the server, the group, the files.
+    // Dropped in reverse order: users, server, group, files.
     let show = Show {
         flags,
         voice,
         folder: &folder.0,
         group: group.as_ref().map_err(String::as_str),
         weir: runtime::itself::path()
-            .map_err(|error| Failure::System(format!("cannot find this program: {error}")))?,
+            .map_err(|error| Failure::System(format!("cannot find the path of this program: {error}")))?,
     };
     show.make_site(&mut signals)?;
     let (mut server, url) = show.start_server()?;
     let text = format!("live page: {url}.weir/");
     say(voice, &text, "started", &url)?;
     let outcome = show.watch(&url, &mut signals);
-    // Its workers end with it, if it is asked; what is left ends with the group.
+    // SIGTERM lets the server end its workers; any left are killed with the group.
     server.ask_to_end(&mut signals);
     outcome
 }
@@ -118,14 +118,14 @@ impl Show<'_> {
                 .args(SITE)
                 .stdout(Stdio::null()),
         )?;
-        await_end(&mut made, signals, "the site could not be written")?;
-        // What is not on the disk yet cannot be evicted from memory.
+        await_end(&mut made, signals, "the site was not written")?;
+        // Pages that are not on the disk yet cannot be evicted from memory.
         let mut kept = start(Command::new("sync").arg("-f").arg(self.folder))?;
-        await_end(&mut kept, signals, "the site could not be brought to the disk")
+        await_end(&mut kept, signals, "the site was not flushed to the disk")
     }
 
-    /// The server, and where it is. One process for each connection: what document 000 looked at, and where a connection that
-    /// waits costs memory.
+    /// Starts the server and returns its URL. One process per connection, as document 000 measured: there an idle
+    /// connection costs memory.
     fn start_server(&self) -> Result<(Ours, String), Failure> {
         let mut server = start(
             self.within()
@@ -138,7 +138,7 @@ impl Show<'_> {
                     "--grace",
                     "1s",
                 ])
-                // Nobody asks for codings, and what is decided about them would be beside the story.
+                // Users accept no codings, and decisions about compression would distract.
                 .arg("--compress=false")
                 .args(["--concurrency", "processes", "--workers"])
                 .arg((2 * self.flags.users).to_string())
@@ -163,7 +163,7 @@ impl Show<'_> {
         )
     }
 
-    /// Lets the users ask, squeezes, and tells what is decided.
+    /// Waits for the users to end; starts the squeeze and prints decisions meanwhile.
     fn watch(&self, url: &str, signals: &mut Signals) -> Result<(), Failure> {
         let mut users = self.start_users(url)?;
         let mut story = Story::of(self.recording());
@@ -185,7 +185,7 @@ impl Show<'_> {
             }
             if passed > self.flags.duration + GRACE {
                 return Err(Failure::Failed(format!(
-                    "the users did not end within {:.0} s of their time",
+                    "the load did not end within {:.0} s after its duration",
                     GRACE.as_secs_f64()
                 )));
             }
@@ -210,7 +210,7 @@ impl Show<'_> {
         }
     }
 
-    /// What became of it.
+    /// Prints the summary and judges the outcome.
     fn end(&self, story: &Story) -> Result<(), Failure> {
         let text = std::fs::read_to_string(self.folder.join("result")).unwrap_or_default();
         let result: Value = text
@@ -237,7 +237,7 @@ impl Show<'_> {
                 result["files_failed"],
                 number(&result["response_ms"]["mean"]),
                 result["response_ms"]["p99"].as_f64().map_or_else(
-                    || "more than 1 % were not answered".to_owned(),
+                    || "more than 1 % got no response".to_owned(),
                     |p99| format!("99 % within {p99:.0} ms")
                 ),
             ))?;
@@ -245,23 +245,23 @@ impl Show<'_> {
         match (decided, self.group) {
             (1.., _) => Ok(()),
             (0, Ok(_)) => Err(Failure::Failed(
-                "nothing was decided: connections did not press this machine's memory; try more --users, or a longer --duration"
+                "nothing was decided: the connections caused no memory pressure; try more --users or a longer --duration"
                     .to_owned(),
             )),
             (0, Err(why)) => Err(Failure::Failed(format!(
-                "nothing was decided, as memory could not be squeezed: {why}"
+                "nothing was decided: memory could not be squeezed: {why}"
             ))),
         }
     }
 }
 
-/// A child that does not outlive this process's interest in it.
+/// A child process, killed when dropped.
 struct Ours(Child);
 
 impl Ours {
-    /// Asks it to, and waits for a while.
+    /// Sends SIGTERM, then waits for a while.
     fn ask_to_end(&mut self, signals: &mut Signals) {
-        // What cannot be asked is ended when it is dropped.
+        // If `kill` fails, the drop kills the process.
         let _ = Command::new("kill").arg(self.0.id().to_string()).status();
         for _ in 0..25 {
             if !matches!(self.0.try_wait(), Ok(None)) || signals.wait(Some(EVERY)).is_err() {
@@ -279,11 +279,11 @@ impl Drop for Ours {
     }
 }
 
-/// A folder that is gone when dropped.
+/// A directory, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
-    /// Where files are on a disk, if there is such a place: those of a file system in memory are never evicted.
+    /// Creates the directory on a disk if possible: files of an in-memory file system are never evicted.
     fn make() -> Result<Folder, Failure> {
         let places = [std::env::temp_dir(), PathBuf::from("/var/tmp")];
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
@@ -291,7 +291,7 @@ impl Folder {
         let place = places.iter().find(is_on_disk).unwrap_or(&places[0]);
         let path = place.join(format!("weir-demo-{}", std::process::id()));
         std::fs::create_dir(&path)
-            .map_err(|error| Failure::System(format!("`{}` cannot be made: {error}", path.display())))?;
+            .map_err(|error| Failure::System(format!("cannot create `{}`: {error}", path.display())))?;
         Ok(Folder(path))
     }
 }
@@ -302,7 +302,7 @@ impl Drop for Folder {
     }
 }
 
-/// Whether the file system that a folder is on, by this list of mounts, has no disk.
+/// Whether a folder is on a tmpfs or ramfs, according to this list of mounts.
 fn is_in_memory(folder: &Path, mounts: &str) -> bool {
     let mounted = mounts.lines().filter_map(|line| {
         let mut fields = line.split(' ').skip(1);
@@ -310,7 +310,7 @@ fn is_in_memory(folder: &Path, mounts: &str) -> bool {
     });
     mounted
         .filter(|(place, _)| folder.starts_with(place))
-        // Of two on the same place the later covers the other.
+        // The deepest mount point wins; of two on the same folder, the later.
         .max_by_key(|(place, _)| place.as_os_str().len())
         .is_some_and(|(_, kind)| matches!(kind, "tmpfs" | "ramfs"))
 }
@@ -329,7 +329,7 @@ fn start(command: &mut Command) -> Result<Ours, Failure> {
 )]
 fn create(path: &Path) -> Result<std::fs::File, Failure> {
     std::fs::File::create(path)
-        .map_err(|error| Failure::System(format!("`{}` cannot be made: {error}", path.display())))
+        .map_err(|error| Failure::System(format!("cannot create `{}`: {error}", path.display())))
 }
 
 fn await_end(child: &mut Ours, signals: &mut Signals, what: &str) -> Result<(), Failure> {
@@ -349,7 +349,7 @@ fn await_end(child: &mut Ours, signals: &mut Signals, what: &str) -> Result<(), 
     }
 }
 
-/// Where the server listens; what else it prints is read and dropped, so that it can go on.
+/// The URL of the server. Its further output is read and dropped, so that it never blocks on a full pipe.
 fn address(server: &mut Ours) -> Result<String, Failure> {
     let refused = || Failure::System("the server did not start".to_owned());
     let mut output = BufReader::new(server.0.stdout.take().ok_or_else(refused)?);

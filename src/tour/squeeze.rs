@@ -1,8 +1,8 @@
-//! Control groups around what is started in them, whose memory can be made tight and whose disk slow. Decides by how much;
-//! ends what is left in them and removes them.
+//! Control groups around the demo's processes, to make memory tight and the disk slow. Decides by how much, ends the
+//! processes left in them and removes the groups.
 //!
-//! Memory for the files or for the connections, not for both, and a disk of a hundred reads a second, as document 000's were: a
-//! fast disk brings pages back before anybody has waited for them.
+//! Memory for the files or for the connections, not for both, and a disk of a hundred reads per second, as document
+//! 000's were. A fast disk would bring pages back before any request waits for them.
 
 use std::fs::OpenOptions;
 use std::io::{Error, Write};
@@ -11,21 +11,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const MIB: u64 = 1 << 20;
-/// Reads of the disk a second.
+/// Reads per second that the slow disk allows.
 const READS: u32 = 100;
-/// Users who find a quarter of the files too little.
+/// Number of users for whom a quarter of the files is too little memory.
 const USERS: u64 = 320;
-/// What of the files stays at the least: the program is one of them.
+/// File pages that always stay: they include the program itself.
 const LEFT_MIN: u64 = 10 * MIB;
-/// Attempts to remove what processes are leaving, a tenth of a second apart.
+/// Attempts to remove a group while its processes exit, a tenth of a second apart.
 const PATIENCE: usize = 50;
 
-/// Groups of the controllers of memory and of disks, which in version 2 are one.
+/// A group of the memory controller and one of the disk controller; in version 2 they are one group.
 pub(super) struct Group {
     kind: Version,
     memory: PathBuf,
     disk: PathBuf,
-    /// Of the files, as the kernel numbers it.
+    /// Device number of the disk with the files, as `major:minor`.
     device: String,
 }
 
@@ -35,7 +35,7 @@ enum Version {
     Two,
 }
 
-/// What was and what is allowed, in MiB.
+/// Memory used and allowed, in MiB.
 pub(super) struct Squeezed {
     pub(super) used: u64,
     pub(super) files: u64,
@@ -52,9 +52,9 @@ impl Squeezed {
 }
 
 impl Group {
-    /// Groups with nothing in them yet, for files in this folder.
+    /// Creates empty groups, for a demo with files in this folder.
     ///
-    /// Errors: why this machine does not allow them.
+    /// Errors: why this machine allows no such groups.
     pub(super) fn make(folder: &Path) -> Result<Group, String> {
         let root = Path::new("/sys/fs/cgroup");
         let name = format!("weir-demo-{}", std::process::id());
@@ -80,21 +80,21 @@ impl Group {
         for folder in folders {
             let parent = folder.parent().unwrap_or(root).display();
             std::fs::create_dir(folder).map_err(|error| {
-                format!("it needs root, as no control group can be made below {parent}: {error}")
+                format!("cannot create a control group below {parent}: {error}; run as root")
             })?;
         }
         if !group.memory.join(group.limits()[0]).exists() {
-            return Err("control groups have no memory controller here".to_owned());
+            return Err("the control groups of this machine have no memory controller".to_owned());
         }
-        // Whether it can be done, said before it is to be.
+        // Try the slow disk now, to report early that it cannot be had.
         group
             .slow(false)
-            .map_err(|error| format!("the disk of {} cannot be made slow: {error}", folder.display()))?;
+            .map_err(|error| format!("cannot slow the disk of {}: {error}", folder.display()))?;
         Ok(group)
     }
 
-    /// A command for a program that starts in the groups: what it reads from files is charged to them only if it was in
-    /// them then.
+    /// A command that runs the program in the groups from its start: only file reads made inside a group are charged
+    /// to it.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("sh");
         command
@@ -109,7 +109,8 @@ impl Group {
         command
     }
 
-    /// Allows what is no file, a quarter of the files, and few reads; of the files less for fewer users, who ask for less.
+    /// Limits memory to what is no file plus a quarter of the files, and limits disk reads. Fewer users read less, so
+    /// fewer of the files may stay.
     pub(super) fn squeeze(&self, users: u32) -> Result<Squeezed, String> {
         let (usage, files) = match self.kind {
             Version::One => ("memory.usage_in_bytes", "total_cache "),
@@ -119,24 +120,24 @@ impl Group {
             .read(usage)?
             .trim()
             .parse()
-            .map_err(|_| format!("{usage} is no number"))?;
+            .map_err(|_| format!("{usage} does not hold a number"))?;
         let stat = self.read("memory.stat")?;
         let files: u64 = stat
             .lines()
             .find_map(|line| line.strip_prefix(files)?.trim().parse().ok())
             .ok_or_else(|| format!("memory.stat has no {files}"))?;
         if used < MIB {
-            return Err("the server could not be put into the control group".to_owned());
+            return Err("the server did not enter the control group".to_owned());
         }
         let mut why = String::new();
-        // A kernel refuses a bound that it cannot reach by dropping what can be read again.
+        // The kernel refuses a limit that it cannot reach by dropping pages that can be read again.
         for more in [4, 6, 8] {
             let left = (files / 16 * more / USERS * u64::from(users).min(USERS)).max(LEFT_MIN);
             let allowed = used.saturating_sub(files) + left;
             match self.bound(allowed) {
                 Ok(()) => {
                     self.slow(true)
-                        .map_err(|error| format!("the disk cannot be made slow: {error}"))?;
+                        .map_err(|error| format!("cannot slow the disk: {error}"))?;
                     return Ok(Squeezed {
                         used: used / MIB,
                         files: files / MIB,
@@ -149,8 +150,8 @@ impl Group {
         Err(why)
     }
 
-    /// The files of bounds, in the order in which they are written: where there is a gentle one it takes back what can be
-    /// taken back, before the hard one ends processes for what cannot.
+    /// The limit files in writing order. Where there is a soft limit it comes first and reclaims what it can, because
+    /// the hard limit kills processes for the rest.
     fn limits(&self) -> &'static [&'static str] {
         match self.kind {
             Version::One => &["memory.limit_in_bytes"],
@@ -179,7 +180,7 @@ impl Group {
         std::fs::read_to_string(self.memory.join(file)).map_err(|error| format!("{file}: {error}"))
     }
 
-    /// Ends whoever is left: only what was started here can be in it.
+    /// Kills all processes in the group: only the demo's own can be in it.
     fn end(&self) {
         let Ok(left) = std::fs::read_to_string(self.memory.join("cgroup.procs")) else {
             return;
@@ -188,7 +189,7 @@ impl Group {
         if !pids.is_empty() {
             let mut kill = Command::new("kill");
             kill.arg("-KILL").args(pids).stderr(Stdio::null());
-            // Some have ended meanwhile.
+            // Some may have ended meanwhile.
             let _ = kill.status();
         }
     }
@@ -196,11 +197,11 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Who waits for the disk does not end.
+        // A process that waits for the disk does not end.
         let _ = self.slow(false);
         for _ in 0..PATIENCE {
             self.end();
-            // One that processes are still leaving cannot be removed; in version 2 the second is the first.
+            // A group cannot be removed while processes exit from it; in version 2 both paths are the same group.
             let left = [&self.memory, &self.disk]
                 .into_iter()
                 .filter(|folder| std::fs::remove_dir(folder).is_err() && folder.exists());
@@ -218,23 +219,23 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
         .map_err(|error| Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-/// The disk that a folder is on.
+/// Device number of the disk that holds a folder.
 ///
-/// Errors: that it is on none.
+/// Errors: the folder is on no disk.
 #[allow(clippy::disallowed_methods, reason = "the folder is this command's own")]
 fn device(folder: &Path) -> Result<String, String> {
     let shown = folder.display();
     let number = std::fs::metadata(folder)
         .map_err(|error| format!("{shown}: {error}"))?
         .dev();
-    // As the kernel packs it for programs: twelve bits of major number, twenty of minor, in pieces.
+    // The kernel's packing of device numbers: twelve bits of major and twenty of minor number, in pieces.
     let major = (number >> 8) & 0xfff | (number >> 32) & 0xffff_f000;
     let minor = number & 0xff | (number >> 12) & 0xffff_ff00;
     let known = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     let known = known
         .canonicalize()
-        .map_err(|_| format!("{shown} is on no disk of its own, so what is read there cannot be slow"))?;
-    // A part of a disk is as slow as the whole.
+        .map_err(|_| format!("{shown} is on no disk whose reads can be limited"))?;
+    // A limit applies to the whole disk, not to a partition.
     let whole = match known.join("partition").exists() {
         true => known.parent().unwrap_or(&known),
         false => &known,

@@ -1,5 +1,5 @@
-//! What a server noticed and decided, followed in its recording while it is written. Decides what is told of it: each decision
-//! when it is made, and in the end how it was before the squeeze, while nothing was decided yet, and afterwards.
+//! What the server observed and decided, read from its recording while it grows. Reports each decision when it is
+//! made, and at the end the conditions before the squeeze, during it without decisions, and after them.
 
 use ::lab::statistics::median;
 use server::adapt::{Decided, Line, Window};
@@ -7,20 +7,20 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-/// Windows that a row is the middle of, at the most.
+/// Largest number of windows that a row summarizes by their medians.
 const ROW: usize = 10;
 
-/// What is known so far.
+/// The recording so far.
 pub(super) struct Story {
     path: PathBuf,
     read: u64,
     windows: Vec<Window>,
-    /// Windows there were when memory became tight.
+    /// Number of windows recorded when memory became tight.
     squeezed: Option<usize>,
     pub(super) decisions: Vec<Decided>,
 }
 
-/// How it was for a while: the middle of each number.
+/// A row of the final table: the median of each number over some windows.
 struct Row {
     name: &'static str,
     windows: Vec<Window>,
@@ -41,7 +41,7 @@ impl Story {
         self.squeezed = Some(self.windows.len());
     }
 
-    /// Reads what is new; gives the decisions in it.
+    /// Reads new lines and returns the decisions in them.
     #[allow(clippy::disallowed_methods, reason = "the recording is this command's own")]
     pub(super) fn follow(&mut self) -> Vec<Decided> {
         let mut text = String::new();
@@ -49,14 +49,14 @@ impl Story {
             file.seek(SeekFrom::Start(self.read))?;
             file.read_to_string(&mut text)
         });
-        // It is not there yet, or ends within a letter: later, then.
+        // The file does not exist yet, or ends within a character: try again later.
         match read {
             Ok(_) => self.take(&text),
             Err(_) => Vec::new(),
         }
     }
 
-    /// Takes the whole lines of it.
+    /// Parses the complete lines.
     fn take(&mut self, text: &str) -> Vec<Decided> {
         let known = self.decisions.len();
         for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
@@ -76,7 +76,7 @@ impl Story {
             windows: windows[windows.len().saturating_sub(ROW)..].to_vec(),
         };
         let Some(squeezed) = self.squeezed else {
-            return vec![row("in the end", &self.windows)];
+            return vec![row("at the end", &self.windows)];
         };
         let (before, after) = self.windows.split_at(squeezed);
         let first = self.decisions.first().map_or(u64::MAX, |first| first.at_ms);
@@ -86,12 +86,12 @@ impl Story {
         let rows = [
             row("before", before),
             row("squeezed", &after[..undecided]),
-            row("in the end", &after[decided..]),
+            row("at the end", &after[decided..]),
         ];
         rows.into_iter().filter(|row| !row.windows.is_empty()).collect()
     }
 
-    /// For a person.
+    /// The table as text.
     pub(super) fn table(&self) -> String {
         let mut text = format!(
             "{:<12}{:>12}{:>13}{:>12}{:>16}{:>10}\n",
@@ -105,7 +105,7 @@ impl Story {
 }
 
 impl Row {
-    /// The middle of what is known.
+    /// Median of the known values.
     fn middle(&self, number: impl Fn(&Window) -> Option<f64>) -> Option<f64> {
         let known: Vec<f64> = self.windows.iter().filter_map(number).collect();
         median(&known)
@@ -181,7 +181,7 @@ mod tests {
         let line = serde_json::to_string(&decided).expect("JSON") + "\n";
         let text =
             window(2, 100.0, Some(20)) + &window(3, 100.0, Some(20)) + &line + &window(4, 390.0, Some(60));
-        // Half a line is read when it is whole.
+        // A partial line is read once it is complete.
         let cut = text.len() - 5;
         assert_eq!(story.take(&text[..cut]), [decided]);
         let read = usize::try_from(story.read).expect("small") - window(1, 400.0, None).len();

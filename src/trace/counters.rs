@@ -1,5 +1,5 @@
-//! Every counter of a connection and of its two directions, once: its name in a header line, its words in a
-//! table, and where it is found. Tables and comma-separated values are made of the same list.
+//! Every counter of a connection and of its two directions, defined once: column name, label and value. Tables and
+//! CSV use the same list.
 
 use ::trace::{Connection, Direction, DirectionTotals, End, Side, Vantage};
 use measure::Duration;
@@ -9,21 +9,16 @@ use measure::Duration;
 pub(super) enum Value {
     /// A number of things.
     Count(u64),
-    /// Bytes.
     Bytes(u64),
-    /// A mean of bytes.
+    /// A mean number of bytes.
     Mean(f64),
-    /// Milliseconds.
     Time(Duration),
-    /// Of a hundred.
     Percent(f64),
-    /// Something with a fraction.
+    /// A number with a fraction.
     Ratio(f64),
-    /// A word.
     Word(String),
-    /// Yes or no.
     Flag(bool),
-    /// There is none.
+    /// No value.
     Absent,
 }
 
@@ -32,7 +27,7 @@ impl Value {
         value.map_or(Value::Absent, of)
     }
 
-    /// For people, with its unit.
+    /// The value with its unit, for tables.
     pub(super) fn text(&self) -> String {
         match self {
             Value::Count(n) => n.to_string(),
@@ -47,7 +42,7 @@ impl Value {
         }
     }
 
-    /// For a program: numbers alone, times in milliseconds, nothing where there is none.
+    /// The bare number, for CSV: times in milliseconds, empty without a value.
     pub(super) fn plain(&self) -> String {
         match self {
             Value::Count(n) | Value::Bytes(n) => n.to_string(),
@@ -60,7 +55,7 @@ impl Value {
     }
 }
 
-/// Milliseconds with the digits that matter.
+/// Milliseconds with the significant digits.
 pub(super) fn milliseconds(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1e3;
     match ms {
@@ -74,11 +69,11 @@ pub(super) fn milliseconds(time: Duration) -> String {
 
 /// A counter of one `T`.
 pub(super) struct Counter<T> {
-    /// Its column: snake case, a time ends in `_ms`.
+    /// Column name in snake case; times end in `_ms`.
     pub(super) column: &'static str,
-    /// Its words; none for what a table does not show.
+    /// Label in tables; empty for counters that tables do not show.
     pub(super) words: &'static str,
-    /// Its value.
+    /// Reads the value.
     pub(super) of: fn(&T) -> Value,
 }
 
@@ -88,7 +83,7 @@ macro_rules! counters {
     };
 }
 
-/// What one end of a connection sent.
+/// Counters of one direction.
 pub(super) const DIRECTION: &[Counter<Direction>] = counters! {
     "packets", "packets", |d| Value::Count(d.volume.packets);
     "syn", "  SYN", |d| Value::Count(d.kinds.syn);
@@ -185,7 +180,7 @@ pub(super) const TOTALS: &[Counter<DirectionTotals>] = counters! {
     "idle_max_ms", "longest idle", |d| Value::Time(d.idle_max);
 };
 
-/// A connection as a whole.
+/// Counters of a connection as a whole.
 pub(super) const CONNECTION: &[Counter<Connection>] = counters! {
     "connection", "", |c| Value::Count(c.id.0);
     "client", "", |c| Value::Word(c.client.to_string());

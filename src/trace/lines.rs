@@ -1,4 +1,4 @@
-//! Results as lines for programs: JSON, one object a line, and comma-separated values.
+//! Machine-readable results: JSON, one object per line, and CSV.
 
 use super::counters::{CONNECTION, DIRECTION};
 use super::source::Ending;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Version of the JSON lines.
 const FORMAT: u32 = 1;
 
-/// The first line: what this is and where it comes from.
+/// The first line: format and source.
 pub(super) fn head(flags: &Flags) -> String {
     let command: Vec<String> = std::env::args().collect();
     let file = flags.file.as_ref().map(|path| path.display().to_string());
@@ -25,7 +25,7 @@ pub(super) fn head(flags: &Flags) -> String {
     format!("{head}\n")
 }
 
-/// A result. A finding comes with its title and remedy.
+/// A result as a JSON line; findings include title and remedy.
 pub(super) fn json(event: &Event) -> String {
     let mut value = json!(event);
     if let Event::Finding(finding) = event {
@@ -35,7 +35,7 @@ pub(super) fn json(event: &Event) -> String {
     format!("{value}\n")
 }
 
-/// The last line: the capture as a whole, and whether that was all of it.
+/// The last line: totals of the capture and whether it is complete.
 pub(super) fn end(summary: &Summary, ending: &Ending) -> String {
     let mut value = json!(summary);
     value["event"] = "summary".into();
@@ -50,7 +50,7 @@ pub(super) fn end(summary: &Summary, ending: &Ending) -> String {
     format!("{value}\n")
 }
 
-/// The names of a sheet's columns, as a line; nothing for those that are made at the end.
+/// The CSV header of a sheet; empty for sheets made at the end.
 pub(super) fn columns(sheet: Sheet) -> String {
     let names: Vec<String> = match sheet {
         Sheet::Connections => {
@@ -79,7 +79,7 @@ fn words_of(line: &str) -> Vec<String> {
     line.split(',').map(str::to_owned).collect()
 }
 
-/// The row of a result on a sheet, if it has one there.
+/// The CSV row of a result, if the sheet has one.
 pub(super) fn row(sheet: Sheet, event: &Event) -> Option<String> {
     let cells = match (sheet, event) {
         (Sheet::Connections, Event::Connection(connection)) => connection_row(connection),
@@ -144,8 +144,8 @@ fn request_row(t: &Transaction) -> Vec<String> {
     ]
 }
 
-/// A cell as RFC 4180 wants it. What a request asked for may be anything, so what a spreadsheet would take for a
-/// formula is kept from being one.
+/// A CSV cell (RFC 4180). Request targets may hold anything, so cells that a spreadsheet would take for a formula are
+/// defused.
 fn quoted(cell: &str) -> String {
     let is_number = cell.parse::<f64>().is_ok();
     let cell = if cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && !is_number {
@@ -160,7 +160,7 @@ fn quoted(cell: &str) -> String {
     }
 }
 
-/// A sheet that is made of the whole capture; nothing for those whose rows came before.
+/// A sheet made from the whole capture; empty for sheets whose rows were written before.
 pub(super) fn sheet(sheet: Sheet, summary: &Summary, series: &Series) -> String {
     match sheet {
         Sheet::Connections | Sheet::Findings | Sheet::Requests => String::new(),

@@ -1,5 +1,5 @@
-//! `weir trace`: takes packets from a file, a pipe or an interface, has them analyzed, and says what came of it.
-//! What packets mean the crate `trace` decides; here are files, forms and exit codes.
+//! `weir trace`: reads packets from a file, a pipe or an interface, has them analyzed, and reports the results. The
+//! crate `trace` interprets packets; here are files, formats and exit codes.
 
 mod counters;
 mod lines;
@@ -17,11 +17,11 @@ use ::trace::{Analyzer, ConnectionId, Fault, Filter, Frames, Limits, Options, Re
 use report::Report;
 use std::io;
 
-/// Runs the command to its end.
+/// Runs the command.
 ///
 /// # Errors
-/// `Usage` for what is no capture, `Invalid` for one that is damaged or lost packets (what could be read has been
-/// reported), `System` for what the system refuses.
+/// `Usage` for input that is no capture, `Invalid` for a damaged file or lost packets (after a report on the readable
+/// part), `System` if the system refuses something.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     possible(flags)?;
@@ -43,7 +43,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     {
         let seen = analyzer.summary().connections.seen;
         return Err(Failure::Usage(format!(
-            "there is no connection {wanted}: those that pass the filter are numbered 1 to {seen}"
+            "there is no connection {wanted}: the connections that pass the filter are numbered 1 to {seen}"
         )));
     }
     let series = analyzer.take_series();
@@ -54,7 +54,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         plot::write(directory, &summary, &series, &report, voice)?;
     }
     match told {
-        // Whoever reads it has seen enough.
+        // A reader that closes the pipe has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::System(format!("cannot write the report: {error}"))),
         Ok(()) => {
@@ -64,12 +64,12 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     }
 }
 
-/// Frames that could not be read make the report incomplete, as a damaged file does.
+/// Unreadable frames make the report incomplete, as a damaged file does.
 fn readable(ending: &source::Ending, frames: &Frames) -> Result<(), Failure> {
     let (name, total) = (ending.name(), frames.total);
     if let Some(link) = frames.unknown_link_type {
         return Err(Failure::Invalid(format!(
-            "{name}: {} of {total} frames are of link type {link}, which is not understood",
+            "{name}: {} of {total} frames have link type {link}, which is not supported",
             frames.unknown_link
         )));
     }
@@ -83,17 +83,17 @@ fn readable(ending: &source::Ending, frames: &Frames) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What no flag declaration can say.
+/// Checks that clap cannot express.
 fn possible(flags: &Flags) -> Result<(), Failure> {
     if flags.connection == Some(0) {
         return Err(Failure::Usage("connections are numbered from 1".to_owned()));
     }
     if flags.csv == Some(Sheet::Points) && flags.connection.is_none() {
         return Err(Failure::Usage(
-            "`--csv points` is about one connection: name it with --connection".to_owned(),
+            "`--csv points` needs one connection: name it with --connection".to_owned(),
         ));
     }
-    // clap does not ask for --live where a file excludes it.
+    // clap does not require --live where a file excludes it.
     let is_live_only = [
         ("--duration", flags.duration.is_some()),
         ("--packets", flags.packets.is_some()),
@@ -104,13 +104,11 @@ fn possible(flags: &Flags) -> Result<(), Failure> {
         && flags.live.is_none()
     {
         return Err(Failure::Usage(format!(
-            "{flag} is about a live capture: it needs --live IF, and says nothing about a file"
+            "{flag} applies to live captures only: it needs --live IF"
         )));
     }
     if flags.packets == Some(0) {
-        return Err(Failure::Usage(
-            "--packets is at least 1: a capture ends when so many have come".to_owned(),
-        ));
+        return Err(Failure::Usage("--packets is at least 1".to_owned()));
     }
     if flags.connections_max == 0 || flags.points_max == 0 {
         return Err(Failure::Usage(
@@ -120,7 +118,7 @@ fn possible(flags: &Flags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An analyzer as the flags want it, which records the points of `record`.
+/// An analyzer configured by the flags; it records the points of connection `record`.
 fn analyzer(flags: &Flags, record: Option<u64>) -> Analyzer {
     let wants_points = flags.plot.is_some() || flags.csv == Some(Sheet::Points);
     let options = Options {
@@ -143,7 +141,7 @@ fn analyzer(flags: &Flags, record: Option<u64>) -> Analyzer {
     Analyzer::with_filter(options, filter)
 }
 
-/// Whether the bytes were never a capture.
+/// Whether the input is not a capture at all.
 fn is_no_capture(error: &ReadError) -> bool {
     matches!(error.fault, Fault::NotACapture { .. }) || (error.offset == 0 && error.frames == 0)
 }

@@ -1,5 +1,5 @@
-//! Pictures of a capture: time-sequence diagrams, flights and congestion windows, distributions, packet types; as
-//! SVG, and the first also in xplot's language. Decides what is drawn, and thins what no eye could tell apart.
+//! Pictures of a capture as SVG: time-sequence diagrams (also in xplot's language), flights and congestion windows,
+//! distributions, packet types. Decides what is drawn, and thins points that no eye could tell apart.
 
 use super::report::Report;
 use super::source::create;
@@ -10,23 +10,23 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-/// Columns that a picture can show: four for each of its pixels.
+/// Resolution of a picture: four columns per pixel.
 const COLUMNS: usize = 2000;
 
-/// Makes the directory, before anything is read for it.
+/// Creates the directory before any packet is read.
 ///
 /// # Errors
-/// `Usage` if it cannot be made.
+/// `Usage` if it cannot be created.
 pub(super) fn prepare(directory: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(directory).map_err(|error| {
         Failure::Usage(format!(
-            "cannot make the directory `{}`: {error}; name one that can be written",
+            "cannot create the directory `{}`: {error}; name a writable one",
             directory.display()
         ))
     })
 }
 
-/// Writes every picture there is something to see in.
+/// Writes every picture that has data.
 ///
 /// # Errors
 /// `Usage` or `System` if a file cannot be written.
@@ -50,7 +50,7 @@ pub(super) fn write(
         .map_or(String::new(), |id| format!("connection {id}"));
     if series.points.is_empty() {
         tracing::warn!(
-            "no connection was recorded, so there is no time-sequence diagram: name one with --connection, or save the packets with --write"
+            "no time-sequence diagram: no connection was recorded; name one with --connection, or save the packets with --write"
         );
     } else {
         let sides = sides(&series.points);
@@ -76,7 +76,7 @@ pub(super) fn write(
     }
     if series.dropped > 0 {
         tracing::warn!(
-            "{} points beyond the bound were not kept; --points-max makes room for more",
+            "{} points beyond the limit were dropped; raise --points-max",
             series.dropped
         );
     }
@@ -100,7 +100,7 @@ fn direction(side: Side) -> &'static str {
     }
 }
 
-/// The sides that sent data, the one with more first.
+/// The sides that sent data, the busier one first.
 fn sides(points: &[Point]) -> Vec<Side> {
     let sent = |side: Side| {
         let ends = points.iter().filter_map(|point| match point.mark {
@@ -110,13 +110,13 @@ fn sides(points: &[Point]) -> Vec<Side> {
         ends.max().unwrap_or(0)
     };
     let mut sides = vec![Side::Server, Side::Client];
-    // A SYN and a FIN alone reach 2.
+    // SYN and FIN alone reach 2.
     sides.retain(|side| sent(*side) > 2);
     sides.sort_by_key(|side| std::cmp::Reverse(sent(*side)));
     sides
 }
 
-/// Time is counted from the connection's first point.
+/// Origin of the time axis: the connection's first point.
 fn since(points: &[Point]) -> f64 {
     points.first().map_or(0.0, |point| point.at.as_secs_f64())
 }
@@ -151,22 +151,22 @@ fn time_sequence(points: &[Point], side: Side, name: &str) -> Chart {
             _ => {}
         }
     }
-    // A window far above the data would leave them a line at the bottom.
+    // A window far above the data would squeeze the data into a line at the bottom.
     let near = |edge: f64| if edge <= 1.3 * highest { edge } else { f64::NAN };
     let edges: Vec<(f64, f64)> = thin(&edges)
         .into_iter()
         .map(|(at, edge)| (at, near(edge)))
         .collect();
-    // What was sent lies above the acknowledgments, so that it is seen where those came at once; every diagram has
-    // the same colors, so nothing sent again is said as well.
+    // Data is drawn above acknowledgments, so that it stays visible where they arrived at once. All diagrams have the
+    // same colors, so a series without retransmissions is kept.
     let mut series = vec![
         curve("acknowledged", Stroke::Steps, thin(&acks)),
         curve("sent", Stroke::Spans, thin_spans(&fresh)),
-        // A segment is a pixel or two: what is rare and matters must be larger.
+        // A segment is a pixel or two wide: rare, important marks must be larger.
         curve("sent again", Stroke::Dots, thin(&again)),
     ];
     if edges.iter().any(|(_, edge)| edge.is_finite()) {
-        series.push(curve("edge of the window", Stroke::Steps, edges));
+        series.push(curve("edge of the receive window", Stroke::Steps, edges));
     }
     if !resets.is_empty() {
         series.push(curve("reset", Stroke::Dots, resets));
@@ -290,7 +290,7 @@ fn distribution(summary: &Summary, series: &Series) -> Chart {
     }
 }
 
-/// The distribution of one side's estimates, in its largest segments.
+/// Distribution of one side's estimates, in units of its largest segment.
 fn own_distribution(points: &[Point], side: Side) -> Vec<(u32, f64)> {
     let of_side = || points.iter().filter(|point| point.side == side);
     let segment = of_side()
@@ -327,12 +327,12 @@ fn curve(name: &str, stroke: Stroke, points: Vec<(f64, f64)>) -> Curve {
     }
 }
 
-/// Which of the picture's columns each time falls into.
+/// Maps a time to a column of the picture.
 fn column(first: f64, last: f64) -> impl Fn(f64) -> usize {
     move |at| ((at - first) / (last - first).max(1e-12) * COLUMNS as f64) as usize
 }
 
-/// The same curve with at most four points for each column: its first, lowest, highest and last.
+/// The curve thinned to at most four points per column: first, lowest, highest and last.
 fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Vec::new();
@@ -365,7 +365,7 @@ fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Strokes as pairs of points; those of one column that touch are one.
+/// Spans as pairs of points; touching spans of one column are merged.
 fn thin_spans(spans: &[(f64, f64, f64)]) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
         return Vec::new();

@@ -1,11 +1,11 @@
-//! The largest few of many, in bounded memory: what a list for people shows.
+//! The largest few of many items in bounded memory, for lists in reports.
 
-/// Keeps the `room` largest by rank; of equals, the earliest.
+/// Keeps the `room` largest items by rank; of equal ranks, the earliest.
 #[derive(Debug)]
 pub(super) struct Largest<T, R> {
     room: usize,
     kept: Vec<(R, u64, T)>,
-    /// What does not exceed this is among the largest no more.
+    /// Items with at most this rank are no longer among the largest.
     floor: Option<R>,
     seen: u64,
 }
@@ -20,14 +20,14 @@ impl<T, R: Ord + Copy> Largest<T, R> {
         }
     }
 
-    /// Offers one; it is made only if it may be kept.
+    /// Offers an item, which is built only if it may be kept.
     pub(super) fn offer(&mut self, rank: R, make: impl FnOnce() -> T) {
         self.seen += 1;
         if self.room == 0 || self.floor.is_some_and(|floor| rank <= floor) {
             return;
         }
         self.kept.push((rank, self.seen, make()));
-        // Not at every offer, so that sorting is rare.
+        // Sorts rarely, not on every offer.
         if self.kept.len() >= 2 * self.room.max(32) {
             self.cut();
             self.floor = self.kept.last().map(|least| least.0);
@@ -39,12 +39,12 @@ impl<T, R: Ord + Copy> Largest<T, R> {
         self.kept.truncate(self.room);
     }
 
-    /// How many were offered.
+    /// Number of items offered.
     pub(super) fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// The largest, largest first.
+    /// The kept items, largest first.
     pub(super) fn take(&mut self) -> Vec<T> {
         self.cut();
         let kept = std::mem::take(&mut self.kept);

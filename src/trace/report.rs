@@ -1,7 +1,6 @@
-//! Where results go as they come: lines at once, or what a table for people will show.
-//!
-//! Memory stays bounded: lines are written and forgotten, and of what a table could list only the largest are
-//! kept. Decides which results concern the reader, never what they are.
+//! The sink of all results: lines are written at once, tables keep the rows that they will show. Memory stays
+//! bounded: lines are forgotten once written, and tables keep only the largest rows. Decides which results concern
+//! the reader, not what they are.
 
 use super::rank::Largest;
 use super::source::Ending;
@@ -13,10 +12,10 @@ use measure::Duration;
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 
-/// Rows of a list about one connection.
+/// Limit on rows in a list about one connection.
 const ROWS_MAX: usize = 10_000;
 
-/// In which form.
+/// Form of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Text,
@@ -24,7 +23,7 @@ enum Form {
     Csv(Sheet),
 }
 
-/// A connection with what its findings cost.
+/// A connection with the cost of its findings.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) connection: Connection,
@@ -32,7 +31,7 @@ pub(super) struct Listed {
     pub(super) cost: Duration,
 }
 
-/// What a table shows of the capture.
+/// The parts of the capture that the tables show.
 #[derive(Debug)]
 pub(super) struct Book {
     pub(super) findings: Vec<Finding>,
@@ -43,20 +42,20 @@ pub(super) struct Book {
     pub(super) connections_seen: u64,
 }
 
-/// Takes results.
+/// Receives results.
 pub(super) struct Report {
     out: BufWriter<io::Stdout>,
-    /// The first failure to write; nothing is written after it.
+    /// The first write error; nothing is written after it.
     failed: Option<io::Error>,
     form: Form,
-    /// The one connection asked about.
+    /// The connection given with --connection.
     only: Option<u64>,
-    /// What the findings of connections still followed cost: as many as the analyzer follows.
+    /// Cost of the findings of connections that are still followed; bounded by the analyzer's limit.
     costs: HashMap<u64, (u64, Duration)>,
     findings: Largest<Finding, Duration>,
     requests: Largest<Transaction, Duration>,
     connections: Largest<Listed, (Duration, u64)>,
-    /// The connection whose pictures are worth looking at.
+    /// The connection to draw.
     candidate: Option<((Duration, u64), u64)>,
     has_found: bool,
 }
@@ -102,22 +101,22 @@ impl Report {
         }
     }
 
-    /// Nobody takes what is written.
+    /// Whether the reader closed the output.
     pub(super) fn is_unwanted(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Whether the connection asked about was there.
+    /// Whether the requested connection was in the capture.
     pub(super) fn has_found(&self) -> bool {
         self.has_found
     }
 
-    /// The connection asked about, else the one that lost the most time, and of those that lost none the largest.
+    /// The requested connection; otherwise the one that lost the most time, or the largest if none lost any.
     pub(super) fn candidate(&self) -> Option<u64> {
         self.only.or(self.candidate.map(|(_, id)| id))
     }
 
-    /// One result.
+    /// Takes one result.
     pub(super) fn event(&mut self, event: Event) {
         let id = match &event {
             Event::Finding(finding) => finding.connection.0,
@@ -172,7 +171,7 @@ impl Report {
         self.connections.offer(rank, listed);
     }
 
-    /// What was written so far goes out: a live capture may be silent for long.
+    /// Flushes the output: a live capture may pause for long.
     pub(super) fn flush(&mut self) {
         if self.failed.is_none()
             && let Err(error) = self.out.flush()
@@ -181,10 +180,10 @@ impl Report {
         }
     }
 
-    /// The capture is over.
+    /// Ends the report.
     ///
     /// # Errors
-    /// Nobody takes the report.
+    /// The output cannot be written.
     pub(super) fn end(&mut self, summary: &Summary, series: &Series, ending: &Ending) -> io::Result<()> {
         let last = match self.form {
             Form::Json => lines::end(summary, ending),

@@ -1,7 +1,5 @@
-//! Where packets come from: a file, a pipe, an interface; and how that ended.
-//!
-//! Reads in chunks, so memory does not depend on the capture's length; hands each frame to the analyzer, saves it
-//! if that was asked for, and passes results on after each chunk.
+//! Sources of packets: file, pipe or interface, and how they ended. Reads in chunks, so memory does not depend on the
+//! capture's length. Hands each frame to the analyzer, saves it if requested, and passes results on after each chunk.
 
 use super::report::Report;
 use super::unpack::Unpacked;
@@ -20,55 +18,55 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-/// Bytes read at once.
+/// Bytes per read.
 const CHUNK: usize = 1 << 20;
-/// Bytes kept of each packet that is captured.
+/// Default snapshot length of a live capture, in bytes.
 const SNAPLEN: Bytes = Bytes(256 << 10);
-/// Nothing is shown before, and not more often than the second.
+/// Delay before the first progress display.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
-/// What was captured before the end is taken out of the queue for at most this long.
+/// Time limit for draining packets captured before the end.
 const DRAIN_MAX_NS: u64 = 2_000_000_000;
 
-/// What ended the packets.
+/// The reason why a capture ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reason {
-    /// There were no more.
+    /// End of the input.
     End,
     /// The file is damaged, or the interface went away.
     Fault,
     /// A signal.
     Signal,
-    /// The time asked for was over.
+    /// The requested duration is over.
     Duration,
-    /// As many as asked for have come.
+    /// The requested number of packets has arrived.
     Packets,
-    /// Nobody took the results.
+    /// The reader closed the output.
     Unwanted,
 }
 
-/// How a capture ended.
+/// The end of a capture.
 #[derive(Debug)]
 pub(super) struct Ending {
     name: String,
     reason: Reason,
     error: Option<ReadError>,
-    /// What the system said.
+    /// Error message of the system.
     refused: Option<String>,
-    /// Why compressed data cannot be decompressed, and after how many frames.
+    /// Error of the decompression, and the number of frames before it.
     damaged_packing: Option<(String, u64)>,
     /// Packets that a live capture lost.
     dropped: Option<u64>,
 }
 
 impl Ending {
-    /// The file or interface.
+    /// Name of the file or interface.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// What is wrong with the file.
+    /// The fault of the file.
     pub(super) fn error(&self) -> Option<ReadError> {
         self.error
     }
@@ -77,12 +75,12 @@ impl Ending {
         self.reason
     }
 
-    /// Packets lost by a live capture; none for a file.
+    /// Packets lost by a live capture; `None` for a file.
     pub(super) fn dropped(&self) -> Option<u64> {
         self.dropped
     }
 
-    /// Everything that was there was reported.
+    /// Whether everything was read and reported.
     pub(super) fn is_complete(&self) -> bool {
         self.error.is_none()
             && self.refused.is_none()
@@ -90,12 +88,12 @@ impl Ending {
             && self.dropped.unwrap_or(0) == 0
     }
 
-    /// What was read never was a capture.
+    /// Whether the input is not a capture at all.
     pub(super) fn is_no_capture(&self) -> bool {
         self.error.as_ref().is_some_and(is_no_capture) || matches!(self.damaged_packing, Some((_, 0)))
     }
 
-    /// Why the report is not all there is to say.
+    /// The failure to report for an incomplete capture.
     pub(super) fn failure(&self) -> Failure {
         if let Some((why, frames)) = &self.damaged_packing {
             let text = format!(
@@ -118,7 +116,7 @@ impl Ending {
             }),
             (None, Some(error)) => Failure::Invalid(format!("{}: {error}", self.name)),
             (None, None) => Failure::Invalid(format!(
-                "{}: the kernel dropped {} packets for want of room; filter less, or write with tcpdump and read the \
+                "{}: the kernel dropped {} packets because the buffer was full; use a narrower filter, or capture with tcpdump and read the \
                  file",
                 self.name,
                 self.dropped.unwrap_or(0)
@@ -139,7 +137,7 @@ impl Ending {
     }
 }
 
-/// Frames on their way into another file.
+/// Frames to be saved to another file.
 struct Saved<'a> {
     path: &'a Path,
     file: File,
@@ -179,7 +177,7 @@ impl<'a> Saved<'a> {
         self.pending.clear();
         written.map_err(|error| {
             Failure::System(format!(
-                "cannot write `{}`: {error}; make room, or write elsewhere",
+                "cannot write `{}`: {error}; free some space or write elsewhere",
                 self.path.display()
             ))
         })
@@ -193,7 +191,7 @@ impl<'a> Saved<'a> {
 pub(super) fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|error| {
         Failure::Usage(format!(
-            "cannot write `{}`: {error}; name a file in a directory that can be written",
+            "cannot write `{}`: {error}; name a file in a writable directory",
             path.display()
         ))
     })
@@ -215,7 +213,7 @@ fn open(path: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Where frames go.
+/// The consumers of frames.
 struct Work<'a> {
     analyzer: &'a mut Analyzer,
     report: &'a mut Report,
@@ -232,7 +230,7 @@ impl Work<'_> {
         passes
     }
 
-    /// Passes on what is complete.
+    /// Passes on completed results.
     fn drain(&mut self) -> Result<(), Failure> {
         while let Some(event) = self.analyzer.next_event() {
             self.report.event(event);
@@ -246,11 +244,11 @@ impl Work<'_> {
     }
 }
 
-/// Reads a capture file, or standard input.
+/// Reads a capture file or standard input.
 ///
 /// # Errors
-/// `Usage` if there is no such file, `System` if it cannot be read at all or what is saved cannot be written. A
-/// damaged file is an ending, no error.
+/// `Usage` if there is no such file, `System` if it cannot be read at all or the saved file cannot be written. A
+/// damaged file is a normal ending, not an error.
 pub(super) fn file(
     path: &Path,
     flags: &Flags,
@@ -272,7 +270,7 @@ pub(super) fn file(
             && is_same(&file, target)
         {
             return Err(Failure::Usage(
-                "--write names the file that is read; it would be emptied first".to_owned(),
+                "--write names the input file, which would be emptied; name another file".to_owned(),
             ));
         }
         let length = file.metadata().ok().filter(|meta| meta.is_file());
@@ -284,7 +282,7 @@ pub(super) fn file(
         report,
         saved: saved.map(|path| Saved::create(path, &name)).transpose()?,
     };
-    // A pipe's writer and this program are told to stop together: what has come is reported all the same.
+    // Ctrl-C reaches the pipe's writer and this program together; packets received so far are still reported.
     let mut signals = if is_pipe { Some(listen()?) } else { None };
     let mut input = Unpacked::new(input);
     let mut reader = Reader::new();
@@ -338,7 +336,7 @@ pub(super) fn file(
         progress.show(read, reader.frames());
     }
     progress.clear();
-    // A reader that was stopped midway has no complaint.
+    // After a signal, an incomplete last record is no fault.
     if ending.reason == Reason::End
         && let Err(error) = reader.finish()
     {
@@ -349,13 +347,13 @@ pub(super) fn file(
     Ok(ending)
 }
 
-/// Whether it says something about the data, and not about reading it.
+/// Whether the error is about the data, not about reading it.
 fn is_of_packing(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
     matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
 }
 
-/// Whether the path names the file that is open.
+/// Whether the path names the open file.
 fn is_same(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let identity = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
@@ -366,8 +364,8 @@ fn is_same(file: &File, path: &Path) -> bool {
 }
 
 fn listen() -> Result<Signals, Failure> {
-    let mut signals =
-        Signals::take_over().map_err(|error| Failure::System(format!("signal handlers: {error}")))?;
+    let mut signals = Signals::take_over()
+        .map_err(|error| Failure::System(format!("cannot install signal handlers: {error}")))?;
     watch(&mut signals, io::stdin().as_fd().try_clone_to_owned())?;
     Ok(signals)
 }
@@ -378,7 +376,7 @@ fn watch(signals: &mut Signals, also: io::Result<OwnedFd>) -> Result<(), Failure
     Ok(())
 }
 
-/// Waits for input or a signal; true for one that means stop.
+/// Waits for input or a signal; true for a signal that means stop.
 fn stopped(signals: &mut Signals, at_most: Option<Duration>) -> Result<bool, Failure> {
     signals
         .wait(at_most)
@@ -386,12 +384,12 @@ fn stopped(signals: &mut Signals, at_most: Option<Duration>) -> Result<bool, Fai
         .map_err(|error| Failure::System(format!("signals: {error}")))
 }
 
-/// The points of the connection worth looking at, from a second look at the packets if the first did not record it.
+/// The points of the connection to draw; reads the packets again if the first pass did not record it.
 ///
 /// # Errors
 /// The file cannot be read again.
 pub(super) fn again(flags: &Flags, report: &Report, recorded: Series) -> Result<Series, Failure> {
-    // What came from a pipe or an interface can be seen again if it was saved.
+    // Packets from a pipe or an interface can be read again only if they were saved.
     let path = match (&flags.file, &flags.write, flags.connection) {
         (.., Some(_)) => return Ok(recorded),
         (Some(path), ..) if path.as_os_str() != "-" => path,
@@ -415,7 +413,7 @@ pub(super) fn again(flags: &Flags, report: &Report, recorded: Series) -> Result<
                 Failure::System(format!("cannot read `{}` again: {error}", path.display()))
             })?,
         };
-        // Where the file is damaged the first look has said so.
+        // The first pass has already reported a damaged file.
         if n == 0 || analyzer.feed(&chunk[..n]).is_err() {
             break;
         }
@@ -425,7 +423,7 @@ pub(super) fn again(flags: &Flags, report: &Report, recorded: Series) -> Result<
     Ok(analyzer.take_series())
 }
 
-/// Captures on an interface until it was enough.
+/// Captures on an interface until a limit or a signal.
 ///
 /// # Errors
 /// `Usage` if there is no such interface, `System` if capturing is refused.
@@ -454,8 +452,8 @@ pub(super) fn live(
         Link::RawIp => LinkType::RAW,
         Link::Cooked => LinkType::LINUX_SLL2,
     };
-    let mut signals =
-        Signals::take_over().map_err(|error| Failure::System(format!("signal handlers: {error}")))?;
+    let mut signals = Signals::take_over()
+        .map_err(|error| Failure::System(format!("cannot install signal handlers: {error}")))?;
     watch(&mut signals, tap.as_fd().try_clone_to_owned())?;
     let saved = flags.write.as_deref();
     let mut work = Work {
@@ -467,7 +465,7 @@ pub(super) fn live(
     let deadline = flags.duration.map(|duration| began + duration);
     let mut progress = Progress::new(None, voice);
     if voice.reports() {
-        tracing::info!("capturing on {interface}; Ctrl-C ends it and reports");
+        tracing::info!("capturing on {interface}; press Ctrl-C to end it and see the report");
     }
     let mut taken = Taken {
         link,
@@ -484,7 +482,7 @@ pub(super) fn live(
         damaged_packing: None,
         dropped: None,
     };
-    // None: until there is a reason to stop. Then what was captured before is still taken out of the queue.
+    // `None` until there is a reason to stop; then packets captured before are still drained from the queue.
     let mut until = None;
     loop {
         let now = clock::now();
@@ -531,14 +529,14 @@ pub(super) fn live(
     Ok(ending)
 }
 
-/// Nanoseconds since 1970, as packets are stamped with; never behind, for the clock is as old as a tick.
+/// Nanoseconds since 1970, the time base of packets. Never early: the clock may be one tick old.
 fn civil_nanos() -> u64 {
     const TICK_NS: u64 = 10_000_000;
     let now = clock::wall();
     u64::try_from(now.secs).unwrap_or(0) * 1_000_000_000 + u64::from(now.nanos) + TICK_NS
 }
 
-/// What a live capture has taken so far.
+/// The state of a live capture.
 struct Taken {
     link: LinkType,
     packets_max: u64,
@@ -568,7 +566,7 @@ impl Taken {
     }
 }
 
-/// How far the reading is, for a person at a terminal.
+/// A progress display for terminals.
 struct Progress {
     bar: ProgressBar,
     began: Instant,

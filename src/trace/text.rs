@@ -1,4 +1,4 @@
-//! The report for people: the capture as a whole, or one connection, as tables of plain text.
+//! The text report: the whole capture, or one connection, as plain tables.
 
 use super::counters::{DIRECTION, TOTALS, end, milliseconds, vantage};
 use super::report::{Book, Listed};
@@ -9,17 +9,17 @@ use measure::{Bytes, Duration};
 use std::fmt::Write;
 use std::time::{Duration as Span, SystemTime};
 
-/// Columns of a bar in the timeline of requests.
+/// Width of a bar in the timeline of requests, in columns.
 const BAR: usize = 32;
-/// Columns of running text.
+/// Width of running text, in columns.
 const WIDTH: usize = 100;
 
-/// From a request's first byte to its answer's last.
+/// Time from a request's first byte to its response's last byte.
 pub(super) fn took(t: &Transaction) -> Duration {
     t.request + t.wait.unwrap_or_default() + t.receive.unwrap_or_default()
 }
 
-/// The capture as a whole.
+/// The report on the whole capture.
 pub(super) fn capture(book: &Book, summary: &Summary, ending: &Ending) -> String {
     let mut out = String::new();
     heading(&mut out, summary, ending);
@@ -36,7 +36,7 @@ pub(super) fn capture(book: &Book, summary: &Summary, ending: &Ending) -> String
     out
 }
 
-// Writing to a String cannot fail; results of writing are dropped, here and below.
+// Writing to a String cannot fail; its results are dropped, here and below.
 
 fn heading(out: &mut String, summary: &Summary, ending: &Ending) {
     let frames = &summary.frames;
@@ -58,7 +58,7 @@ fn heading(out: &mut String, summary: &Summary, ending: &Ending) {
         ("not IP", frames.not_ip),
         ("malformed", frames.malformed),
         ("of unknown link types", frames.unknown_link),
-        ("TCP turned away by the filter", frames.turned_away),
+        ("TCP excluded by the filter", frames.turned_away),
     ];
     let named: Vec<String> = others
         .iter()
@@ -71,7 +71,7 @@ fn heading(out: &mut String, summary: &Summary, ending: &Ending) {
             let _ = write!(out, ", {one}");
         }
         if frames.joined > 0 {
-            let _ = write!(out, "; {} datagrams put together from fragments", frames.joined);
+            let _ = write!(out, "; {} datagrams reassembled from fragments", frames.joined);
         }
         out.push('\n');
     }
@@ -101,7 +101,7 @@ fn totals(out: &mut String, summary: &Summary) {
     );
 }
 
-/// Words to the left, values to the right; rows without any value are left out.
+/// A table with names on the left and values on the right; rows without any value are left out.
 fn columns(out: &mut String, names: [&str; 3], rows: impl Iterator<Item = [String; 3]>) {
     let rows: Vec<[String; 3]> = rows
         .filter(|[words, a, b]| !(words.starts_with(' ') && is_nothing(a) && is_nothing(b)))
@@ -141,7 +141,7 @@ fn connections_in_numbers(out: &mut String, summary: &Summary) {
         ("reset", c.reset),
         ("open at the end", c.open),
         ("silent for too long", c.idle),
-        ("reported early for want of room", c.evicted),
+        ("reported early because of --connections-max", c.evicted),
     ];
     let ended: Vec<String> = ended
         .iter()
@@ -150,7 +150,7 @@ fn connections_in_numbers(out: &mut String, summary: &Summary) {
         .collect();
     let _ = writeln!(
         out,
-        "  {}; established {:.3} s each, {:.3} s in sum",
+        "  {}; established {:.3} s on average, {:.3} s in total",
         ended.join(", "),
         c.mean_duration.as_secs_f64(),
         c.connect_time.as_secs_f64()
@@ -185,23 +185,23 @@ fn http(out: &mut String, summary: &Summary) {
     }
     let _ = write!(
         out,
-        "HTTP: {} requests, {} answered, {} pipelined, {} unanswered, {} answers without a request",
+        "HTTP: {} requests, {} answered, {} pipelined, {} unanswered, {} responses without a request",
         http.requests, http.responses, http.pipelined, http.unanswered, http.unmatched_responses
     );
     if http.unmatched_requests > 0 {
         let _ = write!(
             out,
-            ", {} requests whose answer cannot be told from others'",
+            ", {} requests whose response is ambiguous",
             http.unmatched_requests
         );
     }
     if let Some(packets) = summary.packets_per_request {
-        let _ = write!(out, "; {packets:.1} packets a request");
+        let _ = write!(out, "; {packets:.1} packets per request");
     }
     out.push('\n');
     for (what, spread) in [
-        ("waited for an answer", &summary.http_wait),
-        ("took in all", &summary.http_total),
+        ("wait for response", &summary.http_wait),
+        ("total time", &summary.http_total),
     ] {
         if spread.count > 0 {
             let _ = writeln!(
@@ -219,7 +219,7 @@ fn http(out: &mut String, summary: &Summary) {
 fn kinds(out: &mut String, summary: &Summary) {
     if summary.findings.is_empty() {
         if summary.volume.packets > 0 {
-            out.push_str("\nno findings: nothing known to waste time was seen\n");
+            out.push_str("\nno findings: no known waste of time\n");
         }
         return;
     }
@@ -232,7 +232,7 @@ fn kinds(out: &mut String, summary: &Summary) {
     let _ = writeln!(
         out,
         "\n{:<34} {:>7} {:>10} {:>10}",
-        "what cost time", "times", "in sum", "at most"
+        "what cost time", "count", "total", "longest"
     );
     for (title, totals) in kinds {
         let _ = writeln!(
@@ -244,10 +244,10 @@ fn kinds(out: &mut String, summary: &Summary) {
         );
         wrapped(out, totals.remedy, "    ");
     }
-    out.push_str("Costs on parallel connections overlap: their sum is no share of the elapsed time.\n");
+    out.push_str("Costs on parallel connections overlap: their sum is not a share of the elapsed time.\n");
 }
 
-/// Running text, indented.
+/// Running text, wrapped and indented.
 fn wrapped(out: &mut String, text: &str, indent: &str) {
     let mut column = 0;
     for word in text.split(' ') {
@@ -293,7 +293,7 @@ fn findings(out: &mut String, findings: &[Finding], seen: u64, title: &str) {
     }
 }
 
-/// How many of how many.
+/// The number of rows shown and in total.
 fn of(shown: usize, seen: u64) -> String {
     if shown as u64 == seen {
         format!(" ({seen})")
@@ -389,19 +389,23 @@ fn requests(out: &mut String, book: &Book, title: &str) {
             bar(t, first, span),
             printable(&t.method),
             printable(&t.target),
-            if t.complete { "" } else { " (no full answer seen)" }
+            if t.complete {
+                ""
+            } else {
+                " (no complete response seen)"
+            }
         );
     }
 }
 
-/// What came off the wire must not steer a terminal.
+/// Control characters from the network must not reach the terminal.
 fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
         .collect()
 }
 
-/// A request's place between the first and the last.
+/// The bar of a request on a time axis from the first request to the last.
 fn bar(t: &Transaction, first: Duration, span: Duration) -> String {
     let column = |at: Duration| {
         let share = at.saturating_sub(first).as_secs_f64() / span.as_secs_f64().max(1e-9);
@@ -431,20 +435,20 @@ fn notes(out: &mut String, summary: &Summary, ending: &Ending) {
     let frames = &summary.frames;
     if frames.cut_headers > 0 {
         notes.push(format!(
-            "{} frames were cut before the end of their headers and only counted",
+            "{} frames were cut before the end of their headers and were only counted",
             frames.cut_headers
         ));
     }
     if frames.cut_payload > 0 {
         notes.push(format!(
-            "{} segments were captured only in part: what begins in the missing bytes, as most requests and answers \
-             under a short snapshot length, is not seen",
+            "{} segments were captured only in part: requests and responses that begin in the missing bytes are not seen, \
+             most of them under a short snapshot length",
             frames.cut_payload
         ));
     }
     if summary.http.cut_heads > 0 {
         notes.push(format!(
-            "{} heads of HTTP messages are cut off by the snapshot length: these requests and replies are missing from \
+            "{} HTTP header sections are cut off by the snapshot length: these requests and responses are missing from \
              every list and count; capture whole packets (tcpdump -s 0)",
             summary.http.cut_heads
         ));
@@ -457,7 +461,7 @@ fn notes(out: &mut String, summary: &Summary, ending: &Ending) {
     }
     if summary.frames.time_backwards > 0 {
         notes.push(format!(
-            "{}; times near there mean little",
+            "{}; times nearby are unreliable",
             match summary.frames.time_backwards {
                 1 => "1 frame is older than the frame before it".to_owned(),
                 more => format!("{more} frames are older than the frame before them"),
@@ -466,7 +470,7 @@ fn notes(out: &mut String, summary: &Summary, ending: &Ending) {
     }
     if summary.frames.time_wrong > 0 {
         notes.push(format!(
-            "{} a time that no neighbor confirms, and got the time of the frame before",
+            "{} a time that contradicts its neighbors, replaced by the time of the frame before",
             match summary.frames.time_wrong {
                 1 => "1 frame has".to_owned(),
                 more => format!("{more} frames have"),
@@ -475,19 +479,19 @@ fn notes(out: &mut String, summary: &Summary, ending: &Ending) {
     }
     if summary.untracked_segments > 0 {
         notes.push(format!(
-            "{} segments could not be remembered until their acknowledgment: round trips and stalls are missing some",
+            "{} segments could not be tracked until their acknowledgment: some round trips and stalls are missing",
             summary.untracked_segments
         ));
     }
     if summary.connections.evicted > 0 {
         notes.push(format!(
-            "{} connections were reported early; --connections-max makes room for more",
+            "{} connections were reported early; raise --connections-max",
             summary.connections.evicted
         ));
     }
     if let Some(link) = summary.frames.unknown_link_type {
         notes.push(format!(
-            "link type {link} is not understood; its frames were only counted"
+            "link type {link} is not supported; its frames were only counted"
         ));
     }
     if !notes.is_empty() {
@@ -498,7 +502,7 @@ fn notes(out: &mut String, summary: &Summary, ending: &Ending) {
     }
 }
 
-/// One connection with everything that is known of it.
+/// The report on one connection.
 pub(super) fn connection(book: &Book, ending: &Ending) -> String {
     let mut out = String::new();
     for listed in &book.connections {
@@ -515,7 +519,7 @@ pub(super) fn connection(book: &Book, ending: &Ending) -> String {
         wrapped(&mut out, &format!("{title}: {remedy}"), "  ");
     }
     if book.findings.is_empty() {
-        out.push_str("\nno findings: nothing known to waste time was seen\n");
+        out.push_str("\nno findings: no known waste of time\n");
     }
     requests(&mut out, book, "requests");
     out
@@ -548,8 +552,8 @@ fn one(out: &mut String, listed: &Listed, ending: &Ending) {
     if let Some(http) = c.http {
         let _ = writeln!(
             out,
-            "  HTTP: {} requests, {} answered, {} pipelined, {} unanswered, {} answers without a request; \
-             {:.1} packets a request",
+            "  HTTP: {} requests, {} answered, {} pipelined, {} unanswered, {} responses without a request; \
+             {:.1} packets per request",
             http.requests,
             http.responses,
             http.pipelined,

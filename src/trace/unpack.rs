@@ -1,12 +1,10 @@
-//! A capture that is compressed as gzip, read as what it holds.
-//!
-//! Told by its first two bytes, whatever the file is called, so that a pipe may be compressed too. Memory is that of one
-//! decompression window, whatever the file's size.
+//! Decompresses a capture in gzip form while reading it. Recognizes gzip by its first two bytes, not by the file
+//! name, so pipes may be compressed, too. Memory is one decompression window, whatever the file's size.
 
 use flate2::read::MultiGzDecoder;
 use std::io::{self, Chain, Cursor, Read};
 
-/// How gzip data begins (RFC 1952, section 2.3.1).
+/// Magic number of gzip (RFC 1952, section 2.3.1).
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 type Begun<R> = Chain<Cursor<Vec<u8>>, R>;
@@ -17,15 +15,15 @@ type Begun<R> = Chain<Cursor<Vec<u8>>, R>;
 ///   Fresh --two bytes, or the end--> Plain | Packed
 /// ```
 enum State<R> {
-    /// The first bytes so far, and the rest.
+    /// The first bytes so far, and the rest of the input.
     Fresh(Vec<u8>, R),
     Plain(Begun<R>),
     Packed(Box<MultiGzDecoder<Begun<R>>>),
-    /// Between two of them.
+    /// Placeholder during a transition.
     Moving,
 }
 
-/// Reads input, decompressed if it is compressed.
+/// A reader that decompresses gzip input and passes other input through.
 pub(super) struct Unpacked<R>(State<R>);
 
 impl<R: Read> Unpacked<R> {
@@ -33,12 +31,12 @@ impl<R: Read> Unpacked<R> {
         Unpacked(State::Fresh(Vec::new(), input))
     }
 
-    /// Whether the input turned out to be compressed.
+    /// Whether the input is compressed.
     pub(super) fn is_packed(&self) -> bool {
         matches!(self.0, State::Packed(_))
     }
 
-    /// Looks at the first two bytes.
+    /// Examines the first two bytes.
     fn begin(&mut self) -> io::Result<()> {
         while let State::Fresh(head, input) = &mut self.0 {
             let mut byte = [0];
@@ -83,7 +81,7 @@ mod tests {
         encoder.finish().expect("memory")
     }
 
-    /// Gives one byte at a time, as a slow pipe does.
+    /// Returns one byte per read, as a slow pipe does.
     struct Slow<'a>(&'a [u8]);
 
     impl Read for Slow<'_> {
@@ -96,7 +94,7 @@ mod tests {
     #[test]
     fn packed_and_plain_input_read_the_same() {
         let data: Vec<u8> = (0..10_000u32).flat_map(u32::to_le_bytes).collect();
-        // Members follow each other where files were joined.
+        // Joined gzip files have several members.
         let two = [packed(&data[..9_000]), packed(&data[9_000..])].concat();
         for (name, input, is_packed) in [
             ("plain", data.clone(), false),

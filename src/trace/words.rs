@@ -1,9 +1,8 @@
-//! What a finding measured, in one line for people.
+//! The measured values of a finding in one line of text.
 
 use super::counters::milliseconds;
 use ::trace::{AckTimer, Finding, Kind, Side};
 
-/// Client or server.
 pub(super) fn side(side: Side) -> &'static str {
     match side {
         Side::Client => "client",
@@ -19,7 +18,7 @@ fn timer(timer: AckTimer) -> &'static str {
     }
 }
 
-/// The measures of a finding.
+/// The measured values of a finding.
 pub(super) fn measures(finding: &Finding) -> String {
     match &finding.kind {
         Kind::ShortInitialSegment { first_len, ack_delay } => format!(
@@ -117,14 +116,14 @@ pub(super) fn measures(finding: &Finding) -> String {
     }
 }
 
-/// A count and its noun, with an "s" unless it is one.
+/// A count and its noun, with an "s" unless the count is one.
 pub(super) fn counted(count: impl Into<u64>, noun: &str) -> String {
     let count = count.into();
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
 }
 
-/// Frame numbers as people write them.
+/// Frame numbers, separated by commas.
 pub(super) fn packets(numbers: &[u64]) -> String {
     let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
     numbers.join(", ")

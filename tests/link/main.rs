@@ -377,8 +377,8 @@ fn what_is_no_link_is_named() {
             &["link", "speed=1M", "--", "true"],
             "half-duplex; for the hosts mss, initcwnd, congestion, idle-restart",
         ),
-        (&["link", "--", "true"], "which link"),
-        (&["link", "lan"], "which command"),
+        (&["link", "--", "true"], "no link given"),
+        (&["link", "lan"], "no command given"),
         (&["link", "trace=/no/such/file", "--", "true"], "/no/such/file"),
     ] {
         let output = weir(args);

@@ -31,7 +31,7 @@ fn it_delays_from_the_handshake_on_and_says_what_it_is() {
     // One round trip before the first byte, one for the words.
     assert!(took >= Duration::from_millis(200), "{took:?}");
     assert!(
-        text(&output.stderr).contains("not packet level"),
+        text(&output.stderr).contains("not at packet level"),
         "{}",
         text(&output.stderr)
     );

@@ -181,8 +181,8 @@ fn a_recorded_want_of_processors_spares_codings_until_there_are_some() {
         })
         .collect();
     assert_eq!(decisions.len(), 2, "{out}");
-    assert_eq!((decisions[0].0, decisions[0].1.as_str()), (2000, "what there is"));
-    assert!(decisions[0].2.contains("0.8 threads waited") && decisions[0].2.contains("1.96 processors"));
+    assert_eq!((decisions[0].0, decisions[0].1.as_str()), (2000, "paused"));
+    assert!(decisions[0].2.contains("0.8 threads waiting") && decisions[0].2.contains("1.96 cores"));
     assert_eq!(
         (decisions[1].0, decisions[1].1.as_str()),
         (10_000, "on first use")
@@ -315,7 +315,7 @@ fn what_is_no_recording_is_refused_by_line() {
         ),
         (
             good.replace("\"limit\":142606336", "\"limit\":0"),
-            "line 1: memory with a bound of 0 bytes",
+            "line 1: the memory limit is 0 bytes",
         ),
         ("{\"recording\":9}\n".to_owned(), "another version"),
         ("#!/bin/sh".to_owned(), "lines of JSON"),
@@ -388,7 +388,7 @@ fn what_is_decided_otherwise_than_then_is_listed() {
     );
     assert!(out.contains("\"only\":\"now\""), "{out}");
     let recorded = json!({ "at-ms": 4000, "applied": true,
-        "decision": { "knob": "coding", "from": "on first use", "to": "what there is", "why": "" } });
+        "decision": { "knob": "coding", "from": "on first use", "to": "paused", "why": "" } });
     let text = start("auto", "30s", &[]) + &bad[..bad.len() / 2];
     let (text, _) = text.rsplit_once('\n').expect("lines");
     let text = format!("{text}\n{recorded}\n");
@@ -443,7 +443,7 @@ fn a_reload_sets_knobs_and_frees_them() {
                 "compress = true\nidle-timeout = '65s'\n",
                 "65s",
                 &[],
-                "nothing, as all of it is set",
+                "none, all are set explicitly",
             ),
             (5, "idle-timeout = '30s'\n", "30s", &["coding"], "on: coding"),
         ] {

@@ -226,7 +226,7 @@ fn what_cannot_be_is_refused_and_all_stays() {
     let before = status(&socket)["listeners"].clone();
     for (arguments, fragment) in [
         (&["strategy", "pool", "--io", "epoll"][..], "use `--io blocking`"),
-        (&["strategy", "processes"], "only a new start can make"),
+        (&["strategy", "processes"], "only a new start can create"),
         (&["strategy", "loop", "--workers", "3"], "a single event loop"),
     ] {
         let (code, text) = ctl(&socket, arguments);
@@ -390,7 +390,7 @@ fn a_server_of_processes_can_be_asked_too(strategy: Strategy) {
     for part in [
         strategy.concurrency,
         "start it with `--concurrency loops`",
-        "beats the file",
+        "overrides the file",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

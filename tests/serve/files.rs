@@ -343,7 +343,7 @@ fn the_embedded_site_is_whole(strategy: Strategy) {
     assert_eq!(connection.get("/").body, connection.get("/index.html").body);
     let answer = connection.get("/no-such-page");
     assert_eq!(answer.status, 404);
-    assert!(answer.text().contains("Nothing flows here"), "its own error page");
+    assert!(answer.text().contains("Page not found"), "its own error page");
 }
 
 fn a_large_file_arrives_as_it_is(strategy: Strategy) {

@@ -289,11 +289,11 @@ fn a_rate_or_an_order_that_cannot_be_is_named_where_it_stands() {
         ("line-rate = '20 potatoes'", "weir.toml:2: `line-rate`: "),
         (
             "line-rate = '1k'",
-            "weir.toml:2: `line-rate`: 1 kbit/s is no rate to send at",
+            "weir.toml:2: `line-rate`: 1 kbit/s is not a valid line rate",
         ),
         (
             "line-order = 'shared'",
-            "weir.toml:2: `line-order`: bytes are put in order only where",
+            "weir.toml:2: `line-order`: the order has an effect only with",
         ),
         (
             "line-rate = '20M'\nline-order = 'largest'",

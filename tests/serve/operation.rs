@@ -221,7 +221,7 @@ fn a_check_looks_at_files_that_are_not_opened_yet_and_at_the_user() {
         ("access-log = 'site/a.txt/log'", "access-log", "Not a directory"),
         ("record = 'lost/sensors.jsonl'", "record", "there is no folder `"),
         ("control = 'lost/control'", "control", "there is no folder `"),
-        ("control = 'site/a.txt'", "control", "is no socket"),
+        ("control = 'site/a.txt'", "control", "is not a socket"),
         (
             "user = 'nobody-of-that-name'",
             "user",

@@ -31,7 +31,7 @@ fn a_killed_worker_process_is_replaced(strategy: Strategy) {
             assert_eq!(connection.get("/a.txt").text(), "a");
         }
         kill(before[0]);
-        eventually("another takes its place", || {
+        eventually("another is started", || {
             let now = workers(&server);
             // Where they grow, five that are idle are enough.
             (now.len() >= before.len().min(5) && !now.contains(&before[0])).then_some(())

@@ -77,14 +77,14 @@ fn refused_by_a_filter_it_serves_with_epoll_and_says_so() {
             assert_eq!(listener["io"], "epoll", "{listener}");
             let why = listener["why"].as_str().expect("a reason");
             assert!(
-                why.contains("instead of uring, which is refused") && why.contains(word),
+                why.contains("uring is unavailable") && why.contains(word),
                 "{why}"
             );
             assert_eq!(server.connect().get("/a.txt").text(), "a");
             assert_eq!(server.stop(), 0);
             let report = server.stderr();
             assert!(
-                report.contains("epoll     instead of uring") && report.contains(word),
+                report.contains("epoll     uring is unavailable") && report.contains(word),
                 "{report}"
             );
         }

@@ -211,9 +211,9 @@ fn arms_and_plans_that_are_not_there_are_refused() {
     for (args, wanted) in [
         (
             &["qos", "--only", "wings"][..],
-            "no arm's name begins with `wings`; there are tables, ",
+            "no arm's name begins with `wings`; write one of tables, ",
         ),
-        (&["all", "--show-plan"], "a plan is of one document"),
+        (&["all", "--show-plan"], "prints one plan"),
     ] {
         let folder = TempDir::new().expect("a folder");
         let out = folder.path().join("out");
@@ -367,7 +367,7 @@ fn the_formulas_of_document_004_are_all_judged() {
     }
     // Its second half is contradicted by the document's own Table 4.
     assert_eq!(verdict(&report, "mo-05").0, "not-reproduced");
-    assert_eq!(verdict(&report, "bc-01").1, "its study was not asked for");
+    assert_eq!(verdict(&report, "bc-01").1, "its study was not selected");
 }
 
 /// What `weir lab` prints and what the plans read of it have the same names: every measure of every simulated arm
@@ -435,7 +435,7 @@ fn a_report_can_be_made_again_from_results_alone() {
     fs::write(&one, "{").expect("damage");
     let output = weir(&["study", "--plan", &file, "--out", &out, "--report-only"]);
     assert_eq!(output.status.code(), Some(4));
-    assert!(text(&output.stderr).contains("wait-packets=3-users=5.0.jsonl is no result"));
+    assert!(text(&output.stderr).contains("wait-packets=3-users=5.0.jsonl is not a result"));
 }
 
 #[test]

@@ -173,7 +173,7 @@ fn an_interface_that_is_not_there_is_a_mistake_of_the_user() {
         code => {
             assert_eq!(code, Some(2));
             assert!(
-                text(&output.stderr).contains("there are any, "),
+                text(&output.stderr).contains("choose one of: any, "),
                 "{}",
                 text(&output.stderr)
             );

@@ -554,7 +554,7 @@ fn bounds_are_said_when_they_are_met() {
     let output = weir(&[LOSSY, "--connections-max", "1"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(
-        text(&output.stdout).contains("--connections-max makes room"),
+        text(&output.stdout).contains("raise --connections-max"),
         "{}",
         text(&output.stdout)
     );
@@ -683,5 +683,5 @@ fn frames_that_cannot_be_read_make_the_report_incomplete() {
     assert!(text(&payload.stdout).contains("captured only in part"));
     let unknown = report("link.pcap", &cut(65_535, 105));
     assert_eq!(unknown.status.code(), Some(3));
-    assert!(text(&unknown.stderr).contains("93 of 93 frames are of link type 105"));
+    assert!(text(&unknown.stderr).contains("93 of 93 frames have link type 105"));
 }

@@ -1,5 +1,5 @@
-//! Charts as SVG: linear or logarithmic axes, lines, steps and dots, bars in groups, pies, a legend. Knows points and axes,
-//! nothing of what they mean; follows the reader's light or dark preference, needs no network and no script.
+//! Charts as SVG: linear or logarithmic axes; lines, steps, dots, grouped bars, pies; a legend. Knows points and
+//! axes, not their meaning; follows the reader's light or dark preference without network or scripts.
 
 mod axis;
 mod bars;
@@ -14,53 +14,53 @@ use paper::{COLORS, COMPACT, Sheet, TOP, WIDE, compact, escape, legend};
 pub use pie::Pie;
 use std::fmt::Write;
 
-/// How a series is drawn.
+/// The style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stroke {
     /// A line.
     Solid,
-    /// A line with gaps: bounds, and what is compared with.
+    /// A dashed line, for bounds and comparisons.
     Dashed,
-    /// Points: what was measured or simulated.
+    /// Points, for measured or simulated values.
     Dots,
-    /// A staircase: each value holds until the next one.
+    /// Steps: each value holds until the next one.
     Steps,
-    /// Upright strokes; the points are pairs, the two ends of each.
+    /// Vertical strokes; each pair of points is the two ends of one.
     Spans,
 }
 
-/// Points of one kind.
+/// A series of points.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Its words in the legend.
+    /// Name in the legend.
     pub name: String,
-    /// How it is drawn.
+    /// Style of the series.
     pub stroke: Stroke,
-    /// The points, in order of x.
+    /// Points in order of x.
     pub points: Vec<(f64, f64)>,
 }
 
 /// A chart.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// What is shown, in one line.
+    /// Title in one line.
     pub title: String,
-    /// Across.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Up.
+    /// Vertical axis.
     pub y: Axis,
-    /// What is drawn, the first below the others.
+    /// The series, drawn in this order.
     pub series: Vec<Series>,
 }
 
-/// One document with the charts below each other.
+/// One SVG document with the charts stacked vertically.
 pub fn document(charts: &[Chart]) -> String {
     let bodies: Vec<String> = charts.iter().map(Chart::body).collect();
     page(&bodies)
 }
 
 impl Chart {
-    /// The chart alone, for [`page`].
+    /// The chart as SVG elements, for [`page`].
     pub fn body(&self) -> String {
         let colors: Vec<usize> = (0..self.series.len()).collect();
         let title = format!(
@@ -70,13 +70,14 @@ impl Chart {
         title + &self.on(&WIDE, &colors).0
     }
 
-    /// A document with the legend below, that can be read in a narrow column; each series has the color of this number.
+    /// A complete SVG document with the legend below, readable in a narrow column; `colors` are the series' color
+    /// indices.
     pub fn compact(&self, colors: &[usize]) -> String {
         let (body, bottom) = self.on(&COMPACT, colors);
         compact(&self.title, &body, bottom)
     }
 
-    /// Without its title, and where it ends below.
+    /// The chart without its title, and the y coordinate of its lower end.
     fn on(&self, sheet: &Sheet, colors: &[usize]) -> (String, f64) {
         let all = || {
             self.series
@@ -103,7 +104,7 @@ impl Chart {
         (svg, end)
     }
 
-    /// The series, each with how many it would hide: half a pixel is no difference.
+    /// Each series with the number of earlier series that it would cover, within half a pixel.
     fn below(&self, x: &Ruler, y: &Ruler) -> Vec<(&Series, usize)> {
         let place = |&(a, b): &(f64, f64)| Some((x.place(a)?, y.place(b)?));
         let near = |one: &Series, other: &Series| {
@@ -142,7 +143,7 @@ impl Chart {
         self.upright(svg, sheet, &self.x.told(x), y);
     }
 
-    /// The marks of the upright axis, both axes' lines and labels.
+    /// Marks of the vertical axis, lines and labels of both axes.
     fn upright(&self, svg: &mut String, sheet: &Sheet, across: &str, y: &Ruler) {
         let left = sheet.left;
         let (right, bottom) = sheet.corner();
@@ -171,7 +172,7 @@ impl Chart {
     }
 }
 
-/// The gaps of a line; of one that lies on others, gaps that let them be seen.
+/// Dashes of a line; a line that covers others gets gaps that show them.
 fn dashes(stroke: Stroke, below: usize) -> String {
     match (stroke, below) {
         (_, 1..) => format!(" stroke-dasharray=\"7 {}\"", 7 * below),
@@ -180,7 +181,7 @@ fn dashes(stroke: Stroke, below: usize) -> String {
     }
 }
 
-/// A series in its color, above as many that it would hide.
+/// A series in its color, drawn over `below` series that it would cover.
 fn curve(svg: &mut String, series: &Series, (class, below): (usize, usize), x: &Ruler, y: &Ruler) {
     let places = series
         .points
@@ -210,7 +211,7 @@ fn curve(svg: &mut String, series: &Series, (class, below): (usize, usize), x: &
     let is_staircase = series.stroke == Stroke::Steps;
     let mut pen = 'M';
     for place in places {
-        // What cannot be shown leaves a gap.
+        // Points that cannot be shown leave a gap.
         let Some((a, b)) = place else {
             pen = 'M';
             continue;

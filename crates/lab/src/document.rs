@@ -1,5 +1,5 @@
-//! What the five documents printed: their tables and the claims made of them, embedded. Decides how they are read;
-//! numbers that were recalled and not verified keep that mark.
+//! The tables that the five documents printed, and the claims derived from them, embedded. Decides how they are read;
+//! recalled, unverified numbers keep that mark.
 
 use crate::observation::{Labels, Observation, World};
 use crate::plan::{Table, fill};
@@ -39,22 +39,22 @@ const FILES: &[(&str, &str)] = files![
     "w3c_table9.csv",
 ];
 
-/// What the source of a number ends with that was recalled and not verified, so that it is told wherever it is shown.
+/// Suffix of the source of a recalled, unverified number, so that every place that shows the number shows the mark.
 pub const RECALLED: &str = ", recalled";
 
-/// A statement of a document that can be checked.
+/// A checkable statement of a document.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stated {
-    /// Its number: `bc-01`.
+    /// Number of the claim: `bc-01`.
     pub id: String,
-    /// Number of the document.
+    /// Number of the document, `000` to `004`.
     pub doc: String,
-    /// What is claimed.
+    /// The claim.
     pub claim: String,
-    /// What in the document supports it, and how it is to be checked.
+    /// Evidence in the document, and how to check it.
     pub check: String,
-    /// How the wording came down to us.
+    /// Provenance of the wording.
     pub provenance: String,
 }
 
@@ -66,14 +66,14 @@ struct List {
 /// All claims, in the order of the documents.
 pub fn claims() -> Vec<Stated> {
     let list: Result<List, _> = toml::from_str(include_str!("../documents/claims.toml"));
-    // It is embedded, and a test reads it.
+    // It is embedded, and a test parses it.
     list.expect("the list of claims").claim
 }
 
 /// A file of numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Numbers {
-    /// What is said above them: `source`, `units`, `provenance`, `note`.
+    /// Header comments: `source`, `units`, `provenance`, `note`.
     pub about: BTreeMap<String, String>,
     /// The names of the columns.
     pub columns: Vec<String>,
@@ -81,7 +81,7 @@ pub struct Numbers {
     pub rows: Vec<Labels>,
 }
 
-/// Reads an embedded table.
+/// Parses an embedded table.
 ///
 /// # Errors
 /// There is no file of that name.
@@ -113,7 +113,7 @@ fn read(text: &str) -> Numbers {
     Numbers { about, columns, rows }
 }
 
-/// The fields of a line; a field in double quotes may hold commas.
+/// The fields of a line; quoted fields may contain commas.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut quoted = false;
@@ -121,7 +121,7 @@ fn fields(line: &str) -> Vec<String> {
         match c {
             '"' => quoted = !quoted,
             ',' if !quoted => fields.push(String::new()),
-            // There is always a last one.
+            // There is always a last field.
             c => {
                 if let Some(last) = fields.last_mut() {
                     last.push(c);
@@ -132,27 +132,27 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// A number of a table with where it stands.
+/// A number of a table with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// What stands at the left.
+    /// Row headings.
     pub row: Vec<String>,
-    /// What stands above.
+    /// Column heading.
     pub column: String,
-    /// As printed.
+    /// The number as printed.
     pub printed: String,
-    /// Which measure it is.
+    /// Name of the measure.
     pub measure: String,
-    /// Of what.
+    /// The labels that identify the measurement.
     pub labels: Labels,
-    /// How it came down to us.
+    /// Provenance of the number.
     pub provenance: String,
 }
 
-/// The cells of a table as a plan describes it.
+/// The cells of a table, as the plan maps them.
 ///
 /// # Errors
-/// There is no file of that name, or no such column in it.
+/// The file or a column does not exist.
 pub fn cells(table: &Table, words: &BTreeMap<String, String>) -> Result<Vec<Cell>, String> {
     let numbers = self::table(&table.file)?;
     let named = table.rows.iter().chain(&table.columns).chain(&table.values);
@@ -198,12 +198,12 @@ pub fn cells(table: &Table, words: &BTreeMap<String, String>) -> Result<Vec<Cell
 }
 
 impl Cell {
-    /// Whether nobody has seen the number in a copy of the document.
+    /// Whether the number is recalled, not verified in a copy of the document.
     pub fn is_unverified(&self) -> bool {
         self.provenance.contains("unverified")
     }
 
-    /// The number, for rules.
+    /// The number as an observation.
     pub fn observation(&self, table: &Table) -> Option<Observation> {
         Some(Observation {
             world: World::Published,

@@ -1,5 +1,5 @@
-//! The ledger: what became of each claim, by its own rule and the numbers of result files. Decides verdicts; no verdict
-//! stands anywhere but in what a rule came to.
+//! The ledger: the verdict on each claim, from its own rules and the numbers of result files. Nothing else decides a
+//! verdict.
 
 use crate::document::{RECALLED, Stated, cells, claims};
 use crate::observation::{Observations, World};
@@ -9,28 +9,28 @@ use crate::rule::{Outcome, Rule, short};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What became of a claim.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Its rules hold for what was measured today; a claim about a formula: for the formula.
+    /// Its rules hold for today's measurements; for a claim about a formula, they hold for the formula.
     Reproduced,
-    /// They hold in the simulated stack of then, and not today, or nothing was measured.
+    /// Its rules hold in the simulated stack of the document's time; measurements fail them or are missing.
     SimulatedOnly,
-    /// They hold by construction: no result could make them fail.
+    /// Its rules hold by construction: no result could make them fail.
     Identity,
-    /// They hold in a simulation that takes the claim for granted in one of its parameters.
+    /// Its rules hold in a simulation that presumes the claim in one of its parameters.
     Assumed,
-    /// They do not hold.
+    /// Its rules do not hold.
     NotReproduced,
-    /// Something that is needed is not on this machine.
+    /// This machine lacks something that the runs need.
     NotTestable,
-    /// There is no run to judge it by.
+    /// No run exists to judge it by.
     NotJudged,
 }
 
 impl Verdict {
-    /// All, in the order they are counted.
+    /// All verdicts, in the order of reports.
     pub const ALL: [Verdict; 7] = [
         Verdict::Reproduced,
         Verdict::SimulatedOnly,
@@ -41,7 +41,7 @@ impl Verdict {
         Verdict::NotJudged,
     ];
 
-    /// In words.
+    /// Name in reports, as in `not testable here`.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Reproduced => "reproduced",
@@ -55,79 +55,79 @@ impl Verdict {
     }
 }
 
-/// What the rules of a claim came to in one world.
+/// The results of a claim's rules in one world.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct View {
-    /// The left side of the first rule: its value, or the least and largest of several.
+    /// Left side of the first rule: one value, or the least and largest of several.
     pub value: String,
-    /// Whether every rule holds; none if one could not be evaluated.
+    /// Whether every rule holds; `None` if one could not be evaluated.
     pub holds: Option<bool>,
-    /// The rules in turn: how often each was checked and held, and the case nearest to failing.
+    /// For each rule: how often it was checked and held, and the case nearest to failing.
     pub rules: Vec<String>,
-    /// Whether each of them holds; none if it could not be evaluated.
+    /// For each rule, whether it holds; `None` if it could not be evaluated.
     pub met: Vec<Option<bool>>,
-    /// The names of the results used.
+    /// Names of the results used.
     pub sources: Vec<String>,
 }
 
-/// What the rules of a claim come to where something is switched off, measured.
+/// The measured results of a claim's rules with one feature switched off.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Counterfactual {
-    /// What was switched off.
+    /// The feature that was switched off.
     pub off: String,
-    /// Nothing: it has not been run.
+    /// The results; `None` if it has not been run.
     pub view: Option<View>,
 }
 
-/// A claim and what became of it.
+/// A claim with its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Entry {
-    /// Its number.
+    /// Number of the claim, as `bc-01`.
     pub id: String,
-    /// The document's number.
+    /// Number of the document, `000` to `004`.
     pub document: String,
-    /// The study that judges it; none if no plan names it.
+    /// Study that judges the claim; `None` if no selected plan names it.
     pub study: Option<String>,
-    /// What is claimed.
+    /// Statement of the claim.
     pub claim: String,
-    /// What in the document supports it.
+    /// Evidence in the document, and how it is checked.
     pub check: String,
-    /// The rules as written.
+    /// Source text of the rules.
     pub rules: Vec<String>,
-    /// What a value is.
+    /// Meaning of the values, in words.
     pub shows: String,
-    /// The worlds that decide.
+    /// Worlds that decide the verdict.
     pub by: Vec<World>,
-    /// What the rules came to, by world; worlds without a number are absent.
+    /// Results of the rules by world; worlds without numbers are absent.
     pub views: BTreeMap<World, View>,
-    /// Its counterfactuals, in the order of the plan.
+    /// Counterfactuals in the order of the plan.
     pub counterfactuals: Vec<Counterfactual>,
-    /// What became of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why.
+    /// Reason of the verdict.
     pub reason: String,
 }
 
-/// A study with everything its results say.
+/// A study with all its results.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// Its name.
+    /// Name of the study, as in `weir study NAME`.
     pub name: String,
-    /// Its plan as written.
+    /// The plan's TOML.
     pub text: String,
-    /// Its plan.
+    /// The parsed plan.
     pub plan: Plan,
-    /// Its results by the names of their files.
+    /// Results by file name.
     pub records: BTreeMap<String, Record>,
-    /// Every number: the document's and the results'.
+    /// All observations: the document's and the results'.
     pub known: Observations,
 }
 
 impl Study {
-    /// Puts together a plan, its document's tables and its results.
+    /// Combines a plan, its document's tables and its results.
     ///
     /// # Errors
-    /// The plan describes a table that is not so.
+    /// The plan describes a table that does not match the document's file.
     pub fn new(
         name: &str,
         text: &str,
@@ -165,7 +165,7 @@ impl Study {
     }
 
     fn judge(&self, stated: &Stated, claim: &Claim) -> Entry {
-        // A plan whose rules cannot be read was refused before.
+        // `Plan::parse` has already refused rules that cannot be read.
         let rules = claim.read().unwrap_or_default();
         let views: BTreeMap<World, View> = World::ALL
             .into_iter()
@@ -189,7 +189,7 @@ impl Study {
         }
     }
 
-    /// The verdict with its reason: what the rules came to, then what a reader must know of it.
+    /// The verdict and its reason: the results of the rules, then the caveats.
     fn verdict(
         &self,
         claim: &Claim,
@@ -232,7 +232,7 @@ impl Study {
     }
 
     fn counterfactuals(&self, claim: &Claim) -> Vec<Counterfactual> {
-        // A plan whose rules cannot be read was refused before.
+        // `Plan::parse` has already refused rules that cannot be read.
         let causes = claim.read_causes().unwrap_or_default();
         let read = |(off, rules): &(&str, Vec<Rule>)| Counterfactual {
             off: (*off).to_owned(),
@@ -241,7 +241,7 @@ impl Study {
         causes.iter().map(read).collect()
     }
 
-    /// What the rules alone say.
+    /// The verdict of the rules alone.
     fn by_rules(&self, claim: &Claim, rules: &[Rule], views: &BTreeMap<World, View>) -> (Verdict, String) {
         if rules.is_empty() {
             return (Verdict::NotJudged, format!("no run yet: {}", claim.wanted));
@@ -270,7 +270,7 @@ impl Study {
                 let why = if claim.by.contains(&World::Measured) {
                     self.lacking(rules, World::Measured).1
                 } else {
-                    "it is about the stacks of then".to_owned()
+                    "the claim is about the TCP stacks of its time".to_owned()
                 };
                 (
                     Verdict::SimulatedOnly,
@@ -303,7 +303,7 @@ impl Study {
         }
     }
 
-    /// Why there is no number for these rules in a world.
+    /// Why these rules have no number in a world.
     fn lacking(&self, rules: &[Rule], world: World) -> (Verdict, String) {
         let measures: Vec<&str> = rules.iter().flat_map(Rule::measures).collect();
         let supplies = |name: &str| {
@@ -357,7 +357,7 @@ impl Study {
         };
         let reason = format!("{} ({})", first.head.reason, first.head.status.name());
         let all_lack = runs.all(|record| record.head.status == Status::NotRun);
-        // A feature this program does not have yet is no property of the machine.
+        // A feature that this program does not have yet is not a property of the machine.
         if all_lack && !reason.contains("yet (") {
             (Verdict::NotTestable, reason)
         } else {
@@ -366,7 +366,7 @@ impl Study {
     }
 }
 
-/// For each rule that does not hold today: the first counterfactual in which it holds, which is its cause.
+/// For each rule that fails today, the first counterfactual in which it holds: its cause.
 fn causes(measured: &View, counterfactuals: &[Counterfactual]) -> String {
     let failing = measured
         .met
@@ -398,7 +398,7 @@ fn causes(measured: &View, counterfactuals: &[Counterfactual]) -> String {
     format!("Causes: {}", texts.join("; "))
 }
 
-/// What is known of one run only.
+/// Mark of a value from a single run.
 const SINGLE: &str = " (single run)";
 
 fn view(rules: &[Rule], known: &Observations, world: World) -> Option<View> {
@@ -449,11 +449,11 @@ fn view(rules: &[Rule], known: &Observations, world: World) -> Option<View> {
             }
         }
     }
-    // Nothing at all is no view.
+    // A world without any number has no view.
     if all_sources.is_empty() {
         return None;
     }
-    // A number that nobody has seen in a copy of the document is not shown without saying so.
+    // Recalled numbers are never shown without that mark.
     let is_recalled = all_sources.iter().any(|source| source.ends_with(RECALLED));
     let mark = if is_recalled {
         " (recalled)"
@@ -471,7 +471,7 @@ fn view(rules: &[Rule], known: &Observations, world: World) -> Option<View> {
     })
 }
 
-/// The ledger of all claims, from the studies there are.
+/// The verdicts of all claims, from these studies.
 pub fn ledger(studies: &[Study]) -> Vec<Entry> {
     claims()
         .iter()
@@ -492,13 +492,13 @@ pub fn ledger(studies: &[Study]) -> Vec<Entry> {
                 views: BTreeMap::new(),
                 counterfactuals: Vec::new(),
                 verdict: Verdict::NotJudged,
-                reason: "its study was not asked for".to_owned(),
+                reason: "its study was not selected".to_owned(),
             })
         })
         .collect()
 }
 
-/// How many claims met each end, in the order of [`Verdict::ALL`].
+/// Number of claims by verdict, in the order of [`Verdict::ALL`].
 pub fn counts(ledger: &[Entry]) -> Vec<(Verdict, usize)> {
     Verdict::ALL
         .into_iter()
@@ -694,7 +694,7 @@ rules = ["seconds > 1"]
             assert_eq!(entry.verdict, Verdict::NotReproduced);
             assert!(entry.reason.contains(says), "{}", entry.reason);
         }
-        // What holds needs no cause.
+        // A rule that holds needs no cause.
         let entry = judged(
             "",
             &[("old", 250.0), ("new", 100.0), ("this", 300.0), ("that", 100.0)],
@@ -716,7 +716,7 @@ rules = ["seconds > 1"]
                 "2.5 ≥ 2. Identity: I",
             ),
             ("assumed = 'A'", &holds, Verdict::Assumed, "2.5 ≥ 2. Assumed: A"),
-            // A check that fails is a failure, whatever it was thought to be.
+            // A failing check overrides `identity` and `assumed`.
             (
                 "identity = 'I'",
                 &[("old", 150.0), ("new", 100.0)],
@@ -755,7 +755,7 @@ rules = ["seconds > 1"]
         assert!(reason.contains("no arm of the plan"), "{reason}");
         assert_eq!(
             verdict("bc-01", &runs).1,
-            "its study was not asked for",
+            "its study was not selected",
             "a claim of another study"
         );
     }

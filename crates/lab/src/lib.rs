@@ -1,8 +1,8 @@
-//! Studies: a plan says which programs run how often and what is claimed; the runner runs them and keeps what they
-//! printed; rules written in the plan judge the claims from what was kept; a report shows it all.
+//! Studies: a plan says which programs run, how often, and which claims they test. The runner runs them and keeps
+//! their output, the plan's rules judge the claims from it, and a report shows everything.
 //!
-//! Knows no server, client or load: the contract with them is the command line of the binary and the lines of JSON it
-//! prints. Nothing here decides a verdict but the rule of a claim and the numbers of result files.
+//! Knows no server, client or load: the contract with them is the binary's command line and its JSON lines. Verdicts
+//! come only from a claim's rules and the numbers in result files.
 
 pub mod chart;
 pub mod document;

@@ -1,14 +1,14 @@
-//! A number with what it is of: which world it comes from, which measure, under which labels, from where. Decides
-//! what a selection picks; knows neither files nor rules.
+//! Numbers with their world, measure, labels and source. Decides which numbers a selection matches; knows neither
+//! files nor rules.
 
 use crate::statistics::median;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Names and values that tell one measurement from another: `mode` = `http10`.
+/// Names and values that distinguish measurements: `mode` = `http10`.
 pub type Labels = BTreeMap<String, String>;
 
-/// Every one of these with every value of `name`, in that order.
+/// Each of these combined with each value of `name`, in that order.
 pub(crate) fn with_each(all: &[Labels], name: &str, values: &[String]) -> Vec<Labels> {
     let with = |before: &Labels, value: &String| {
         let mut one = before.clone();
@@ -20,25 +20,25 @@ pub(crate) fn with_each(all: &[Labels], name: &str, values: &[String]) -> Vec<La
         .collect()
 }
 
-/// Where a number comes from.
+/// The origin of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum World {
     /// Printed in the document.
     Published,
-    /// The stacks and hosts of then, in virtual time.
+    /// Simulated with the stacks and hosts of the document's time, in virtual time.
     Simulated,
-    /// This machine, today.
+    /// Measured on this machine today.
     Measured,
-    /// A formula.
+    /// Computed from a formula.
     Model,
 }
 
 impl World {
-    /// All, in the order of the ledger's columns.
+    /// All worlds, in the order of the ledger's columns.
     pub const ALL: [World; 4] = [World::Published, World::Simulated, World::Measured, World::Model];
 
-    /// One word, as in plans.
+    /// Name as in plans.
     pub fn name(self) -> &'static str {
         match self {
             World::Published => "published",
@@ -52,19 +52,19 @@ impl World {
 /// One number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
-    /// Where it comes from.
+    /// Its origin.
     pub world: World,
-    /// What was measured, a name of the plan: `packets`.
+    /// Name of the measure in the plan: `packets`.
     pub measure: String,
-    /// Of what.
+    /// The labels that identify the measurement.
     pub labels: Labels,
-    /// The number, in the unit the plan gives the measure.
+    /// The number, in the measure's unit from the plan.
     pub value: f64,
-    /// The name of the result file, or of the document's table.
+    /// Name of the result file or of the document's table.
     pub source: String,
 }
 
-/// Everything a study knows.
+/// All observations of a study.
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
     all: Vec<Observation>,
@@ -73,35 +73,35 @@ pub struct Observations {
 /// The repetitions of one measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// Of what.
+    /// The labels that identify the measurement.
     pub labels: Labels,
-    /// Every repetition's value, in the order they were read.
+    /// Values of all repetitions, in reading order.
     pub values: Vec<f64>,
-    /// Where they come from, without repetition.
+    /// Their sources, without duplicates.
     pub sources: Vec<String>,
 }
 
 impl Group {
-    /// The middle of the repetitions.
+    /// Median of the repetitions.
     pub fn median(&self) -> f64 {
         median(&self.values).unwrap_or(f64::NAN)
     }
 }
 
 impl Observations {
-    /// Adds one; what is no number is left out.
+    /// Adds an observation; values that are not finite are dropped.
     pub fn push(&mut self, observation: Observation) {
         if observation.value.is_finite() {
             self.all.push(observation);
         }
     }
 
-    /// All of them.
+    /// All observations.
     pub fn all(&self) -> &[Observation] {
         &self.all
     }
 
-    /// The observations of a measure in a world that bear all these labels, repetitions together.
+    /// The observations of a measure in a world with all these labels, grouped by measurement.
     pub fn select(&self, world: World, measure: &str, labels: &Labels) -> Vec<Group> {
         let mut groups: BTreeMap<&Labels, Group> = BTreeMap::new();
         let picked = self.all.iter().filter(|one| {
@@ -125,7 +125,7 @@ impl Observations {
         groups.into_values().collect()
     }
 
-    /// The values a label has among the observations of a measure in a world, numbers in their order.
+    /// The values of a label among the observations of a measure in a world; numbers in numeric order.
     pub fn values_of(&self, world: World, measure: &str, label: &str) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
         for one in &self.all {

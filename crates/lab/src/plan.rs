@@ -1,6 +1,6 @@
-//! A plan: which document, which arms with which parameters, how often, what is read from what they print, which
-//! claims are judged by which rules, which tables and pictures are shown. Read from TOML; a key that means nothing
-//! is an error that names the one that was probably meant. Runs nothing.
+//! A plan: document, arms with parameters and repetitions, values to read from their output, claims with rules,
+//! tables and pictures to show. Read from TOML; an unknown key is an error that names the nearest known key. Runs
+//! nothing.
 
 use crate::observation::{Labels, World, with_each};
 use crate::reading::Expression;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The plans of this program by the name of their study, in the order of the report.
+/// This program's plans by study name, in the order of the report.
 pub const EMBEDDED: [(&str, &str); 5] = [
     ("w3c", include_str!("../../../experiments/w3c.toml")),
     ("heidemann", include_str!("../../../experiments/heidemann.toml")),
@@ -18,25 +18,25 @@ pub const EMBEDDED: [(&str, &str); 5] = [
     ("qos", include_str!("../../../experiments/qos.toml")),
 ];
 
-/// Arms of one plan, with every parameter filled in, at the most.
+/// Limit on the arms of one plan, counted with every combination of parameters.
 pub const ARMS_MAX: usize = 2000;
 
-/// How much of a study is run.
+/// The size of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// Everything in a quarter of an hour.
     Quick,
-    /// Every arm, durations scaled.
+    /// Every arm, scaled durations.
     Full,
     /// The documents' own durations.
     Paper,
 }
 
 impl Size {
-    /// All, the smallest first.
+    /// All sizes, the smallest first.
     pub const ALL: [Size; 3] = [Size::Quick, Size::Full, Size::Paper];
 
-    /// One word.
+    /// Name as in the flag: `quick`, `full` or `paper`.
     pub fn name(self) -> &'static str {
         match self {
             Size::Quick => "quick",
@@ -46,7 +46,7 @@ impl Size {
     }
 }
 
-/// A value that depends on how much is run.
+/// A value that depends on the size of the study.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BySize<T> {
@@ -56,7 +56,7 @@ pub struct BySize<T> {
 }
 
 impl<T> BySize<T> {
-    /// The value for a size.
+    /// The value for this size.
     pub fn at(&self, size: Size) -> &T {
         match size {
             Size::Quick => &self.quick,
@@ -66,49 +66,49 @@ impl<T> BySize<T> {
     }
 }
 
-/// A plan.
+/// The plan of one document's study.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Plan {
-    /// Number of the document.
+    /// Number of the document, `000` to `004`.
     pub document: String,
-    /// Who wrote it, when, and what it is called.
+    /// Authors, year and title of the document.
     pub title: String,
-    /// What is asked.
+    /// The question that the study answers.
     pub question: String,
-    /// What was expected before anything was run.
+    /// The expectation written down before any run.
     pub prediction: String,
-    /// All chance; a repetition adds its number.
+    /// Random seed; a repetition adds its number.
     #[serde(default = "one")]
     pub seed: u64,
-    /// Words of the document, and the words used here.
+    /// Words of the document and the words used in this plan for them.
     #[serde(default)]
     pub words: BTreeMap<String, String>,
     /// Units of measures.
     #[serde(default)]
     pub units: BTreeMap<String, String>,
-    /// What stands beside the axis of a measure that is drawn; without it, the measure and its unit.
+    /// Axis labels of drawn measures; by default, the measure and its unit.
     #[serde(default)]
     pub axes: BTreeMap<String, String>,
-    /// What pictures call the value of a label.
+    /// Names of label values in pictures.
     #[serde(default)]
     pub names: BTreeMap<String, String>,
-    /// What is run.
+    /// The arms to run.
     #[serde(default, rename = "arm")]
     pub arms: Vec<Arm>,
-    /// What is judged.
+    /// The claims to judge.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
-    /// What the document printed.
+    /// The document's tables of results.
     #[serde(default, rename = "table")]
     pub tables: Vec<Table>,
-    /// Tables of the document that hold no results: what it was done with.
+    /// The document's tables of equipment and settings, which hold no results.
     #[serde(default, rename = "setup")]
     pub setups: Vec<Setup>,
-    /// What is drawn.
+    /// The pictures to draw.
     #[serde(default, rename = "picture")]
     pub pictures: Vec<Picture>,
-    /// What was asked for and cannot be shown, and why.
+    /// Results that were requested and cannot be shown, with the reasons.
     #[serde(default)]
     pub gaps: Vec<String>,
 }
@@ -117,158 +117,161 @@ fn one() -> u64 {
     1
 }
 
-/// A program run under some conditions.
+/// A program to run under certain conditions.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Arm {
-    /// Its name; with its parameters, the name of its result.
+    /// Name of the arm; with its parameters, the name of its results.
     pub name: String,
-    /// What its numbers are.
+    /// The world that its numbers belong to.
     pub world: World,
-    /// Parameters and the values they run over; `{name}` stands for the value.
+    /// Parameters and their values; `{name}` in a command stands for the value.
     #[serde(default)]
     pub over: BTreeMap<String, Vec<String>>,
-    /// The same, if it depends on how much is run.
+    /// Parameters whose values depend on the size of the study.
     #[serde(default)]
     pub over_by_size: BTreeMap<String, BySize<Vec<String>>>,
-    /// Labels of all it gives, besides its parameters.
+    /// Labels of all its numbers, besides the parameters.
     #[serde(default)]
     pub labels: Labels,
-    /// How often.
+    /// Number of runs.
     pub repetitions: BySize<u32>,
-    /// Seconds that `{seconds}` stands for; they are also what it is taken to need.
+    /// Value of `{seconds}`, and the expected duration of a run in seconds.
     pub seconds: BySize<f64>,
-    /// What it is taken to need besides, seconds: a load that goes ahead, files that are read.
+    /// Expected duration of preparations in seconds, on top of `seconds`: a warm-up load, reading files.
     #[serde(default)]
     pub lead: f64,
-    /// What `weir site` is asked for; `{site}` is where that lies.
+    /// Arguments for `weir site`; `{site}` is the directory it writes.
     #[serde(default)]
     pub site: Vec<String>,
-    /// Files with these lengths, a page that embeds the others first; `{files}` is where they lie.
+    /// Lengths of files to create, first a page that embeds the others; `{files}` is their directory.
     #[serde(default)]
     pub files: Vec<u64>,
-    /// A server, started before and stopped after: words for `weir`, or the name of a program of this machine
-    /// (`apache-prefork`, `apache-event`, `nginx`, `lighttpd`; after the first, how many processes it begins with).
-    /// `{url}` is where it is.
+    /// A server that runs during the commands: arguments for `weir`, or the name of another server on this machine
+    /// (`apache-prefork`, `apache-event`, `nginx`, `lighttpd`; `apache-prefork` takes its initial number of processes
+    /// as second word). `{url}` is its address.
     #[serde(default)]
     pub serve: Vec<String>,
-    /// What the server may use. Its site is forgotten by the page cache before, and read again from within the bounds.
+    /// Limits of the server. Its site is dropped from the page cache before the run and read again within the limits.
     #[serde(default)]
     pub confine: Option<Confine>,
-    /// Whether the server has the first processor for itself, `{processor}`, and the commands the others.
+    /// Whether the server gets the first processor, `{processor}`, for itself, and the commands the others.
     #[serde(default)]
     pub apart: bool,
-    /// Whether the server's processes are looked at meanwhile; gives a line with the event `resources`.
+    /// Whether the server's processes are sampled during the run, which adds a line with the event `resources`.
     #[serde(default)]
     pub watch: bool,
-    /// Words for `weir`: a command that is started before those of `run`, and ended after them. If it fails, so does the run.
+    /// Arguments for `weir`: a command that runs from before the commands of `run` to after them. If it fails, the
+    /// run fails.
     #[serde(default)]
     pub meanwhile: Vec<String>,
-    /// The commands, words for `weir`, one after another; their lines of JSON are the result. `{pid}` is the server.
+    /// The commands: arguments for `weir`, run in sequence. Their JSON lines are the result. `{pid}` is the server's
+    /// process.
     pub run: Vec<Vec<String>>,
-    /// What must be there: `program:NAME`, `namespaces`, `root`, `groups`, `processors:N`, `flag:COMMAND:--FLAG`.
+    /// Requirements: `program:NAME`, `namespaces`, `root`, `groups`, `processors:N`, `flag:COMMAND:--FLAG`.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// Exit codes that are no failure besides 0.
+    /// Exit codes besides 0 that mean success.
     #[serde(default)]
     pub accepts: Vec<i32>,
-    /// What is read from the result.
+    /// The values to read from the result.
     pub read: Vec<Read>,
 }
 
-/// Bounds of a server, by a control group.
+/// Limits of a server, set by a control group.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Confine {
-    /// Memory of its processes, of what the kernel keeps for them and of the files that are cached for them: `136MiB`.
+    /// Memory limit for the server's processes, the kernel memory they use and cached files, as `136MiB`.
     pub memory: String,
-    /// Reads from the site's disk, each second.
+    /// Limit on reads per second from the site's disk.
     pub reads: String,
 }
 
-/// What is read from a line of a result.
+/// The values to read from a line of a result.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Read {
-    /// Only lines whose `event` is this.
+    /// Reads only lines with this `event`.
     #[serde(default)]
     pub event: Option<String>,
-    /// A JSON pointer to an array, each of whose elements is read.
+    /// JSON pointer to an array; each element is read as a line.
     #[serde(default)]
     pub rows: Option<String>,
     /// Labels and JSON pointers to their values.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Labels of all of it.
+    /// Labels with fixed values.
     #[serde(default)]
     pub set: Labels,
-    /// Only of runs with one of these values of a parameter.
+    /// Reads only runs with one of these values of a parameter.
     #[serde(default)]
     pub only: BTreeMap<String, Vec<String>>,
-    /// Only lines in which the numbers at these JSON pointers are as large at least: what else was fitted is no finding.
+    /// Reads only lines where the numbers at these JSON pointers are at least this large: a poor fit is not evidence.
     #[serde(default)]
     pub least: BTreeMap<String, f64>,
-    /// The world, if not the arm's.
+    /// The world, if it differs from the arm's.
     #[serde(default)]
     pub world: Option<World>,
     /// Measures and JSON pointers to their values, with arithmetic: `100 * /a / ( /b + /c )`.
     pub values: BTreeMap<String, String>,
 }
 
-/// A claim and how it is judged.
+/// A claim and its rules.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Claim {
-    /// Its number in the list of claims.
+    /// Number in the list of claims, as `bc-01`.
     pub id: String,
-    /// The rules; all must hold.
+    /// The rules, all of which must hold.
     #[serde(default)]
     pub rules: Vec<String>,
-    /// Rules are repeated for these values; `*` is all there are.
+    /// Label values for which the rules are repeated; `*` means all values.
     #[serde(default)]
     pub each: BTreeMap<String, Vec<String>>,
-    /// The worlds that decide; the others are shown beside.
+    /// The worlds that decide the verdict; the others are only shown.
     #[serde(default = "lived")]
     pub by: Vec<World>,
-    /// What a number of the ledger is: the left side of the first rule, in words.
+    /// Meaning of the numbers in the ledger: the left side of the first rule, in words.
     #[serde(default)]
     pub shows: String,
-    /// Why measurements of today differ from the document, as far as that is only supposed: no arm switches it off. Shown as
-    /// supposed. A tested cause stands in `cause`.
+    /// A supposed cause of differences between the document and today's measurements, which no arm switches off.
+    /// Reports mark it as supposed. Tested causes go into `cause`.
     #[serde(default)]
     pub supposed: String,
-    /// Counterfactuals: what was switched off, and the rules evaluated there. At most [`CAUSES_MAX`].
+    /// Counterfactuals: a feature switched off, and the rules evaluated without it. At most [`CAUSES_MAX`].
     #[serde(default)]
     pub cause: Vec<Cause>,
-    /// Why the rules hold by construction, if they do: the verdict is then "identity".
+    /// The reason why the rules hold by construction, if they do; the verdict is then "identity".
     #[serde(default)]
     pub identity: String,
-    /// Which parameter of the simulation presumes the claim, if one does: the verdict is then "assumed".
+    /// The simulation parameter that presumes the claim, if one does; the verdict is then "assumed".
     #[serde(default)]
     pub assumed: String,
-    /// What a reader of the verdict must know: conditions that were searched for until the effect showed, departures from the
-    /// document's workload.
+    /// Caveats of the verdict: conditions found by searching until the effect showed, departures from the document's
+    /// workload.
     #[serde(default)]
     pub conditions: String,
-    /// What else belongs to the verdict: where the document contradicts itself, say.
+    /// Further remarks on the verdict, such as contradictions in the document.
     #[serde(default)]
     pub note: String,
-    /// What would have to be there for it to be judged, if there are no rules.
+    /// For a claim without rules, the results that would be needed.
     #[serde(default)]
     pub wanted: String,
 }
 
-/// A possible cause of what is measured today, tested: arms in which it is switched off.
+/// A tested cause of today's measurements: arms in which a feature is switched off.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Cause {
-    /// What was switched off, and how: `tail-loss probes (tcp_early_retrans=0)`.
+    /// The feature and how it was switched off: `tail-loss probes (tcp_early_retrans=0)`.
     pub off: String,
-    /// The rules of the claim for the measures of these arms; the first that holds where the claim's own do not is the cause.
+    /// The claim's rules with the measures of these arms. The first counterfactual whose rule holds, where the
+    /// claim's fails, is the cause.
     pub rules: Vec<String>,
 }
 
-/// Counterfactuals of one claim at most.
+/// Limit on the counterfactuals of one claim.
 const CAUSES_MAX: usize = 16;
 
 fn lived() -> Vec<World> {
@@ -276,18 +279,18 @@ fn lived() -> Vec<World> {
 }
 
 impl Claim {
-    /// The rules, read.
+    /// The parsed rules.
     ///
     /// # Errors
-    /// The first rule that cannot be read, and where.
+    /// The first rule that cannot be parsed, with the position.
     pub fn read(&self) -> Result<Vec<Rule>, String> {
         self.parse(&self.rules)
     }
 
-    /// The rules of each counterfactual, read, in the order of the plan.
+    /// The parsed rules of each counterfactual, in the order of the plan.
     ///
     /// # Errors
-    /// The first rule that cannot be read, and where.
+    /// The first rule that cannot be parsed, with the position.
     pub fn read_causes(&self) -> Result<Vec<(&str, Vec<Rule>)>, String> {
         self.cause
             .iter()
@@ -303,43 +306,43 @@ impl Claim {
     }
 }
 
-/// A table as the document printed it.
+/// A table of results as the document printed it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Table {
-    /// The file of [`crate::document`].
+    /// File name for [`crate::document`].
     pub file: String,
-    /// Its number in the document.
+    /// Number of the table in the document.
     pub number: String,
-    /// What it is of.
+    /// Title of the table.
     pub title: String,
-    /// Columns of the file that tell its rows apart.
+    /// Columns of the file that identify the table's rows.
     pub rows: Vec<String>,
-    /// Columns of the file that tell its columns apart; those in `values` do so by themselves.
+    /// Columns of the file that identify the table's columns, in addition to those in `values`.
     #[serde(default)]
     pub columns: Vec<String>,
     /// Columns of the file that hold numbers, each a measure.
     #[serde(default)]
     pub values: Vec<String>,
-    /// Instead: the column that holds numbers.
+    /// Instead of `values`, the one column that holds numbers.
     #[serde(default)]
     pub value: Option<String>,
-    /// With it: the measure; `{column}` stands for what is in a column.
+    /// With `value`, the name of the measure; `{column}` stands for a column's content.
     #[serde(default)]
     pub measure: Option<String>,
-    /// Labels of the numbers; `{column}` stands for what is in a column, in the words used here.
+    /// Labels of the numbers; `{column}` stands for a column's content in this plan's words.
     #[serde(default)]
     pub labels: Labels,
-    /// Labels that ours have instead, or besides, by world: which of ours stands beside the document's.
+    /// By world, labels that replace or extend these, to find our number for a cell.
     #[serde(default)]
     pub beside: BTreeMap<World, Labels>,
-    /// What is to be known of it.
+    /// Remark shown with the table.
     #[serde(default)]
     pub note: String,
 }
 
 impl Table {
-    /// `Table 3`; what the document gave no number goes by its own name.
+    /// `Table 3`, or the `number` itself if it is a name.
     pub fn name(&self) -> String {
         if self.number.starts_with(|c: char| c.is_ascii_digit()) {
             format!("Table {}", self.number)
@@ -353,18 +356,17 @@ impl Table {
     }
 }
 
-/// A table of what a document's measurements were made with, and what stands in its place here. Nothing of it is a
-/// result, and no claim is judged by it.
+/// A table of the document's equipment and settings beside ours. It holds no results and decides no claim.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Setup {
-    /// Its number in the document.
+    /// Number of the table in the document.
     pub number: String,
-    /// What it is of.
+    /// Title of the table.
     pub title: String,
-    /// What, as the document has it, and as it is here.
+    /// Rows: item, the document's value, our value.
     pub rows: Vec<[String; 3]>,
-    /// How it came down to us.
+    /// Provenance of the document's values.
     pub provenance: String,
 }
 
@@ -372,56 +374,56 @@ pub struct Setup {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Picture {
-    /// Its title.
+    /// Title.
     pub title: String,
-    /// Its number in the document, if it has one.
+    /// Number of the document's figure, if there is one.
     #[serde(default)]
     pub figure: String,
-    /// Whose numbers, the first that has any.
+    /// Worlds in order of preference; the first with data is drawn.
     pub worlds: Vec<World>,
-    /// What is drawn.
+    /// Measure on the vertical axis.
     pub measure: String,
-    /// The label across.
+    /// Label on the horizontal axis.
     pub x: String,
-    /// The words beside that axis.
+    /// Text of the horizontal axis.
     #[serde(default)]
     pub x_label: String,
-    /// The label whose values are the curves; `world` makes each world a curve.
+    /// Label whose values become curves; `world` makes each world a curve.
     pub series: String,
-    /// Only what bears these labels.
+    /// Draws only observations with these labels.
     #[serde(default)]
     pub only: Labels,
-    /// And, in a world, these.
+    /// By world, further labels that observations must have.
     #[serde(default)]
     pub beside: BTreeMap<World, Labels>,
-    /// Lines over numbers, or bars over words.
+    /// Draws bars over words instead of lines over numbers.
     #[serde(default)]
     pub bars: bool,
-    /// Or one pie, whose slices are the values of `series`.
+    /// Draws a pie whose slices are the values of `series`.
     #[serde(default)]
     pub pie: bool,
-    /// Whether it stands on the front page.
+    /// Whether the picture is on the front page.
     #[serde(default)]
     pub front: bool,
 }
 
-/// An arm with its parameters filled in.
+/// An arm with values for its parameters.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Name and parameters: `load-mode=serial-users=40`.
     pub id: String,
-    /// The place of its arm in the plan.
+    /// Index of the arm in the plan.
     pub arm: usize,
-    /// Its parameters.
+    /// The values of the parameters.
     pub parameters: Labels,
 }
 
-/// What is wrong with a plan.
+/// A fault in a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanError {
-    /// Which plan.
+    /// File name of the plan.
     pub file: String,
-    /// What is wrong, and where.
+    /// The fault and its position.
     pub message: String,
 }
 
@@ -434,10 +436,10 @@ impl fmt::Display for PlanError {
 impl std::error::Error for PlanError {}
 
 impl Plan {
-    /// Reads a plan and tries every rule in it.
+    /// Parses a plan and all its rules.
     ///
     /// # Errors
-    /// The line and the key, with the nearest key there is; a rule that cannot be read; two arms of one name.
+    /// Line and key with the nearest known key; a rule that cannot be parsed; two arms with one name.
     pub fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
         let fault = |message: String| PlanError {
             file: file.to_owned(),
@@ -467,7 +469,7 @@ impl Plan {
             }
             if claim.rules.is_empty() && claim.wanted.is_empty() {
                 return Err(fault(format!(
-                    "claim {}: neither `rules` nor what is `wanted` for them",
+                    "claim {}: give `rules`, or `wanted` if there are none",
                     claim.id
                 )));
             }
@@ -487,7 +489,7 @@ impl Plan {
             }
             if arm.serve.is_empty() && (arm.confine.is_some() || arm.apart || arm.watch) {
                 return Err(fault(format!(
-                    "arm {}: `confine`, `apart` and `watch` are about a server, and it has no `serve`",
+                    "arm {}: `confine`, `apart` and `watch` need a server; add `serve`",
                     arm.name
                 )));
             }
@@ -510,13 +512,13 @@ impl Plan {
         for size in Size::ALL {
             let count = plan.runs(size).len();
             if count > ARMS_MAX {
-                return Err(fault(format!("{count} arms; {ARMS_MAX} are the most")));
+                return Err(fault(format!("{count} arms, more than the limit of {ARMS_MAX}")));
             }
         }
         Ok(plan)
     }
 
-    /// Every arm with every choice of its parameters.
+    /// Every arm with every combination of its parameters.
     pub fn runs(&self, size: Size) -> Vec<Run> {
         let mut runs = Vec::new();
         for (place, arm) in self.arms.iter().enumerate() {
@@ -544,7 +546,7 @@ impl Plan {
     }
 }
 
-/// A word that can be part of a file's name.
+/// The value reduced to characters that file names allow.
 fn plain(value: &str) -> String {
     value
         .chars()
@@ -558,7 +560,7 @@ fn plain(value: &str) -> String {
         .collect()
 }
 
-/// The parser's message, with the key that was probably meant.
+/// The parser's message, with the nearest known key.
 fn meant(message: &str) -> String {
     let words: Vec<&str> = message.split('`').collect();
     match words.as_slice() {
@@ -579,7 +581,7 @@ fn meant(message: &str) -> String {
     }
 }
 
-/// The text with `{name}` replaced by what is known of that name; what is not known stays.
+/// The text with `{name}` replaced by known values; unknown names stay.
 pub fn fill(text: &str, known: &Labels) -> String {
     let mut filled = String::new();
     let mut rest = text;
@@ -688,7 +690,7 @@ read = [{ values = { v = "/v" } }]
         assert!(error(&twice).contains("two arms are called `a`"));
         let claim = SMALL.to_owned() + "[[claim]]\nid = 'x'\nrules = ['a >']\n";
         assert!(error(&claim).contains("claim x: `a >`"));
-        assert!(error(&(SMALL.to_owned() + "[[claim]]\nid = 'x'\n")).contains("neither `rules`"));
+        assert!(error(&(SMALL.to_owned() + "[[claim]]\nid = 'x'\n")).contains("give `rules`"));
     }
 
     #[test]

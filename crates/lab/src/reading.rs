@@ -1,5 +1,5 @@
-//! What a plan reads from a line of a result: numbers by JSON pointer, and what follows from them by arithmetic. Decides
-//! precedence and what is no number; knows no measure.
+//! Values that a plan reads from a line of a result: numbers by JSON pointer, and arithmetic on them. Decides
+//! precedence and missing values; knows no measure.
 //!
 //! ```text
 //! sum     := product (('+' | '-') product)*
@@ -7,11 +7,11 @@
 //! factor  := number | pointer | '(' sum ')'
 //! ```
 //!
-//! Words are set apart by blanks, so that `/a / /b` is one pointer over another. True counts as 1, false as 0.
+//! Words are separated by spaces, so `/a / /b` is one pointer divided by another. True counts as 1, false as 0.
 
 use serde_json::Value;
 
-/// An expression, read.
+/// A parsed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Expression {
     Number(f64),
@@ -19,7 +19,7 @@ pub(crate) enum Expression {
     Pair(Box<Expression>, Sign, Box<Expression>),
 }
 
-/// What joins two expressions.
+/// An operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
     Plus,
@@ -29,9 +29,9 @@ pub(crate) enum Sign {
 }
 
 impl Expression {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
-    /// Errors: the word that does not belong where it stands.
+    /// Errors: the first unexpected word.
     pub(crate) fn parse(text: &str) -> Result<Expression, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let mut rest = words.as_slice();
@@ -39,10 +39,10 @@ impl Expression {
             None => Ok(whole),
             Some(word) => Err((*word).to_owned()),
         });
-        whole.map_err(|word| format!("`{text}`: `{word}` does not belong there"))
+        whole.map_err(|word| format!("`{text}`: unexpected `{word}`"))
     }
 
-    /// Its value in a line; none if a pointer leads to no number.
+    /// The value in a line; `None` if a pointer leads to no number.
     pub(crate) fn value(&self, line: &Value) -> Option<f64> {
         match self {
             Expression::Number(number) => Some(*number),
@@ -81,7 +81,7 @@ fn product(rest: &mut &[&str]) -> Result<Expression, String> {
     Ok(left)
 }
 
-/// The sign that comes next, if it is one of these, and what follows it.
+/// The next operator, if it is one of these, and the rest.
 fn signed<'w, 't>(rest: &&'w [&'t str], signs: &[(&str, Sign)]) -> Option<(Sign, &'w [&'t str])> {
     let (first, after) = rest.split_first()?;
     let (_, sign) = signs.iter().find(|(word, _)| word == first)?;
@@ -149,7 +149,7 @@ mod tests {
             ("/a ) + 1", ")"),
         ] {
             let said = Expression::parse(text).expect_err(text);
-            assert!(said.contains(&format!("`{word}` does not belong")), "{said}");
+            assert!(said.contains(&format!("unexpected `{word}`")), "{said}");
         }
     }
 }

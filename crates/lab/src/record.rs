@@ -1,5 +1,5 @@
-//! A result file: a line that says what was run, on what, and how that ended, then the lines it printed, as they came.
-//! Decides the format and what may be used again; touches no file itself.
+//! A result file: a line with the run, the machine and the outcome, then the lines that the commands printed. Decides
+//! the format and which results may be reused; touches no file itself.
 
 use crate::observation::{Labels, Observation, World};
 use crate::plan::{Plan, Read};
@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The version of the format.
+/// Version of the format.
 pub const VERSION: u32 = 1;
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// Its numbers can be used.
     Done,
-    /// Something it needs is not here.
+    /// This machine lacks something that the run needs.
     NotRun,
     /// A program failed.
     Failed,
-    /// It ran, and says itself that it cannot be trusted, or the machine was disturbed.
+    /// The run reports that it cannot be trusted, or the machine was disturbed.
     Invalid,
 }
 
 impl Status {
-    /// In words.
+    /// Name in reports, as in `not run`.
     pub fn name(self) -> &'static str {
         match self {
             Status::Done => "done",
@@ -37,22 +37,24 @@ impl Status {
     }
 }
 
-/// What else the machine did meanwhile.
+/// Other activity of the machine during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
-    /// Share of all processor time that the host took away, percent.
+    /// Share of all processor time that the host took away (steal), in percent.
     pub steal_pct: f64,
-    /// Share of the time in which something waited for a processor, percent; none if the kernel does not say.
+    /// Share of time in which some task waited for a processor (PSI), in percent; `None` if the kernel does not
+    /// report it.
     pub cpu_pressure_pct: Option<f64>,
-    /// Share of the processors that other programs used just before it began, percent; none if nobody looked.
+    /// Share of the processors that other programs used just before the run, in percent; `None` if it was not
+    /// measured.
     #[serde(default)]
     pub others_pct: Option<f64>,
 }
 
-/// Other programs that used more than this of the processors disturbed what was measured then, percent.
+/// A run is disturbed if other programs used more than this share of the processors at its start, in percent.
 pub const OTHERS_MAX_PCT: f64 = 25.0;
 
-/// Steal above this makes a run of the live machine invalid, percent.
+/// More steal than this makes a run on the live machine invalid, in percent.
 pub const STEAL_MAX_PCT: f64 = 5.0;
 
 /// The first line of a result file.
@@ -62,64 +64,65 @@ pub struct Head {
     pub format: String,
     /// [`VERSION`].
     pub version: u32,
-    /// The study's name.
+    /// Name of the study.
     pub study: String,
-    /// The arm's name.
+    /// Name of the arm.
     pub name: String,
-    /// The arm with its parameters.
+    /// Name of the arm with its parameters.
     pub run: String,
-    /// Its parameters.
+    /// The values of the parameters.
     pub parameters: Labels,
-    /// Which repetition, from 0.
+    /// Number of the repetition, from 0.
     pub repetition: u32,
     /// `quick`, `full` or `paper`.
     pub size: String,
-    /// What its numbers are.
+    /// The world that its numbers belong to.
     pub world: World,
-    /// The seed that `{seed}` stood for.
+    /// Value of `{seed}`.
     pub seed: u64,
     /// Digest of the plan.
     pub plan: String,
-    /// Digest of what decides this result: commands, version of the program. A result with another is not used.
+    /// Digest of everything that decides the result: commands, build of the program. A result with another digest is
+    /// not reused.
     pub arm: String,
-    /// The commands as they were run.
+    /// The commands as run.
     pub commands: Vec<Vec<String>>,
-    /// How it ended.
+    /// Outcome of the run.
     pub status: Status,
-    /// Why, unless it is done.
+    /// The reason, unless the status is `done`.
     pub reason: String,
-    /// Tries before this one that were invalid, or begun while others were at work.
+    /// Earlier attempts that were invalid or disturbed.
     pub excluded: u32,
-    /// When it began, in seconds since 1970.
+    /// Start in seconds since 1970.
     pub began: u64,
-    /// How long it took, seconds.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// The program, its version and its build: results of two builds never stand in one report.
+    /// Program, version and build: a report never mixes results of two builds.
     pub program: String,
-    /// The kernel.
+    /// Kernel version.
     pub kernel: String,
-    /// The processor.
+    /// Processor model and count.
     pub processor: String,
-    /// What TCP of this machine is set to, by names below /proc/sys/net/ipv4: links begin with the same.
+    /// TCP settings of this machine, by names below /proc/sys/net/ipv4; emulated links start with these.
     #[serde(default)]
     pub tcp: BTreeMap<String, String>,
-    /// The clock that times came from.
+    /// Source of the times.
     pub clock: String,
-    /// What else the machine did.
+    /// Other activity of the machine.
     pub disturbance: Disturbance,
 }
 
 /// A result file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// What was run.
+    /// The first line.
     pub head: Head,
-    /// What it printed.
+    /// The lines that the commands printed.
     pub lines: Vec<Value>,
 }
 
 impl Record {
-    /// As a file.
+    /// The file's text.
     pub fn text(&self) -> String {
         // A head of strings and numbers always has a JSON form.
         let mut text = serde_json::to_string(&self.head).expect("a head is JSON");
@@ -131,16 +134,16 @@ impl Record {
         text
     }
 
-    /// From a file.
+    /// Parses a result file.
     ///
     /// # Errors
-    /// It is not a result of this version, or it was cut short.
+    /// The file has another version or is truncated.
     pub fn parse(text: &str) -> Result<Record, String> {
-        let (first, rest) = text.split_once('\n').ok_or("it was cut short")?;
+        let (first, rest) = text.split_once('\n').ok_or("the file is truncated")?;
         let head: Head = serde_json::from_str(first).map_err(|error| format!("line 1: {error}"))?;
         if head.format != "weir-study" || head.version != VERSION {
             return Err(format!(
-                "it is {} {}, not weir-study {VERSION}",
+                "the file is {} {}, not weir-study {VERSION}",
                 head.format, head.version
             ));
         }
@@ -151,14 +154,14 @@ impl Record {
         Ok(Record { head, lines })
     }
 
-    /// Whether others used more than `most` percent of the processors when it was begun: its numbers are used only where
-    /// there are no better ones.
+    /// Whether other programs used more than `most` percent of the processors at its start: such numbers are used
+    /// only where there are no better ones.
     pub fn is_disturbed(&self, most: f64) -> bool {
         let share = self.head.disturbance.others_pct;
         share.is_some_and(|share| share > most)
     }
 
-    /// What the plan reads from it, under the name of its file.
+    /// The observations that the plan reads from the result; `name` is its file.
     pub fn observations(&self, plan: &Plan, name: &str) -> Vec<Observation> {
         if self.head.status != Status::Done {
             return Vec::new();
@@ -224,7 +227,7 @@ fn read_row(
         labels.insert(label.clone(), plan.words.get(&text).cloned().unwrap_or(text));
     }
     for (measure, text) in &read.values {
-        // A plan with an expression that cannot be read was refused before.
+        // `Plan::parse` has already refused expressions that cannot be parsed.
         let value = Expression::parse(text).ok().and_then(|read| read.value(row));
         if let Some(value) = value {
             found.push(Observation {
@@ -238,8 +241,8 @@ fn read_row(
     }
 }
 
-/// Leaves only the results of one build of the program, the one with the newest run, in all of these; returns how many
-/// results of other builds there were.
+/// Keeps only the results of one build of the program, the build with the newest run; returns the number of results
+/// that it removed.
 pub fn keep_newest_build(studies: &mut [BTreeMap<String, Record>]) -> usize {
     let all = || studies.iter().flat_map(BTreeMap::values);
     let newest = all().max_by_key(|record| record.head.began);

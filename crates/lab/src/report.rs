@@ -1,5 +1,5 @@
-//! The report: one page for people, the same as Markdown and as JSON. Decides what stands where; every number of it
-//! comes from an observation with a source.
+//! The report of all studies: an HTML page, and the same content as Markdown and as JSON. Decides the layout. Takes
+//! every number from an observation with a source.
 
 mod html;
 mod markdown;
@@ -18,35 +18,35 @@ pub use html::page;
 pub use markdown::text;
 pub use summary::{runs_csv, snippet, values_csv};
 
-/// The version of the JSON form.
+/// Version of the JSON format.
 pub const VERSION: u32 = 1;
 
-/// What a report is made of.
+/// The input of a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Material<'m> {
-    /// The studies, in the order they are shown.
+    /// The studies, in display order.
     pub studies: &'m [Study],
     /// The ledger of all claims.
     pub ledger: &'m [Entry],
     /// The program and its version.
     pub program: &'m str,
-    /// When, as it is to be shown.
+    /// The date, formatted for display.
     pub date: &'m str,
-    /// What lies beside the report.
+    /// Which raw results lie beside the report.
     pub raw: Raw,
 }
 
-/// What of the raw results lies beside a report.
+/// Raw results beside a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raw {
-    /// Every one of them, as a file.
+    /// One file per run.
     Files,
-    /// By study, a table of all runs and one of all numbers that were read from them.
+    /// Per study, one table of all runs and one of all numbers read from them.
     Tables,
 }
 
 impl Raw {
-    /// Where a result is, from the place of the report; `file` is its name below the folder of results.
+    /// Path of a result relative to the report; `file` is its name in the results folder.
     fn place(self, study: &str, file: &str) -> String {
         match self {
             Raw::Files => file.to_owned(),
@@ -55,7 +55,7 @@ impl Raw {
     }
 }
 
-/// The machine and the size of the runs, if there are any; none of this is known without.
+/// Processor, kernel and size of the runs; `None` without runs.
 fn machine(material: &Material<'_>) -> Option<String> {
     let heads = || {
         material
@@ -65,7 +65,7 @@ fn machine(material: &Material<'_>) -> Option<String> {
             .map(|record| &record.head)
     };
     let first = heads().next()?;
-    // What lasts equally long in two sizes may have been run for a smaller one.
+    // If two sizes have the same duration, a run may have been made for the smaller one.
     let size = Size::ALL
         .into_iter()
         .rev()
@@ -82,10 +82,10 @@ fn machine(material: &Material<'_>) -> Option<String> {
     ))
 }
 
-/// The setting that decides how fast every sender of a link goes, by its name in /proc/sys/net/ipv4.
+/// The sysctl in /proc/sys/net/ipv4 that names the congestion control of all senders.
 const CONGESTION_CONTROL: &str = "tcp_congestion_control";
 
-/// The report as one object. Numbers are in it where raw results are files; where they are tables, their place is.
+/// The report as one JSON object. With [`Raw::Tables`] it names the tables of numbers instead of repeating them.
 pub fn json(material: &Material<'_>) -> Value {
     let verdicts: serde_json::Map<String, Value> = counts(material.ledger)
         .into_iter()
@@ -114,7 +114,7 @@ pub fn json(material: &Material<'_>) -> Value {
                         "source": one.source })
                 })
                 .collect();
-            // Beside tables that have them, numbers would be there twice.
+            // The tables beside the report already have these numbers.
             let numbers = match material.raw {
                 Raw::Files => json!(numbers),
                 Raw::Tables => json!(material.raw.place(&study.name, "")),
@@ -128,7 +128,7 @@ pub fn json(material: &Material<'_>) -> Value {
         "studies": studies })
 }
 
-/// Pictures as documents of their own, by name: verdicts by document, and what the plans ask for.
+/// Standalone SVG pictures by name: verdicts by document, and those of the plans.
 pub fn pictures(material: &Material<'_>) -> Vec<(String, String)> {
     let mut all = vec![("ledger".to_owned(), verdicts(material))];
     for study in material.studies {
@@ -141,14 +141,14 @@ pub fn pictures(material: &Material<'_>) -> Vec<(String, String)> {
     all
 }
 
-/// How many claims of each document met which end.
+/// Bar chart of the claims of each document by verdict.
 fn verdicts(material: &Material<'_>) -> String {
     let documents: Vec<&Plan> = material.studies.iter().map(|study| &study.plan).collect();
     let series = Verdict::ALL.into_iter().map(|verdict| {
         let count = |plan: &&Plan| {
             let of = |entry: &&Entry| entry.document == plan.document && entry.verdict == verdict;
             let count = material.ledger.iter().filter(of).count();
-            // None has no bar.
+            // A bar chart omits values that are not finite.
             if count == 0 { f64::NAN } else { count as f64 }
         };
         let counts: Vec<f64> = documents.iter().map(count).collect();
@@ -166,7 +166,7 @@ fn verdicts(material: &Material<'_>) -> String {
     bars.compact(&colors)
 }
 
-/// The number of a plan's document with who wrote it and when, if its title ends with that.
+/// The document's number, with authors and year if the plan's title ends with them.
 fn document(plan: &Plan) -> String {
     let authors = plan
         .title
@@ -178,7 +178,7 @@ fn document(plan: &Plan) -> String {
     }
 }
 
-/// The pictures of a plan with the names of their files.
+/// The pictures of a plan with unique file names.
 fn named_pictures(study: &Study) -> Vec<(String, &Picture)> {
     let mut named: Vec<(String, &Picture)> = Vec::new();
     for one in &study.plan.pictures {
@@ -195,7 +195,7 @@ fn named_pictures(study: &Study) -> Vec<(String, &Picture)> {
     named
 }
 
-/// A letter for a world, which print without color keeps.
+/// A letter for a world, so that a print without color stays readable.
 fn letter(world: World) -> char {
     match world {
         World::Published => 'p',
@@ -205,15 +205,15 @@ fn letter(world: World) -> char {
     }
 }
 
-/// How far apart repetitions lie, as it is written beside a number.
+/// How the spread of the runs is written beside a number.
 const SPREADS: &str =
-    "with 2 to 5 runs the lowest to the highest of them, from 6 on the 95 % bootstrap interval of the median";
+    "for 2 to 5 runs, the lowest and highest; for 6 or more, the 95 % bootstrap interval of the median";
 
-/// What a table of counterfactuals shows.
-const COUNTERFACTUALS: &str = "Each row has something of today's kernel switched off, and what the claim's rules come to there, \
-                               measured. The first row in which a rule holds is its cause.";
+/// Introduces a table of counterfactuals.
+const COUNTERFACTUALS: &str = "Each row switches off one feature of today's kernel and shows the values that the claim's rules \
+                               measure without it. The first row in which a rule holds names its cause.";
 
-/// What the rules come to in a counterfactual, in turn; `not run` if it has not been.
+/// The values of the rules in a counterfactual; `not run` without results.
 fn cells(one: &Counterfactual, rules: usize) -> Vec<String> {
     match &one.view {
         Some(view) => {
@@ -225,10 +225,10 @@ fn cells(one: &Counterfactual, rules: usize) -> Vec<String> {
     }
 }
 
-/// What is not known from a copy of the document.
-const RECALLED_MEANS: &str = "recalled, and verified in no copy of the document";
+/// Explains the mark of recalled numbers.
+const RECALLED_MEANS: &str = "recalled, not verified in a copy of the document";
 
-/// What the simulations of a study take for granted, each once: what, its value, and where it comes from.
+/// The assumptions of a study's simulations without duplicates: name, value, and basis.
 fn assumptions(study: &Study) -> Vec<[String; 3]> {
     let mut all: Vec<[String; 3]> = Vec::new();
     let lines = study.records.values().flat_map(|record| &record.lines);
@@ -248,11 +248,11 @@ fn assumptions(study: &Study) -> Vec<[String; 3]> {
     all
 }
 
-/// What the words of [`assumptions`] mean.
-const BASES: &str = "document: it says so; fitted: chosen so that simulated figures meet published ones, which are then no \
+/// Explains the bases that [`assumptions`] prints.
+const BASES: &str = "document: stated there; fitted: chosen to make simulated figures match published ones, which then are no \
                      evidence for it; assumed: chosen without evidence";
 
-/// Runs by how they ended, and invalid or disturbed tries that were repeated.
+/// Runs by status, and the number of excluded attempts.
 fn tally(study: &Study) -> String {
     let count = |status: Status| {
         study
@@ -270,7 +270,7 @@ fn tally(study: &Study) -> String {
     }
     if excluded > 0 {
         parts.push(format!(
-            "{excluded} invalid or disturbed tries excluded and repeated"
+            "{excluded} invalid or disturbed attempts excluded and repeated"
         ));
     }
     let disturbed = study
@@ -280,7 +280,7 @@ fn tally(study: &Study) -> String {
         .count();
     if disturbed > 0 {
         parts.push(format!(
-            "{disturbed} began while other programs used more than {OTHERS_MAX_PCT} % of the processors, and count only where \
+            "{disturbed} began while other programs used more than {OTHERS_MAX_PCT} % of the processors and are used only where \
              there is no better run"
         ));
     }

@@ -1,5 +1,5 @@
-//! The rule of a claim: an inequality between measurements, read from the plan and evaluated in one world at a time.
-//! Decides what holds and says which numbers decided; knows no claim and no file.
+//! The rule of a claim: an inequality between measurements, parsed from the plan and evaluated in one world at a
+//! time. Reports the numbers that decided. Knows no claim and no file.
 //!
 //! ```text
 //! rule   := sum ('>=' | '<=' | '>' | '<') sum
@@ -8,18 +8,19 @@
 //! function: abs, min, max, mean, spread (largest less smallest, as a share of the smallest), count
 //! ```
 //!
-//! A measure stands for the median of its repetitions. Where one number is wanted, the labels must leave one
-//! measurement; inside a function they may leave several, and arithmetic then pairs those whose other labels agree:
-//! `mean(packets{mode=new} / packets{mode=old})` is the mean of the ratios of all networks. `each` repeats a rule for every value of a label: `packets{mode=http10,network=$network}`.
+//! A measure stands for the median of its repetitions. In a scalar context, the labels must select one measurement.
+//! Inside a function they may select several, and arithmetic pairs those whose other labels agree:
+//! `mean(packets{mode=new} / packets{mode=old})` is the mean of the ratios of all networks. `each` repeats a rule for
+//! every value of a label: `packets{mode=http10,network=$network}`.
 
 use crate::observation::{Labels, Observations, World, with_each};
 use crate::statistics::least_p;
 use std::collections::BTreeMap;
 
-/// Repetitions on each side from which on a rank test says something.
+/// Repetitions on each side that a rank test needs.
 const REPETITIONS_MIN: usize = 3;
 
-/// A rule as written, and as read.
+/// A rule: source text and syntax tree.
 #[derive(Clone, Debug)]
 pub struct Rule {
     text: String,
@@ -55,42 +56,42 @@ enum Function {
     Count,
 }
 
-/// The measurements behind a value.
+/// The measurements that a value was computed from.
 #[derive(Debug, Default)]
 struct Used {
-    /// The names of their results, with repetition.
+    /// Names of the results; may contain duplicates.
     sources: Vec<String>,
-    /// Repetitions of the one that has the fewest; none of numbers alone.
+    /// Smallest number of repetitions; `None` for constants alone.
     fewest: Option<usize>,
 }
 
-/// What a rule came to in one world.
+/// The result of a rule in one world.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// Nothing to evaluate it with, and what is missing.
+    /// It could not be evaluated; names what is missing.
     Missing(String),
     /// It was evaluated.
     Evaluated {
-        /// For how many combinations of `each`.
+        /// Number of combinations of `each`.
         checked: usize,
-        /// In how many of them it held.
+        /// Number of combinations in which it held.
         held: usize,
-        /// The left side's least and largest value.
+        /// Least and largest value of the left side.
         range: (f64, f64),
         /// The combination that came closest to failing or failed by most, with its numbers.
         worst: String,
-        /// The names of the results that were used.
+        /// Names of the results used.
         sources: Vec<String>,
-        /// Repetitions of the measurement that has the fewest.
+        /// Smallest number of repetitions of a measurement used.
         fewest: usize,
     },
 }
 
 impl Rule {
-    /// Reads a rule; `each` has for a name its values, `*` for all there are.
+    /// Parses a rule; `each` maps names to their values, with `*` for all.
     ///
     /// # Errors
-    /// What is wrong, and at which character.
+    /// The fault and its character position.
     pub fn parse(text: &str, each: &BTreeMap<String, Vec<String>>) -> Result<Rule, String> {
         let mut reader = Reader { rest: text, text };
         let left = reader.sum()?;
@@ -108,12 +109,12 @@ impl Rule {
         })
     }
 
-    /// As it was written.
+    /// Source text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The measures it names, without repetition.
+    /// Names of the measures, without duplicates.
     pub fn measures(&self) -> Vec<&str> {
         let mut found = Vec::new();
         self.left.measures(&mut found);
@@ -122,7 +123,7 @@ impl Rule {
         found
     }
 
-    /// Evaluates it with what is known of a world.
+    /// Evaluates the rule with the observations of a world.
     pub fn evaluate(&self, known: &Observations, world: World) -> Outcome {
         let mut checked = 0;
         let mut held = 0;
@@ -198,7 +199,7 @@ impl Rule {
         }
     }
 
-    /// Every choice of the values of `each` that the rule speaks of.
+    /// All combinations of the `each` values that the rule uses.
     fn combinations(&self, known: &Observations, world: World) -> Vec<Labels> {
         let mut all = vec![Labels::new()];
         let named = self
@@ -225,7 +226,7 @@ impl Rule {
     }
 }
 
-/// Few digits, as a person would write them.
+/// The number in few digits.
 pub fn short(value: f64) -> String {
     let magnitude = value.abs();
     let digits = match magnitude {
@@ -254,7 +255,7 @@ impl Sign {
         }
     }
 
-    /// How far from failing: below zero it fails.
+    /// Distance from failing; below zero the rule fails.
     fn margin(self, left: f64, right: f64) -> f64 {
         match self {
             Sign::AtLeast | Sign::Above => left - right,
@@ -305,14 +306,14 @@ impl Term {
         match values.as_slice() {
             [(_, one)] => Ok(*one),
             many => Err(format!(
-                "{} stands for {} measurements: more labels are needed",
+                "{} matches {} measurements: add labels",
                 self.shown(chosen),
                 many.len()
             )),
         }
     }
 
-    /// Every value with the labels that tell it from the others; none of a number or of a function.
+    /// All values with the labels that distinguish them; a number or function has none.
     fn values(
         &self,
         known: &Observations,
@@ -369,9 +370,9 @@ impl Term {
         }
     }
 
-    /// For one measurement over another: how likely ranks as different as those of their repetitions are without a
-    /// difference, and whether so few repetitions could not have made it less. None with fewer than three on a side,
-    /// which no test could tell apart.
+    /// Rank test of one measurement against another: the probability of such different ranks without a difference,
+    /// and whether it is the least possible for so few repetitions. `None` with fewer than [`REPETITIONS_MIN`] on a
+    /// side.
     fn rank_test(&self, known: &Observations, world: World, chosen: &Labels) -> Option<(f64, bool)> {
         let Term::Pair(left, '/', right) = self else {
             return None;
@@ -386,7 +387,7 @@ impl Term {
         };
         let (left, right) = (repetitions(left)?, repetitions(right)?);
         let p = measure::ranks(&left, &right).1;
-        // Ties may move it by a rounding.
+        // Ties may move p by rounding.
         Some((p, p <= least_p(left.len(), right.len()) * 1.000_001))
     }
 
@@ -404,10 +405,10 @@ impl Term {
     }
 }
 
-/// What arithmetic joins: one value with every other, or several with those of the same labels.
+/// Pairs the operands of arithmetic: one value with every other, or values with equal labels.
 ///
 /// # Errors
-/// Several on both sides, and not the same ones.
+/// Several values on both sides whose labels differ.
 fn pairs(left: Vec<(Labels, f64)>, right: Vec<(Labels, f64)>) -> Result<Vec<(Labels, f64, f64)>, String> {
     match (left.as_slice(), right.as_slice()) {
         ([(_, left)], [(_, right)]) => Ok(vec![(Labels::new(), *left, *right)]),
@@ -427,12 +428,12 @@ fn pairs(left: Vec<(Labels, f64)>, right: Vec<(Labels, f64)>) -> Result<Vec<(Lab
                 .collect();
             paired
                 .filter(|paired| paired.len() == right.len())
-                .ok_or_else(|| "the measurements of the two sides are not of the same things".to_owned())
+                .ok_or_else(|| "the labels of the two sides do not match".to_owned())
         }
     }
 }
 
-/// The labels with `$name` replaced by the value chosen for that name, longer names first.
+/// The labels with `$name` replaced by its chosen value, longer names first.
 fn filled(labels: &Labels, chosen: &Labels) -> Labels {
     let mut names: Vec<&String> = chosen.keys().collect();
     names.sort_by_key(|name| core::cmp::Reverse(name.len()));
@@ -470,7 +471,7 @@ struct Reader<'t> {
 impl Reader<'_> {
     fn fault(&self, wanted: &str) -> String {
         let at = self.text.len() - self.rest.trim_start().len();
-        format!("`{}`: {wanted} was expected at character {}", self.text, at + 1)
+        format!("`{}`: expected {wanted} at character {}", self.text, at + 1)
     }
 
     fn eat(&mut self, token: char) -> bool {
@@ -676,7 +677,7 @@ mod tests {
         check(
             &format!("mean({lan_wan} / packets{{mode=pipelined}}) >= 2"),
             &[],
-            Err("the two sides are not of the same things"),
+            Err("the two sides do not match"),
         );
         check(&format!("{lan_wan} / 2 >= 1"), &[], Err("2 measurements"));
     }
@@ -720,7 +721,7 @@ mod tests {
 
     #[test]
     fn what_is_not_one_number_is_missing_and_says_so() {
-        check("packets{network=lan} > 1", &[], Err("stands for 2 measurements"));
+        check("packets{network=lan} > 1", &[], Err("matches 2 measurements"));
         check("bytes > 1", &[], Err("no bytes{}"));
         check("packets{network=ppp} / 0 > 1", &[], Err("division by zero"));
     }
@@ -730,7 +731,7 @@ mod tests {
         for (text, wanted) in [
             (
                 "packets",
-                "`packets`: one of >=, <=, >, < was expected at character 8",
+                "`packets`: expected one of >=, <=, >, < at character 8",
             ),
             ("a > ", "a number or a measure"),
             ("a{b > 2", "`}`"),

@@ -1,8 +1,8 @@
-//! Runs the arms of a plan, one after another and in turns, and keeps what they print. Decides the order, what need not
-//! be run again, and what a run that failed is called; knows nothing of what a program does.
+//! Runs the arms of a plan in turns, one run at a time, and keeps their output. Decides the order, which results are
+//! reused, and the status of failed runs; knows nothing about the programs.
 //!
-//! A result is written beside its name and renamed when it is complete, so a run that is cut short leaves either the
-//! whole result or none. A result is used again if the digest of its commands and of the program is the same.
+//! A result is written to a temporary file and renamed, so an interrupted run leaves the whole result or none. A
+//! result is reused if the digest of its commands and of the program is unchanged.
 
 #![allow(
     clippy::disallowed_methods,
@@ -28,54 +28,54 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use watch::Watch;
 
-/// Tries of a run that turns out invalid.
+/// Attempts at a run that turns out invalid.
 const TRIES: u32 = 3;
-/// Names that stand for paths.
+/// Placeholders that stand for paths.
 const PATHS: [&str; 4] = ["site", "files", "scratch", "weir"];
-/// What a command may need beyond what the plan says, seconds.
+/// Time that a command may take beyond the plan's estimate, in seconds.
 const PATIENCE_S: f64 = 180.0;
 
-/// How a study is run.
+/// The settings of a study.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The binary.
+    /// Path of the binary.
     pub weir: PathBuf,
-    /// Its name, version and build: results of another are not used again.
+    /// Name, version and build; results of other builds are not reused.
     pub program: String,
-    /// Where results go: `results/STUDY/RUN.REPETITION.jsonl` below it.
+    /// Output directory: results go to `results/STUDY/RUN.REPETITION.jsonl` in it.
     pub out: PathBuf,
-    /// How much is run.
+    /// Size of the study.
     pub size: Size,
-    /// Share of the processors that the host may take away from a run of the live machine, percent.
+    /// Limit on steal during a run on the live machine, in percent.
     pub steal_max_pct: f64,
-    /// Share of the processors that other programs may use when such a run begins, percent; beyond it the run is repeated
-    /// once, after all others of its study, if the machine is quiet then.
+    /// Limit on the share of the processors that other programs use when such a run begins, in percent. A run above
+    /// it is repeated once, after all other runs of its study, if the machine is quiet then.
     pub others_max_pct: f64,
-    /// Only arms whose name begins with one of these; none: all.
+    /// Prefixes of the arms to run; empty means all.
     pub only: Vec<String>,
 }
 
-/// Where a study is.
+/// Progress of a study.
 #[derive(Clone, Debug)]
 pub struct Progress<'r> {
-    /// Runs that are behind.
+    /// Number of finished runs.
     pub done: usize,
-    /// All runs.
+    /// Number of all runs.
     pub all: usize,
-    /// What is run now.
+    /// Name of the current run.
     pub run: &'r str,
-    /// What the rest is expected to need, seconds.
+    /// Expected remaining time in seconds.
     pub left_s: f64,
 }
 
-/// What a study came to.
+/// Summary of a study.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Runs whose numbers can be used, old and new.
+    /// Runs with usable numbers, old and new.
     pub done: usize,
-    /// Of these, those that were there before.
+    /// Runs of these whose results were reused.
     pub kept: usize,
-    /// Runs that something was missing for.
+    /// Runs that this machine cannot do.
     pub not_run: usize,
     /// Runs that failed.
     pub failed: usize,
@@ -83,7 +83,7 @@ pub struct Tally {
     pub invalid: usize,
 }
 
-/// Runs what is not there yet.
+/// Runs everything that has no result yet.
 ///
 /// # Errors
 /// Results cannot be written, or the binary cannot be started.
@@ -95,11 +95,11 @@ pub fn run(
     tell: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Tally, String> {
     let folder = settings.out.join("results").join(name);
-    fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    fs::create_dir_all(&folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     process::Scratch::sweep(&settings.out);
     group::sweep();
     let plans = settings.out.join("plans");
-    fs::create_dir_all(&plans).map_err(|error| format!("cannot make {}: {error}", plans.display()))?;
+    fs::create_dir_all(&plans).map_err(|error| format!("cannot create {}: {error}", plans.display()))?;
     let copy = plans.join(format!("{name}.toml"));
     fs::write(&copy, text).map_err(|error| format!("cannot write {}: {error}", copy.display()))?;
     let runs = wanted(plan, settings);
@@ -136,7 +136,7 @@ pub fn run(
             Status::Invalid => tally.invalid += 1,
         }
     }
-    // Once, and last: whoever was at work may have ended.
+    // Once, and at the end: other programs may have finished by then.
     let disturbed: Vec<(&Run, u32)> = queue
         .iter()
         .copied()
@@ -159,7 +159,7 @@ pub fn run(
     Ok(tally)
 }
 
-/// What a study would still need, seconds; as its plan says, or as earlier runs of the same arms took.
+/// Expected remaining time of a study in seconds, from its plan or from earlier runs of the same arms.
 pub fn left_s(name: &str, text: &str, plan: &Plan, settings: &Settings) -> f64 {
     let folder = settings.out.join("results").join(name);
     let runs = wanted(plan, settings);
@@ -175,7 +175,7 @@ pub fn left_s(name: &str, text: &str, plan: &Plan, settings: &Settings) -> f64 {
     Outlook::new(&bench, &queue).left_s(&queue, 0)
 }
 
-/// The runs of a plan that were asked for.
+/// The selected runs of a plan.
 fn wanted(plan: &Plan, settings: &Settings) -> Vec<Run> {
     plan.runs(settings.size)
         .into_iter()
@@ -189,13 +189,13 @@ fn wanted(plan: &Plan, settings: &Settings) -> Vec<Run> {
         .collect()
 }
 
-/// How long what is ahead will take: each arm as long as its runs so far, or as its plan says until there is one.
+/// Estimate of the remaining time: each run takes as long as earlier runs of its arm, or as the plan says.
 struct Outlook {
-    /// By arm: what its plan says, seconds.
+    /// By arm: the plan's estimate in seconds.
     planned: Vec<f64>,
-    /// By arm: the runs there are, and how long they took together, seconds.
+    /// By arm: number of runs so far, and their total time in seconds.
     taken: Vec<(u32, f64)>,
-    /// Whether the result of a place of the queue is there already.
+    /// By position in the queue: whether the result exists already.
     kept: Vec<bool>,
 }
 
@@ -227,7 +227,7 @@ impl Outlook {
         self.taken[arm].1 += seconds;
     }
 
-    /// For the rest of the queue, which begins at this place.
+    /// Remaining time for the rest of the queue, which begins at `place`.
     fn left_s(&self, rest: &[(&Run, u32)], place: usize) -> f64 {
         rest.iter()
             .zip(&self.kept[place..])
@@ -236,7 +236,7 @@ impl Outlook {
             .sum()
     }
 
-    /// For one run of this arm.
+    /// Expected time of one run of this arm.
     fn of_arm(&self, arm: usize) -> f64 {
         match self.taken[arm] {
             (0, _) => self.planned[arm],
@@ -245,7 +245,7 @@ impl Outlook {
     }
 }
 
-/// All first repetitions, then all second ones: what disturbs the machine for a while disturbs every arm alike.
+/// All first repetitions, then all second ones, so that a temporary disturbance affects all arms alike.
 fn interleaved<'r>(plan: &Plan, runs: &'r [Run], size: Size) -> Vec<(&'r Run, u32)> {
     let most = plan
         .arms
@@ -262,11 +262,11 @@ fn interleaved<'r>(plan: &Plan, runs: &'r [Run], size: Size) -> Vec<(&'r Run, u3
         .collect()
 }
 
-/// The results of a study that belong to a plan and a size, by the names of their files; without a size, to the largest
-/// there are results of. What lasts equally long in two sizes belongs to both.
+/// The results of a study that belong to a plan and a size, by file name; without a size, to the largest size that
+/// has results. A run with equal durations in two sizes belongs to both.
 ///
 /// # Errors
-/// A file cannot be read, or is no result.
+/// A file cannot be read or is not a result.
 pub fn results(
     out: &Path,
     name: &str,
@@ -286,7 +286,7 @@ pub fn results(
         let text =
             fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let record =
-            Record::parse(&text).map_err(|error| format!("{} is no result: {error}", path.display()))?;
+            Record::parse(&text).map_err(|error| format!("{} is not a result: {error}", path.display()))?;
         let file = entry.file_name().to_string_lossy().into_owned();
         found.insert(format!("results/{name}/{file}"), record);
     }
@@ -295,7 +295,7 @@ pub fn results(
         .or_else(|| Size::ALL.into_iter().rev().find(has))
         .unwrap_or(Size::Quick);
     let runs: BTreeMap<String, usize> = plan.runs(size).into_iter().map(|run| (run.id, run.arm)).collect();
-    // What an arm left that the plan no longer has, or that another size has, is no evidence of anything.
+    // Results of arms that the plan no longer has, or of another size, are not evidence.
     found.retain(|_, record| {
         let Some(arm) = runs.get(&record.head.run).map(|&arm| &plan.arms[arm]) else {
             return false;
@@ -307,7 +307,7 @@ pub fn results(
     Ok(found)
 }
 
-/// The version of a program with a digest of its file, which tells two builds of one version apart.
+/// Version of a program with a digest of its file, which distinguishes two builds of one version.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -317,10 +317,10 @@ pub fn build(version: &str, program: &Path) -> Result<String, String> {
     Ok(format!("{version} (build {digest:016x})"))
 }
 
-/// Writes a file whole or not at all.
+/// Writes a whole file or nothing.
 ///
 /// # Errors
-/// The system refused.
+/// The file cannot be written.
 pub fn keep(path: &Path, text: &str) -> Result<(), String> {
     let part = path.with_extension("part");
     let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
@@ -328,7 +328,7 @@ pub fn keep(path: &Path, text: &str) -> Result<(), String> {
         .and_then(|()| fs::write(&part, text))
         .and_then(|()| fs::rename(&part, path))
         .map_err(|error| {
-            // Half a file would only take room on a disk that has none.
+            // A partial file would waste space on a full disk.
             let _ = fs::remove_file(&part);
             format!("cannot write {}: {error}", path.display())
         })
@@ -338,14 +338,14 @@ fn digest(text: &str) -> String {
     format!("{:016x}", twox_hash::XxHash3_128::oneshot(text.as_bytes()) as u64)
 }
 
-/// Words with what is known filled in.
+/// The words with known placeholders replaced.
 fn filled(words: &[String], known: &Labels) -> Vec<String> {
     words
         .iter()
         .flat_map(|word| {
             let filled = fill(word, known);
             let name = word.strip_prefix('{').and_then(|word| word.strip_suffix('}'));
-            // A parameter may stand for several words, or for none; a path is one word whatever is in it.
+            // A parameter may stand for several words or none; a path is always one word.
             if name.is_some_and(|name| !PATHS.contains(&name)) {
                 filled.split_whitespace().map(str::to_owned).collect()
             } else {
@@ -389,18 +389,18 @@ struct Bench<'s> {
     machine: Machine,
 }
 
-/// How one try ended.
+/// Outcome of one attempt.
 struct Tried {
     status: Status,
     reason: String,
     commands: Vec<Vec<String>>,
     lines: Vec<serde_json::Value>,
-    /// Its folder while it ran.
+    /// Its temporary directory while it ran.
     scratch: Option<String>,
 }
 
 impl Tried {
-    /// Says `SCRATCH`, `OUT` and `weir` where paths of this machine stand: nobody else has them.
+    /// Replaces paths of this machine by `SCRATCH`, `OUT` and `weir`, which mean something elsewhere, too.
     fn without_places(&mut self, weir: &Path, out: &Path) {
         let out = out.canonicalize().unwrap_or_else(|_| out.to_owned());
         let places = [
@@ -425,7 +425,7 @@ impl Bench<'_> {
         self.folder.join(format!("{}.{repetition}.jsonl", run.id))
     }
 
-    /// Digest of what decides a result.
+    /// Digest of everything that decides a result.
     fn decides(&self, run: &Run, repetition: u32) -> String {
         let arm = &self.plan.arms[run.arm];
         let seconds = *arm.seconds.at(self.settings.size);
@@ -445,14 +445,14 @@ impl Bench<'_> {
         ))
     }
 
-    /// The result that is there already, if the same decides it.
+    /// The existing result, if its digest matches.
     fn before(&self, run: &Run, repetition: u32) -> Option<Record> {
         let text = fs::read_to_string(self.path(run, repetition)).ok()?;
         let record = Record::parse(&text).ok()?;
         (record.head.arm == self.decides(run, repetition)).then_some(record)
     }
 
-    /// The result of one repetition, and whether it was made now.
+    /// The result of one repetition, and whether it is new.
     fn take(&mut self, run: &Run, repetition: u32) -> Result<(Status, bool), String> {
         let before = self.before(run, repetition);
         if before
@@ -476,14 +476,14 @@ impl Bench<'_> {
         Ok((Status::Invalid, true))
     }
 
-    /// Whether others were at work when the result that is there was measured.
+    /// Whether the existing result was measured while other programs were busy.
     fn was_disturbed(&self, run: &Run, repetition: u32) -> bool {
         self.before(run, repetition).is_some_and(|record| {
             record.head.status == Status::Done && record.is_disturbed(self.settings.others_max_pct)
         })
     }
 
-    /// Repeats a run that others were at work beside. What came out no better takes no place.
+    /// Repeats a disturbed run. The new result replaces the old one only if it is better.
     fn repeat(&mut self, run: &Run, repetition: u32, others_pct: f64) -> Result<(), String> {
         let before = self.before(run, repetition);
         let excluded = before.map_or(0, |before| before.head.excluded) + 1;
@@ -494,7 +494,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Runs it once, after so many tries; others use so much of the processors.
+    /// One attempt after `excluded` others, with the share of the processors that other programs use.
     fn measure(&mut self, run: &Run, repetition: u32, excluded: u32, others_pct: Option<f64>) -> Record {
         let arm = &self.plan.arms[run.arm];
         let seconds = *arm.seconds.at(self.settings.size);
@@ -623,7 +623,7 @@ impl Bench<'_> {
             return self.commands(arm, &known, &others, seconds, tried);
         }
         let root = known.get("site").map(PathBuf::from).unwrap_or_default();
-        // A server that is watched is in a group where one can be made: only there the kernel's memory is counted.
+        // The server of a watched arm is put into a control group where possible: only a group counts kernel memory.
         let group = match (&arm.confine, arm.watch && self.machine.lacks("groups").is_none()) {
             (None, false) => None,
             _ => Some(Group::make().map_err(failed)?),
@@ -676,7 +676,7 @@ impl Bench<'_> {
                 ((gauges.reads() - reads) as f64 / clock.elapsed().as_secs_f64().max(1e-9)).into();
             tried.lines.push(line);
         }
-        // Before the group, which ends whatever is left in it.
+        // Before the group, whose drop kills everything left in it.
         drop(server);
         match group.map_or(Ok(0), |group| group.killed()).map_err(failed)? {
             0 => ended,
@@ -687,7 +687,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Runs the commands of an arm, and keeps the lines that the plan reads.
+    /// Runs the commands of an arm and keeps the lines that the plan reads.
     fn commands(
         &self,
         arm: &Arm,
@@ -717,8 +717,8 @@ impl Bench<'_> {
                 .collect();
             let lines = lines
                 .map_err(|error| failed(format!("`weir {}` printed no JSON: {error}", words.join(" "))))?;
-            // Of a long listing only what the plan reads is kept: a trace has a line for each request. And what a
-            // simulation takes for granted.
+            // A long listing, such as a trace with a line per request, is reduced to the lines that the plan reads
+            // and the assumptions of simulations.
             let is_read = |line: &serde_json::Value| {
                 line["event"] == "assumption"
                     || arm.read.iter().any(|read| {
@@ -739,14 +739,14 @@ impl Bench<'_> {
                 _ => return Err(failed(said.why())),
             }
         }
-        // What was measured without it was measured under other conditions.
+        // Without the parallel command, the conditions of the measurement were different.
         match beside.and_then(|mut beside| beside.refusal()) {
             None => Ok(()),
             Some(why) => Err(failed(format!("`weir {}`: {why}", arm.meanwhile.join(" ")))),
         }
     }
 
-    /// The folder of a site, written if it is not there.
+    /// The directory of a site, generated if it does not exist.
     fn site(&self, words: &[String]) -> Result<PathBuf, String> {
         let sites = self.settings.out.join("sites");
         fs::create_dir_all(&sites).map_err(|error| format!("cannot make {}: {error}", sites.display()))?;

@@ -1,9 +1,9 @@
-//! The middle of repetitions and how sure it is. Chance comes from a seed; knows nothing of what was measured. Whether
-//! two samples differ is [`measure::ranks`].
+//! Medians of repetitions and their uncertainty. Randomness comes from a seed; knows nothing about the measurements.
+//! See [`measure::ranks`] for tests of differences.
 
 use measure::{Draw, Seed};
 
-/// The middle value; none of nothing.
+/// The median; `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -15,22 +15,22 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// How often values are drawn again.
+/// Number of bootstrap draws.
 const DRAWS: usize = 2000;
 
-/// Values from which on a 95 % interval is narrower than all there is: with fewer, the bootstrap gives the extremes.
+/// Least number of values for an interval: with fewer, the 95 % bootstrap interval is the whole range.
 pub const INTERVAL_MIN: usize = 6;
 
-/// How far repetitions lie apart, by as much as their number allows to say.
+/// Spread of repetitions, as precise as their number allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spread {
-    /// The lowest and the highest.
+    /// Lowest and highest value.
     Range(f64, f64),
     /// The 95 % percentile-bootstrap interval of the median (Efron 1979).
     Interval(f64, f64),
 }
 
-/// What can be said of these values; nothing of one alone.
+/// The spread of these values; `None` for fewer than two.
 pub fn spread(values: &[f64], seed: Seed) -> Option<Spread> {
     if values.len() < 2 {
         return None;
@@ -44,8 +44,8 @@ pub fn spread(values: &[f64], seed: Seed) -> Option<Spread> {
     Some(Spread::Interval(low, high))
 }
 
-/// The least p that the two-sided rank test can give samples of `a` and `b` values without ties: the two arrangements in
-/// which they lie apart, of all there are. However large a difference is, so few values cannot make p less.
+/// The least p of a two-sided rank test of `a` and `b` values without ties: the two arrangements without overlap, as
+/// a share of all arrangements. However large the difference, p cannot be lower.
 pub fn least_p(a: usize, b: usize) -> f64 {
     let arrangements: f64 = (1..=a).map(|k| (b + k) as f64 / k as f64).product();
     (2.0 / arrangements).min(1.0)
@@ -67,18 +67,18 @@ fn interval(values: &[f64], seed: Seed) -> (f64, f64) {
     (at(0.025), at(0.975))
 }
 
-/// A straight line through points.
+/// A straight line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
-    /// How much the second coordinate grows with the first.
+    /// Increase of y per unit of x.
     pub slope: f64,
-    /// The second coordinate where the first is zero.
+    /// Value of y at x = 0.
     pub intercept: f64,
-    /// The share of the second coordinate's variance that it explains.
+    /// Share of the variance of y that the line explains (r squared).
     pub determination: f64,
 }
 
-/// The line of least squares; none through fewer than three points, or through points that are all above each other.
+/// The least-squares line; `None` for fewer than three points, or if all have the same x.
 pub fn least_squares(points: &[(f64, f64)]) -> Option<Line> {
     let count = points.len() as f64;
     if points.len() < 3 {

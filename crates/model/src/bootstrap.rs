@@ -1,25 +1,25 @@
-//! Intervals for what has no formula of its own: the measurements are drawn again with replacement, and the
-//! spread of what comes of each draw stands for the spread of the estimate (percentile bootstrap, Efron 1979;
-//! Efron and Tibshirani 1993, chapter 13).
+//! Confidence intervals for estimates without a formula: the measurements are resampled with replacement, and the
+//! spread of the resampled estimates stands for the spread of the estimate (percentile bootstrap, Efron 1979; Efron
+//! and Tibshirani 1993, chapter 13).
 //!
-//! Decides nothing about what is estimated. Chance only from a seed.
+//! Knows nothing about the estimate. Randomness comes from a seed only.
 
 use crate::fit::Estimate;
 use crate::sizes::uniform;
 use measure::{Rng, Seed};
 
-/// Draws that make an interval's ends steady to about a twentieth of its width.
+/// Number of draws; it makes the ends of an interval steady to about a twentieth of its width.
 pub const DRAWS: u32 = 1_000;
 
-/// `value` with the interval that holds 95 % of what `statistic` makes of `draws` draws. Without draws, or where
-/// every draw is no number, the interval is the value alone.
+/// `value` with the interval that holds 95 % of `statistic` over `draws` draws. Without draws, or if every draw is
+/// NaN, the interval is the value itself.
 pub fn estimate(value: f64, draws: u32, seed: Seed, mut statistic: impl FnMut(&mut Rng) -> f64) -> Estimate {
     let mut rng = seed.rng();
     let mut drawn: Vec<f64> = (0..draws).map(|_| statistic(&mut rng)).collect();
     drawn.retain(|value| value.is_finite());
     drawn.sort_by(f64::total_cmp);
     let at = |share: f64| drawn.get((share * drawn.len() as f64) as usize).copied();
-    // Rounding down at the lower end and up at the upper one makes neither end the nearer.
+    // Rounding outward at both ends never narrows the interval.
     let high = drawn.len().checked_sub(1 + (0.025 * drawn.len() as f64) as usize);
     Estimate {
         value,
@@ -28,13 +28,13 @@ pub fn estimate(value: f64, draws: u32, seed: Seed, mut statistic: impl FnMut(&m
     }
 }
 
-/// As many of `values` as there are, each drawn from all of them.
+/// A resample of `values` of the same length, with replacement.
 pub fn resample<T: Copy>(values: &[T], rng: &mut Rng) -> Vec<T> {
     let place = |rng: &mut Rng| (uniform(rng) * values.len() as f64) as usize;
     values.iter().map(|_| values[place(rng)]).collect()
 }
 
-/// The middle of `values`; NaN where there are none.
+/// The median of `values`; NaN if empty.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -46,7 +46,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The mean of `values`; NaN where there are none.
+/// The mean of `values`; NaN if empty.
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }

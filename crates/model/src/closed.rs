@@ -1,34 +1,34 @@
 //! Closed networks: a fixed number of users who think, ask, wait and think again.
 //!
-//! Exact mean value analysis (Reiser and Lavenberg 1980) for single servers and delays, the convolution
-//! algorithm (Buzen 1973) when a station has several servers, Schweitzer's approximation (1979) for any
-//! size, and the asymptotic and balanced job bounds that bracket them all (Lazowska, Zahorjan, Graham and
-//! Sevcik, Quantitative System Performance, 1984, chapter 5). One class of users.
+//! Exact mean value analysis (Reiser and Lavenberg 1980) for single servers and delays; convolution (Buzen 1973) for
+//! stations with several servers; Schweitzer's approximation (1979) for any size. Asymptotic and balanced job bounds
+//! bracket all of them (Lazowska, Zahorjan, Graham and Sevcik, Quantitative System Performance, 1984, chapter 5). One
+//! class of users.
 
 use crate::Seconds;
 use crate::domain::{DomainError, non_negative, positive, within};
 use crate::explain::{Bound, Explained, Quantity, Region, counted, significant};
 use serde::Serialize;
 
-/// How a station serves.
+/// Kind of a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Kind {
     /// One server: processor sharing with any service, or first come first served with exponential service.
     Queue,
-    /// No waiting: a server for everyone.
+    /// A delay: no waiting.
     Delay,
     /// Several servers and one queue, exponential service.
     Servers(u32),
 }
 
-/// A place where a request spends time.
+/// A station that requests visit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Station {
-    /// Its name in answers.
+    /// Name in answers.
     pub name: String,
-    /// Service a request needs there in all, visits times service time.
+    /// Service demand of a request: visits times service time.
     pub demand: Seconds,
-    /// How it serves.
+    /// Kind of the station.
     pub kind: Kind,
 }
 
@@ -61,19 +61,19 @@ impl Station {
     }
 }
 
-/// What bounds the size of a question.
+/// Limits on the size of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Users times stations the exact recursion visits.
+    /// Users times stations in the exact recursion.
     pub exact_steps_max: u64,
-    /// Users the convolution handles, whose cost grows with their square.
+    /// Users in the convolution, whose cost grows with their square.
     pub convolution_users_max: u64,
-    /// Points a sweep holds in memory.
+    /// Points of a sweep in memory.
     pub sweep_users_max: u64,
 }
 
 impl Limits {
-    /// A few seconds of one core at most.
+    /// A few seconds on one core at most.
     pub const DEFAULT: Limits = Limits {
         exact_steps_max: 1_000_000_000,
         convolution_users_max: 30_000,
@@ -93,7 +93,7 @@ pub struct Network {
 pub struct Share {
     /// The station.
     pub name: String,
-    /// Busy fraction of each of its servers; mean number present for a delay.
+    /// Utilization of each of its servers; for a delay, the mean number present.
     pub utilization: f64,
     /// Time a request spends there, waiting included.
     pub residence: Seconds,
@@ -114,7 +114,7 @@ pub struct Solution {
     pub stations: Vec<Share>,
 }
 
-/// Bounds on throughput and response, from the demands alone.
+/// Bounds on throughput and response time, from the demands alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Brackets {
     /// Asymptotic bounds on throughput, requests per second.
@@ -125,7 +125,7 @@ pub struct Brackets {
     pub throughput_balanced: Option<(f64, f64)>,
     /// Balanced job bounds on response.
     pub response_balanced: Option<(Seconds, Seconds)>,
-    /// `N*`, users at which the asymptotes cross: beyond it the bottleneck rules.
+    /// `N*`, the users at which the asymptotes cross: above it, the bottleneck limits throughput.
     pub knee: f64,
 }
 
@@ -154,7 +154,7 @@ impl Network {
         self.think
     }
 
-    /// `D`, demand over all stations.
+    /// `D`, the demand summed over all stations.
     pub fn demand(&self) -> Seconds {
         self.stations.iter().map(|station| station.demand).sum()
     }
@@ -165,7 +165,7 @@ impl Network {
             .any(|station| matches!(station.kind, Kind::Servers(count) if count > 1))
     }
 
-    /// The station whose servers saturate first, and the largest throughput it lets pass.
+    /// The station that saturates first, and the largest throughput that it allows.
     pub fn bottleneck(&self) -> Option<(&Station, f64)> {
         let rate = |station: &Station| match station.kind {
             Kind::Delay => f64::INFINITY,
@@ -183,7 +183,7 @@ impl Network {
         self.exact_within(users, &Limits::DEFAULT)
     }
 
-    /// [`Network::exact`] with other bounds on the work.
+    /// [`Network::exact`] with other limits.
     pub fn exact_within(&self, users: u64, limits: &Limits) -> Result<Solution, DomainError> {
         positive("users", users as f64, "1 or more")?;
         if self.has_several_servers() {
@@ -211,8 +211,8 @@ impl Network {
         Ok(self.solution(users, throughput, &queues))
     }
 
-    /// Throughput (requests/s) and response for 1 to `users` users, exact: in one pass of mean value analysis, or
-    /// by convolution where a station has several servers.
+    /// Exact throughput (requests/s) and response time for 1 to `users` users: in one pass of mean value analysis, or
+    /// by convolution if a station has several servers.
     pub fn sweep(&self, users: u64) -> Result<Vec<(u64, f64, Seconds)>, DomainError> {
         let limits = Limits::DEFAULT;
         if self.has_several_servers() {
@@ -239,14 +239,15 @@ impl Network {
 
     /// Throughput with 1 to `users` users from the normalizing constants, `X(n) = G(n-1)/G(n)` (Buzen 1973).
     ///
-    /// The scale that suits many users lets the constants of few underflow: those are made again at their own.
+    /// At a scale that suits many users, the constants of few users underflow; these are computed again at a scale of
+    /// their own.
     fn throughputs(&self, users: u64) -> Vec<f64> {
         let mut all = vec![0.0; users as usize];
         let mut most = users as usize;
         while most > 0 {
             let (scale, constants) = self.constants(most);
             let known = |n: usize| constants[n - 1] > FAINT && constants[n] > FAINT;
-            // The constants rise to their largest and fall: what is known is one stretch, which ends at `most`.
+            // The constants rise to their maximum and fall, so the valid ones form one stretch that ends at `most`.
             let first = (1..=most).rev().take_while(|&n| known(n)).last().unwrap_or(most);
             for n in first..=most {
                 all[n - 1] = scale * constants[n - 1] / constants[n];
@@ -256,7 +257,7 @@ impl Network {
         all
     }
 
-    /// The scale, a throughput, and the normalizing constants at it for 0 to `n` users, the largest of them 1.
+    /// Scale, throughput, and the normalizing constants for 0 to `n` users at that scale; the largest is 1.
     fn constants(&self, n: usize) -> (f64, Vec<f64>) {
         let scale = self.brackets(n as u64).throughput_asymptotic.1;
         let thinking = factor(Kind::Delay, self.think.0 * scale, n);
@@ -267,7 +268,7 @@ impl Network {
         (scale, factors.fold(thinking, |all, next| product(&all, &next)))
     }
 
-    /// One step of mean value analysis: `queues` holds `Q_k(n-1)` and receives `Q_k(n)`; answers `X(n)`.
+    /// One step of mean value analysis: `queues` holds `Q_k(n-1)` and receives `Q_k(n)`; returns `X(n)`.
     fn mva_step(&self, n: u64, queues: &mut [f64]) -> f64 {
         let mut response = 0.0;
         for (station, queue) in self.stations.iter().zip(queues.iter_mut()) {
@@ -301,8 +302,8 @@ impl Network {
         }
     }
 
-    /// Buzen's convolution. Demands are scaled by an estimate of the throughput, which turns each factor into
-    /// the shape of a probability: nothing overflows and only terms that do not matter underflow.
+    /// Buzen's convolution. Scaling the demands by an estimate of the throughput turns each factor into the shape of
+    /// a probability distribution: nothing overflows, and only negligible terms underflow.
     fn convolve(&self, users: u64) -> Solution {
         let n = users as usize;
         let x0 = self.brackets(users).throughput_asymptotic.1;
@@ -312,7 +313,7 @@ impl Network {
             .map(|s| factor(s.kind, s.demand.0 * x0, n))
             .collect();
         factors.push(factor(Kind::Delay, self.think.0 * x0, n));
-        // before[i] holds the convolution of factors 0..i, so that each station can be taken out again.
+        // before[i] holds the convolution of factors 0..i, so that each station can be removed again.
         let mut before = vec![unit(n)];
         for f in &factors {
             let next = product(before.last().expect("starts with one element"), f);
@@ -376,7 +377,7 @@ impl Network {
                 break;
             }
         }
-        // Put the two halves of each split station together again.
+        // Recombines the two halves of each split station.
         let mut parts = jobs.into_iter();
         let mut next = || parts.next().unwrap_or(0.0);
         let joined: Vec<f64> = self
@@ -393,7 +394,7 @@ impl Network {
         Ok(self.solution(users, throughput, &joined))
     }
 
-    /// Exact within the default limits, else approximate.
+    /// Exact within the default limits, otherwise approximate.
     pub fn solve(&self, users: u64) -> Result<Explained<Solution>, DomainError> {
         let (solution, exact) = match self.exact(users) {
             Ok(solution) => (solution, true),
@@ -557,7 +558,7 @@ impl Network {
 }
 
 impl Brackets {
-    /// The brackets as lines of an answer.
+    /// The bounds as lines of an answer.
     pub fn to_bounds(&self) -> Vec<Bound> {
         let rate = |(low, high): (f64, f64), source| Bound {
             quantity: "throughput",
@@ -585,12 +586,12 @@ impl Brackets {
     }
 }
 
-/// Balanced job bounds on throughput with `n` users and think time `z`; `demands` are those of a queue and of a delay,
-/// by station. Nothing where nothing queues.
+/// Balanced job bounds on throughput with `n` users and think time `z`; `demands` holds queueing and delay demand by
+/// station. `None` if no station queues.
 fn balanced_bounds(n: f64, z: f64, demands: &[(f64, f64)]) -> Option<(f64, f64)> {
     let queues = || demands.iter().map(|demand| demand.0).filter(|queue| *queue > 0.0);
     let queued: f64 = queues().sum();
-    // Delays never queue: for these bounds they are think time that counts as response.
+    // Delays never queue: for these bounds they are think time that counts as response time.
     let pause = z + demands.iter().map(|demand| demand.1).sum::<f64>();
     let slowest = queues().fold(0.0, f64::max);
     let average = queued / queues().count() as f64;
@@ -601,10 +602,10 @@ fn balanced_bounds(n: f64, z: f64, demands: &[(f64, f64)]) -> Option<(f64, f64)>
     })
 }
 
-/// Below this a constant may have lost terms to underflow.
+/// Smaller constants may have lost terms to underflow.
 const FAINT: f64 = 1e-200;
 
-/// The unnormalized chances of 0 to `n` jobs at a station offered `a`, the largest of them 1.
+/// The unnormalized probabilities of 0 to `n` jobs at a station with load `a`; the largest is 1.
 fn factor(kind: Kind, a: f64, n: usize) -> Vec<f64> {
     if a == 0.0 {
         return unit(n);

@@ -1,12 +1,11 @@
-//! The least bandwidth that gives a number of users a wanted mean turnaround, and what the time is made of.
+//! The least bandwidth that gives a number of users a mean turnaround time, and the parts of that time.
 //!
-//! Four readings of "users", from the document's upper bound to steady use; each is a function of the
-//! rate, and the answer is the least whole bit per second that meets the objective (`search`), with how it came about
-//! (`derivation`).
+//! Users can be read in four ways, from the document's upper bound to steady use. Each is a function of the rate. The
+//! answer is the least whole bit per second that meets the objective (`search`), with its derivation (`derivation`).
 //!
-//! Loss adds to every user's time what `tcp::loss` says a transfer alone on the line loses (Cardwell 2000), and others'
-//! bytes take `1/(1-p)` of their time, as what is lost is sent again. The losses are the path's: what a queue too short
-//! for all users drops is not in it.
+//! Loss adds to every user's time the loss of a lone transfer on the line (`tcp::loss`, Cardwell 2000); other users'
+//! bytes take `1/(1-p)` of their time, because lost packets are retransmitted. The losses are the path's; drops by a
+//! queue too short for all users are not included.
 
 mod derivation;
 mod search;
@@ -22,16 +21,17 @@ use crate::waiting::Line;
 use measure::{Bytes, Rate};
 use serde::Serialize;
 
-/// What the users do.
+/// The reading of "users".
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum Basis {
-    /// All ask at once and nothing overlaps, round trips included: Eq. 4 with `t = T/n`. The document's
+    /// All ask at the same time and nothing overlaps, not even round trips: Eq. 4 with `t = T/n`. The document's
     /// "theoretical upper bound"; no bandwidth brings it below `m` times the round trips.
     Document(Mode),
-    /// All ask at once and share the link packet by packet; round trips and stalls of different users overlap.
+    /// All ask at the same time and share the link packet by packet; round trips and stalls of different users
+    /// overlap.
     Burst,
-    /// All ask at once, and a first-in first-out queue serves them a whole window each in turn, because that is
-    /// what a sender hands over at a time. Waiting for acknowledgements hides behind the others' windows:
+    /// All ask at the same time, and a first-in first-out queue serves each a whole window in turn, because a sender
+    /// hands over a window at a time. Waiting for acknowledgments hides behind the other users' windows:
     ///
     /// ```text
     /// t_T = trips + sum_(i<k) max(m w_i t, w_i t + stall_i) + (m+1)/2 w_k t        k windows of w_i segments
@@ -39,38 +39,38 @@ pub enum Basis {
     ///
     /// With one user this is the transfer alone; with windows of one packet and no round trip it is Eq. 4.
     Windows,
-    /// Each asks, reads for the think time and asks again: closed mean value analysis.
+    /// Each asks, thinks and asks again: closed mean value analysis.
     Steady {
-        /// Mean time between an answer and the next request.
+        /// Mean time between a response and the next request.
         think: Seconds,
     },
 }
 
-/// Users who think for whom mean value analysis is exact in reasonable time.
+/// Limit on thinking users: mean value analysis takes reasonable time up to it.
 pub const STEADY_USERS_MAX: u64 = 1_000_000;
 
 /// A question of dimensioning.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Question {
-    /// Users of the link.
+    /// Number of users of the link.
     pub users: u64,
-    /// Bytes each fetches.
+    /// Bytes that each user fetches.
     pub page: Bytes,
-    /// Mean turnaround wanted.
+    /// Mean turnaround time to reach.
     pub turnaround: Seconds,
     /// Round-trip time.
     pub rtt: Seconds,
     /// The sender; under [`Basis::Document`] only its MSS counts.
     pub sender: Sender,
-    /// What precedes the request; under [`Basis::Document`] TCP or T/TCP.
+    /// Connection set-up; under [`Basis::Document`] TCP or T/TCP.
     pub setup: Setup,
-    /// What the users do.
+    /// The reading of "users".
     pub basis: Basis,
-    /// Share of the packets that are lost, in each direction; below 0.5, and 0 under [`Basis::Document`], which knows none.
+    /// Packet loss in each direction; below 0.5, and 0 under [`Basis::Document`], which has no loss.
     pub loss: f64,
 }
 
-/// The part of the turnaround that is largest, so what to change first.
+/// The largest part of the turnaround time, and so the first to improve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Binds {
     /// Waiting for other users' bytes: more bandwidth, fewer users per link, smaller pages.
@@ -79,14 +79,14 @@ pub enum Binds {
     Wire,
     /// Connection setup and request: fewer round trips or a nearer server.
     RoundTrips,
-    /// Waiting for acknowledgements: a larger initial window or window cap, or a nearer server.
+    /// Waiting for acknowledgments: a larger initial window or window limit, or a nearer server.
     Window,
-    /// What is lost and sent again: a path that loses less, or fewer bytes.
+    /// Losses and retransmissions: a path with less loss, or fewer bytes.
     Loss,
 }
 
 impl Binds {
-    /// In words, as the subject of "binds", or of "bind" where there are several.
+    /// In words, as the subject of "binds" or "bind".
     pub const fn words(self) -> &'static str {
         match self {
             Binds::Sharing => "sharing the link with the other users",
@@ -97,7 +97,7 @@ impl Binds {
         }
     }
 
-    /// The verb that goes with the words.
+    /// The verb that agrees with the words.
     pub(crate) const fn verb(self) -> &'static str {
         match self {
             Binds::Wire | Binds::RoundTrips => "bind",
@@ -106,23 +106,23 @@ impl Binds {
     }
 }
 
-/// Where the turnaround goes.
+/// The parts of the turnaround time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Parts {
     /// Setup and request.
     pub round_trips: Seconds,
-    /// Stalls of slow start and of the window cap.
+    /// Stalls of slow start and of the window limit.
     pub window: Seconds,
     /// The user's own bytes on the wire.
     pub wire: Seconds,
     /// Other users' bytes.
     pub sharing: Seconds,
-    /// Timeouts, set-up sent again, and the slower rate after a loss.
+    /// Timeouts, retransmitted set-up, and the slower rate after a loss.
     pub loss: Seconds,
 }
 
 impl Parts {
-    /// All of it.
+    /// Sum of the parts.
     pub fn total(&self) -> Seconds {
         self.round_trips + self.window + self.wire + self.sharing + self.loss
     }
@@ -147,7 +147,7 @@ pub struct Dimension {
     pub rate: Rate,
     /// Mean turnaround at that rate.
     pub turnaround: Seconds,
-    /// Where it goes.
+    /// Parts of the turnaround time.
     pub parts: Parts,
     /// Its largest part.
     pub binds: Binds,
@@ -180,7 +180,7 @@ impl Question {
         Ok(())
     }
 
-    /// Mean turnaround at `rate`, part by part.
+    /// Parts of the mean turnaround at `rate`.
     pub fn turnaround_at(&self, rate: Rate) -> Result<Parts, DomainError> {
         self.check()?;
         let path = Path::new(rate, self.rtt)?;
@@ -217,7 +217,7 @@ impl Question {
             Basis::Windows => {
                 let alone = (sent.wire + sent.stalled).0;
                 let sharing = self.in_turn(&path) - alone;
-                // Both sums are of the same parts in another order: what one user's rounding leaves is nothing.
+                // Both sums have the same parts in another order: for one user, the rounding error is zeroed.
                 let sharing = if sharing.abs() < 1e-12 * alone {
                     0.0
                 } else {
@@ -239,12 +239,12 @@ impl Question {
         })
     }
 
-    /// How often a byte is carried on average, where each is sent until it comes.
+    /// Mean number of transmissions of a byte until it arrives.
     fn carried_again(&self) -> f64 {
         1.0 / (1.0 - self.loss)
     }
 
-    /// From the first byte sent to a user's last on average, when windows of all users are served in turn.
+    /// Mean time from the first byte sent to a user's last byte, when windows of all users are served in turn.
     fn in_turn(&self, path: &Path) -> f64 {
         let (m, sender) = (self.users as f64, &self.sender);
         let mut left = sender.segments(self.page);
@@ -255,13 +255,13 @@ impl Question {
         let mut time = 0.0;
         let mut delay = if w < 2.0 { sender.first_ack_delay.0 } else { 0.0 };
         while left > w {
-            // At the cap every further window is like the last, but the first of all is not.
+            // At the limit all further windows are alike, except the very first of the transfer.
             let rounds = if w >= cap && delay == 0.0 {
                 (left / w).ceil() - 1.0
             } else {
                 1.0
             };
-            // The stall of `tcp::ramp`, which counts full segments: with one user both agree.
+            // The stall of `tcp::ramp`, which counts full segments: for one user both agree.
             let stall = (self.rtt.0 + full - w * full).max(0.0) + delay;
             time += rounds * (m * w * t).max(w * t + stall);
             delay = 0.0;
@@ -272,7 +272,7 @@ impl Question {
     }
 }
 
-/// A link that users share, a latency they do not, and their thoughts.
+/// A closed network of a shared link, an unshared latency and think times.
 fn thinking(demand: Seconds, latency: Seconds, think: Seconds) -> Result<Network, DomainError> {
     let stations = vec![Station::queue("link", demand), Station::delay("latency", latency)];
     Network::new(stations, think)

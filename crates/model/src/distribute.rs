@@ -1,8 +1,8 @@
 //! Several lines, each with its own server: how to split users among unequal ones by Eq. 4.
 //!
-//! The cost of a line is the total turnaround of its users. Under Eq. 4 it is convex in their number, so
-//! giving the next user to the line where the total grows least is optimal (Fox 1966). For any other cost there
-//! is `cost`, and how many lines or servers are needed is what `count` decides.
+//! The cost of a line is the total turnaround time of its users. Under Eq. 4 it is convex in their number, so giving
+//! the next user to the line with the least increase is optimal (Fox 1966). `cost` handles all other costs, `count`
+//! the number of lines or servers.
 
 mod cost;
 mod count;
@@ -24,15 +24,15 @@ use std::collections::BinaryHeap;
 /// A line on offer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Offer {
-    /// Its name in answers.
+    /// Name in answers.
     pub name: String,
     /// `t`, time a packet takes: `T/n` for the document's bound, wire time for users whose round trips overlap.
     pub packet_time: Seconds,
-    /// Time every user spends besides: zero for the document's bound, round trips and stalls otherwise.
+    /// Additional time of every user: zero for the document's bound, otherwise round trips and stalls.
     pub fixed: Seconds,
 }
 
-/// How users are split.
+/// A split of users over lines.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Split {
     /// Users of each line, in the order of the offers.
@@ -49,7 +49,7 @@ pub struct Split {
     pub savings_percent: f64,
 }
 
-/// Users a split is computed for at most.
+/// Limit on the users of a split.
 pub const USERS_MAX: u64 = 10_000_000;
 
 fn check(users: u64, packets: u64, offers: &[Offer]) -> Result<(), DomainError> {
@@ -80,7 +80,7 @@ fn total(offer: &Offer, users: u64, packets: u64) -> f64 {
     m * offer.fixed.0 + m * (m * (n - 0.5) + 0.5) * offer.packet_time.0
 }
 
-/// Savings of so many percent, in words: a split that is given may cost more than no split.
+/// Savings in percent, in words: a given split may cost more than no split.
 fn than_one_line(savings: f64) -> String {
     let (percent, word) = if savings < 0.0 {
         (-savings, "more")
@@ -115,7 +115,7 @@ pub fn split(users: u64, packets: u64, offers: &[Offer]) -> Result<Explained<Spl
     Ok(explain(users, packets, offers, given))
 }
 
-/// What a split that is given, `users` by `users`, makes of it: Eqs. 7 to 9.
+/// The result of a given split, `users` by `users`: Eqs. 7 to 9.
 pub fn given(packets: u64, offers: &[Offer], users: &[u64]) -> Result<Explained<Split>, DomainError> {
     let all = users.iter().fold(0u64, |sum, &users| sum.saturating_add(users));
     check(all, packets, offers)?;
@@ -126,7 +126,7 @@ pub fn given(packets: u64, offers: &[Offer], users: &[u64]) -> Result<Explained<
         "as many as lines",
     )?;
     let mut e = explain(all, packets, offers, users.to_vec());
-    // That nobody goes there was the asker's choice, and a split may be worse than no split.
+    // An empty line was the asker's choice, and a split may be worse than no split.
     e.warnings.clear();
     e.bounds.iter_mut().for_each(|bound| bound.high = None);
     Ok(e)

@@ -1,57 +1,57 @@
-//! What a formula refuses: a parameter outside its domain, named with its value and the allowed region.
+//! Refused questions: a parameter outside a formula's domain, with its value and the allowed values.
 //!
-//! No public function of this crate answers NaN or infinity; it answers one of these errors instead.
-//! It knows nothing of where the numbers came from.
+//! No public function of this crate returns NaN or infinity; it returns one of these errors. Knows nothing of the
+//! numbers' origin.
 
 use crate::Seconds;
 use core::fmt;
 use serde::Serialize;
 
-/// Why a question has no answer.
+/// The reason why a question has no answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum DomainError {
-    /// A parameter lies where the formula means nothing.
+    /// A parameter lies outside the formula's domain.
     Outside {
-        /// The parameter, in the words of the formula.
+        /// Name of the parameter, as in the formula.
         parameter: &'static str,
         /// Its value, in the unit named by `allowed`.
         value: f64,
-        /// The values that are allowed, with their unit.
+        /// The allowed values with their unit.
         allowed: &'static str,
     },
     /// Work arrives at least as fast as it can be served: no steady state exists.
     Saturated {
-        /// What is overloaded.
+        /// The overloaded station.
         station: String,
         /// Its utilization, at least 1.
         utilization: f64,
     },
     /// No value of the free parameter reaches the objective.
     Unattainable {
-        /// What was asked for, in seconds.
+        /// The objective, in seconds.
         objective_s: f64,
         /// The best that any value of the free parameter gives, in seconds.
         floor_s: f64,
-        /// What that floor is made of.
+        /// The parts of that floor.
         because: String,
     },
     /// Too few observations for the estimate.
     TooFew {
-        /// What was counted.
+        /// The observations, as in "samples".
         what: &'static str,
-        /// How many there are.
+        /// Their number.
         got: usize,
-        /// How many are needed.
+        /// The number needed.
         need: usize,
     },
-    /// The observations break a law that holds for whatever was observed.
+    /// The observations break a law that holds for any system.
     Contradictory {
-        /// The law, and how it is broken.
+        /// The law, and how they break it.
         because: String,
     },
     /// The observations do not determine the estimate.
     Undetermined {
-        /// What cannot be told apart, and which observation would help.
+        /// The quantities that cannot be distinguished, and an observation that would help.
         because: &'static str,
     },
 }

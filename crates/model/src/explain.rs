@@ -1,7 +1,7 @@
-//! An answer together with its derivation: every formula, the numbers put into it, the bounds that
-//! bracket it, the region in which it holds, and warnings where a measurement lies outside that region.
+//! An answer with its derivation: every formula with its numbers, the bounds that bracket the answer, the region in
+//! which it holds, and warnings about measurements outside that region.
 //!
-//! It decides how a derivation is shown; it computes nothing.
+//! Decides how a derivation is shown; computes nothing.
 
 use core::fmt;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use serde::Serialize;
 pub struct Step {
     /// The symbol computed, as in its source.
     pub symbol: String,
-    /// What the symbol stands for.
+    /// Meaning of the symbol.
     pub means: String,
     /// The right-hand side in symbols.
     pub formula: String,
@@ -79,7 +79,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// Something a measurement can report and a model assumes.
+/// A quantity that a measurement can report and a model assumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Quantity {
     /// Squared coefficient of variation of the sizes of transfers (variance over squared mean).
@@ -99,7 +99,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// The words used in warnings.
+    /// Name in warnings.
     pub const fn name(self) -> &'static str {
         match self {
             Quantity::SizeVariability => "variability of sizes (scv)",
@@ -116,14 +116,14 @@ impl Quantity {
 /// The values of one measured quantity for which a model's answer holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Region {
-    /// What is measured.
+    /// The measured quantity.
     pub quantity: Quantity,
     /// Smallest value inside.
     pub low: f64,
-    /// Largest value inside; infinite when the model does not care.
+    /// Largest value inside; infinite if the model has no upper limit.
     #[serde(skip_serializing_if = "is_infinite")]
     pub high: f64,
-    /// What goes wrong outside.
+    /// The effect of values outside.
     pub outside: &'static str,
 }
 
@@ -152,27 +152,27 @@ impl fmt::Display for Region {
     }
 }
 
-/// An answer that can show how it came about.
+/// An answer with its derivation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explained<T> {
     /// The answer itself.
     pub answer: T,
     /// The answer in one line.
     pub line: String,
-    /// How it came about, in order.
+    /// The steps of the derivation, in order.
     pub steps: Vec<Step>,
     /// Intervals that bracket it.
     pub bounds: Vec<Bound>,
-    /// What the model takes for granted.
+    /// Assumptions of the model.
     pub assumptions: Vec<&'static str>,
-    /// Where measured quantities must lie for the answer to hold.
+    /// Ranges of measured quantities for which the answer holds.
     pub region: Vec<Region>,
-    /// What the reader must know before using the answer.
+    /// Caveats to know before using the answer.
     pub warnings: Vec<String>,
 }
 
 impl<T> Explained<T> {
-    /// An answer without derivation yet.
+    /// An answer without a derivation yet.
     pub(crate) fn new(answer: T, line: impl Into<String>) -> Explained<T> {
         Explained {
             answer,
@@ -216,7 +216,7 @@ impl<T> Explained<T> {
     pub fn against(mut self, measured: &[(Quantity, f64)]) -> Explained<T> {
         for &(quantity, value) in measured {
             for region in self.region.iter().filter(|region| region.quantity == quantity) {
-                // Written so that NaN, which is inside nothing, warns.
+                // Written so that NaN, which lies in no range, warns.
                 if !(value >= region.low && value <= region.high) {
                     self.warnings.push(format!(
                         "measured {} is {}; the model holds from {} to {}: {}",
@@ -255,7 +255,7 @@ fn section<L: fmt::Display>(f: &mut fmt::Formatter<'_>, title: &str, lines: &[L]
     lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
 }
 
-/// So many of them: `1 user`, `2 users`.
+/// A count with its noun: `1 user`, `2 users`.
 pub fn counted(count: u64, one: &str) -> String {
     if count == 1 {
         format!("1 {one}")
@@ -264,7 +264,7 @@ pub fn counted(count: u64, one: &str) -> String {
     }
 }
 
-/// Four significant digits, without the exponent people do not read; whole numbers in full.
+/// Four significant digits without an exponent; whole numbers in full.
 pub fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");

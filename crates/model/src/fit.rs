@@ -28,7 +28,7 @@ pub fn half_width(means: &[f64]) -> Option<f64> {
     (means.len() > 1).then(|| student(0.975, n - 1.0) * spread(means) / n.sqrt())
 }
 
-/// An estimated parameter with its 95 % confidence interval.
+/// An estimate with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The estimate.
@@ -54,7 +54,7 @@ impl Estimate {
 /// One steady state of a load test with a fixed number of users.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadSample {
-    /// Users.
+    /// Number of users.
     pub users: u64,
     /// Requests per second.
     pub throughput: f64,
@@ -62,12 +62,12 @@ pub struct LoadSample {
     pub response: Seconds,
 }
 
-/// The system a load test saw.
+/// The system that a load test measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ServiceFit {
     /// `D`, demand at the bottleneck, in seconds.
     pub demand: Estimate,
-    /// `E`, the part of the response that does not queue, in seconds.
+    /// `E`, the part of the response time without queueing, in seconds.
     pub delay: Estimate,
     /// `Z`, think time, in seconds.
     pub think: Estimate,
@@ -76,7 +76,7 @@ pub struct ServiceFit {
 }
 
 impl ServiceFit {
-    /// The fitted system, ready for questions about other numbers of users.
+    /// The fitted system, to predict other numbers of users.
     pub fn network(&self) -> Result<Network, DomainError> {
         let stations = vec![
             Station::queue("bottleneck", Seconds(self.demand.value)),
@@ -89,7 +89,7 @@ impl ServiceFit {
 /// Largest number of users in a sample: one evaluation costs as many steps.
 const USERS_MAX: u64 = 200_000;
 
-/// Share of the response by which the think time may lie below nothing: measurements are no closer than that.
+/// Share of the response time by which the think time may be negative: measurements are no more precise than that.
 const TOLERATED: f64 = 0.05;
 
 /// Fits one bottleneck, a delay and a think time to `samples`: at least three, with different users.
@@ -112,15 +112,15 @@ pub fn service(samples: &[LoadSample]) -> Result<Explained<ServiceFit>, DomainEr
         positive("throughput", sample.throughput, "above 0 per second")?;
         positive("response", sample.response.0, "above 0 s")?;
     }
-    // The response time law holds sample by sample, whatever the system.
+    // The response time law holds for every sample, whatever the system.
     let thinks: Vec<f64> = samples
         .iter()
         .map(|s| s.users as f64 / s.throughput - s.response.0)
         .collect();
     let think = mean_estimate(&thinks);
     let mean = samples.iter().map(|s| s.response.0).sum::<f64>() / samples.len() as f64;
-    // More requests present than there are users: nobody can think for less than no time. What noise does to users
-    // who do not think is small beside the responses, or within its own interval.
+    // More requests present than users would mean negative think times. Noise around a think time of zero is small
+    // compared with the response times, or with its own interval.
     if think.value < -TOLERATED * mean && think.high < 0.0 {
         return Err(DomainError::Contradictory {
             because: format!(
@@ -236,11 +236,11 @@ pub fn service(samples: &[LoadSample]) -> Result<Explained<ServiceFit>, DomainEr
     Ok(e)
 }
 
-/// The fit of a system whose delay cannot be told from none: demand, delay and the root mean square error.
+/// The fit of a system whose delay is not distinguishable from zero: demand, delay and root mean square error.
 ///
-/// The logarithm of nothing has no curvature, so the upper end of the delay's interval is that of the profile: the
+/// The logarithm of zero has no curvature, so the upper end of the delay's interval is that of the profile: the
 /// largest delay whose best demand explains the samples not significantly worse (Bates and Watts 1988, section 6.1).
-/// Nothing where that is much of the response, for then the samples tell nothing apart.
+/// `None` if that is a large share of the response time, because then the samples do not separate demand and delay.
 fn without_delay(
     samples: &[LoadSample],
     demand: f64,
@@ -260,7 +260,7 @@ fn without_delay(
     };
     let none = with(0.0)?;
     let freedom = samples.len() as f64 - 2.0;
-    // A millionth is the precision of the search itself.
+    // A millionth is the precision of the search.
     let allowed = none.rms.powi(2) * (1.0 + student(0.975, freedom).powi(2) / freedom) + 1e-12;
     let (mut low, mut high) = (0.0, least);
     for _ in 0..40 {
@@ -279,7 +279,7 @@ fn without_delay(
     (low < 0.5 * least).then(|| (none.interval(0), delay, none.rms))
 }
 
-/// Responses for 1 to `users` users of a queue of demand `d`, a delay `e` and a think time `z`.
+/// Response times for 1 to `users` users of a queue with demand `d`, a delay `e` and a think time `z`.
 fn responses(d: f64, e: f64, z: f64, users: u64) -> Vec<f64> {
     let mut queue = 0.0;
     (1..=users)
@@ -311,13 +311,13 @@ fn mean_estimate(values: &[f64]) -> Estimate {
 /// One transfer on an unshared path.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransferSample {
-    /// Bytes moved.
+    /// Bytes transferred.
     pub size: Bytes,
-    /// From the start of connection setup to the last byte.
+    /// Time from the start of connection set-up to the last byte.
     pub latency: Seconds,
 }
 
-/// The path transfers saw.
+/// The path that the transfers used.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PathFit {
     /// Round-trip time in seconds, server time per request included.
@@ -330,7 +330,7 @@ pub struct PathFit {
     pub error: f64,
 }
 
-/// Initial windows of the stacks people meet: RFC 2001, 2414, 3390, Heidemann's 2, RFC 6928, large CDNs.
+/// Initial windows of common stacks: RFC 2001, 2414, 3390, Heidemann's 2, RFC 6928, large CDNs.
 pub const INITIAL_WINDOWS: [f64; 7] = [1.0, 2.0, 3.0, 4.0, 10.0, 16.0, 32.0];
 
 /// Fits round-trip time and rate to `samples` of at least two sizes, trying each of `windows` as initial window.
@@ -369,7 +369,7 @@ pub fn path(
                 .map(|s| (predicted(&sender, trips, rtt, seconds_per_bit, s.size) / s.latency.0).ln())
                 .collect()
         };
-        // The latency has corners where a stall vanishes; several starts keep a corner from holding the fit.
+        // The latency has kinks where a stall vanishes; several starting points avoid a fit stuck at one.
         for share in [0.3, 0.9] {
             let start = [(share * least / trips).ln(), (1.0 / (speed * (1.5 - share))).ln()];
             let Ok(fit) = least_squares(&residuals, &start) else {
@@ -472,7 +472,7 @@ fn predicted(sender: &Sender, trips: f64, rtt: f64, seconds_per_bit: f64, size: 
     rtt * trips + sent.sending().0
 }
 
-/// A minimum found.
+/// A minimum of the search.
 struct Fit {
     at: Vec<f64>,
     /// Standard errors of the logarithms.
@@ -482,7 +482,7 @@ struct Fit {
 }
 
 impl Fit {
-    /// The interval of the parameter whose logarithm is number `i`.
+    /// The interval of parameter `i`, whose logarithm was fitted.
     fn interval(&self, i: usize) -> Estimate {
         let half = student(0.975, self.freedom) * self.errors[i];
         Estimate {
@@ -520,7 +520,7 @@ fn least_squares(residuals: &impl Fn(&[f64]) -> Vec<f64>, start: &[f64]) -> Resu
         let Some(step) = solve(damped, &gradient) else {
             return Err(undetermined);
         };
-        // A step of e^3 in one go only leaves the region where the tangent means anything.
+        // A single step of more than e^3 would leave the region where the tangent is useful.
         let moved: Vec<f64> = at
             .iter()
             .zip(&step)
@@ -552,7 +552,7 @@ fn least_squares(residuals: &impl Fn(&[f64]) -> Vec<f64>, start: &[f64]) -> Resu
         let inverse = solve(normal.clone(), &column).ok_or(undetermined.clone())?;
         errors.push((variance * inverse[i].max(0.0)).sqrt());
     }
-    // A parameter known to no better than a factor of e^5 either way is not known.
+    // A parameter whose interval spans more than a factor of e^5 either way is undetermined.
     if errors.iter().any(|error| !error.is_finite() || *error > 5.0) || freedom < 1.0 {
         return Err(undetermined);
     }
@@ -594,7 +594,7 @@ fn normal_equations(
     (normal, gradient)
 }
 
-/// Solves a small linear system by elimination with pivoting; nothing when it is singular to working precision.
+/// Solves a small linear system by elimination with pivoting; `None` if it is singular to working precision.
 fn solve(mut a: Vec<Vec<f64>>, b: &[f64]) -> Option<Vec<f64>> {
     let n = b.len();
     let mut b = b.to_vec();

@@ -1,16 +1,15 @@
 //! Flow-level discrete-event simulation: users, lines, transfers, no packets.
 //!
-//! A line shares its rate among the transfers present; a transfer ends when its bytes are through. Time is
-//! whole nanoseconds, chance comes from one seed, and nothing depends on the machine: the same plan gives
-//! the same numbers everywhere. An event costs the logarithm of the number of users, so a million users and
-//! a thousand lines run in seconds.
+//! A line shares its rate among the transfers present; a transfer ends when all its bytes are sent. Time is whole
+//! nanoseconds and randomness comes from one seed, so a plan gives identical numbers on every machine. An event costs
+//! the logarithm of the number of users: a million users and a thousand lines run in seconds.
 //!
 //! ```text
 //!            think over / arrival          last byte through
 //! [thinking] ---------------------> [line] -------------------> [latency] --> [thinking] or gone
 //! ```
 //!
-//! It refuses to know about round trips inside a transfer: what is not shared goes into `latency`.
+//! Knows no round trips inside a transfer: all unshared time is part of `latency`.
 
 mod line;
 
@@ -27,30 +26,30 @@ use std::collections::BinaryHeap;
 
 pub use line::Discipline;
 
-/// Where requests come from.
+/// Source of requests.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Source {
     /// A fixed number of users who think (seconds) between transfers.
     Closed {
-        /// Users.
+        /// Number of users.
         users: u32,
         /// Think times in seconds.
         think: Sizes,
     },
-    /// Poisson arrivals per second that leave when served.
+    /// Poisson arrivals per second, which leave after service.
     Open {
         /// Arrivals per second over all lines.
         arrivals: f64,
     },
 }
 
-/// Which line serves a request.
+/// Assignment of requests to lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Dispatch {
-    /// User `u` always asks line `u mod lines`; arrivals take turns.
+    /// User `u` always uses line `u mod lines`; arrivals use the lines in turn.
     #[default]
     Fixed,
-    /// Any line with equal chance.
+    /// A random line.
     Random,
     /// The less busy of two lines drawn at random.
     TwoChoices,
@@ -59,44 +58,44 @@ pub enum Dispatch {
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
-    /// Where requests come from.
+    /// Source of requests.
     pub source: Source,
     /// Sizes of transfers in bytes.
     pub sizes: Sizes,
-    /// The rate of every line.
+    /// Bandwidth of each line.
     pub lines: Vec<Rate>,
-    /// How a line shares its rate.
+    /// Service discipline of the lines.
     pub discipline: Discipline,
-    /// Which line serves a request.
+    /// Assignment of requests to lines.
     pub dispatch: Dispatch,
-    /// Time a request takes besides its transfer: round trips, server time.
+    /// Time of a request in addition to its transfer: round trips, server time.
     pub latency: Seconds,
-    /// Simulated time before measuring.
+    /// Simulated time before the measurement.
     pub warmup: Seconds,
-    /// Simulated time measured.
+    /// Simulated time that is measured.
     pub measured: Seconds,
-    /// Origin of all chance.
+    /// Random seed.
     pub seed: Seed,
 }
 
-/// What bounds a run.
+/// Limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests present at once, and so the users of a closed source; an open one near capacity may reach it.
+    /// Concurrent requests, and so the users of a closed source; an open source near saturation may reach the limit.
     pub jobs_max: usize,
     /// Events handled before the run is stopped.
     pub events_max: u64,
 }
 
 impl Limits {
-    /// About a gigabyte and an hour.
+    /// About a gigabyte of memory and an hour.
     pub const DEFAULT: Limits = Limits {
         jobs_max: 20_000_000,
         events_max: 10_000_000_000,
     };
 }
 
-/// What a run measured.
+/// The measurements of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// Requests completed while measuring.
@@ -107,7 +106,7 @@ pub struct Outcome {
     pub throughput: f64,
     /// Mean response, latency included.
     pub response: Seconds,
-    /// Half the width of its 95 % confidence interval, by batch means; absent when only one batch saw requests.
+    /// Half width of its 95 % confidence interval, by batch means; `None` if only one batch had requests.
     pub half_width: Option<Seconds>,
     /// Longest response.
     pub response_max: Seconds,
@@ -120,11 +119,11 @@ pub struct Outcome {
 const NS: f64 = 1e9;
 const BATCHES: usize = 20;
 
-/// Runs `plan`; errors name a meaningless parameter or the limit that was reached.
+/// Runs `plan`; errors name a meaningless parameter or the limit reached.
 pub fn run(plan: &Plan, limits: &Limits) -> Result<Explained<Outcome>, DomainError> {
     check(plan)?;
     if let Source::Closed { users, .. } = plan.source {
-        // Every user may ask at once; unlike arrivals they are known before anything is kept for them.
+        // All users may ask at the same time. Unlike arrivals, their number is known before any memory is allocated.
         within(
             "users",
             f64::from(users),
@@ -162,13 +161,13 @@ fn check(plan: &Plan) -> Result<(), DomainError> {
     non_negative("latency", plan.latency.0, "0 s or more")?;
     non_negative("warm-up", plan.warmup.0, "0 s or more")?;
     positive("measured time", plan.measured.0, "above 0 s")?;
-    // u64 nanoseconds end after 584 years; a tenth of that leaves room for what is under way.
+    // u64 nanoseconds end after 584 years; a tenth of that leaves room for pending events.
     positive("simulated time", plan.warmup.0 + plan.measured.0, "up to 1.8e9 s")
         .and_then(|span| within("simulated time", span, span < 1.8e9, "up to 1.8e9 s"))?;
     match &plan.source {
         Source::Closed { users, think } => {
             positive("users", f64::from(*users), "1 or more")?;
-            // Users who do not think are users, unlike transfers of nothing.
+            // Users without think time are valid, unlike transfers of zero bytes.
             if *think == Sizes::Fixed(0.0) {
                 return Ok(());
             }
@@ -188,7 +187,7 @@ fn check(plan: &Plan) -> Result<(), DomainError> {
     }
 }
 
-/// What `arrivals` per second ask of the line they ask most of, as a share of its rate.
+/// Load of the busiest line with `arrivals` per second, as a share of its rate.
 fn offered(plan: &Plan, arrivals: f64) -> f64 {
     let rates = || plan.lines.iter().map(|rate| rate.bits_per_second());
     let bits = arrivals * plan.sizes.mean() * 8.0;
@@ -214,9 +213,9 @@ struct World<'a> {
     lines: Vec<Line>,
     /// The line whose next transfer ends first.
     next: Tournament,
-    /// When a user's think time ends (closed), or the next arrival (open, a single entry).
+    /// End of each user's think time (closed), or the next arrival (open, a single entry).
     asks: BinaryHeap<Reverse<(u64, u32)>>,
-    /// When the request now at a line was made, by user or by slot.
+    /// Start of the request now at a line, by user or by slot.
     asked: Vec<u64>,
     /// Slots of `asked` that no open request uses.
     free: Vec<u32>,
@@ -293,7 +292,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Nanoseconds each line was busy until `now`, which no event precedes any more.
+    /// Nanoseconds that each line was busy until `now`; no later event may precede `now`.
     fn busy_at(&mut self, now: u64) -> Vec<u64> {
         self.lines
             .iter_mut()
@@ -368,7 +367,7 @@ impl<'a> World<'a> {
         self.lines[line].advance(now);
         let ended = self.lines[line].end_next();
         self.next.set(line, self.lines[line].next_end());
-        // A round-robin turn ends without the transfer ending.
+        // The end of a round-robin turn need not end the transfer.
         let Some(job) = ended else { return };
         let latency = nanos(self.plan.latency.0);
         let response = now - self.asked[job as usize] + latency;
@@ -436,7 +435,7 @@ fn nanos(seconds: f64) -> u64 {
 /// The smallest of a fixed set of times, updated one at a time: a tournament in an array.
 struct Tournament {
     leaves: usize,
-    /// `winner[1]` is the first of all; node `i` has children `2i` and `2i + 1`; leaves follow the nodes.
+    /// `winner[1]` is the earliest; node `i` has children `2i` and `2i + 1`; leaves follow the nodes.
     winner: Vec<u32>,
     time: Vec<u64>,
 }
@@ -558,7 +557,7 @@ fn explain(plan: &Plan, outcome: Outcome) -> Explained<Outcome> {
     e
 }
 
-/// Bounds of the mean response: what the means allow, about which a simulation of finite time varies.
+/// Bounds of the mean response time from mean values; a simulation of finite length varies around it.
 fn bounds(plan: &Plan) -> Vec<Bound> {
     let fastest = plan.lines.iter().copied().max().unwrap_or(Rate(1));
     let mut bounds = vec![Bound {
@@ -573,7 +572,7 @@ fn bounds(plan: &Plan) -> Vec<Bound> {
     else {
         return bounds;
     };
-    // Every line is a network of its own; no mean of them lies outside the least and the most of one.
+    // Each line is its own network; the mean lies between the extremes of a single line.
     let count = plan.lines.len() as u32;
     let brackets = plan.lines.iter().zip(0..count).filter_map(|(&rate, line)| {
         let own = users / count + u32::from(line < users % count);
@@ -597,7 +596,7 @@ fn bounds(plan: &Plan) -> Vec<Bound> {
     bounds
 }
 
-/// Mean transfer time on a line of `rate` that nobody shares.
+/// Mean transfer time on an unshared line of `rate`.
 pub fn alone(sizes: &Sizes, rate: Rate) -> Seconds {
     Seconds(sizes.mean() * 8.0 / rate.bits_per_second())
 }

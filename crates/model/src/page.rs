@@ -1,12 +1,12 @@
 //! A page with embedded objects over one link, in the protocol modes of document 003.
 //!
-//! The base object is fetched first and whole; then its embedded objects, in connections side by side,
-//! one after another on one connection, or all requested at once. Where connections share the link the exact
-//! time depends on how packets interleave, so the answer comes with both ends: everything overlaps, nothing does.
+//! The base object is fetched first and completely, then its embedded objects: over parallel connections, one after
+//! another on one connection, or all requested at once. If connections share the link, the exact time depends on how
+//! packets interleave, so the answer gives both extremes: everything overlaps, nothing overlaps.
 //!
-//! Loss adds to every transfer what `tcp::loss` says it adds (Cardwell 2000), from the window it begins with. A kept
-//! connection goes on with the window it is expected to have: the one without loss if none was lost, else at most the one
-//! a loss finds in the long run (PFTK).
+//! Loss adds to every transfer the latency that `tcp::loss` computes (Cardwell 2000) from its initial window. A
+//! persistent connection continues with its expected window: the window without loss if nothing was lost, otherwise
+//! at most the long-run window at a loss (PFTK).
 
 use crate::Seconds;
 use crate::domain::{DomainError, non_negative, positive};
@@ -21,9 +21,9 @@ use serde::Serialize;
 /// A page.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Page {
-    /// The document that names the others.
+    /// Bytes of the document that refers to the others.
     pub base: Bytes,
-    /// Its embedded objects.
+    /// Bytes of its embedded objects.
     pub embedded: Vec<Bytes>,
     /// Bytes of a request.
     pub request: Bytes,
@@ -32,8 +32,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// Document 003's Microscape in round numbers: 42 KB of HTML and 42 images of 128,287 B in all, with
-    /// requests of 190 B. Header sections of 226 B are document 001's.
+    /// Document 003's Microscape page in round numbers: 42 KB of HTML and 42 images of 128,287 B in total, with
+    /// requests of 190 B. Header sections of 226 B are from document 001.
     pub fn microscape() -> Page {
         let mut embedded = vec![Bytes(128_287 / 42); 42];
         embedded[0].0 += 128_287 % 42;
@@ -46,17 +46,17 @@ impl Page {
     }
 }
 
-/// How the page is fetched.
+/// A protocol mode for fetching the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Fetch {
-    /// HTTP/1.0: a connection per object, several side by side.
+    /// HTTP/1.0: a connection per object, several in parallel.
     PerObject {
-        /// Connections side by side.
+        /// Number of parallel connections.
         connections: u32,
     },
     /// HTTP/1.1 persistent connections, one outstanding request on each.
     Persistent {
-        /// Connections side by side; 1 is document 003's serial mode.
+        /// Number of parallel connections; 1 is document 003's serial mode.
         connections: u32,
     },
     /// HTTP/1.1 pipelining: the base object, then all other requests at once on the same connection.
@@ -83,7 +83,7 @@ impl Fetch {
     }
 }
 
-/// The way to the server.
+/// The path to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Access {
     /// Rate towards the client.
@@ -98,32 +98,33 @@ pub struct Access {
     pub setup: Setup,
     /// Server time per request.
     pub think: Seconds,
-    /// Share of the packets that are lost, in each direction; below 0.5.
+    /// Packet loss in each direction; below 0.5.
     pub loss: f64,
 }
 
-/// The time a page takes.
+/// Time to fetch a page.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PageTime {
-    /// How it was fetched.
+    /// The protocol mode.
     pub fetch: Fetch,
     /// The estimate: everything that can overlap does, and the link carries every byte once.
     pub total: Seconds,
-    /// Nothing overlaps on the link.
+    /// The upper extreme: nothing overlaps on the link.
     pub total_max: Seconds,
-    /// What losses add to `total`.
+    /// The part of `total` that is due to losses.
     pub losses: Seconds,
     /// Setup and transfer of the base object.
     pub base: Seconds,
     /// Connections opened.
     pub connections: u64,
-    /// Packets both ways, none of them sent again: data, one ACK per `b` segments, requests, seven per connection to open and close.
+    /// Packets in both directions without retransmissions: data, one ACK per `b` segments, requests, seven per
+    /// connection to open and close it.
     pub packets: u64,
     /// Bytes towards the client, all headers included.
     pub bytes_down: u64,
 }
 
-/// Objects a page may have.
+/// Limit on the objects of a page.
 pub const OBJECTS_MAX: usize = 1_000_000;
 
 struct Fetcher<'a> {
@@ -133,15 +134,15 @@ struct Fetcher<'a> {
 }
 
 impl Fetcher<'_> {
-    /// One exchange on a connection whose window is `window`: time, time on the wire, window afterwards.
+    /// One exchange on a connection with window `window`: time, time on the wire, window afterwards.
     fn exchange(&self, size: Bytes, requests: u64, window: f64) -> Result<(f64, f64, f64), DomainError> {
         let Access { sender, loss: p, .. } = self.access;
         let request = self.page.request.0 * requests + sender.header.0;
         let up = Rate::seconds_for(self.access.up, Bytes(request));
         let whole = Bytes(size.0 + self.page.response_header.0 * requests);
         let sent = self.path.send(sender, whole, window);
-        // A kept window counts as far as the exchange fills it: a loss among few segments ends in a timeout, however many
-        // there might have been.
+        // A kept window counts only as far as the exchange fills it: a loss among few segments ends in a timeout,
+        // whatever the window's size.
         let begun = Sender {
             initial_window: window.min(sent.segments.max(sender.initial_window)),
             ..*sender
@@ -179,7 +180,7 @@ pub fn page_time(page: &Page, access: &Access, fetch: Fetch) -> Result<Explained
     Ok(explain(page, access, answer, rest))
 }
 
-/// Its time, and that of the embedded objects.
+/// Its time, and the time of the embedded objects.
 fn timed(page: &Page, access: &Access, fetch: Fetch) -> Result<(PageTime, f64), DomainError> {
     access.sender.check()?;
     loss::check(access.loss)?;
@@ -230,8 +231,8 @@ fn timed(page: &Page, access: &Access, fetch: Fetch) -> Result<(PageTime, f64), 
     Ok((answer, rest))
 }
 
-/// Embedded objects over `connections` connections, in order to whichever is free first. `kept` is the window of
-/// the base object's connection when connections persist. Answers least time, most time, connections opened.
+/// The embedded objects over `connections` connections, each on the first free one. `kept` is the window of the base
+/// object's connection if connections persist. Returns least time, most time and connections opened.
 fn side_by_side(
     f: &Fetcher<'_>,
     connections: u32,
@@ -240,7 +241,7 @@ fn side_by_side(
     let slots = (connections as usize).min(f.page.embedded.len());
     let initial = f.access.sender.initial_window;
     let (mut opened, mut wire) = (0, 0.0);
-    // Per connection: busy until, and until when without its time on the wire; its window once open.
+    // Per connection: end of its last exchange, that end without time on the wire, and the window once open.
     let mut lanes: Vec<(f64, f64, Option<f64>)> =
         (0..slots).map(|i| (0.0, 0.0, kept.filter(|_| i == 0))).collect();
     for &size in &f.page.embedded {
@@ -288,7 +289,8 @@ fn count(page: &Page, access: &Access, fetch: Fetch, connections: u64) -> (u64, 
     (packets, bytes + segments as u64 * sender.header.0)
 }
 
-/// No mode is faster: the setup, a round trip for the document and one for what it names, and every byte once.
+/// A lower bound for all modes: the set-up, a round trip for the document and one for its objects, and every byte
+/// once.
 fn floor(page: &Page, access: &Access) -> f64 {
     let objects = page.embedded.iter().map(|size| size.0).sum::<u64>() + page.base.0;
     let bytes = objects + page.response_header.0 * (1 + page.embedded.len() as u64);
@@ -296,7 +298,7 @@ fn floor(page: &Page, access: &Access) -> f64 {
     access.rtt.0 * f64::from(trips) + access.down.seconds_for(Bytes(bytes))
 }
 
-/// No mode is slower: a connection for each object, one after the other, and a round trip for every segment.
+/// An upper bound for all modes: a connection per object in sequence, and a round trip per segment.
 fn alone(page: &Page, access: &Access) -> f64 {
     let object = |size: u64| {
         let whole = Bytes(size + page.response_header.0);
@@ -315,7 +317,7 @@ fn alone(page: &Page, access: &Access) -> f64 {
 }
 
 fn explain(page: &Page, access: &Access, answer: PageTime, rest: f64) -> Explained<PageTime> {
-    // Neither end is an estimate of what lies between them.
+    // Neither extreme is an estimate of the values between them.
     let time = if answer.total_max > answer.total {
         format!("{} to {}", answer.total, answer.total_max)
     } else {
@@ -387,7 +389,7 @@ fn explain(page: &Page, access: &Access, answer: PageTime, rest: f64) -> Explain
     e.bounds.push(Bound {
         quantity: "page time",
         low: floor(page, access),
-        // Losses can make a page take as long as one likes.
+        // With losses, the time has no upper bound.
         high: (access.loss == 0.0).then(|| alone(page, access)),
         unit: "s",
         source: if access.loss == 0.0 {
@@ -503,7 +505,7 @@ mod tests {
                     e.bounds[0].low < t.total.0 && e.bounds[0].high.unwrap() > t.total_max.0,
                     "{e}"
                 );
-                // Where the model knows only two ends, the line says both.
+                // If the model knows only two extremes, the line states both.
                 assert_eq!(e.line.contains(" to "), t.total_max > t.total, "{}", e.line);
             }
         }

@@ -1,7 +1,7 @@
-//! Document 004's own numbers: Tables 1 to 5 entry by entry, as printed and as its formulas give them.
+//! Document 004's Tables 1 to 5 entry by entry, as printed and as computed from its formulas.
 //!
-//! Which entries differ is decided here and nowhere hidden: every entry carries its verdict. The printed
-//! values live in `testdata/model_table*.csv`; this file knows only how to compute each of them.
+//! Decides which entries differ; every entry carries its verdict. The printed values are in
+//! `testdata/model_table*.csv`; this file only computes them.
 
 use crate::transaction::{Mode, Transaction, Transfer};
 use crate::waiting::{Distributed, Group, InnerSum, Line, Mixed, savings_percent};
@@ -62,9 +62,9 @@ pub struct Entry {
     pub unit: String,
     /// The value printed in the document.
     pub printed: f64,
-    /// Digits after the point the document prints.
+    /// Decimals of the printed value.
     pub decimals: u32,
-    /// The value the formulas give in [`Mode::Paper`]; absent for measurements.
+    /// The value of the formulas in [`Mode::Paper`]; `None` for measurements.
     pub computed: Option<f64>,
 }
 
@@ -75,7 +75,7 @@ impl Entry {
             return Verdict::Measured;
         };
         let scale = 10f64.powi(self.decimals as i32);
-        // Halves round up as people round them; the nudge undoes binary fractions just below a half.
+        // Halves round up, as people round them; the nudge undoes binary fractions just below a half.
         let rounded = (computed * scale + 0.5 + 1e-7).floor();
         let printed = (self.printed * scale).round();
         if rounded == printed {
@@ -93,7 +93,7 @@ impl Entry {
 pub enum Table {
     /// Terms of the testbed.
     One,
-    /// Waiting and turnaround, same packet times.
+    /// Waiting and turnaround, equal packet times.
     Two,
     /// Waiting and turnaround, different packet times.
     Three(InnerSum),
@@ -114,12 +114,12 @@ impl Table {
         }
     }
 
-    /// What the table is, as its file says.
+    /// Title of the table, from its file.
     pub fn source(self) -> &'static str {
         self.about("source")
     }
 
-    /// Where the numbers printed here come from, as the table's file says: whether anybody saw the document.
+    /// Provenance of the printed numbers, from the table's file: whether the document was seen.
     pub fn provenance(self) -> &'static str {
         self.about("provenance")
     }
@@ -134,7 +134,7 @@ impl Table {
 
     /// Every entry of the table, in the document's order.
     pub fn entries(self) -> Result<Vec<Entry>, DomainError> {
-        // The first line that is no comment names the columns; quoted commas occur only in notes, which come last.
+        // The first line that is not a comment names the columns; quoted commas occur only in notes, which come last.
         let rows = self.csv().lines().filter(|line| !line.starts_with('#')).skip(1);
         rows.map(|row| {
             let cells: Vec<&str> = row.split(',').collect();
@@ -379,8 +379,8 @@ pub struct Saving {
 
 /// Figure 3 for files of `size`: savings against 10 to 100 users for the six groups.
 ///
-/// The document leaves open which single line a mixed group is compared with; here it is the mean over the
-/// group's lines of what all users would see on that line alone. Packet times are not rounded.
+/// The document does not say which single line a mixed group is compared with. Here it is the mean over the group's
+/// lines of the values for all users on that line alone. Packet times are not rounded.
 pub fn figure_three(size: Bytes) -> Result<Vec<Saving>, DomainError> {
     let mut savings = Vec::new();
     for group in GROUPS {

@@ -1,6 +1,6 @@
 //! Open queues: M/M/1, M/M/c, M/G/1 first come first served, M/G/1 processor sharing, GI/G/c.
 //!
-//! Work arrives whatever the backlog; closed systems with a fixed number of users are in `closed`.
+//! Open queues: arrivals do not depend on the backlog. For a fixed number of users see `closed`.
 
 use crate::Seconds;
 use crate::domain::{DomainError, non_negative, positive, within};
@@ -12,9 +12,9 @@ use serde::Serialize;
 pub struct Steady {
     /// `rho`, the busy fraction of each server.
     pub utilization: f64,
-    /// Chance that an arrival finds no server free.
+    /// Probability that an arrival finds no free server.
     pub wait_chance: f64,
-    /// Mean time before service starts; under processor sharing, response less service.
+    /// Mean waiting time before service; under processor sharing, response time minus service time.
     pub waiting: Seconds,
     /// Mean time in the system.
     pub response: Seconds,
@@ -24,7 +24,7 @@ pub struct Steady {
     pub jobs: f64,
 }
 
-/// Servers a queue may have.
+/// Limit on the servers of a queue.
 pub const SERVERS_MAX: u32 = 10_000_000;
 
 fn load(arrivals: f64, service: Seconds, servers: u32) -> Result<(f64, f64, f64), DomainError> {
@@ -46,7 +46,7 @@ fn load(arrivals: f64, service: Seconds, servers: u32) -> Result<(f64, f64, f64)
     Ok((lambda, s, rho))
 }
 
-/// What is known of `servers` servers once the chance to wait and the mean waiting are.
+/// The answer for `servers` servers, from the probability and the mean of waiting.
 fn answer(
     name: &str,
     servers: u32,
@@ -269,7 +269,7 @@ pub fn mg1(arrivals: f64, service: Seconds, scv: f64) -> Result<Explained<Steady
     Ok(e)
 }
 
-/// M/G/1 processor sharing: the mean depends on the mean service time alone.
+/// M/G/1 processor sharing: the mean depends only on the mean service time.
 pub fn mg1_ps(arrivals: f64, service: Seconds) -> Result<Explained<Steady>, DomainError> {
     let (lambda, s, rho) = load(arrivals, service, 1)?;
     let response = s / (1.0 - rho);
@@ -394,7 +394,7 @@ mod tests {
                 assert!((got - want).abs() <= slack, "{servers} {a}: {got:e} {want:e}");
             }
         }
-        // A pool of the most servers there may be is answered in no time.
+        // Even the largest pool is computed quickly.
         assert!(erlang_b(SERVERS_MAX, 9.9e6) < 1e-10);
         assert_eq!(erlang_b(SERVERS_MAX, 8e6), 0.0);
     }

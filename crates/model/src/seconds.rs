@@ -1,4 +1,4 @@
-//! A span of model time: real seconds, because formulas divide and round where clocks do not.
+//! A time span in real seconds, because formulas divide and round where clocks do not.
 //!
 //! `Duration` counts whole nanoseconds and cannot be negative; a fitted estimate can be both.
 
@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 pub struct Seconds(pub f64);
 
 impl Seconds {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Seconds = Seconds(0.0);
 
-    /// `ms` thousandths of a second.
+    /// From milliseconds.
     pub const fn from_millis(ms: f64) -> Seconds {
         Seconds(ms / 1e3)
     }
 
-    /// The same span in thousandths of a second.
+    /// In milliseconds.
     pub const fn as_millis(self) -> f64 {
         self.0 * 1e3
     }
@@ -37,7 +37,7 @@ impl From<Duration> for Seconds {
 impl fmt::Display for Seconds {
     /// Four significant digits in the unit that reads best.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What four digits round up to the next unit is shown in that: a second, not 1000 ms.
+        // A value that rounds to the next unit is shown in that unit: 1 s, not 1000 ms.
         let size = self.0.abs() * 1.00005;
         let (value, unit) = if size >= 1.0 || size == 0.0 {
             (self.0, "s")

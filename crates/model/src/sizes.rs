@@ -1,8 +1,8 @@
 //! Distributions of sizes and times: moments, partial moments and draws.
 //!
-//! A [`Sizes`] is a pure shape; its unit (bytes, seconds) is the caller's. Everything a formula needs is in
-//! closed form, so numerical integration stays one-dimensional. Draws use portable arithmetic: the same
-//! seed gives the same numbers on every machine.
+//! A [`Sizes`] is a pure distribution; the caller knows its unit (bytes, seconds). Everything that formulas need has
+//! a closed form, so numerical integration stays one-dimensional. Draws use portable arithmetic: a seed gives
+//! identical numbers on every machine.
 
 use crate::domain::{DomainError, non_negative, positive, within};
 use measure::{Draw, Rng};
@@ -11,9 +11,9 @@ use serde::Serialize;
 /// A distribution of positive sizes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Sizes {
-    /// Always the same.
+    /// A constant.
     Fixed(f64),
-    /// Evenly spread between two sizes.
+    /// Uniform between two sizes.
     Uniform {
         /// Smallest.
         low: f64,
@@ -25,7 +25,7 @@ pub enum Sizes {
         /// Mean.
         mean: f64,
     },
-    /// Pareto with both ends cut: density proportional to `x^-(alpha+1)`.
+    /// Bounded Pareto: density proportional to `x^-(alpha+1)`.
     BoundedPareto {
         /// Smallest.
         low: f64,
@@ -34,7 +34,7 @@ pub enum Sizes {
         /// Tail index.
         alpha: f64,
     },
-    /// Lognormal, cut at `high`.
+    /// Lognormal, truncated at `high`.
     Lognormal {
         /// Mean of the logarithm.
         mu: f64,
@@ -43,12 +43,12 @@ pub enum Sizes {
         /// Largest.
         high: f64,
     },
-    /// Sizes with weights, as measured.
+    /// Measured sizes with weights.
     Empirical(Vec<(f64, f64)>),
 }
 
 impl Sizes {
-    /// Measured sizes, each counted once.
+    /// Measured sizes, each with weight 1.
     pub fn observed(sizes: &[f64]) -> Result<Sizes, DomainError> {
         let sizes = Sizes::Empirical(sizes.iter().map(|&size| (size, 1.0)).collect());
         sizes.check()?;
@@ -78,7 +78,7 @@ impl Sizes {
                     "between 0.01 and 10",
                 )?;
                 positive("largest size", *high, "above 0")?;
-                // Draws reject what lies beyond the cut, so most of the mass must lie below it.
+                // Draws reject values beyond the truncation, so most of the mass must lie below it.
                 within(
                     "mass below the largest size",
                     self.lognormal_mass(),
@@ -151,7 +151,7 @@ impl Sizes {
         (self.moment_below(2, f64::INFINITY) / (mean * mean) - 1.0).max(0.0)
     }
 
-    /// Smallest and largest size that matter: beyond the latter lies less than 1e-26 of the mass.
+    /// Range of relevant sizes: larger ones hold less than 1e-26 of the mass.
     pub(crate) fn support(&self) -> (f64, f64) {
         match self {
             Sizes::Fixed(x) => (*x, *x),
@@ -164,7 +164,7 @@ impl Sizes {
         }
     }
 
-    /// Probability density; zero for the distributions made of atoms.
+    /// Probability density; zero for discrete distributions.
     pub(crate) fn density(&self, x: f64) -> f64 {
         match self {
             Sizes::Fixed(_) | Sizes::Empirical(_) => 0.0,
@@ -249,7 +249,7 @@ impl Sizes {
         }
     }
 
-    /// One size.
+    /// Draws one size.
     pub fn draw(&self, rng: &mut Rng) -> f64 {
         match self {
             Sizes::Fixed(x) => *x,
@@ -275,7 +275,7 @@ impl Sizes {
                         return size;
                     }
                 }
-                // Rounding can leave a crumb after the last weight.
+                // Rounding can leave a remainder after the last weight.
                 points.last().map_or(0.0, |&(size, _)| size)
             }
         }
@@ -303,7 +303,7 @@ pub(crate) mod tests {
     use crate::integrate::integrate;
     use measure::Seed;
 
-    /// One of each, with means between 1 and 50.
+    /// One distribution of each kind, with means between 1 and 50.
     pub(crate) fn examples() -> Vec<Sizes> {
         vec![
             Sizes::Fixed(2.0),

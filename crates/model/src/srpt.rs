@@ -5,9 +5,9 @@
 //! rho(x)  = lambda E[X; X <= x]                                        (Schrage and Miller 1966)
 //! ```
 //!
-//! Averaged over x; the second term becomes `int P(X > t) / (1 - rho(t)) dt`, so both integrals are
-//! one-dimensional. For sizes that are atoms the sums are exact: equal sizes are served in order of
-//! arrival, and the square becomes `(1 - rho(x-)) (1 - rho(x))`.
+//! Averaged over x, the second term becomes `int P(X > t) / (1 - rho(t)) dt`, so both integrals are one-dimensional.
+//! For discrete sizes the sums are exact: equal sizes are served in order of arrival, and the square becomes `(1 -
+//! rho(x-)) (1 - rho(x))`.
 
 use crate::Seconds;
 use crate::domain::{DomainError, positive};
@@ -119,7 +119,7 @@ pub fn compare(arrivals: f64, service: &Sizes) -> Result<Explained<Comparison>, 
 
 fn continuous(lambda: f64, sizes: &Sizes) -> (f64, f64) {
     let (low, high) = sizes.support();
-    // Below this nothing matters to the tolerance, and the logarithm of zero is avoided.
+    // Smaller sizes contribute less than the tolerance, and the logarithm of zero is avoided.
     let start = low.max(1e-10 * sizes.mean());
     let free = |x: f64| 1.0 - lambda * sizes.moment_below(1, x);
     let above = |x: f64| 1.0 - sizes.moment_below(0, x);
@@ -150,7 +150,7 @@ fn atoms(lambda: f64, points: &[(f64, f64)]) -> f64 {
     for group in points.chunk_by(|a, b| a.0 == b.0) {
         let x = group[0].0;
         let share = group.iter().map(|point| point.1).sum::<f64>() / total;
-        // Between the last size and this one the load below does not change.
+        // Between two sizes the load below does not change.
         residence += (x - last) / (1.0 - load);
         last = x;
         let before = 1.0 - load;

@@ -1,8 +1,8 @@
-//! How long TCP takes to move an object: setup round trips, slow start over a link, loss.
+//! Time that TCP needs to transfer an object: set-up round trips, slow start over a link, loss.
 //!
-//! `setup` counts the round trips before a request can leave, `ramp` follows windows over a loss-free
-//! link, `loss` is the expected latency of Cardwell, Savage and Anderson 2000, `steady` the long-run rate
-//! of Padhye et al. 1998. None of them knows of other users.
+//! `setup` counts the round trips before a request can leave. `ramp` follows the windows over a link without loss.
+//! `loss` is the expected latency of Cardwell, Savage and Anderson 2000, `steady` the long-run rate of Padhye et al.
+//! 1998. None of them considers other users.
 
 pub mod loss;
 pub mod ramp;
@@ -14,13 +14,12 @@ use crate::domain::{DomainError, non_negative, positive, within};
 use measure::Bytes;
 use serde::Serialize;
 
-/// How long a sender waits for an acknowledgement before it sends again (`T0`), on a path whose round trip does
-/// not vary. Never below the round trip.
+/// Retransmission timeout (`T0`) on a path with constant round-trip time; never below the round-trip time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum Timeout {
-    /// The whole timeout has a least value: `max(minimum, SRTT)` (RFC 6298, rules 2.3 and 2.4; BSD).
+    /// The whole timeout has a minimum: `max(minimum, SRTT)` (RFC 6298, rules 2.3 and 2.4; BSD).
     AtLeast(Seconds),
-    /// What comes on top of the smoothed round trip has one: `SRTT + max(minimum, 4 RTTVAR)` (Linux,
+    /// The part beyond the smoothed round-trip time has a minimum: `SRTT + max(minimum, 4 RTTVAR)` (Linux,
     /// `TCP_RTO_MIN` and `__tcp_set_rto`).
     Beyond(Seconds),
 }
@@ -42,14 +41,14 @@ impl Timeout {
         }
     }
 
-    /// The least value it has, of the whole or of what comes on top.
+    /// The minimum, of the whole timeout or of the part beyond the round-trip time.
     pub const fn minimum(self) -> Seconds {
         match self {
             Timeout::AtLeast(least) | Timeout::Beyond(least) => least,
         }
     }
 
-    /// Where the formula comes from.
+    /// Source of the formula.
     pub const fn source(self) -> &'static str {
         match self {
             Timeout::AtLeast(_) => "RFC 6298, rules 2.3 and 2.4, RTTVAR = 0",
@@ -58,7 +57,7 @@ impl Timeout {
     }
 }
 
-/// What decides how fast a sender opens its window.
+/// The parameters that decide how fast a sender's window grows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Sender {
     /// Payload of a full segment.
@@ -67,16 +66,16 @@ pub struct Sender {
     pub header: Bytes,
     /// `w`, the initial window in segments.
     pub initial_window: f64,
-    /// Segments covered by one acknowledgement: 1, or 2 with delayed ACKs.
+    /// Segments covered by one acknowledgment: 1, or 2 with delayed ACKs.
     pub segments_per_ack: f64,
-    /// `b`, round trips in which the window grows by a segment in congestion avoidance: the segments of an ACK
-    /// where ACKs are counted, 1 where the bytes they cover are (RFC 3465, section 2.1).
+    /// `b`, round trips per segment of window growth in congestion avoidance: the segments per ACK if ACKs are
+    /// counted, 1 if bytes are counted (RFC 3465, section 2.1).
     pub rounds_per_increase: f64,
     /// `g`, growth of the window per round trip in slow start: `1 + 1/b`, or 2 when bytes are counted.
     pub growth: f64,
-    /// `Wmax`, the window cap in segments (receive window, send buffer); absent when nothing caps it.
+    /// `Wmax`, the window limit in segments (receive window, send buffer); `None` if unlimited.
     pub window_max: Option<f64>,
-    /// What the receiver's ACK timer adds when the first flight is a single segment.
+    /// Delay that the receiver's ACK timer adds if the first flight is a single segment.
     pub first_ack_delay: Seconds,
     /// Retransmission timeout of an established connection, before backoff.
     pub timeout: Timeout,
@@ -84,17 +83,18 @@ pub struct Sender {
     pub syn_timeout: Seconds,
 }
 
-/// Bytes of the time-stamp option and its padding (RFC 7323, appendix A).
+/// Bytes of the timestamp option and its padding (RFC 7323, appendix A).
 const TIMESTAMPS: u64 = 12;
 
-/// Least data of a segment: Linux refuses an MSS option below 88 bytes (TCP_MIN_MSS), of which time stamps take 12.
+/// Least data per segment: Linux refuses an MSS option below 88 bytes (TCP_MIN_MSS), of which timestamps take 12.
 const MSS_MIN: u64 = 76;
 
-/// Most data of a segment: what an IPv4 packet of 65,535 bytes holds beside headers of 40.
+/// Largest data per segment: an IPv4 packet of 65,535 bytes minus headers of 40.
 const MSS_MAX: u64 = 65_495;
 
 impl Sender {
-    /// The sender of document 004: one segment, doubling, no cap, headers free, every segment acknowledged.
+    /// The sender of document 004: one segment first, doubling, no window limit, no headers, every segment
+    /// acknowledged.
     pub const fn document(mss: Bytes) -> Sender {
         Sender {
             mss,
@@ -123,12 +123,13 @@ impl Sender {
         }
     }
 
-    /// A sender of today: ten segments (RFC 6928), bytes counted although ACKs are delayed (RFC 3465, L = 2), so
-    /// that slow start doubles and congestion avoidance adds a segment a round trip; timestamps in every header
-    /// (RFC 7323), 1 s SYN timeout (RFC 6298), at least 200 ms beyond the round trip before it sends again (Linux).
+    /// A modern sender: ten segments first (RFC 6928), bytes counted although ACKs are delayed (RFC 3465, L = 2), so
+    /// that slow start doubles and congestion avoidance adds a segment per round trip; timestamps in every header
+    /// (RFC 7323), 1 s SYN timeout (RFC 6298), a retransmission timeout at least 200 ms above the round-trip time
+    /// (Linux).
     ///
-    /// `announced` is what the MSS option says, 1460 on Ethernet; the options of a segment take their bytes from its
-    /// data (RFC 6691), so a full one carries 12 less and fits the MTU.
+    /// `announced` is the value of the MSS option, 1460 on Ethernet. The options of a segment reduce its data (RFC
+    /// 6691), so a full segment carries 12 bytes less and fits the MTU.
     pub const fn modern(announced: Bytes) -> Sender {
         Sender {
             header: Bytes(40 + TIMESTAMPS),
@@ -140,7 +141,7 @@ impl Sender {
         }
     }
 
-    /// The same sender with another initial window, in segments.
+    /// This sender with another initial window, in segments.
     #[must_use]
     pub const fn with_initial_window(self, segments: f64) -> Sender {
         Sender {
@@ -149,7 +150,7 @@ impl Sender {
         }
     }
 
-    /// The same sender, which counts ACKs that cover `b` segments: growth `1 + 1/b`, and `b` round trips for a
+    /// This sender with ACKs that cover `b` segments and are counted: growth `1 + 1/b`, and `b` round trips per
     /// segment in congestion avoidance.
     #[must_use]
     pub fn with_delayed_acks(self, b: f64) -> Sender {
@@ -161,7 +162,7 @@ impl Sender {
         }
     }
 
-    /// The same sender with its window capped, in bytes.
+    /// This sender with a window limit in bytes.
     #[must_use]
     pub fn with_window_max(self, cap: Bytes) -> Sender {
         Sender {
@@ -170,24 +171,24 @@ impl Sender {
         }
     }
 
-    /// The cap in segments; infinite when there is none.
+    /// The window limit in segments; infinite without one.
     pub(crate) fn cap(&self) -> f64 {
         self.window_max.unwrap_or(f64::INFINITY)
     }
 
-    /// The window after one of `w` segments has been acknowledged: every ACK, also the last that covers less,
-    /// opens it by a whole segment's worth. Doubling stays doubling; with delayed ACKs 1 becomes 2, 3, 5, 8.
+    /// The window after one of `w` segments has been acknowledged: every ACK, even the last, smaller one, opens it by
+    /// a whole segment's worth. Doubling stays doubling; with delayed ACKs 1 becomes 2, 3, 5, 8.
     pub(crate) fn opened(&self, w: f64) -> f64 {
         // Factors such as 1 + 1/3 are not exact.
         (w + (w * (self.growth - 1.0) - 1e-9).ceil()).min(self.cap())
     }
 
-    /// Segments `size` needs.
+    /// Number of segments of `size` bytes.
     pub(crate) fn segments(&self, size: Bytes) -> f64 {
         size.0.div_ceil(self.mss.0.max(1)) as f64
     }
 
-    /// Bytes `size` puts on the wire, headers included.
+    /// Bytes on the wire for `size`, headers included.
     pub(crate) fn wire_bytes(&self, size: Bytes) -> f64 {
         size.0 as f64 + self.segments(size) * self.header.0 as f64
     }

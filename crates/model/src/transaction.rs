@@ -1,7 +1,7 @@
 //! One HTTP transaction over one link, alone: document 004, section 2.1 (symbols K, L, M, S, W, Tf, Tmin, T).
 //!
-//! It refuses to know about other users: `waiting` shares the link among them. Slow start is counted in
-//! whole round trips, an upper bound; `tcp::ramp` counts the stalls exactly.
+//! Other users are not considered: `waiting` shares the link among users. Slow start is counted in whole round trips,
+//! an upper bound; `tcp::ramp` counts the stalls exactly.
 
 use crate::Seconds;
 use crate::domain::{DomainError, positive};
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 const SOURCE: &str = "document 004, section 2.1";
 
-/// How faithfully to follow the printed tables of document 004.
+/// Choice between exact definitions and the printed tables of document 004.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Mode {
     /// The definitions as written, in consistent units.
@@ -39,12 +39,12 @@ pub struct Transfer {
     pub mss: Bytes,
 }
 
-/// Everything section 2.1 computes of a [`Transfer`].
+/// All values that section 2.1 computes for a [`Transfer`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Transaction {
-    /// What was moved over what.
+    /// The file and the link.
     pub transfer: Transfer,
-    /// How the units were read.
+    /// Treatment of units.
     pub mode: Mode,
     /// `K`, packets in the file; a fraction in [`Mode::Paper`].
     pub k: f64,
@@ -110,8 +110,8 @@ pub(crate) fn slow_start_rounds(m: f64) -> u32 {
 }
 
 impl Transaction {
-    /// The time over `setup`: `T` where that costs a round trip, T of T/TCP where it costs none; errors for any other, which
-    /// the document does not know.
+    /// The transaction time with connection set-up `setup`: `T` if it costs a round trip, T of T/TCP if it costs
+    /// none. Other set-ups are errors, because the document does not cover them.
     pub fn over(&self, setup: Setup) -> Result<Seconds, DomainError> {
         match setup.round_trips() {
             0 => Ok(self.t_ttcp),

@@ -1,15 +1,14 @@
 //! Many users of one link or of several: document 004, section 2.3, Eqs. 1 to 9.
 //!
-//! All users ask at once for files of `n` packets; packets are served round robin, users in a fixed order
-//! within a round. A user waits whenever another user's packet is served. What a packet costs is the
-//! caller's business.
+//! All users ask at the same time for files of `n` packets; packets are served round robin, with users in a fixed
+//! order. A user waits whenever another user's packet is served. The caller supplies the time of a packet.
 
 use crate::Seconds;
 use crate::domain::{DomainError, positive};
 use crate::explain::{Bound, Explained, Quantity, Region, counted, significant};
 use serde::Serialize;
 
-/// Users of one line who all ask at once: `m`, `n`, `t` of Eqs. 1 to 4.
+/// Users of one line who all ask at the same time: `m`, `n`, `t` of Eqs. 1 to 4.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Line {
     /// `m`, users.
@@ -59,8 +58,8 @@ impl Line {
         Seconds((m * (n - 1.0) + (m + 1.0) / 2.0) * t)
     }
 
-    /// Between what the mean turnaround of a batch lies under any order of service: users one after the
-    /// other, each served whole, `(m+1)/2 n t`; everyone finishing last, `m n t`.
+    /// Bounds of a batch's mean turnaround under any order of service: users one after the other, each served
+    /// completely, `(m+1)/2 n t`; everyone finishing last, `m n t`.
     pub fn turnaround_bounds(self) -> (Seconds, Seconds) {
         let (m, n, t) = self.reals();
         (Seconds((m + 1.0) / 2.0 * n * t), Seconds(m * n * t))
@@ -134,7 +133,7 @@ impl Line {
     }
 }
 
-/// What section 2.3 takes for granted.
+/// Assumptions of section 2.3.
 pub(crate) const ASSUMPTIONS: [&str; 3] = [
     "all users ask at the same moment for files of the same number of packets",
     "packets are served round robin",
@@ -160,7 +159,7 @@ pub struct Group {
     pub packet_time: Seconds,
 }
 
-/// How far the last inner sum of Eqs. 5 and 6 runs.
+/// Upper limit of the last inner sum of Eqs. 5 and 6.
 ///
 /// Eq. 6 is printed with a minus sign inside the product `m_(j-1) t_(j-1)`; both variants read the
 /// product, without which Eq. 6 does not become Eq. 4 for equal packet times.
@@ -169,7 +168,7 @@ pub enum InnerSum {
     /// Over `j = 1..m_i`, as printed: the mean over users served in order.
     #[default]
     Printed,
-    /// Over `j = 1..i`, the index of the group: what Table 3 was computed with. A slip.
+    /// Over `j = 1..i`, the index of the group, as Table 3 was computed: a slip.
     TableThree,
 }
 
@@ -181,7 +180,7 @@ pub struct Mixed {
 }
 
 impl Mixed {
-    /// The groups in the order they are served, and `n`; errors name an empty or meaningless parameter.
+    /// The groups in serving order, and `n`; errors name an empty or meaningless parameter.
     pub fn new(groups: &[Group], packets: u64) -> Result<Mixed, DomainError> {
         if groups.is_empty() {
             return Err(DomainError::TooFew {
@@ -207,7 +206,7 @@ impl Mixed {
         let mut before = 0.0;
         for (index, group) in self.groups.iter().enumerate() {
             let (m, t) = (group.users as f64, group.packet_time.0);
-            // Every other user's packet in each round but the last: all packets less one's own.
+            // In every round but the last, a user waits for all packets except their own.
             total += rounds * m * (all - t);
             let last = match sum {
                 InnerSum::Printed => m,
@@ -236,7 +235,7 @@ impl Mixed {
         Seconds(total / self.users())
     }
 
-    /// As [`Line::turnaround_bounds`]: whole users in order of their packet times; everyone finishing last.
+    /// As [`Line::turnaround_bounds`]: users one after the other in order of packet time; everyone finishing last.
     pub fn turnaround_bounds(&self) -> (Seconds, Seconds) {
         let n = self.packets as f64;
         let mut groups = self.groups.clone();

@@ -22,7 +22,7 @@ fn offers() -> impl Strategy<Value = Vec<Offer>> {
     })
 }
 
-/// Total turnaround by the definition, not by the closed form `split` uses.
+/// Total turnaround by the definition, not by the closed form that `split` uses.
 fn cost(offer: &Offer, users: u64, packets: u64) -> f64 {
     let line = model::waiting::Line {
         users,
@@ -36,7 +36,7 @@ fn cost(offer: &Offer, users: u64, packets: u64) -> f64 {
     }
 }
 
-/// The least total over every way to split `users`.
+/// The least total over all ways to split `users`.
 fn every_split(users: u64, packets: u64, offers: &[Offer]) -> f64 {
     match offers {
         [last] => cost(last, users, packets),
@@ -103,7 +103,7 @@ proptest! {
             let network = model::closed::Network::new(stations, Seconds(think)).unwrap();
             k as f64 * network.exact(k as u64).unwrap().response.0
         };
-        // Every split, asked for as it is given: what is said of it is the definition, and none is better.
+        // Every split, passed as given: its result follows the definition, and none is better.
         for k in 0..=users {
             let split = [k as u64, (users - k) as u64];
             let total = of(&lines[0], k) + of(&lines[1], users - k);
@@ -206,7 +206,7 @@ proptest! {
             basis,
             loss: if matches!(basis, Basis::Document(_)) { 0.0 } else { loss },
         };
-        // A scan in steps of 1 % from 100 bit/s to 1 Pbit/s, sure to see every step of slow start.
+        // A scan in steps of 1 % from 100 bit/s to 1 Pbit/s, which sees every step of slow start.
         let meets = |rate: u64| question.turnaround_at(Rate(rate)).unwrap().total() <= question.turnaround;
         let scanned = (0..3000).map(|i| (100.0 * 1.01f64.powi(i)) as u64).take_while(|&r| r < 1_000_000_000_000_000);
         let first = scanned.into_iter().find(|&rate| meets(rate));

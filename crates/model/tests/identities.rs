@@ -7,7 +7,7 @@ use model::transaction::{Mode, Transfer};
 use model::waiting::{Distributed, Group, InnerSum, Line, Mixed, savings_percent};
 use proptest::prelude::*;
 
-/// Serves one packet of each user in turn; answers total waiting and total turnaround.
+/// Serves one packet of each user in turn; returns total waiting and total turnaround.
 fn round_robin(users: &[f64], packets: u64) -> (f64, f64) {
     let (mut clock, mut waiting, mut turnaround) = (0.0, 0.0, 0.0);
     for round in 1..=packets {

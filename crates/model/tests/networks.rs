@@ -59,7 +59,7 @@ proptest! {
         think in 0.0f64..30.0,
         users in 1u64..80,
     ) {
-        // A station of one server goes through mean value analysis; beside a pair of servers, through convolution.
+        // Single-server stations use mean value analysis; beside a pair of servers, convolution.
         let plain: Vec<Station> = demands.iter().map(|&d| Station::queue("queue", Seconds(d))).collect();
         let mut mixed = plain.clone();
         mixed.push(Station::servers("pair", Seconds(1e-12), 2));

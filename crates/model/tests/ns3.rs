@@ -1,4 +1,5 @@
-//! Against an independent TCP: ns-3, whose answers stand in `testdata/ns3_bursts.csv`, made by the program beside it.
+//! Comparison with an independent TCP: ns-3, whose results are in `testdata/ns3_bursts.csv`, made by the program
+//! beside it.
 
 use measure::{Bytes, Rate};
 use model::Seconds;
@@ -8,7 +9,7 @@ use model::tcp::setup::Setup;
 
 const ANSWERS: &str = include_str!("../testdata/ns3_bursts.csv");
 
-/// Rate, round trip, bytes, users and what ns-3 says of their mean turnaround.
+/// Rate, round trip, bytes, users, and ns-3's mean turnaround.
 fn rows() -> Vec<(Rate, Seconds, Bytes, u64, f64)> {
     let rows = ANSWERS.lines().filter(|line| !line.starts_with('#'));
     rows.map(|line| {
@@ -36,7 +37,7 @@ fn error(rate: Rate, rtt: Seconds, page: Bytes, users: u64, theirs: f64) -> f64 
     let question = Question {
         users,
         page,
-        // Only the rate's consequence is asked for.
+        // Only the consequence of the rate is needed.
         turnaround: Seconds(1.0),
         rtt,
         sender: Sender::modern(Bytes(1460)),
@@ -54,8 +55,8 @@ fn windows_in_turn_are_what_another_tcp_does() {
     assert_eq!(rows.len(), 48);
     for (rate, rtt, page, users, theirs) in rows {
         let error = error(rate, rtt, page, users, theirs);
-        // Connection segments and requests take time on the line, which the model leaves out: 0.3 ms of 10 Mbit/s,
-        // and of a small file on a short line a twelfth.
+        // The model leaves out the line time of connection segments and requests: 0.3 ms at 10 Mbit/s, a twelfth of
+        // the time of a small file on a short line.
         let below = if rtt.0 < 0.01 { -9.0 } else { -3.5 };
         assert!(
             below < error && error < 1.0,

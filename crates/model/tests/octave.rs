@@ -1,5 +1,5 @@
-//! Against an independent implementation: octave-queueing, whose answers stand in `testdata/octave_queueing.csv`,
-//! made by the script beside it.
+//! Comparison with an independent implementation: octave-queueing, whose results are in
+//! `testdata/octave_queueing.csv`, made by the script beside it.
 
 use model::Seconds;
 use model::closed::{Network, Station};
@@ -61,7 +61,7 @@ fn closed_networks_agree() {
         for row in rows(case) {
             let solved = network.exact(row[0] as u64).unwrap();
             close(solved.throughput, row[1], case);
-            // The response is a difference of larger numbers in both.
+            // The response time is a difference of larger numbers in both programs.
             assert!(
                 (solved.response.0 - row[2]).abs() < 1e-9,
                 "{case}: {} {}",
@@ -117,7 +117,7 @@ fn bounds_agree() {
     }
 }
 
-/// The answers that stand here are those of the script, wherever Octave and its package are.
+/// Reruns the script and compares its results, where Octave and its package are installed.
 #[test]
 fn the_script_still_gives_these_answers() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata");
@@ -133,7 +133,7 @@ fn the_script_still_gives_these_answers() {
         }
         Err(why) => return eprintln!("skipped: octave-cli: {why}"),
     };
-    // The first line has the versions.
+    // The first line holds versions.
     let answers = |text: &str| text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(answers(&said), answers(ANSWERS));
 }

@@ -1,4 +1,4 @@
-//! Answers every request with the same kibibyte and parses nothing: what a driver costs by itself.
+//! Answers every request with the same kibibyte and parses nothing: the cost of a driver alone.
 //!
 //! `cargo run --release -p runtime --example fixed -- 127.0.0.1:8090 [close|keep] [loop|pool]`
 
@@ -10,7 +10,7 @@ use runtime::{Accepted, Action, Context, Event, Job, Line, Service, Session, Tx}
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// The answer, and whether the connection ends with it.
+/// The response, and whether the connection ends with it.
 struct Fixed {
     answer: Vec<u8>,
     close_each: bool,
@@ -67,7 +67,7 @@ impl Session for Conn {
         match event {
             Event::Bytes(bytes) => {
                 let mut rest = bytes;
-                // A blank line cut in two is missed: load generators send whole requests.
+                // A blank line split in two is missed: load generators send whole requests.
                 while let Some(end) = cx.blank_line.find(rest) {
                     tx.head.extend_from_slice(&cx.answer);
                     rest = &rest[end + 4..];
@@ -136,7 +136,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = Listener::bind(address.parse()?, Listening::default())?;
     println!("http://{}", listener.address());
     let connection = if close_each { "close" } else { "keep-alive" };
-    // The fields, and about the length, of what servers send.
+    // The header fields, and about the length, of typical servers.
     let head = format!(
         "HTTP/1.1 200 OK\r\nServer: fixed\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
          Content-Type: text/html\r\nContent-Length: 1024\r\n\

@@ -1,5 +1,5 @@
-//! What the seccomp filter adds to a system call: the same calls by threads with and without it, in turn.
-//! Prints the fastest of many short runs, which other load on the machine disturbs least.
+//! The cost of the seccomp filter per system call: the same calls by threads with and without it, in turn. Prints the
+//! fastest of many short runs, which other load on the machine disturbs least.
 
 use runtime::{privilege, seccomp};
 use rustix::net::{RecvFlags, SendFlags};
@@ -10,7 +10,7 @@ use std::time::Instant;
 const RUNS: usize = 20_000;
 const CALLS: u32 = 40;
 
-/// Nanoseconds a call, of the fastest run.
+/// Nanoseconds per call, of the fastest run.
 fn fastest(mut call: impl FnMut()) -> f64 {
     let run = |_| {
         let began = Instant::now();

@@ -1,15 +1,16 @@
-//! What this machine lets this process do, tried rather than guessed: each function does the thing once and undoes it.
+//! What this machine allows this process to do, tried rather than guessed: each function does the thing once and undoes
+//! it.
 //!
-//! Says what the system said; what that means for whom is the caller's to decide.
+//! Reports the system's answer; the caller decides what it means.
 
 use crate::sys;
 use std::io;
 
-/// Whether a process may enter a user namespace of its own and make a network namespace there. Tried in a copy of
+/// Whether a process may enter a user namespace of its own and create a network namespace there. Tried in a fork of
 /// this process, which must have one thread.
 ///
 /// # Errors
-/// What the system says.
+/// The system's.
 pub fn user_and_network_namespace() -> io::Result<()> {
     let Some(pid) = sys::fork()? else {
         let tried = sys::unshare(true, true);
@@ -25,7 +26,7 @@ pub fn user_and_network_namespace() -> io::Result<()> {
                 return match status.exit_status() {
                     Some(0) => Ok(()),
                     Some(errno) => Err(io::Error::from_raw_os_error(errno)),
-                    None => Err(io::Error::other("the trial was killed")),
+                    None => Err(io::Error::other("the trial process was killed")),
                 };
             }
         }
@@ -35,7 +36,7 @@ pub fn user_and_network_namespace() -> io::Result<()> {
 /// Whether packets of the loopback interface may be captured.
 ///
 /// # Errors
-/// What the system says.
+/// The system's.
 pub fn capture() -> io::Result<()> {
     sys::packet_socket(1, false).map(drop)
 }
@@ -43,7 +44,7 @@ pub fn capture() -> io::Result<()> {
 /// Whether this process may open TUN devices.
 ///
 /// # Errors
-/// What the system says of `/dev/net/tun`.
+/// The system's, for `/dev/net/tun`.
 pub fn tun_device() -> io::Result<()> {
     let file = "/dev/net/tun";
     std::fs::OpenOptions::new()
@@ -53,15 +54,15 @@ pub fn tun_device() -> io::Result<()> {
         .map(drop)
 }
 
-/// The version of Landlock's interface.
+/// Landlock's ABI version.
 ///
 /// # Errors
-/// `ENOSYS` or `EOPNOTSUPP` where there is none.
+/// `ENOSYS` or `EOPNOTSUPP` without Landlock.
 pub fn landlock() -> io::Result<u32> {
     sys::landlock_version()
 }
 
-/// Descriptors this process may have open now, and after raising the limit itself; `None`: without bound.
+/// Limit of open descriptors, now and after raising it as far as allowed; `None`: unlimited.
 pub fn descriptors() -> (Option<u64>, Option<u64>) {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     (limit.current, limit.maximum)
@@ -73,13 +74,13 @@ mod tests {
 
     #[test]
     fn every_trial_ends_and_says_something() {
-        // Which of them succeed depends on where the test runs; that errors carry an errno does not.
+        // Which of them succeed depends on the machine; that errors carry an errno does not.
         for tried in [capture(), tun_device(), landlock().map(drop)] {
             if let Err(error) = tried {
                 assert!(error.raw_os_error().is_some(), "{error}");
             }
         }
-        // A test has several threads, of which no copy can be made.
+        // A test has several threads, so it cannot fork.
         assert!(user_and_network_namespace().is_err());
         assert!(descriptors().0.is_none_or(|now| now > 0));
     }

@@ -1,9 +1,9 @@
-//! Work that nobody waits for: done on one thread of its own in the order it was offered, and refused
-//! once too much of it waits. What the work is, its giver knows.
+//! Work in the background: done on one thread, in the order it was offered, and refused once too much of it waits. What
+//! the work is, only the caller knows.
 //!
-//! The thread starts with the first piece, so that whoever never offers one has none (a process that
-//! only forks, say). It ends after the piece it is at once the owner is gone; nobody waits for that,
-//! because a piece may hang as long as the disk it reads from.
+//! The thread starts with the first item, so a process that never offers any has no thread (one that only forks, for
+//! example). Once its owner is gone, it ends after the current item; nothing waits for that, because an item may hang
+//! as long as the disk it reads from.
 
 use crate::clock;
 use measure::UnixTime;
@@ -12,7 +12,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A thread for pieces of work of one kind.
+/// A thread for work items of one kind.
 pub struct Aside<T> {
     name: &'static str,
     waiting_max: usize,
@@ -28,7 +28,7 @@ struct Shared<T> {
 struct Queue<T> {
     state: State,
     waiting: VecDeque<T>,
-    /// Whether a piece is being worked at.
+    /// Whether an item is being processed.
     is_busy: bool,
 }
 
@@ -43,8 +43,8 @@ enum State {
 }
 
 impl<T: Send + 'static> Aside<T> {
-    /// Work of this kind, `waiting_max` pieces of which may wait; it is told the time at which it begins.
-    /// A piece whose work panics is lost; those after it are not.
+    /// Runs `work` on each item; up to `waiting_max` items may wait. `work` also gets the time at which it starts. If
+    /// it panics, only that item is lost.
     pub fn new(
         name: &'static str,
         waiting_max: usize,
@@ -66,7 +66,7 @@ impl<T: Send + 'static> Aside<T> {
         }
     }
 
-    /// Gives a piece of work. False if it is refused: too many wait, or the system has no thread.
+    /// Offers an item. False if it is refused: too many wait, or the system has no thread.
     pub fn offer(&self, piece: T) -> bool {
         let mut queue = self.shared.lock();
         if queue.waiting.len() >= self.waiting_max {
@@ -87,7 +87,7 @@ impl<T: Send + 'static> Aside<T> {
         true
     }
 
-    /// Whether everything offered so far is done.
+    /// Whether every item offered so far is done.
     pub fn is_idle(&self) -> bool {
         let queue = self.shared.lock();
         queue.waiting.is_empty() && !queue.is_busy
@@ -113,7 +113,7 @@ impl<T> Shared<T> {
                 }
             };
             drop(queue);
-            // The panic hook has said what happened.
+            // The panic hook has reported the panic.
             let _ = catch_unwind(AssertUnwindSafe(|| (self.work)(piece, clock::wall())));
         }
     }
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{self, Receiver, Sender};
 
-    /// Work that waits for a word before each piece and says what it did.
+    /// Work that waits for a word before each item and reports the item.
     fn aside(waiting_max: usize) -> (Aside<u32>, Sender<()>, Receiver<u32>) {
         let (go, gone) = mpsc::channel();
         let (did, done) = mpsc::channel();

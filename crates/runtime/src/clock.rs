@@ -1,16 +1,16 @@
-//! The clocks: a monotonic one for deadlines, civil time for the wire. Read once per turn.
+//! The clocks: monotonic time for deadlines, civil time for the protocol. Read once per turn.
 
 use measure::{Instant, UnixTime};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds since the machine started, suspension excluded.
+/// Nanoseconds since the machine started, without suspension.
 #[inline]
 pub fn now() -> Instant {
     let t = clock_gettime(ClockId::Monotonic);
     Instant::from_nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
-/// As [`now`], to within one timer tick (4 ms) and never ahead of it: 8 ns instead of 22.
+/// As [`now`], up to one timer tick (4 ms) behind and never ahead: 8 ns instead of 22.
 #[inline]
 pub(crate) fn coarse() -> Instant {
     let t = clock_gettime(ClockId::MonotonicCoarse);
@@ -27,13 +27,13 @@ pub fn wall() -> UnixTime {
     }
 }
 
-/// Civil time in nanoseconds since 1970, exact: what the kernel stamps packets with.
+/// Civil time in nanoseconds since 1970, exact: the clock of the kernel's packet timestamps.
 pub(crate) fn civil_nanos() -> u64 {
     let t = clock_gettime(ClockId::Realtime);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Processor time that the calling thread has used.
+/// Processor time used by the calling thread.
 pub(crate) fn thread_cpu() -> measure::Duration {
     let t = clock_gettime(ClockId::ThreadCPUTime);
     measure::Duration::new(t.tv_sec as u64, t.tv_nsec as u32)

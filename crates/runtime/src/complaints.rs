@@ -1,10 +1,10 @@
-//! Warnings that requests cause, as many of them as a log can bear.
+//! Warnings about requests, limited to a rate a log can bear.
 //!
-//! Decides how many lines are written: [`BURST`] at once, then one a second, for all threads and all worker
-//! processes together. A failure that gets no line is counted, and the next line says how many there were. Refuses to
-//! know why a request failed. What lasts, as a root that is gone, is told once in a while instead.
+//! Decides how many lines are written: [`BURST`] at once, then one a second, for all threads and worker processes
+//! together. A failure without a line is counted, and the next line reports the count. Why a request failed is not
+//! known here. Lasting conditions, such as an unreachable root, are reported at intervals instead.
 //!
-//! Paths are clients' to choose, so they are escaped: a line in the log is always one line, and ASCII.
+//! Clients choose paths, so paths are escaped: a log entry is always one line of ASCII.
 
 use crate::clock;
 use crate::shared::Words;
@@ -13,25 +13,25 @@ use measure::{Duration, Instant};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Lines that may be written at once after a while of silence.
+/// Lines that may be written at once after some silence.
 const BURST: u64 = 10;
-/// After that one line may be written in this time.
+/// After that, one line per this time.
 const PAUSE: Duration = Duration::from_secs(1);
-/// No more bytes of a path are shown.
+/// Maximum bytes shown of a path.
 const PATH_MAX: usize = 1024;
 
-/// When the lines written so far are paid for, in nanoseconds of the monotonic clock.
+/// When the lines written so far are used up, in nanoseconds of the monotonic clock.
 const PAID: usize = 0;
-/// Failures that got no line since the last.
+/// Failures without a line since the last line.
 const SILENT: usize = 1;
-/// When something that lasts was told of last, by a hash of what it is.
+/// When a lasting condition was last reported, by a hash of its topic.
 const TOLD: usize = 2;
 const TOPICS: usize = 256;
 const LEN: usize = TOLD + TOPICS;
 
 static COMMON: OnceLock<Complaints> = OnceLock::new();
 
-/// How many lines were written lately.
+/// The rate of lines so far.
 #[derive(Debug)]
 struct Complaints(Words);
 
@@ -46,7 +46,7 @@ impl Complaints {
         None
     }
 
-    /// Whether failures got no line that one may be written of now; how many.
+    /// How many failures got no line, if a line about them may be written now.
     fn owed(&self, now: Instant) -> Option<u64> {
         let silent = &self.0.get()[SILENT];
         let is_owed = silent.load(Ordering::Relaxed) > 0 && self.pay(now);
@@ -55,8 +55,8 @@ impl Complaints {
             .filter(|count| *count > 0)
     }
 
-    /// Whether this may be told of again: not within `pause` of the last time. Two topics with the same hash wait for
-    /// each other.
+    /// Whether this may be reported again: not within `pause` of the last time. Two topics with equal hashes delay each
+    /// other.
     fn may_tell(&self, topic: &[u8], now: Instant, pause: Duration) -> bool {
         let is_time = |told: u64| {
             let is_time = told == 0 || now.since(Instant::from_nanos(told)) >= pause;
@@ -67,12 +67,12 @@ impl Complaints {
             .is_ok()
     }
 
-    /// The topic is over: if it begins again, that may be told at once.
+    /// The condition has ended: if it returns, it may be reported at once.
     fn is_over(&self, topic: &[u8]) {
         self.told(topic).store(0, Ordering::Relaxed);
     }
 
-    /// When this was told of last.
+    /// When this was last reported.
     fn told(&self, topic: &[u8]) -> &AtomicU64 {
         // FNV-1a: every process must find the same word.
         let hash = topic.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &b| {
@@ -97,8 +97,8 @@ fn common() -> &'static Complaints {
     COMMON.get_or_init(|| Complaints(Words::own(LEN)))
 }
 
-/// Counts for this process and those it forks from now on together. To be called before the first warning; later
-/// it changes nothing.
+/// Shares the limit between this process and its later children. Call it before the first warning; later, it has no
+/// effect.
 ///
 /// # Errors
 /// The system's, if it has no memory.
@@ -109,12 +109,12 @@ pub fn share() -> std::io::Result<()> {
 }
 
 fn common_from(words: Words) {
-    // Whoever was first stays.
+    // The first one stays.
     let _ = COMMON.set(Complaints(words));
 }
 
-/// Warns of a request for this path that failed, unless there were too many such warnings lately. `why` is only asked
-/// for if the line is written.
+/// Logs a warning about a failed request for this path, unless there were too many lately. `why` is called only if the
+/// line is written.
 pub fn warn<D: fmt::Display>(path: &[u8], why: impl FnOnce() -> D) {
     let Some(silent) = common().admit(clock::coarse()) else {
         return;
@@ -130,17 +130,17 @@ pub fn warn<D: fmt::Display>(path: &[u8], why: impl FnOnce() -> D) {
     }
 }
 
-/// Whether something that lasts may be told of now: once in `pause`, by whichever process comes first.
+/// Whether a lasting condition may be reported now: once per `pause`, by the process that comes first.
 pub(crate) fn may_tell(topic: &[u8], now: Instant, pause: Duration) -> bool {
     common().may_tell(topic, now, pause)
 }
 
-/// Something that lasted is over: if it begins again, that may be told at once.
+/// A lasting condition has ended: if it returns, it may be reported at once.
 pub(crate) fn is_over(topic: &[u8]) {
     common().is_over(topic);
 }
 
-/// Says how many failures got no line, once there is room for it. To be called once a second or so; costs two loads.
+/// Logs how many failures got no line, as soon as a line is permitted. Call it about once a second; costs two loads.
 pub fn settle(now: Instant) {
     if let Some(silent) = COMMON.get().and_then(|common| common.owed(now)) {
         tracing::warn!("{silent} more requests failed and were not logged");

@@ -1,8 +1,7 @@
-//! How connections are spread over threads.
+//! How connections are distributed over threads.
 //!
-//! Every strategy drives sessions with the same [`worker::Worker`]; they differ in how many there are,
-//! how many connections each may hold, and which back end moves its bytes. Refuses to know what the
-//! sessions speak.
+//! Every strategy drives sessions with the same [`worker::Worker`]. Strategies differ in the number of workers, the
+//! connections each may hold, and the I/O back end. The protocol of the sessions is not known here.
 
 pub(crate) mod eldest;
 pub(crate) mod front;

@@ -1,8 +1,8 @@
-//! A socket in the file system through which a running program is asked: a line goes in, a line comes out.
-//! Whoever may write the file may ask; that is the whole access rule (unix(7)).
+//! The control socket, a socket in the file system: a client sends one line and gets one line back. Whoever may write
+//! the file may ask; that is the whole access rule (unix(7)).
 //!
-//! Decides how much one who asks may say and how many may be about to; refuses to know what is asked. Nobody is waited
-//! for: whose line is there is heard, and who has said nothing yet holds up neither him nor the program.
+//! Decides how long a question may be and how many clients may be about to ask. What questions mean is not known here.
+//! It never waits: complete lines are processed, and a silent client delays neither others nor the program.
 
 use measure::Duration;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -15,22 +15,22 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// What is appended to the name of a socket that is to take another's place.
+/// Suffix of a socket that is to replace another.
 const BESIDE: &str = ".new";
-/// Connections that wait to be accepted; the others wait to connect.
+/// Connections that wait to be accepted; others wait to connect.
 const BACKLOG: i32 = 128;
-/// What a question may have in bytes.
+/// Maximum bytes of a question.
 const QUESTION_MAX: usize = 4096;
-/// What an answer may have in bytes.
+/// Maximum bytes of an answer.
 const ANSWER_MAX: u64 = 1 << 20;
-/// How long one may take to take the answer: nobody else is heard meanwhile, and no signal.
+/// How long a client may take to receive the answer: meanwhile, no other question and no signal is processed.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Those connected who have not asked yet, at the most: beyond, who has waited longest is sent away.
+/// Maximum clients connected without a question; beyond it, the one that has waited longest is disconnected.
 const SILENT_MAX: usize = 32;
 /// How long an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The socket. Dropped, it takes its file along, unless that is another's by now.
+/// The socket. Dropping it removes its file, unless the file is another socket's by then.
 ///
 /// ```text
 ///   open ─────────────────────▶ at its name ── dropped, and still this socket's ──▶ gone
@@ -45,38 +45,38 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
-    /// Readable when somebody connects or says something.
+    /// Readable when a client connects or sends something.
     epoll: OwnedFd,
-    /// Those who have not asked yet, the first one first.
+    /// Clients that have not asked yet, the first one first.
     silent: Mutex<Vec<Silent>>,
     path: PathBuf,
-    /// Where the file is until it has [appeared](Control::appear).
+    /// The file's path until it has [appeared](Control::appear).
     beside: Option<PathBuf>,
-    /// Device and number of the file; none in a copy of the process, whose file it is not.
+    /// Device and inode of the file; `None` in a fork of the process, which does not own the file.
     file: Option<(u64, u64)>,
 }
 
 impl Control {
-    /// Listens at `path`, readable and writable for its owner alone. A socket there that nobody answers at is
-    /// replaced. With `follows` this process is to take the place of the one that answers there: until
-    /// [`Control::appear`] that one goes on answering, as this process may yet fail.
+    /// Listens at `path`, readable and writable for its owner only. A socket there without a listener is replaced. With
+    /// `follows`, this process is to succeed the one that answers there: until [`Control::appear`], the predecessor
+    /// keeps answering, because this process may still fail.
     ///
     /// # Errors
-    /// `AddrInUse` if another process answers there, `AlreadyExists` if there is a file that is no socket, and what
-    /// the system says.
+    /// `AddrInUse` if another process answers there, `AlreadyExists` if there is a file that is not a socket, or the
+    /// system's.
     pub fn open(path: &Path, follows: bool) -> io::Result<Control> {
         match std::fs::symlink_metadata(path) {
             Ok(found) if !found.file_type().is_socket() => {
                 return Err(io::Error::new(
                     ErrorKind::AlreadyExists,
-                    "there is a file of this name that is no socket",
+                    "a file of this name exists and is no socket",
                 ));
             }
             Ok(_) if follows => {}
             Ok(_) if UnixStream::connect(path).is_ok() => {
                 return Err(io::Error::new(
                     ErrorKind::AddrInUse,
-                    "another process answers there",
+                    "another process answers at this socket",
                 ));
             }
             Ok(_) => std::fs::remove_file(path)?,
@@ -90,7 +90,7 @@ impl Control {
         });
         let place = beside.as_deref().unwrap_or(path);
         if beside.is_some() && place.symlink_metadata().is_ok() {
-            // What was left by one that was to follow and was killed.
+            // Left over by a successor that was killed.
             std::fs::remove_file(place)?;
         }
         let listener = bind_for_owner(place)?;
@@ -108,10 +108,10 @@ impl Control {
         Ok(control)
     }
 
-    /// Takes the name from whoever answers there. Nothing happens if it is this socket's already.
+    /// Takes the name over from its predecessor. Has no effect if this socket already has it.
     ///
     /// # Errors
-    /// What the system says; the name is as it was then.
+    /// The system's; the name is unchanged then.
     pub fn appear(&mut self) -> io::Result<()> {
         if let Some(beside) = &self.beside {
             std::fs::rename(beside, &self.path)?;
@@ -120,7 +120,7 @@ impl Control {
         Ok(())
     }
 
-    /// Closes it in a copy of the process that listens. The file stays, as that process goes on.
+    /// Closes it in a fork of the listening process. The file stays, because that process continues.
     pub fn leave(mut self) {
         self.file = None;
     }
@@ -129,15 +129,15 @@ impl Control {
         self.beside.as_deref().unwrap_or(&self.path)
     }
 
-    /// What becomes readable when somebody asks.
+    /// A descriptor that becomes readable when a client asks.
     ///
     /// # Errors
-    /// What the system says to a new descriptor.
+    /// The system's, if it refuses a descriptor.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
         self.epoll.try_clone()
     }
 
-    /// The next question, if one is there. One who says nothing or too much is not heard; nobody is waited for.
+    /// The next question, if there is one. A client that sends nothing or too much is ignored; the call never blocks.
     pub fn next(&self) -> Option<Question> {
         let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
         while let Ok((stream, _)) = self.listener.accept() {
@@ -163,13 +163,13 @@ impl Control {
                 Heard::Nothing => at += 1,
                 Heard::Line(line) => {
                     let stream = silent.remove(at).stream;
-                    // Whoever heeds the descriptor would come back for what is left to read in this one.
+                    // A caller that polls the descriptor would otherwise return for unread input of this one.
                     let _ = epoll::delete(&self.epoll, &stream);
                     stream.set_nonblocking(false).ok()?;
                     stream.set_write_timeout(Some(PATIENCE)).ok()?;
                     return Some(Question { line, stream });
                 }
-                // Closed, it leaves the epoll instance by itself.
+                // Closing removes it from the epoll instance.
                 Heard::End => drop(silent.remove(at)),
             }
         }
@@ -179,8 +179,8 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // A process that follows has put its own there, or somebody else something. (Between the look and the removal
-        // nobody does: who follows appears before this one is told to go.)
+        // A successor, or another program, may have placed its own file there. (None does so between the check and the
+        // removal: a successor appears before this process is told to go.)
         if self
             .file
             .is_some_and(|own| identity(self.place()).is_ok_and(|file| file == own))
@@ -190,9 +190,9 @@ impl Drop for Control {
     }
 }
 
-/// Listens at `path`, which is readable and writable for its owner alone from the moment it is there. The mode is set
-/// before the name is made: Linux gives a socket's file the mode of the socket, less the umask (unix(7)). Setting it
-/// afterwards would let others in who connect in between, and the umask belongs to all threads.
+/// Listens at `path`, which is readable and writable for its owner only from the moment it exists. The mode is set
+/// before the name is created: Linux gives a socket's file the mode of the socket, without the umask's bits (unix(7)).
+/// Setting it afterwards would admit clients that connect in between, and the umask belongs to all threads.
 fn bind_for_owner(path: &Path) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
@@ -206,28 +206,28 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// One who is connected and has not asked yet.
+/// A client that is connected and has not asked yet.
 #[derive(Debug)]
 struct Silent {
-    /// Which does not block.
+    /// Non-blocking.
     stream: UnixStream,
     /// The beginning of a line.
     said: Vec<u8>,
 }
 
-/// What came of listening to somebody.
+/// The result of reading from a client.
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {
     /// Nothing yet, or half a line.
     Nothing,
     /// A line, without its end.
     Line(String),
-    /// He is gone, or said what is no line, or too much.
+    /// The client is gone, or sent an invalid line or too much.
     End,
 }
 
 impl Silent {
-    /// Reads what is there.
+    /// Reads the available bytes.
     fn hear(&mut self) -> Heard {
         let mut room = [0; QUESTION_MAX];
         loop {
@@ -261,12 +261,12 @@ pub struct Question {
 }
 
 impl Question {
-    /// What is asked.
+    /// The question's text.
     pub fn line(&self) -> &str {
         &self.line
     }
 
-    /// Answers with one line. Whoever asked may have gone: that is his affair.
+    /// Answers with one line. An error is ignored: the client may have gone.
     pub fn answer(mut self, line: &str) {
         let _ = self.stream.write_all(format!("{line}\n").as_bytes());
     }
@@ -275,7 +275,7 @@ impl Question {
 /// Asks the program that listens at `path`.
 ///
 /// # Errors
-/// What the system says: nobody is there, or it may not be asked; `UnexpectedEof` if it does not answer.
+/// The system's: no process listens there, or access is denied; `UnexpectedEof` if it does not answer.
 pub fn ask(path: &Path, line: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
@@ -326,7 +326,7 @@ mod tests {
         std::fs::remove_dir_all(folder).unwrap();
     }
 
-    /// Nobody else can connect at any moment: the mode is right once the name is there, whatever the umask is.
+    /// No other user can connect at any moment: the mode is right as soon as the name exists, whatever the umask.
     #[test]
     fn the_file_is_its_owners_from_the_first_moment() {
         use std::os::unix::fs::PermissionsExt;
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(asked.hear(), Heard::End);
     }
 
-    /// Nothing here waits: a server would not hear of anything else meanwhile.
+    /// Nothing here blocks: a server could not process anything else meanwhile.
     #[test]
     fn the_silent_hold_up_nobody_and_are_bounded() {
         let folder = place("silent");
@@ -385,7 +385,7 @@ mod tests {
         let mut quick = UnixStream::connect(&path).unwrap();
         quick.write_all(b"quick\n").unwrap();
         assert_eq!(heard(&control).line(), "quick");
-        // The first of them had to go for it; the others may still ask.
+        // The first of them was disconnected for it; the others may still ask.
         assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
         silent[1].write_all(b"late\n").unwrap();
         silent[2].write_all(b"later\n").unwrap();
@@ -396,7 +396,7 @@ mod tests {
         std::fs::remove_dir_all(folder).unwrap();
     }
 
-    /// Whoever waits for the descriptor is woken for each line, also by those who were silent at first.
+    /// The descriptor wakes its poller for each line, including those of clients that were silent at first.
     #[test]
     fn the_descriptor_is_readable_while_there_is_something_to_hear() {
         let folder = place("readable");

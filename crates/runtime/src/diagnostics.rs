@@ -1,9 +1,8 @@
-//! Standard error, for what a server says while it serves: who reads it may be slow or gone, and that must cost nobody an
-//! answer.
+//! Standard error for a running server: a slow or absent reader must not delay any response.
 //!
-//! Decides that a line is dropped rather than waited for, and says afterwards how many were. A pipe or terminal is opened
-//! anew, without waiting (`O_NONBLOCK` on standard error itself would hold for everybody who shares it); a file takes what it is
-//! given; of a socket it is asked first. Refuses to know what lines say.
+//! Drops a line rather than wait, and reports afterwards how many were dropped. A pipe or terminal is opened again,
+//! non-blocking (`O_NONBLOCK` on standard error itself would affect all processes that share it). A file is written to
+//! directly; a socket is polled first. What lines mean is not known here.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
@@ -12,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a pipe with any room at all takes in one piece (`PIPE_BUF`).
+/// What a pipe with any room accepts in one piece (`PIPE_BUF`).
 const PIECE: usize = 4096;
 
 static WAY: OnceLock<Way> = OnceLock::new();
@@ -20,15 +19,15 @@ static LOST: AtomicU64 = AtomicU64::new(0);
 
 /// How standard error is written to.
 enum Way {
-    /// Through a description of our own, which never waits.
+    /// Through a file description of our own, which never blocks.
     Own(OwnedFd),
-    /// Directly, when it says that there is room.
+    /// Directly, after polling for room.
     Asked,
     /// Directly.
     File,
 }
 
-/// Standard error. Each call of `write` is a line; it never fails and, pipes and terminals being what they are, never waits.
+/// Standard error. Each call of `write` is one line. It never fails and, for pipes and terminals, never blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Diagnostics;
 
@@ -49,7 +48,7 @@ impl Way {
         let kind = rustix::fs::fstat(stderr).map(|stat| FileType::from_raw_mode(stat.st_mode));
         match kind {
             Ok(FileType::RegularFile) => Way::File,
-            // A socket cannot be opened so, and what belongs to somebody else may not be.
+            // A socket cannot be opened that way, and a pipe or terminal of another user may be refused.
             _ => {
                 let path = format!("/proc/self/fd/{}", stderr.as_raw_fd());
                 let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -59,11 +58,11 @@ impl Way {
     }
 }
 
-/// Writes a line, after word of those that were lost before it; or counts it as lost too.
+/// Writes a line, after a report of lines lost before it; or counts it as lost, too.
 fn deliver(way: &Way, stderr: BorrowedFd<'_>, lost: &AtomicU64, line: &[u8]) {
     let before = lost.swap(0, Ordering::Relaxed);
     let is_told = before == 0 || {
-        let word = format!("lines lost here: {before}, as nobody took what was written to standard error\n");
+        let word = format!("lines lost here: {before}, because nothing read standard error\n");
         put(way, stderr, word.as_bytes())
     };
     if !is_told {
@@ -73,7 +72,7 @@ fn deliver(way: &Way, stderr: BorrowedFd<'_>, lost: &AtomicU64, line: &[u8]) {
     }
 }
 
-/// Whether all of it was taken.
+/// Whether all of it was accepted.
 fn put(way: &Way, stderr: BorrowedFd<'_>, line: &[u8]) -> bool {
     line.chunks(PIECE).all(|piece| {
         let (fd, may) = match way {
@@ -111,7 +110,7 @@ mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
-    /// Lines that are not taken are dropped and counted, and the next that is taken is told of them.
+    /// Lines that are not accepted are dropped and counted; the next accepted line is preceded by their number.
     fn fills_up(reader: &mut impl Read, writer: BorrowedFd<'_>) {
         let (way, lost) = (Way::to(writer), AtomicU64::new(0));
         let line = [[b'x'; 99].as_slice(), b"\n"].concat();

@@ -1,4 +1,4 @@
-//! The other end: many connections that are opened here, each on behalf of somebody who also sleeps.
+//! The client side: many connections opened by this process, each for a line that also sleeps.
 //!
 //! ```text
 //!                       connected, bytes, eof, lost, woken
@@ -6,14 +6,14 @@
 //!        ▲                                                    │
 //!        └──────── connect, send, close, wake, end ◀── Port ──┘
 //! ```
-//! A [`Crew`] is a machine one level above a session: it holds many *lines*, numbered from 0. A line has
-//! at most one connection and one alarm; what a line stands for (a user, a place in a pool) only the crew
-//! knows. It holds no socket and no clock, and answers what happens with commands on the [`Port`].
+//! A [`Crew`] is a state machine one level above a session: it holds many *lines*, numbered from 0. A line has at most
+//! one connection and one alarm. Only the crew knows what a line stands for (a user, a place in a pool). It holds no
+//! socket and no clock, and answers events with commands on the [`Port`].
 //!
-//! Alarms lie in a wheel while they are far (8 bytes a line, 100 ms coarse) and in a heap when they are near,
-//! so that they ring to the accuracy of the clock and 100,000 sleepers cost next to nothing. A connection
-//! is opened without waiting: what is sent meanwhile leaves as soon as it stands, and `Connected` is told
-//! then. The clock is read for every event, because what a crew does with it is measure.
+//! Alarms lie in a wheel while they are distant (8 bytes a line, in steps of 100 ms) and in a heap when they are near.
+//! They therefore fire with the accuracy of the clock, and 100,000 idle lines cost next to nothing. Connecting does not
+//! block: output sent meanwhile leaves as soon as the connection is open, and `Connected` is reported then. The clock
+//! is read for every event, because crews measure.
 
 use crate::clock;
 use crate::io::epoll::{Epoll, Waker};
@@ -33,79 +33,79 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Grain of far alarms.
+/// Granularity of distant alarms.
 const COARSE: Duration = Duration::from_millis(100);
-/// How often one connection may receive before the others have their turn.
+/// Receives of one connection before others have their turn.
 const ROUNDS_MAX: usize = 16;
-/// How much is done in one turn of the driver whatever else waits.
+/// Minimum work per turn of the driver, whatever else waits.
 const SHARE_MIN: usize = 256;
-/// Boxes for output kept for reuse.
+/// Output boxes kept for reuse.
 const SPARE_MAX: usize = 64;
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
-/// How often connections that are being left are looked at. Nothing says it when the last acknowledgment has come.
+/// How often closing connections are checked. The kernel does not announce the last acknowledgment.
 const GLANCE: Duration = Duration::from_millis(2);
 /// How long the peer may take to close, beyond four round trips.
 const PARTING: Duration = Duration::from_millis(500);
 
-/// What happened to a line.
+/// An event of a line.
 #[derive(Debug)]
 pub enum Happened<'a> {
-    /// Its connection stands. Told before anything else of it.
+    /// The connection is open. Reported before any other event of it.
     Connected,
     /// Bytes came.
     Bytes(&'a [u8]),
-    /// So many bytes came that the crew had no use for ([`Port::skip`]), and were dropped.
+    /// This many bytes arrived and were dropped as requested ([`Port::skip`]).
     Skipped(u64),
     /// The peer closed its sending half. The connection stays until the crew closes it.
     Eof,
     /// The connection could not be opened, or failed; it is gone.
     Lost(Failing),
-    /// Its alarm rang. The instant it was set to is handed over, so that lateness can be measured.
+    /// The alarm fired. Carries the instant it was set to, so that lateness can be measured.
     Woken(Instant),
-    /// What was asked for with [`Port::inspect`], or counted at the end of [`Port::leave`]; told only where there is a
-    /// kernel that counts.
+    /// The counters requested with [`Port::inspect`], or those at the end of [`Port::leave`]. Reported only if a kernel
+    /// keeps counters.
     Inspected(Tcp),
 }
 
-/// What the kernel has counted on a connection since it began (`TCP_INFO`, tcp(7)). What follows the closing of its
-/// descriptor is not among it.
+/// The kernel's counters of a connection since it began (`TCP_INFO`, tcp(7)). They do not include anything after its
+/// descriptor is closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tcp {
-    /// Smoothed round-trip time (RFC 6298), of the handshake and of what this end sent.
+    /// Smoothed round-trip time (RFC 6298), of the handshake and of data sent by this end.
     pub rtt: Duration,
-    /// The least round-trip time, if there is a sample.
+    /// The minimum round-trip time, if there is a sample.
     pub rtt_min: Option<Duration>,
-    /// How long this end waits before it acknowledges alone.
+    /// How long this end delays an ACK without data.
     pub delayed_ack: Duration,
-    /// Data bytes of the segments that come.
+    /// Payload of received segments in bytes, as the kernel estimates it.
     pub mss: u32,
-    /// Data bytes of the largest segment that the path carries, as both ends announced it; zero if that is not known.
+    /// Data bytes of the largest segment the path carries, as both ends announced it; zero if unknown.
     pub path_mss: u32,
-    /// Segments that came, acknowledgments included.
+    /// Segments received, ACKs included.
     pub segments_in: u32,
-    /// Segments that left, acknowledgments included.
+    /// Segments sent, ACKs included.
     pub segments_out: u32,
-    /// Segments that came with data in them, repeated ones included.
+    /// Segments received with data, duplicates included.
     pub data_segments_in: u32,
-    /// Data bytes that came in order.
+    /// Data bytes received in order.
     pub bytes_in: u64,
-    /// Data bytes that left and were acknowledged, the SYN counted as one.
+    /// Data bytes sent and acknowledged; the SYN counts as one.
     pub bytes_out: u64,
-    /// Segments this end sent again.
+    /// Segments retransmitted by this end.
     pub retransmitted: u32,
-    /// Data bytes in them (Linux 5.4; zero where it is not counted).
+    /// Data bytes retransmitted (Linux 5.4; zero on older kernels).
     pub bytes_retransmitted: u64,
-    /// Segments that came before an earlier one had (Linux 5.4; zero where it is not counted).
+    /// Segments received out of order (Linux 5.4; zero on older kernels).
     pub out_of_order: u32,
-    /// Whether both ends had closed by then, so that the segments of closing are counted, too: all but those an end sends
-    /// again that waits lest its last acknowledgment was lost (TIME-WAIT, RFC 9293 section 3.3.2).
+    /// Whether both ends had closed by then, so that the closing segments are counted, too. The exception is what an
+    /// end in TIME-WAIT retransmits in case its last ACK was lost (RFC 9293 section 3.3.2).
     pub is_over: bool,
 }
 
-/// Why a connection is gone.
+/// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failing {
-    /// This machine has no descriptor, port or memory for it: errno.
+    /// This machine has no descriptor, port or memory left for it: errno.
     Here(i32),
     /// It could not be opened: errno.
     Opening(i32),
@@ -113,47 +113,47 @@ pub enum Failing {
     Open(i32),
 }
 
-/// A machine that holds many lines.
+/// A state machine that holds many lines.
 pub trait Crew: Send + 'static {
     /// Called once, first.
     fn start(&mut self, port: &mut Port, now: Instant);
-    /// Takes in what happened to a line.
+    /// Processes an event of a line.
     fn handle(&mut self, line: u32, happened: Happened<'_>, port: &mut Port, now: Instant);
-    /// Somebody wants it to end: finish as soon as is sensible, then [`Port::end`].
+    /// A request to end: finish as soon as sensible, then call [`Port::end`].
     fn stop(&mut self, port: &mut Port, now: Instant);
 }
 
-/// What a crew wants done. Carried out when the call returns, in order.
+/// The commands of a crew. The driver carries them out in order when the crew's method returns.
 #[derive(Debug, Default)]
 pub struct Port {
     wishes: Vec<Wish>,
-    /// Bytes of all sends among the wishes, one after another.
+    /// Bytes of all sends among the wishes, concatenated.
     bytes: Vec<u8>,
     ended: bool,
 }
 
-/// What a crew wants done to a line.
+/// A command for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Open a connection.
     Connect(u32),
-    /// Send that many of the bytes, those of earlier sends taken off.
+    /// Send this many of the bytes, after those of earlier sends.
     Send(u32, usize),
-    /// Drop up to so many of the bytes that come next.
+    /// Drop up to this many of the next bytes.
     Skip(u32, u64),
     /// Close its connection.
     Close(u32),
-    /// Close its connection, and say what was counted when that is done.
+    /// Close its connection, and report its counters when both ends have closed.
     Leave(u32),
     /// Set its alarm.
     Wake(u32, Instant),
-    /// Say what was counted on its connection.
+    /// Report the counters of its connection.
     Inspect(u32),
 }
 
 impl Port {
-    /// Opens a connection for a line, and closes the one it had. Send something at once: when that
-    /// leaves is how the connection is known to stand.
+    /// Opens a connection for a line and closes the previous one. Send something at once: the driver recognizes an open
+    /// connection by the data leaving.
     pub fn connect(&mut self, line: u32) {
         self.wishes.push(Wish::Connect(line));
     }
@@ -165,41 +165,41 @@ impl Port {
         self.wishes.push(Wish::Send(line, self.bytes.len() - before));
     }
 
-    /// Has up to so many of the bytes that come next dropped unseen, and only their number told
-    /// ([`Happened::Skipped`]): the kernel need not copy them then. A number told before is forgotten. A driver that would
-    /// gain nothing by it shows them all the same.
+    /// Drops up to this many of the next bytes unseen and reports only their number ([`Happened::Skipped`]), so the
+    /// kernel need not copy them. Replaces an earlier number. A driver that gains nothing by it delivers the bytes
+    /// instead.
     pub fn skip(&mut self, line: u32, bytes: u64) {
         self.wishes.push(Wish::Skip(line, bytes));
     }
 
-    /// Closes a line's connection; nothing more is told of it.
+    /// Closes a line's connection; no further event of it is reported.
     pub fn close(&mut self, line: u32) {
         self.wishes.push(Wish::Close(line));
     }
 
-    /// Closes a line's connection as [`Port::close`] does, and has told what the kernel has counted once both ends
-    /// have closed, or too much time has gone by ([`Happened::Inspected`]); nothing else is told of it. What the peer still
-    /// sends is dropped. The line may be connected anew meanwhile. The driver does not end before.
+    /// Closes a line's connection as [`Port::close`] does, and reports the kernel's counters ([`Happened::Inspected`])
+    /// once both ends have closed or too much time has passed. No other event of the connection is reported, and
+    /// further input is dropped. The line may connect again meanwhile. The driver does not end before the report.
     pub fn leave(&mut self, line: u32) {
         self.wishes.push(Wish::Leave(line));
     }
 
-    /// Sets a line's alarm; an earlier one is forgotten.
+    /// Sets a line's alarm and replaces an earlier one.
     pub fn wake(&mut self, line: u32, at: Instant) {
         self.wishes.push(Wish::Wake(line, at));
     }
 
-    /// Asks what the kernel has counted on a line's connection, as it is when earlier wishes are carried out.
+    /// Requests the kernel's counters of a line's connection, as of when earlier commands are carried out.
     pub fn inspect(&mut self, line: u32) {
         self.wishes.push(Wish::Inspect(line));
     }
 
-    /// Closes everything and ends the run of this crew; what is being left is told of first.
+    /// Closes everything and ends this crew's run, after the reports of connections being left.
     pub fn end(&mut self) {
         self.ended = true;
     }
 
-    /// Takes out what is wanted, with the bytes of all sends one after another: for drivers without sockets.
+    /// Takes the commands and the concatenated bytes of all sends: for drivers without sockets.
     pub fn take(&mut self) -> (Vec<Wish>, Vec<u8>) {
         (std::mem::take(&mut self.wishes), std::mem::take(&mut self.bytes))
     }
@@ -210,20 +210,21 @@ impl Port {
     }
 }
 
-/// What one thread used.
+/// Time used by one thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// From its start to its end.
+    /// Wall-clock time from start to end.
     pub wall: Duration,
     /// Processor time.
     pub cpu: Duration,
 }
 
-/// How long one of several addresses may take to answer.
+/// How long each of several addresses may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Which address of a host to use: the first that takes a connection, as a name often has one for IPv6 where
-/// a server listens on IPv4 alone (RFC 6724 section 2). Without asking if there is just one; the first if none answers.
+/// The address of a host to use: the first that accepts a connection. A name often has an IPv6 address although the
+/// server listens on IPv4 only (RFC 6724 section 2). A single address is returned untested; if none answers, the first
+/// is.
 pub fn answering(addresses: &[SocketAddr]) -> Option<SocketAddr> {
     let takes = |peer: &&SocketAddr| std::net::TcpStream::connect_timeout(peer, PATIENCE).is_ok();
     let found = match addresses {
@@ -241,24 +242,24 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Asks once or more often.
+    /// Asks them to stop; may be called repeatedly.
     pub fn stop(&self) {
         self.asked.store(true, Ordering::Release);
         self.wakers.iter().for_each(Waker::wake);
     }
 }
 
-/// Crews at work, each on a thread of its own.
+/// Running crews, each on a thread of its own.
 #[derive(Debug)]
 pub struct Running<C> {
     threads: Vec<std::thread::JoinHandle<io::Result<(C, Usage)>>>,
     stopper: Stopper,
 }
 
-/// Sets crews to work against one peer.
+/// Starts crews against one peer.
 ///
 /// # Errors
-/// What the system says to new descriptors or threads.
+/// The system's, if it refuses descriptors or threads.
 pub fn start<C: Crew>(crews: Vec<C>, peer: SocketAddr) -> io::Result<Running<C>> {
     let wakers: Vec<Waker> = crews.iter().map(|_| Waker::new()).collect::<io::Result<_>>()?;
     let stopper = Stopper {
@@ -276,7 +277,7 @@ pub fn start<C: Crew>(crews: Vec<C>, peer: SocketAddr) -> io::Result<Running<C>>
 }
 
 impl<C> Running<C> {
-    /// What stops them.
+    /// A handle to stop them.
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
@@ -286,13 +287,13 @@ impl<C> Running<C> {
         self.threads.iter().all(std::thread::JoinHandle::is_finished)
     }
 
-    /// Waits for all of them; in the order they were given.
+    /// Waits for all of them; results in the order the crews were given.
     ///
     /// # Errors
-    /// What ended one of them.
+    /// The error that ended one of them.
     ///
     /// # Panics
-    /// If one of them has.
+    /// If one of them has panicked.
     pub fn join(self) -> io::Result<Vec<(C, Usage)>> {
         self.threads
             .into_iter()
@@ -305,7 +306,6 @@ impl<C> Running<C> {
     }
 }
 
-/// What is kept of a line.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     alarm: Instant,
@@ -328,7 +328,7 @@ impl Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
     None,
-    /// On its way; output waits in the back end.
+    /// Connecting; output waits in the back end.
     Opening(Id),
     Open(Id),
 }
@@ -347,7 +347,7 @@ struct Driver<C> {
     peer: SocketAddr,
     backend: Epoll,
     lines: Vec<Line>,
-    /// What is kept of a connection, by its slot in the back end.
+    /// Connections by their slot in the back end.
     conns: Vec<Conn>,
     /// Output that waits for earlier output of the same connection, by slot.
     queued: HashMap<u32, Vec<u8>>,
@@ -359,35 +359,34 @@ struct Driver<C> {
         reason = "the boxes themselves travel: to an operation and back"
     )]
     spare: Vec<Box<Out>>,
-    /// What was done at once, in order.
+    /// Operations that completed at once, in order.
     ready: VecDeque<Done>,
-    /// Lines whose connection could not be opened, told once the crew's wishes are carried out.
+    /// Lines whose connection could not be opened, reported once the crew's commands are carried out.
     failed: Vec<(u32, Failing)>,
-    /// Lines whose counters were asked for, told likewise.
+    /// Lines whose counters were requested, reported once the crew's commands are carried out.
     inspected: Vec<(u32, Tcp)>,
     /// Connections that are closing and still counted.
     leaving: Vec<Leaving>,
 }
 
-/// A connection this end has closed; its descriptor is kept for the counters until the peer has closed, too.
+/// A connection closed by this end; its descriptor is kept for the counters until the peer has closed, too.
 #[derive(Clone, Copy, Debug)]
 struct Leaving {
     id: Id,
     line: u32,
-    /// Longer is not waited.
+    /// The end of the wait.
     until: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Conn {
-    /// Whose it is.
     line: u32,
     doing: Doing,
-    /// How many of the bytes that come next nobody wants to see.
+    /// How many of the next bytes to drop.
     skip: u64,
 }
 
-/// What the driver has under way on a connection.
+/// The driver's operation on a connection.
 ///
 /// ```text
 ///               ┌──bytes──▶ Hearing ──told, nothing blocked──┐
@@ -396,11 +395,11 @@ struct Conn {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
-    /// Nothing: it expects input.
+    /// None: it expects input.
     Resting,
-    /// The crew is being told of its bytes; input is expected again afterwards.
+    /// The crew is processing its bytes; input is expected again afterwards.
     Hearing,
-    /// Output waits for room, or for its turn to be told of; input stays where it is until then.
+    /// Output waits for room, or for its completion to be reported; input stays in the socket until then.
     Sending,
 }
 
@@ -434,7 +433,7 @@ impl<C: Crew> Driver<C> {
         while !self.port.ended {
             self.backend.wait(self.next_alarm(), &mut done)?;
             self.ready.extend(done.drain(..));
-            // What is left over has its turn after the others that wait.
+            // The rest has its turn after the others that wait.
             for _ in 0..SHARE_MIN.max(self.ready.len() * ROUNDS_MAX) {
                 let Some(done) = self.ready.pop_front() else {
                     break;
@@ -454,7 +453,7 @@ impl<C: Crew> Driver<C> {
         }
         while !self.leaving.is_empty() {
             self.backend.wait(Some(clock::now() + GLANCE), &mut done)?;
-            // Of the others nothing is told any more.
+            // No further events of the others are reported.
             done.clear();
             self.see_off(clock::now());
         }
@@ -474,7 +473,7 @@ impl<C: Crew> Driver<C> {
         [near, self.wheel.next(), glance].into_iter().flatten().min()
     }
 
-    /// Moves alarms from the wheel to the heap, and rings those that are due.
+    /// Moves alarms from the wheel to the heap, and fires those that are due.
     fn ring(&mut self, due: &mut Vec<u32>) {
         let mut now = clock::now();
         self.wheel.expire(now, due);
@@ -490,7 +489,7 @@ impl<C: Crew> Driver<C> {
             share -= 1;
             self.near.pop();
             let alarm = &mut self.lines[line as usize].alarm;
-            // Otherwise it was set anew since.
+            // Otherwise it has been set anew.
             if *alarm == at {
                 *alarm = NEVER;
                 self.tell(line, Happened::Woken(at), now);
@@ -503,7 +502,7 @@ impl<C: Crew> Driver<C> {
         if at == NEVER {
             return;
         }
-        // The wheel is late by up to a tick, so that it is asked two before.
+        // The wheel is up to one tick late, so it is set two ticks early.
         let early = Instant::from_nanos(at.as_nanos().saturating_sub(2 * COARSE.as_nanos() as u64));
         if early <= now {
             self.near.push(Reverse((at, line)));
@@ -512,13 +511,13 @@ impl<C: Crew> Driver<C> {
         }
     }
 
-    /// Tells the crew and does what it wants.
+    /// Reports an event to the crew and carries out its commands.
     fn tell(&mut self, line: u32, happened: Happened<'_>, now: Instant) {
         self.crew.handle(line, happened, &mut self.port, now);
         self.obey(now);
     }
 
-    /// Does what the crew wanted at `now`.
+    /// Carries out the crew's commands of `now`.
     fn obey(&mut self, now: Instant) {
         while !self.port.wishes.is_empty() {
             let (mut wishes, mut bytes) = self.port.take();
@@ -579,7 +578,7 @@ impl<C: Crew> Driver<C> {
                 return;
             }
         };
-        // This back end takes every descriptor.
+        // This back end accepts every descriptor.
         let Some(id) = id else { return };
         let conn = Conn {
             line,
@@ -608,7 +607,7 @@ impl<C: Crew> Driver<C> {
         out.tx.head.extend_from_slice(bytes);
         let stands = self.line(line).link == Link::Open(id);
         match self.backend.submit(Op::Send { id, out }) {
-            // The crew knows already that the connection stands: nothing is left to be told in its turn.
+            // The crew already knows that the connection is open: no event is left to report.
             Some(Done::Sent { out, .. }) if stands => {
                 self.spare(out);
                 self.conns[id.index as usize].doing = before;
@@ -627,7 +626,7 @@ impl<C: Crew> Driver<C> {
         }
     }
 
-    /// Waits for input of a connection. Where some may be there already it has its turn after the others that wait.
+    /// Waits for a connection's input. If some may already be there, it is read after the others that wait.
     fn expect(&mut self, id: Id) {
         self.ready.extend(self.backend.expect(id));
     }
@@ -642,8 +641,8 @@ impl<C: Crew> Driver<C> {
         }
     }
 
-    /// Closes this end of a line's connection and keeps an eye on the other. One with output on its way is closed at once:
-    /// what it would still send is nobody's.
+    /// Closes this end of a line's connection and watches the other end. A connection with output on its way is closed
+    /// completely: nothing is owed to the peer.
     fn leave(&mut self, line: u32, now: Instant) {
         let Link::Open(id) = self.line(line).link else {
             return self.close(line);
@@ -661,7 +660,7 @@ impl<C: Crew> Driver<C> {
         });
     }
 
-    /// Tells of connections that both ends have closed, and of those that were waited for long enough.
+    /// Reports connections that both ends have closed, and those whose wait has expired.
     fn see_off(&mut self, now: Instant) {
         let mut leaving = std::mem::take(&mut self.leaving);
         leaving.retain(|one| {
@@ -679,7 +678,7 @@ impl<C: Crew> Driver<C> {
         }
     }
 
-    /// Whose a connection is, if it is still open.
+    /// The line that owns a connection, if it is still open.
     fn owner(&self, id: Id) -> Option<u32> {
         let line = self.conns.get(id.index as usize)?.line;
         (self.lines.get(line as usize)?.link.id() == Some(id)).then_some(line)
@@ -689,7 +688,7 @@ impl<C: Crew> Driver<C> {
         self.conns[id.index as usize].doing
     }
 
-    /// Makes sure that `Connected` was told; whether the connection is still open then.
+    /// Ensures that `Connected` was reported; returns the line if the connection is still open then.
     fn stands(&mut self, id: Id) -> Option<u32> {
         let line = self.owner(id)?;
         let link = &mut self.lines[line as usize].link;
@@ -700,7 +699,7 @@ impl<C: Crew> Driver<C> {
         self.owner(id)
     }
 
-    /// Whether what comes next on a connection is to be dropped.
+    /// Whether the next input of a connection is to be dropped.
     fn skips(&self, id: Id) -> bool {
         let conn = self.conns.get(id.index as usize);
         conn.is_some_and(|conn| conn.skip > 0 && conn.doing == Doing::Resting) && self.owner(id).is_some()
@@ -721,7 +720,7 @@ impl<C: Crew> Driver<C> {
         }
     }
 
-    /// The crew was told of input: more is expected, unless what it did about that waits for room.
+    /// After the crew has processed input: expects more, unless the crew's output waits for room.
     fn heard(&mut self, id: Id) {
         if self.owner(id).is_some() && self.doing(id) == Doing::Hearing {
             self.conns[id.index as usize].doing = Doing::Resting;
@@ -734,8 +733,8 @@ impl<C: Crew> Driver<C> {
             Done::Ready { id } if self.skips(id) => self.drop_unseen(id),
             Done::Ready { id } => {
                 let resume = Op::Resume { id, warmed: Ok(()) };
-                // Taken at once: what was received holds a buffer, and if all that are ready held one there would have
-                // to be as many buffers, not one.
+                // Taken at once: received bytes hold a buffer. If all ready connections held one, as many buffers would
+                // be needed instead of one.
                 if let Some(done) = self.backend.submit(resume) {
                     self.take(done);
                 }
@@ -751,7 +750,7 @@ impl<C: Crew> Driver<C> {
                 if let Some(line) = self.stands(id) {
                     match self.queued.remove(&id.index) {
                         Some(more) => self.send(line, &more),
-                        // Otherwise what the crew sent when it was told does this.
+                        // Otherwise the crew's own output, sent in reply, expects input later.
                         None if self.doing(id) == Doing::Resting => self.expect(id),
                         None => {}
                     }
@@ -780,7 +779,7 @@ impl<C: Crew> Driver<C> {
                 self.close(line);
                 self.tell(line, Happened::Lost(failing), clock::now());
             }
-            // Nothing listens here, and nothing that is sent lies on a disk.
+            // This driver neither listens nor sends files.
             Done::Incoming { .. }
             | Done::Accepted { .. }
             | Done::AcceptFailed { .. }
@@ -791,7 +790,7 @@ impl<C: Crew> Driver<C> {
     }
 }
 
-/// Begins to open a connection.
+/// Starts to open a connection.
 fn open(peer: SocketAddr) -> Result<OwnedFd, Failing> {
     let family = if peer.is_ipv4() {
         AddressFamily::INET

@@ -1,16 +1,16 @@
-//! The variables a process was started with, and forgetting those it has no use for: they are often secrets of other
-//! programs, and whoever can read the memory of this one, or `/proc/PID/environ`, could read them.
+//! Erases the environment variables this process does not need. They often hold secrets of other programs, readable by
+//! anyone who can read this process's memory or `/proc/PID/environ`.
 //!
-//! Decides nothing about which these are: that is the program's.
+//! The program decides which variables to keep.
 
 use crate::sys;
 use std::io;
 
-/// Forgets every variable whose name is not kept: it is gone from the environment, from that of programs started later,
-/// and from memory. Copies that were made before are not found, so this comes first of all. Returns how many these were.
+/// Erases every variable whose name `is_kept` rejects: from the environment, from that of programs started later, and
+/// from memory. Earlier copies are not found, so call this first of all. Returns the number of erased variables.
 ///
 /// # Errors
-/// `Unsupported` once there is another thread; else that `/proc` cannot be read. Nothing was forgotten then.
+/// `Unsupported` if there is another thread, or an error of reading `/proc`. Nothing is erased then.
 pub fn keep_only(is_kept: impl Fn(&[u8]) -> bool) -> io::Result<usize> {
     sys::forget_variables(&is_kept)
 }

@@ -1,5 +1,5 @@
-//! A link made real: a command in a network namespace of its own, and everything it sends and receives carried through
-//! a [`link::Path`].
+//! An emulated link: a command runs in a network namespace of its own, and everything it sends and receives passes
+//! through a [`link::Path`].
 //!
 //! ```text
 //!  near                      middle                        far                         outside
@@ -7,12 +7,12 @@
 //!  198.18.0.2                  link::Path             198.18.0.1, and every other   where this was started
 //! ```
 //!
-//! Needs no privilege where user namespaces are allowed: the process enters one, threads of it enter network namespaces
-//! ([`room`]), and a veth pair leads from each end to packet sockets of the ferry ([`carry`]). Where `/dev/net/tun`
-//! opens, TUN devices do as well. What lies outside is reached through the [`relay`]; a second command, run at the far
-//! end, is reached directly. Namespaces, interfaces and routes go with the process, whatever ends it.
+//! Needs no privileges where user namespaces are allowed. The process enters one, its threads enter network namespaces
+//! ([`room`]), and a veth pair leads from each end to packet sockets of the ferry ([`carry`]). TUN devices work as well
+//! where `/dev/net/tun` can be opened. The outside is reached through the [`relay`]; a second command, run at the far
+//! end, is reached directly. Namespaces, interfaces and routes disappear with the process, however it ends.
 //!
-//! Decides no parameter: profile and settings come from the caller.
+//! The caller decides all parameters: profile and settings.
 
 pub mod calibrate;
 mod carry;
@@ -33,14 +33,14 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::sync::mpsc::sync_channel;
 
-/// The far end, and behind it the machine this was started on. RFC 2544 keeps these addresses for measurements.
+/// The far end, and behind it the machine this was started on. RFC 2544 reserves these addresses for measurements.
 pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// The command's own address.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 /// The command's interface.
 pub const INTERFACE: &str = "weir0";
 
-/// What carries packets.
+/// The means of carrying packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// Pairs of virtual Ethernet interfaces and packet sockets.
@@ -58,86 +58,86 @@ impl fmt::Display for Backend {
     }
 }
 
-/// Settings of the two hosts' TCP, where they differ from the system's.
+/// TCP settings of the two hosts, where they differ from the system's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostSettings {
-    /// Largest segment each side announces.
+    /// Largest segment each side announces, in bytes.
     pub mss: Option<u32>,
-    /// Segments a sender begins with.
+    /// Initial congestion window, in segments.
     pub initcwnd: Option<u32>,
-    /// Congestion control.
+    /// Congestion control algorithm.
     pub congestion: Option<String>,
-    /// Whether a connection that was idle starts slowly again.
+    /// Whether a connection restarts with slow start after idling.
     pub idle_restart: Option<bool>,
 }
 
-/// What to do.
+/// What to emulate, and how.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The link.
     pub profile: Profile,
-    /// All chance of the link.
+    /// Seed of all random choices of the link.
     pub seed: Seed,
-    /// Bounds of the link.
+    /// Limits of the link.
     pub limits: link::Limits,
-    /// TCP of both ends.
+    /// TCP settings of both ends.
     pub hosts: HostSettings,
-    /// The back end, if it must be this one.
+    /// The required back end; `None`: choose.
     pub backend: Option<Backend>,
 }
 
-/// What passes, as it passes.
+/// A report while the link runs.
 #[derive(Clone, Debug)]
 pub enum Notice {
-    /// A packet at the command's end: on entering the link, or on leaving it.
+    /// A packet at the command's end, entering or leaving the link.
     Frame {
         /// Nanoseconds since 1970.
         civil: u64,
-        /// Which way it goes.
+        /// Its direction.
         direction: Direction,
         /// The packet, from its IP header.
         ip: Vec<u8>,
     },
-    /// The counters, now and then.
+    /// The counters, at intervals.
     Tally(Box<Tally>),
 }
 
-/// What is late, as the tally counts.
+/// A packet later than this counts as late.
 pub const LATE: Duration = Duration::from_millis(1);
 
-/// What has passed so far.
+/// Counters since the start.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// As of when, by the machine's monotonic clock.
+    /// Time of the reading, on the machine's monotonic clock.
     pub at: Instant,
     /// Packets: up, down.
     pub ways: [Counters; 2],
-    /// Bytes of IP packets that entered: up, down.
+    /// Bytes of IP packets that entered the link: up, down.
     pub bytes_in: [u64; 2],
-    /// Bytes of IP packets that left: up, down.
+    /// Bytes of IP packets that left the link: up, down.
     pub bytes_out: [u64; 2],
-    /// Frames the kernel would not take at the end of the link.
+    /// Frames the kernel rejected at the end of the link.
     pub refused: u64,
-    /// Frames lost before the link: they came faster than the ferry could look. Above zero the emulation is not the
-    /// profile.
+    /// Frames lost before the link, because they arrived faster than the ferry could read. Above zero, the emulation
+    /// does not match the profile.
     pub overflowed: u64,
-    /// Packets that left more than [`LATE`] after they were due. Many make a link that is slower than its profile.
+    /// Packets that left more than [`LATE`] after they were due. Many of them make the link slower than its profile.
     pub late: u64,
-    /// By how much the latest packet left after it was due.
+    /// The largest such delay.
     pub late_max: Duration,
-    /// Notices that nobody took in time.
+    /// Notices dropped because the observer was too slow.
     pub untold: u64,
-    /// Processor time the ferry's one thread has used.
+    /// Processor time used by the ferry's one thread.
     pub cpu: Duration,
 }
 
-/// Who is told of [`Notice`]s, on a thread of their own.
+/// Receives [`Notice`]s, on a thread of its own.
 pub struct Observer {
-    /// Whether packets are told as well as counters.
+    /// Whether to report packets as well as counters.
     pub frames: bool,
-    /// How often counters are.
+    /// Interval between reports of the counters.
     pub every: Duration,
-    /// What to do with each.
+    /// Called with each notice.
     pub tell: Box<dyn FnMut(Notice) + Send>,
 }
 
@@ -152,53 +152,54 @@ impl fmt::Debug for Observer {
 pub enum FarReady {
     /// Always.
     AtOnce,
-    /// As soon as somebody there listens or has bound a UDP port; after [`FarReady::PATIENCE`] without, with a warning.
+    /// As soon as a process there listens or has bound a UDP port; after [`FarReady::PATIENCE`] without one, the
+    /// command starts with a warning.
     #[default]
     Anybody,
-    /// As soon as this port is listened to; there is no run if that does not happen within [`FarReady::PATIENCE_PORT`].
+    /// As soon as a process listens on this port; if none does within [`FarReady::PATIENCE_PORT`], nothing runs.
     Port(u16),
 }
 
 impl FarReady {
-    /// How long anybody is waited for.
+    /// How long to wait for any listener.
     pub const PATIENCE: Duration = Duration::from_secs(5);
-    /// How long a port is.
+    /// How long to wait for a port.
     pub const PATIENCE_PORT: Duration = Duration::from_secs(30);
 }
 
-/// What to run.
+/// The commands to run.
 #[derive(Clone, Debug)]
 pub struct Commands {
     /// Behind the link; its words.
     pub near: Vec<OsString>,
-    /// At the far end, to be reached at [`GATEWAY`] without the relay; it and all it started are ended when the other
-    /// one ends.
+    /// At the far end, reachable at [`GATEWAY`] without the relay. It and everything it started are ended when the near
+    /// command ends.
     pub far: Option<Vec<OsString>>,
-    /// What the near command waits for.
+    /// When to start the near command.
     pub far_ready: FarReady,
-    /// Variables both get.
+    /// Environment variables of both.
     pub environment: Vec<(String, String)>,
 }
 
-/// How it went.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// As a shell says it: the command's exit code, or 128 and the number of the signal that ended it.
+    /// Exit code as in a shell: the command's own, or 128 plus the signal that ended it.
     pub code: u8,
-    /// What passed.
+    /// The final counters.
     pub tally: Tally,
     /// From the start of the command to its end.
     pub took: Duration,
 }
 
-/// Why there is no link, and what could be done.
+/// Why there is no link, and how to fix it.
 #[derive(Debug)]
 pub enum Fault {
-    /// The system refused a step of setting it up.
+    /// The system refused a step of the setup.
     Refused {
-        /// What was tried.
+        /// The step.
         step: String,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// The command cannot be started.
@@ -208,14 +209,14 @@ pub enum Fault {
         /// Why not.
         error: io::Error,
     },
-    /// The far end is not what was asked for.
+    /// The far end is not as requested.
     Far {
         /// What is missing.
         why: String,
     },
-    /// The hosts cannot be what was asked for.
+    /// The hosts cannot have the requested settings.
     Host {
-        /// What this kernel has not got.
+        /// What this kernel lacks.
         why: String,
     },
 }
@@ -239,7 +240,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Two ends and what lies between, ready for a command.
+/// Two ends and the link between them, ready for a command.
 pub struct Link {
     ground: ground::Ground,
     signals: child::Signals,
@@ -254,13 +255,13 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
-    /// Makes namespaces, interfaces and routes. Must be called while the process has one thread; afterwards it may be
-    /// in a user namespace.
+    /// Creates namespaces, interfaces and routes. Must be called while the process has one thread; afterwards the
+    /// process may be in a user namespace.
     ///
     /// # Errors
     /// The step that was refused.
     pub fn make(plan: &Plan) -> Result<Link, Fault> {
-        // Before any thread exists: one that does not hold them would swallow them.
+        // Before any other thread exists: a thread that does not block these signals would receive them.
         let signals = child::Signals::block().map_err(Fault::at("blocking signals"))?;
         Ok(Link {
             ground: ground::Ground::make(plan)?,
@@ -268,20 +269,20 @@ impl Link {
         })
     }
 
-    /// What carries the packets.
+    /// The back end in use.
     pub fn backend(&self) -> Backend {
         self.ground.backend
     }
 
-    /// Why it is this back end and these namespaces, a sentence each.
+    /// Why this back end and these namespaces were chosen, one sentence each.
     pub fn reasons(&self) -> &[String] {
         &self.ground.reasons
     }
 
-    /// Runs the command behind the link and waits for it; signals sent to this process go on to it.
+    /// Runs the command behind the link and waits for it; forwards signals sent to this process.
     ///
     /// # Errors
-    /// What cannot be started, or what the system refused.
+    /// A command that cannot be started, or a step the system refused.
     pub fn run(self, plan: &Plan, commands: &Commands, observer: Option<Observer>) -> Result<Outcome, Fault> {
         let Link { mut ground, signals } = self;
         let (watch, teller) = match observer {
@@ -300,7 +301,7 @@ impl Link {
             }
             None => (None, None),
         };
-        // The link's time starts with the near command, so that a trace is not half over when it does.
+        // The link's time starts with the near command, so that a trace has not already advanced by then.
         let far = match signals.start_far(&ground, commands)? {
             child::Far::Running(far) => Some(far),
             child::Far::None => None,
@@ -318,7 +319,7 @@ impl Link {
         let took = crate::clock::now().since(start);
         let tally = running.stop();
         if let Some(teller) = teller {
-            // It ends once the ferry has let go of its end.
+            // It ends once the ferry has dropped its end.
             let _ = teller.join();
         }
         Ok(Outcome {
@@ -329,7 +330,7 @@ impl Link {
     }
 }
 
-/// Whether the calling process is behind a link already, whose gateway leads to the machine itself.
+/// Whether the calling process is already behind a link whose gateway leads to the machine itself.
 pub fn is_nested() -> bool {
     let devices = std::fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
     devices.lines().any(|line| {

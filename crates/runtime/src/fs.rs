@@ -1,10 +1,10 @@
 //! Files below a root that no path can leave.
 //!
-//! A path is relative bytes, resolved by the kernel inside the root (`openat2(2)` with
-//! `RESOLVE_BENEATH`), so that no spelling and no symbolic link reaches outside; absolute links, all of which that
-//! refuses, are resolved one name after another, beneath the root as well. Every call says
-//! whether it may wait for a disk: an event loop asks with [`Wait::Cached`] and hands the work to
-//! another thread when the answer is `WouldBlock`. Refuses to know what a file is for.
+//! A path is relative bytes, resolved by the kernel inside the root (`openat2(2)` with `RESOLVE_BENEATH`), so no
+//! spelling and no symbolic link reaches outside. The kernel rejects all absolute links that way; they are resolved
+//! name by name, beneath the root as well. Every call says whether it may wait for a disk. An event loop calls with
+//! [`Wait::Cached`] and hands the work to another thread if the answer is `WouldBlock`. What a file is for is not known
+//! here.
 
 mod found;
 mod graft;
@@ -26,13 +26,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Whether a call may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Only what is in memory already; otherwise `WouldBlock`.
+    /// Only data already in memory; otherwise `WouldBlock`.
     Cached,
-    /// As long as it takes.
+    /// For as long as it takes.
     Block,
 }
 
-/// What kind of thing a path names.
+/// The type of a file system object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A regular file.
@@ -43,7 +43,7 @@ pub enum Kind {
     Other,
 }
 
-/// What a file was like when it was looked at.
+/// The metadata of a file at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// What it is.
@@ -52,13 +52,13 @@ pub struct Meta {
     pub len: u64,
     /// When the content was last written.
     pub modified: UnixTime,
-    /// When content, name count, owner or permissions last changed; cannot be set back.
+    /// When content, link count, owner or permissions last changed; cannot be set back.
     pub changed: UnixTime,
-    /// The file's number within its file system.
+    /// Its inode number.
     pub inode: u64,
-    /// The file system's number.
+    /// The device number of its file system.
     pub device: u64,
-    /// Names it has (hard links).
+    /// Its number of hard links.
     pub names: u64,
 }
 
@@ -67,7 +67,7 @@ impl Meta {
         Ok(Meta::from_stat(&rustix::fs::fstat(fd)?))
     }
 
-    /// Which thing it is, without anything that changes with its content.
+    /// The identity of the object, without fields that change with its content.
     fn identity(self) -> Meta {
         let never = UnixTime { secs: 0, nanos: 0 };
         Meta {
@@ -107,7 +107,7 @@ impl Meta {
 /// Why bytes of a file could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadError {
-    /// The bytes are not in memory and the call was not to wait.
+    /// The bytes are not in memory and the call may not wait.
     WouldBlock,
     /// The system refused with this errno.
     Io(i32),
@@ -116,7 +116,7 @@ pub enum ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReadError::WouldBlock => f.write_str("the bytes are not in memory"),
+            ReadError::WouldBlock => f.write_str("the bytes are not in the page cache"),
             ReadError::Io(errno) => write!(f, "read: {}", Errno::from_raw_os_error(*errno)),
         }
     }
@@ -134,7 +134,7 @@ pub struct File {
     found: Found,
 }
 
-/// The granularity in which residency is asked for; a multiple of every page size in use.
+/// The granularity of residency checks; a multiple of every page size in use.
 const PAGE: u64 = 4096;
 
 impl File {
@@ -143,13 +143,13 @@ impl File {
         &self.name
     }
 
-    /// What the file was like when it was opened.
+    /// Its metadata when it was opened.
     #[inline]
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    /// What the file is like now (`fstat`); it may have grown, shrunk or been deleted since.
+    /// Its metadata now (`fstat`); it may have grown, shrunk or been deleted since it was opened.
     ///
     /// # Errors
     /// The errno of `fstat`, on a failing file system only.
@@ -157,15 +157,15 @@ impl File {
         Meta::of(self.fd.as_fd()).map_err(|e| ReadError::Io(e.raw_os_error()))
     }
 
-    /// Whether the file is as it was when it was opened, its times included (`fstat`). Waits only for a file system
+    /// Whether all metadata, times included, are unchanged since it was opened (`fstat`). Blocks only on a file system
     /// that asks a server for them.
     pub fn is_unchanged(&self) -> bool {
         Meta::of(self.fd.as_fd()).is_ok_and(|now| now == self.meta)
     }
 
-    /// Whether all of the file that is in memory is on disk, too. While it is not, a program that has mapped it can
-    /// write to it again without a trace in its times; then the first write to each page leaves one. `None`: the kernel
-    /// cannot tell, as on layered file systems. Takes up to some milliseconds a gibibyte.
+    /// Whether all modified pages of the file are on disk. While they are not, a program that has mapped the file can
+    /// write to it again without changing its times; afterwards, the first write to each page changes them. `None`: the
+    /// kernel cannot tell, as on layered file systems. Takes up to some milliseconds per gibibyte.
     pub fn is_written_back(&self) -> Option<bool> {
         const PIECE: u64 = 8 << 20;
         let mut cached = 0;
@@ -179,14 +179,14 @@ impl File {
         (cached > 0).then_some(true)
     }
 
-    /// Whether the content is what it was when the file was opened, as far as length and modification time tell. A file
-    /// that was meanwhile renamed, removed or given other permissions still has its content.
+    /// Whether the content is unchanged since the file was opened, judged by length and modification time. A file that
+    /// was renamed, removed or given other permissions meanwhile still has its content.
     pub fn has_same_content(&self) -> bool {
         Meta::of(self.fd.as_fd())
             .is_ok_and(|now| (now.len, now.modified) == (self.meta.len, self.meta.modified))
     }
 
-    /// Reads into `buf` from `offset`; returns how many bytes, fewer at the end of the file or, with
+    /// Reads into `buf` from `offset`; returns the number of bytes. It is smaller at the end of the file or, with
     /// [`Wait::Cached`], where the bytes in memory end.
     ///
     /// # Errors
@@ -206,7 +206,7 @@ impl File {
             match got {
                 Ok(n) => return Ok(n),
                 Err(Errno::INTR) => {}
-                // Some file systems cannot say whether they would wait: then they might.
+                // Some file systems cannot tell whether they would block; then they might.
                 Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) if wait == Wait::Cached => {
                     return Err(ReadError::WouldBlock);
                 }
@@ -215,11 +215,11 @@ impl File {
         }
     }
 
-    /// Reads exactly the `len` bytes from `offset`, waiting or not; the vector is shorter only where
-    /// the file ends.
+    /// Reads exactly the `len` bytes from `offset`, blocking if `wait` allows it; the vector is shorter only at the end
+    /// of the file.
     ///
     /// # Errors
-    /// As [`File::read_at`]; with [`Wait::Cached`] also when only a part is in memory.
+    /// As [`File::read_at`]; with [`Wait::Cached`] also if only a part is in memory.
     pub fn read_all(&self, offset: u64, len: usize, wait: Wait) -> Result<Vec<u8>, ReadError> {
         let mut bytes = vec![0; len];
         let mut have = 0;
@@ -233,9 +233,9 @@ impl File {
         Ok(bytes)
     }
 
-    /// Whether sending this range would find every byte in memory, as far as that can be told
-    /// cheaply: the page cache's count over the range where the kernel has `cachestat(2)`, else a
-    /// byte at both ends. What lies beyond the end of the file counts as resident.
+    /// Whether sending this range would find every byte in memory, as far as a cheap check can tell: the page cache's
+    /// count over the range if the kernel has `cachestat(2)`, otherwise one byte at both ends. Bytes beyond the end of
+    /// the file count as resident.
     pub fn is_resident(&self, offset: u64, len: u64) -> bool {
         let end = offset.saturating_add(len).min(self.meta.len);
         if end <= offset {
@@ -244,17 +244,17 @@ impl File {
         let resident = match sys::cached_pages(self.fd.as_fd(), offset, end - offset) {
             Some(pages) => {
                 let wanted = end.div_ceil(PAGE) - offset / PAGE;
-                // A page that is still being read counts as cached; reading goes forward, so if the
-                // last byte can be had the others can.
+                // A page still being read counts as cached. Reading proceeds forward, so if the last byte is available,
+                // the others are.
                 pages.cached >= wanted && self.has_byte(end - 1)
             }
             None => self.has_byte(offset) && self.has_byte(end - 1),
         };
-        // A file cut short since it was opened has pages that no reading will ever bring back.
+        // A file truncated since it was opened has pages that no read will ever bring back.
         resident || self.is_shorter_than(end)
     }
 
-    /// As [`File::is_resident`], or that it was a moment ago: for files that are sent again and again.
+    /// As [`File::is_resident`], or whether the range was resident a moment ago: for files that are sent repeatedly.
     pub(crate) fn was_resident(&self, offset: u64, len: u64) -> bool {
         let (range, now) = (offset..offset.saturating_add(len), clock::coarse());
         if self.found.holds(&range, now) {
@@ -278,14 +278,14 @@ impl File {
         )
     }
 
-    /// Brings a range into memory, waiting for the disk.
+    /// Reads a range into memory, waiting for the disk.
     ///
     /// # Errors
-    /// The errno of a failing disk. A file that ends before the range does is no error.
+    /// The errno of a failing disk. A file that ends before the range is not an error.
     pub fn warm(&self, offset: u64, len: u64) -> Result<(), ReadError> {
         const CHUNK: usize = 128 << 10;
-        // Large reads are asked for at once; the loop below only waits for them. A file system
-        // without read-ahead still gets the loop.
+        // Requests large reads at once; the loop below only waits for them. File systems without read-ahead rely on the
+        // loop.
         let _ = rustix::fs::fadvise(
             &self.fd,
             offset,
@@ -304,7 +304,7 @@ impl File {
         Ok(())
     }
 
-    /// Asks the kernel to forget the file's pages in memory, as far as they are clean.
+    /// Asks the kernel to evict the file's clean pages from memory.
     pub fn cool(&self) {
         self.found.forget();
         let _ = rustix::fs::fadvise(&self.fd, 0, None, rustix::fs::Advice::DontNeed);

@@ -1,5 +1,4 @@
-//! Worker processes: forks them, watches over them, and tells them what the person who runs the program
-//! wants.
+//! Worker processes: forks them, supervises them, and forwards the operator's signals.
 //!
 //! ```text
 //!            fork             ready (SIGURG)
@@ -7,17 +6,17 @@
 //!     ▲                 │ died                  │ died, or told to go
 //!     └── soon, or after a pause that doubles ──┘
 //! ```
-//! The members are forked, not executed anew: a copy has the configuration that was found valid, whatever
-//! has become of its file since, and needs no file at all once privileges are gone. That is sound because
-//! the founder never has a second thread (looked at before each fork), which is why it serves nothing
-//! itself, and fetches its signals instead of having handlers, whose pipes its members would share.
+//! Members are forked without exec: a fork has the validated configuration, even if its file has changed since, and
+//! needs no file at all once privileges are dropped. Forking is safe because the founder never has a second thread
+//! (checked before each fork). For that reason it serves nothing itself, and it fetches its signals instead of using
+//! handlers, whose pipes its members would share.
 //!
 //! A member dies with its founder: the kernel sends it SIGTERM (`PR_SET_PDEATHSIG`). Otherwise only the founder
-//! decides. A terminal sends SIGINT to all of them and a service manager SIGTERM (`KillMode=control-group`),
-//! which would count twice and cut connections off; so members ignore the former, and heed the others only
-//! as often as the board says that the founder sent them. How many members are kept idle follows
-//! Apache 1.3 (`MinSpareServers`, `MaxSpareServers`), as does what each serves: see `strategy`. Refuses to
-//! know what a member does.
+//! decides. A terminal sends SIGINT to all processes, and a service manager SIGTERM (`KillMode=control-group`). Acting
+//! on these would count each stop twice and cut connections off. So members ignore SIGINT, and act on other signals
+//! only as often as the board shows that the founder sent them. The number of idle members follows Apache 1.3
+//! (`MinSpareServers`, `MaxSpareServers`), and so does the number of connections each serves; see `strategy`. What a
+//! member does is not known here.
 
 use crate::clock;
 use crate::concurrency::roll::Roll;
@@ -32,7 +31,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Signals the founder fetches.
+/// Signals fetched by the founder.
 const FETCHED: [i32; 7] = [
     libc::SIGTERM,
     libc::SIGINT,
@@ -42,58 +41,59 @@ const FETCHED: [i32; 7] = [
     libc::SIGCHLD,
     NEWS,
 ];
-/// A member has news on the board. Nobody sends this by hand, and who does not expect it ignores it.
+/// A member has news on the board. Nobody sends this signal by hand, and processes that do not expect it ignore it.
 const NEWS: i32 = libc::SIGURG;
-/// A member that lived this long did not die of how it was started.
+/// A member that lived this long did not die because of how it was started.
 const SETTLED: Duration = Duration::from_secs(5);
-/// The pause after a second death in a row; it doubles with each further one.
+/// The pause after the second death in a row; it doubles with each further one.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// How often at most deaths are reported one by one.
+/// Minimum interval between reports of deaths.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
-/// How often spare members are sent away.
+/// Interval between dismissals of spare members.
 const RETIRE_EVERY: Duration = Duration::from_secs(1);
-/// Sent away at once at the most. The first time it is one, then twice as many with each further time in a row: a herd that lost
-/// its load within a moment gives its memory back within half a minute, and one whose load wavers is not forked anew.
+/// Maximum members dismissed at once. It starts at one and doubles each further time in a row. A herd that suddenly
+/// loses its load frees its memory within half a minute, and one whose load fluctuates is not forked anew.
 const RETIRE_MAX: usize = 32;
 
-/// Words of the board that each member has.
+/// Words of each member's part of the board.
 const WORDS: usize = 8;
-/// 0 before it is ready, then 1.
+/// 0 until the member is ready, then 1.
 const READY: usize = 0;
-/// Connections open.
+/// Open connections.
 const OPEN: usize = 1;
-/// The last wish of the founder's that it has fulfilled.
+/// Number of the last wish of the founder that the member has fulfilled.
 const DONE: usize = 2;
-/// How often the founder told it to stop; in the founder's own part, how often it told all.
+/// How often the founder told this member to stop; in the founder's own part, how often it told all.
 const STOPS: usize = 3;
 /// In the founder's own part: 1 once another program serves in its place.
 const FOLLOWED: usize = 4;
-/// Whether its connection is idle, and since when, where members have one each: a word of a [`Roll`].
+/// If members have one connection each: whether it is idle, and since when (a word of a [`Roll`]).
 const IDLE: usize = 5;
-/// In the founder's own part, written by members: the nanosecond until which one wants another's idle connection to give
-/// way, as all connections there may be are open.
+/// In the founder's own part, written by members: until which nanosecond a member wants another's idle connection to be
+/// closed, because the connection limit is reached.
 const ROOM_WANTED: usize = 6;
 
-/// How many members there are.
+/// The number of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// Always this many.
+    /// Constant.
     Fixed(usize),
-    /// As many as the load asks for.
+    /// Follows the load.
     Spare {
-        /// At the start, and idle at the least as long as there may be more.
+        /// Members at the start, and the minimum of idle ones while `max` allows more.
         min: usize,
-        /// Idle at the most; further ones are sent away: one after a second, two after another, at the most 32 at once.
+        /// Maximum of idle members. Further ones are dismissed: one after a second, two after another, at most 32 at
+        /// once.
         max_idle: usize,
-        /// In all.
+        /// Maximum of all members.
         max: usize,
     },
 }
 
 impl Size {
-    /// Members at the most.
+    /// Maximum of members.
     pub fn max(self) -> usize {
         match self {
             Size::Fixed(count) => count,
@@ -108,42 +108,42 @@ enum Slot {
     Taken { pid: Pid, since: Instant, leaving: bool },
 }
 
-/// What happened.
+/// The outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// The person who runs the program wants something.
+    /// A signal from the operator.
     Wanted(Signal),
-    /// Members came, went, or put something on the board.
+    /// Members came, went, or changed the board.
     Changed,
-    /// Nothing, for as long as was waited.
+    /// Nothing within the time given.
     Nothing,
 }
 
-/// The founder's side.
+/// The founder's side: forks and supervises members.
 #[derive(Debug)]
 pub struct Herd {
     size: Size,
     board: Words,
-    /// What the members share beside the board, each its part.
+    /// Memory shared by the members beside the board, one part each.
     common: Words,
     common_len: usize,
-    /// What the members count.
+    /// The members' counters.
     ledger: Ledger,
     slots: Vec<Slot>,
-    /// Deaths in a row of members that had not settled. Whoever was there when another died died of the same, however
-    /// many they were.
+    /// Deaths in a row of members that had not settled. Members that were alive when another died have the same cause,
+    /// so they count once.
     deaths: u32,
     died_at: Option<Instant>,
     not_before: Instant,
     retire_at: Instant,
-    /// How many leave then, if as many are spare.
+    /// How many members the next dismissal takes, if that many are spare.
     retire_count: usize,
     /// Readable while a signal waits.
     signals: OwnedFd,
-    /// What ends a wait as well.
+    /// A further descriptor that ends a wait.
     also: Option<OwnedFd>,
     reported_at: Option<Instant>,
-    /// Deaths since then that no line told of, and the connections lost with them.
+    /// Unreported deaths since `reported_at`, and the connections lost with them.
     unreported: (u64, u64),
     stopping: bool,
 }
@@ -159,17 +159,17 @@ pub struct Member {
     founder: Pid,
 }
 
-/// What a member's driver tells of itself.
+/// A member's driver reports through this.
 #[derive(Debug)]
 pub(crate) struct Seat(Member);
 
 impl Herd {
-    /// Takes the signals over; forks nothing yet. From here on this process must stay single-threaded. Each
-    /// member gets a part of `common_len` words of a memory that all can read; it is zeroed when the member
-    /// is no more. It also gets a part of a ledger of this shape, where what it counted lasts.
+    /// Takes over the signals; forks nothing yet. From here on, this process must stay single-threaded. Each member
+    /// gets a part of `common_len` words in a memory that all can read; it is zeroed when the member is gone. It also
+    /// gets a part of a ledger of this shape, where its counts last.
     ///
     /// # Errors
-    /// What the system says to memory and signals.
+    /// The system's, for memory and signals.
     pub fn new(size: Size, common_len: usize, counts: Shape) -> io::Result<Herd> {
         sys::block(&FETCHED)?;
         let max = size.max();
@@ -194,29 +194,29 @@ impl Herd {
         })
     }
 
-    /// Ends waits early, too, when this is readable. Members do not have it.
+    /// Ends waits early when this is readable. Members do not inherit it.
     pub fn watch(&mut self, also: OwnedFd) {
         self.also = Some(also);
     }
 
-    /// Lets go of what [`Herd::watch`] was given.
+    /// Drops what [`Herd::watch`] was given.
     pub fn watch_nothing_else(&mut self) {
         self.also = None;
     }
 
-    /// Runs this in a process of its own and gives back what it returns. For what needs threads, which
-    /// this process must not have, or may go wrong in ways that must not matter here.
+    /// Runs `work` in a process of its own and returns its result. For work that needs threads, which this process must
+    /// not have, or that may fail in ways that must not affect this process.
     ///
     /// # Errors
-    /// The system's, and `UnexpectedEof` if it did not come to its end.
+    /// The system's, or `UnexpectedEof` if the process did not finish.
     pub fn apart(&mut self, work: impl FnOnce() -> Vec<u8>) -> io::Result<Vec<u8>> {
         let (mut read, mut write) = io::pipe()?;
         let founder = rustix::process::getpid();
         let Some(pid) = sys::fork()? else {
             drop(read);
-            // What else is sent to all of them must not end it before it has told.
+            // Other signals sent to all processes must not end it before it has reported.
             let _ = leave_with(founder).and_then(|()| sys::unblock(&[libc::SIGTERM]));
-            // The end of the pipe says that nothing more comes, so what came must be known to be whole.
+            // The end of the pipe ends the message, so its completeness must be verifiable.
             let mut told = work();
             told.push(b'.');
             let _ = write.write_all(&told);
@@ -232,13 +232,12 @@ impl Herd {
         }
     }
 
-    /// Forks the members that are lacking, as far as it is time, and sends away those that are too many.
-    /// `life` is what a member does; what it returns is its exit code. It runs in the copy only, and has
-    /// this process's value of everything: what it must not keep (a listener that is to be closed when it
-    /// drains), it drops.
+    /// Forks missing members when their time has come, and dismisses spare ones. `life` is what a member does; its
+    /// result is the exit code. It runs in the fork only and has copies of all this process's values. It must drop what
+    /// it must not keep (a listener that is to close when it drains).
     ///
     /// # Errors
-    /// The system's, if it will not fork and there is no member at all.
+    /// The system's, if it cannot fork and there is no member at all.
     pub fn tend(&mut self, life: &mut dyn FnMut(Member) -> i32) -> io::Result<()> {
         if self.stopping {
             return Ok(());
@@ -258,7 +257,7 @@ impl Herd {
                 if self.members().next().is_none() {
                     return Err(error);
                 }
-                tracing::error!("the system makes no further worker process: {error}");
+                tracing::error!("cannot fork another worker process: {error}");
             }
         }
         self.retire(now);
@@ -281,7 +280,7 @@ impl Herd {
             },
             founder: rustix::process::getpid(),
         };
-        // What stands in buffers must be written once, not by each copy.
+        // Buffered output must be written once, not by each fork.
         let _ = (io::stdout().flush(), io::stderr().flush());
         match sys::fork()? {
             Some(pid) => {
@@ -303,7 +302,7 @@ impl Herd {
         }
     }
 
-    /// How many members should be forked.
+    /// Number of members to fork.
     fn lacking(&self) -> usize {
         let taken = self.members().count();
         match self.size {
@@ -312,7 +311,7 @@ impl Herd {
         }
     }
 
-    /// Members that could take a connection, or will soon.
+    /// Members that can take a connection now or soon.
     fn idle(&self) -> usize {
         let idle = |number: &usize| {
             let staying = matches!(self.slots[*number], Slot::Taken { leaving: false, .. });
@@ -321,7 +320,7 @@ impl Herd {
         (0..self.slots.len()).filter(idle).count()
     }
 
-    /// Sends away who is spare.
+    /// Dismisses spare members.
     fn retire(&mut self, now: Instant) {
         for number in self.spare(now) {
             if let Slot::Taken { leaving, .. } = &mut self.slots[number] {
@@ -331,7 +330,7 @@ impl Herd {
         }
     }
 
-    /// Who is to leave now, because more are idle than may be.
+    /// The members to dismiss now, because too many are idle.
     fn spare(&mut self, now: Instant) -> Vec<usize> {
         let Size::Spare { max_idle, .. } = self.size else {
             return Vec::new();
@@ -354,19 +353,19 @@ impl Herd {
         leave
     }
 
-    /// Waits for something to happen, at the most so long.
+    /// Waits for an event, at most this long.
     ///
     /// # Errors
     /// The system's.
     pub fn wait(&mut self, at_most: Option<Duration>) -> io::Result<News> {
         let now = clock::now();
         self.report_the_rest(now);
-        // Whoever must not be forked or sent away before some instant must not be forgotten after it.
+        // The wait must end when a postponed fork or dismissal is due.
         let due = match self.size {
             _ if self.stopping => None,
             _ if self.lacking() > 0 => Some(self.not_before.since(now)),
             Size::Spare { max_idle, .. } if self.idle() > max_idle => Some(self.retire_at.since(now)),
-            // Nobody tells when a member becomes idle.
+            // Members do not announce that they become idle.
             Size::Spare { max_idle, .. } if self.members().count() > max_idle => Some(RETIRE_EVERY),
             _ => None,
         };
@@ -392,7 +391,7 @@ impl Herd {
         })
     }
 
-    /// The next signal, waiting for it at the most this long; what else is watched ends the wait.
+    /// The next signal, after at most this long; the watched descriptor ends the wait, too.
     fn next_signal(&self, at_most: Option<Duration>) -> io::Result<Option<i32>> {
         let Some(also) = &self.also else {
             return sys::next_signal(&FETCHED, at_most);
@@ -408,7 +407,7 @@ impl Herd {
         }
     }
 
-    /// Whether what else is watched is readable.
+    /// Whether the watched descriptor is readable.
     fn is_asked(&self) -> bool {
         let is_readable = |also: &OwnedFd| {
             let mut waiting = [PollFd::new(also, PollFlags::IN)];
@@ -417,7 +416,7 @@ impl Herd {
         self.also.as_ref().is_some_and(is_readable)
     }
 
-    /// Buries all who died; calls nobody else's children its own.
+    /// Reaps dead members, and leaves other children alone.
     fn reap(&mut self) -> io::Result<()> {
         for number in 0..self.slots.len() {
             let Slot::Taken { pid, since, leaving } = self.slots[number] else {
@@ -454,7 +453,7 @@ impl Herd {
         Ok(())
     }
 
-    /// A member died that had been there since then.
+    /// Notes the death of a member started at `since`.
     fn died(&mut self, since: Instant, now: Instant) {
         if self.died_at.is_some_and(|last| since <= last) {
             return;
@@ -466,7 +465,7 @@ impl Herd {
         self.pause(now);
     }
 
-    /// Lets the next fork wait the longer, the more members died in a row.
+    /// Delays the next fork, longer the more members died in a row.
     fn pause(&mut self, now: Instant) {
         let doublings = self.deaths.saturating_sub(1).min(10);
         let span = match self.deaths {
@@ -488,7 +487,7 @@ impl Herd {
         tracing::error!(
             pid = pid.as_raw_nonzero().get(),
             connections = open,
-            "worker process {} {how}: its {open} connections are lost, another takes its place{}",
+            "worker process {} {how}: its {open} connections are lost; starting another{}",
             pid.as_raw_nonzero(),
             if pause.is_zero() {
                 String::new()
@@ -498,7 +497,7 @@ impl Herd {
         );
     }
 
-    /// When those are to be told of whose death no line told.
+    /// When to report deaths that no line has reported.
     fn to_report_at(&self) -> Option<Instant> {
         self.reported_at
             .filter(|_| self.unreported.0 > 0)
@@ -514,13 +513,13 @@ impl Herd {
         tracing::error!(
             count,
             connections = open,
-            "more worker processes died meanwhile, {count} in all: {open} connections are lost"
+            "more worker processes died since the last report, {count} in all: {open} connections are lost"
         );
     }
 
-    /// Asks all members for something; [`Herd::have_done`] says when they have all reloaded. Members forked
-    /// from now on are asked nothing: they begin with what this process has. [`Signal::Upgrade`] tells them that
-    /// another program serves from now on, and none is forked any more.
+    /// Signals all members; [`Herd::have_done`] tells when all have reloaded. Members forked from now on are not
+    /// signaled: they start with this process's state. [`Signal::Upgrade`] tells them that another program has taken
+    /// over; no further member is forked then.
     pub fn ask(&mut self, what: Signal) {
         if what == Signal::Stop {
             self.stopping = true;
@@ -551,7 +550,7 @@ impl Herd {
             Signal::ReopenLogs => rustix::process::Signal::USR1,
             Signal::Upgrade => rustix::process::Signal::USR2,
         };
-        // Fails only for one that has ended already.
+        // Fails only for a member that has already ended.
         let _ = kill_process(pid, signal);
     }
 
@@ -561,7 +560,7 @@ impl Herd {
         self.numbers().all(|number| self.word(number, DONE) >= wish)
     }
 
-    /// How many members in a row died before they had lived for long.
+    /// Deaths in a row of members that had not lived long.
     pub fn deaths_in_a_row(&self) -> u32 {
         self.deaths
     }
@@ -571,16 +570,16 @@ impl Herd {
         self.members().next().is_some() && self.numbers().all(|number| self.word(number, READY) > 0)
     }
 
-    /// Ends what is left, without asking.
+    /// Kills the remaining members.
     pub fn kill(&mut self) {
         self.stopping = true;
         for pid in self.members() {
-            // Fails only for one that has ended already.
+            // Fails only for a member that has already ended.
             let _ = kill_process(pid, rustix::process::Signal::KILL);
         }
     }
 
-    /// Processes there are.
+    /// The processes of the members.
     pub fn members(&self) -> impl Iterator<Item = Pid> {
         self.slots.iter().filter_map(|slot| match slot {
             Slot::Taken { pid, .. } => Some(*pid),
@@ -588,18 +587,18 @@ impl Herd {
         })
     }
 
-    /// Where all members count.
+    /// The counters of all members.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// The system's numbers of the members.
+    /// Process IDs of the members.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
         self.members()
             .map(|pid| pid.as_raw_nonzero().get().unsigned_abs())
     }
 
-    /// Numbers of the slots that are taken.
+    /// Numbers of the occupied slots.
     pub fn numbers(&self) -> impl Iterator<Item = usize> {
         let taken = |number: &usize| matches!(self.slots[*number], Slot::Taken { .. });
         (0..self.slots.len()).filter(taken)
@@ -621,26 +620,26 @@ impl Member {
         self.number
     }
 
-    /// The memory all members can read; the part with this member's number is its own to write.
+    /// Memory that all members can read; this member writes only the part with its own number.
     pub fn common(&self) -> &Words {
         &self.common
     }
 
-    /// What all members count; the part with this member's number is its own to write.
+    /// Counters of all members; this member writes only the part with its own number.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// What the founder asks for, as signals; those sent since the fork come first.
+    /// The founder's requests, as signals; those sent since the fork come first.
     ///
     /// # Errors
-    /// What the system says to pipes and handlers.
+    /// The system's, for pipes and handlers.
     pub fn signals(&self) -> io::Result<Signals> {
         let (member, mut stops) = (self.clone(), 0);
         Signals::take_over_from_founder(move |signal| member.heeds(signal, &mut stops))
     }
 
-    /// Whether its founder sent this one, after so many stops of his.
+    /// Whether this signal came from the founder; `stops` counts the stops already seen.
     fn heeds(&self, signal: Signal, stops: &mut u64) -> bool {
         let is_orphan = rustix::process::getppid() != Some(self.founder);
         match signal {
@@ -655,23 +654,23 @@ impl Member {
         }
     }
 
-    /// Says that it serves.
+    /// Reports that this member serves.
     pub fn is_ready(&self) {
         self.own()[READY].store(1, Ordering::Relaxed);
         self.news();
     }
 
-    /// The number of the founder's last wish; to be looked up before it is fulfilled.
+    /// The number of the founder's last wish; read it before fulfilling the wish.
     pub fn wish(&self) -> u64 {
         wish(&self.board)
     }
 
-    /// Whether all members are to go, and not this one alone.
+    /// Whether all members are to stop, and not only this one.
     pub fn are_all_leaving(&self) -> bool {
         founders(&self.board)[STOPS].load(Ordering::Relaxed) > 0
     }
 
-    /// Says that this wish is fulfilled.
+    /// Reports that this wish is fulfilled.
     pub fn has_done(&self, wish: u64) {
         self.own()[DONE].store(wish, Ordering::Relaxed);
         self.news();
@@ -686,13 +685,13 @@ impl Member {
     }
 
     fn news(&self) {
-        // Otherwise the founder is no more, and its number perhaps another's.
+        // Otherwise the founder is dead, and its PID may belong to another process.
         if rustix::process::getppid() == Some(self.founder) {
             let _ = kill_process(self.founder, rustix::process::Signal::URG);
         }
     }
 
-    /// Ready members, this one aside, that have no connection.
+    /// Ready members without a connection, except this one.
     fn idle_others(&self) -> usize {
         let parts = self.board.get().chunks_exact(WORDS).enumerate();
         let idle = |part: &[AtomicU64]| {
@@ -706,7 +705,7 @@ impl Member {
 }
 
 impl Seat {
-    /// Asks all members to close a connection that is idle, until then; 0 takes the wish back.
+    /// Asks all members to close an idle connection until then; 0 withdraws the request.
     pub(crate) fn want_room(&self, until: u64) {
         let word = &founders(&self.0.board)[ROOM_WANTED];
         if word.load(Ordering::Relaxed) != until {
@@ -714,20 +713,20 @@ impl Seat {
         }
     }
 
-    /// Until when a member wants that; 0 if none does.
+    /// Until when a member asks for that; 0 if none does.
     #[inline]
     pub(crate) fn room_wanted(&self) -> u64 {
         founders(&self.0.board)[ROOM_WANTED].load(Ordering::Relaxed)
     }
 
-    /// The members by their connections, where they have one each.
+    /// The members' idle connections, if they have one connection each.
     pub(crate) fn roll(&self) -> Roll {
         let Seat(member) = self;
         let count = member.board.get().len() / WORDS - 1;
         Roll::on(member.board.tail(IDLE), WORDS, count, member.number)
     }
 
-    /// Tells the others how many connections are open, and the founder if few are left who have none.
+    /// Publishes this member's open connections, and notifies the founder if few members without a connection are left.
     pub(crate) fn tell_open(&self, open: usize) {
         let Seat(member) = self;
         member.own()[OPEN].store(open as u64, Ordering::Relaxed);
@@ -737,7 +736,7 @@ impl Seat {
     }
 }
 
-/// The part of the board that is the founder's.
+/// The founder's part of the board.
 fn founders(board: &Words) -> &[AtomicU64] {
     &board.get()[board.get().len() - WORDS..]
 }
@@ -750,10 +749,10 @@ fn wish(board: &Words) -> u64 {
     wish_word(board).load(Ordering::Relaxed)
 }
 
-/// Makes a copy end with its founder.
+/// Makes a fork end with its founder.
 fn leave_with(founder: Pid) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
-    // It may have died before that was asked for.
+    // The founder may have died before that was set.
     match rustix::process::getppid() == Some(founder) {
         true => Ok(()),
         false => Err(io::ErrorKind::NotFound.into()),
@@ -770,7 +769,7 @@ mod tests {
         max: 12,
     };
 
-    /// A herd with this many members, which are no processes, of which so many have a connection.
+    /// A herd with this many members that are not processes; `busy` of them have a connection.
     fn herd(size: Size, members: usize, busy: usize) -> Herd {
         let mut herd = Herd::new(size, 1, Shape { len: 1, lasting: 1 }).unwrap();
         for number in 0..members {
@@ -793,7 +792,7 @@ mod tests {
         assert_eq!(lacking(Size::Fixed(3), 2, 2), 1);
         assert_eq!((lacking(SPARE, 0, 0), lacking(SPARE, 5, 0)), (5, 0));
         assert_eq!((lacking(SPARE, 5, 3), lacking(SPARE, 8, 7)), (3, 4));
-        // No more than there may be.
+        // Never more than the maximum.
         assert_eq!((lacking(SPARE, 10, 10), lacking(SPARE, 12, 12)), (2, 0));
     }
 
@@ -825,7 +824,7 @@ mod tests {
             [1, 2, 4, 8, 16, 32, 27, 0],
             "ten stay idle, and whoever serves"
         );
-        // A load that wavers costs one at a time.
+        // A fluctuating load costs one dismissal at a time.
         herd.board.get()[WORDS + OPEN].store(0, Ordering::Relaxed);
         herd.board.get()[2 * WORDS + OPEN].store(0, Ordering::Relaxed);
         assert_eq!([after(&mut herd), after(&mut herd), after(&mut herd)], [1, 1, 0]);
@@ -861,7 +860,7 @@ mod tests {
             (1, at),
             "all are replaced at once"
         );
-        // Who took their places and dies too is another matter.
+        // The death of replacements counts separately.
         let soon = at + Duration::from_millis(20);
         herd.died(at + Duration::from_millis(10), soon);
         assert_eq!((herd.deaths, herd.not_before), (2, soon + PAUSE));

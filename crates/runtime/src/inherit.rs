@@ -1,5 +1,5 @@
-//! One process follows another without a connection being refused: the running one starts the new one
-//! and hands its listening sockets over; only when the new one says that it serves does the old one go.
+//! Upgrade without downtime: the running process starts its successor and hands its listening sockets over. It ends
+//! only when the successor reports that it serves.
 //!
 //! ```text
 //!   old                                                new
@@ -11,16 +11,15 @@
 //!    │◀─────────────────────────── ready | failed WHY ──┤
 //!    │ drains                                           │ has the sockets alone
 //! ```
-//! The sockets themselves change hands, each with its queue and its half-done handshakes, so nothing is
-//! lost with `SO_REUSEPORT` either. They travel over a socketpair and not as inherited numbers
-//! (`LISTEN_FDS`): every descriptor stays close-on-exec, so a program that turns out to be another one
-//! gets none; nothing has to run between fork and exec, where hardly anything may; and the same channel
-//! carries the answer, and the news of a death. The end is the new process's standard input, and it
-//! believes it only if the kernel says that the process its environment names made it (`SO_PEERCRED`):
-//! a variable that leaks to a grandchild means nothing.
+//! The sockets themselves are handed over, each with its queue and unfinished handshakes, so no connection is lost with
+//! `SO_REUSEPORT` either. They travel over a socketpair and not as inherited numbers (`LISTEN_FDS`), for three reasons.
+//! Every descriptor stays close-on-exec, so a different program gets none. No code has to run between fork and exec,
+//! where hardly anything is allowed. And the same channel carries the answer, and shows when the peer dies. The channel
+//! is the new process's standard input. It trusts the channel only if the kernel confirms that the process named in its
+//! environment made it (`SO_PEERCRED`): a variable that leaks to a grandchild has no effect.
 //!
-//! Decides how sockets travel and when the new process counts as started. Refuses to know what is
-//! served, and when to upgrade.
+//! Decides how sockets travel and when the new process counts as started. What is served, and when to upgrade, is not
+//! known here.
 
 use crate::listen::{Origin, Sockets};
 use rustix::io::Errno;
@@ -39,20 +38,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The variable that tells a process which one it follows.
+/// The variable that names a process's predecessor.
 const VARIABLE: &str = "WEIR_UPGRADE_FROM";
-/// Descriptors in one message; the kernel takes 253.
+/// Descriptors per message; the kernel accepts 253.
 const DESCRIPTORS_MAX: usize = 64;
 /// Bytes of one message: an address or a sentence.
 const MESSAGE_MAX: usize = 4096;
-/// What either side waits for the other while sockets are handed over.
+/// How long each side waits for the other during the handover.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A process that has closed its channel and does not end is looked at this often before it is given up.
+/// How often a process that has closed its channel without ending is checked before it is given up.
 const SILENT_LOOKS_MAX: u32 = 100;
-/// What a service manager said to the process before, and did not mean for this one.
+/// A service manager's messages to the predecessor, which are not meant for this process.
 const NOT_INHERITED: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG_PID"];
 
-/// The program of this process, as it was started: to be resolved anew when it is started again.
+/// The program of this process as it was started, to be resolved again for the next start.
 #[derive(Clone, Debug)]
 pub struct Program {
     path: PathBuf,
@@ -60,7 +59,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Finds out at start, while the file is still the one that runs.
+    /// Must be called at start, while the file is still the running one.
     pub fn of_this_process() -> Program {
         let mut arguments = std::env::args_os();
         let typed = arguments.next().map(PathBuf::from).unwrap_or_default();
@@ -72,14 +71,14 @@ impl Program {
         }
     }
 
-    /// Where the next process will be started from.
+    /// The path from which the next process will be started.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// The path that was typed, absolute but with its links unresolved, if it names the running file; else
-/// that file's own.
+/// The path that was typed, made absolute with its links unresolved, if it names the running file; otherwise the path
+/// of that file.
 fn as_started(typed: &Path, running: &Path, mut folders: impl Iterator<Item = PathBuf>) -> PathBuf {
     let is_it = |path: &Path| {
         let identity = |path: &Path| path.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
@@ -96,11 +95,11 @@ fn as_started(typed: &Path, running: &Path, mut folders: impl Iterator<Item = Pa
 /// Why there is no successor.
 #[derive(Debug)]
 pub enum UpgradeError {
-    /// The first process of a container or machine: when it ends, all others are ended.
+    /// The first process of a container or machine: when it ends, all others are killed.
     FirstProcess,
     /// The program could not be started.
     Start(PathBuf, io::Error),
-    /// It was started, but the sockets could not be handed to it.
+    /// It was started, but the handover of the sockets failed.
     HandOver(io::Error),
 }
 
@@ -117,39 +116,39 @@ impl std::fmt::Display for UpgradeError {
                     path.display()
                 )
             }
-            UpgradeError::HandOver(error) => write!(f, "the new program does not take the sockets: {error}"),
+            UpgradeError::HandOver(error) => write!(f, "cannot hand the sockets to the new program: {error}"),
         }
     }
 }
 
 impl std::error::Error for UpgradeError {}
 
-/// The process that is to follow this one. Dropped before it is ready, it is ended.
+/// The process that is to succeed this one. Dropping it before it is ready kills it.
 #[derive(Debug)]
 pub struct Successor {
     child: Child,
     channel: OwnedFd,
     is_ready: bool,
-    /// How often it was looked at since it has closed the channel.
+    /// Checks since it closed the channel.
     silent_looks: u32,
 }
 
-/// How far a successor is.
+/// The state of a successor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing heard yet.
+    /// No message yet.
     Starting,
     /// It serves.
     Ready,
-    /// It will not serve, and why.
+    /// It will not serve; why.
     Failed(String),
 }
 
 impl Successor {
-    /// Starts the program with these sockets. `bounds` are this process's, which the new one has too.
+    /// Starts the program with these sockets. `bounds` are this process's, which the new one inherits.
     ///
     /// # Errors
-    /// Why it was not started, or does not take the sockets; it is ended then.
+    /// Why it was not started or did not take the sockets; it is killed then.
     pub fn start(program: &Program, sockets: &[Sockets], bounds: &Bounds) -> Result<Successor, UpgradeError> {
         if std::process::id() == 1 {
             return Err(UpgradeError::FirstProcess);
@@ -164,7 +163,7 @@ impl Successor {
             command.env_remove(name);
         }
         let child = command.stdin(Stdio::from(theirs)).spawn().map_err(start)?;
-        // Dropped, it holds the other end of the channel, and an end must not outlive its process.
+        // The command still holds the other end of the channel, which must close when the new process ends.
         drop(command);
         let successor = Successor {
             child,
@@ -173,7 +172,7 @@ impl Successor {
             silent_looks: 0,
         };
         match successor.hand_over(sockets, bounds) {
-            // It is gone already, and how it ended tells more.
+            // It has already ended, and its exit status says more.
             Err(error) if is_end(&error) => Ok(successor),
             Err(error) => Err(UpgradeError::HandOver(error)),
             Ok(()) => Ok(successor),
@@ -199,17 +198,17 @@ impl Successor {
         send(&self.channel, "end", &[])
     }
 
-    /// Its process.
+    /// Its process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Leaves it to itself: for the copy of this process that a fork makes, whose successor it is not.
+    /// Lets go of it without killing it: for a fork of this process, which does not own the successor.
     pub fn leave(mut self) {
         self.is_ready = true;
     }
 
-    /// How far it is, without waiting.
+    /// Its state, without blocking.
     pub fn look(&mut self) -> Progress {
         let flags = RecvFlags::DONTWAIT;
         match receive(&self.channel, flags) {
@@ -219,31 +218,31 @@ impl Successor {
                     Progress::Ready
                 }
                 Some(("failed", why)) => Progress::Failed(why.to_owned()),
-                _ => Progress::Failed(format!("it is another program: it said `{line}`")),
+                _ => Progress::Failed(format!("it is not Weir: it wrote `{line}`")),
             },
             Ok(None) => self.look_at_the_silent(),
             Err(error) if is_end(&error) => self.look_at_the_silent(),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Progress::Starting,
-            Err(error) => Progress::Failed(format!("it cannot be heard: {error}")),
+            Err(error) => Progress::Failed(format!("cannot read its answer: {error}")),
         }
     }
 }
 
 impl Successor {
-    /// It has closed the channel: has ended, is about to, or is another program.
+    /// It has closed the channel: it has ended, is about to, or is another program.
     fn look_at_the_silent(&mut self) -> Progress {
         self.silent_looks += 1;
         match self.child.try_wait() {
             Ok(Some(status)) => Progress::Failed(format!(
-                "it ended ({status}) before it served; see what it printed"
+                "it ended ({status}) before it served; see its output"
             )),
             Ok(None) if self.silent_looks < SILENT_LOOKS_MAX => Progress::Starting,
-            _ => Progress::Failed("it closed its standard input: it is another program".to_owned()),
+            _ => Progress::Failed("it is not Weir: it closed its standard input".to_owned()),
         }
     }
 }
 
-/// Whether the peer is gone: with what was sent to it unread, or before it was sent.
+/// Whether the peer is gone, before or after the message was sent.
 fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }
@@ -251,43 +250,43 @@ fn is_end(error: &io::Error) -> bool {
 impl Drop for Successor {
     fn drop(&mut self) {
         if !self.is_ready {
-            // It may have ended by itself.
+            // It may have ended already.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }
 }
 
-/// The process that this one follows, and waits for it to serve.
+/// The predecessor, which waits for this process to serve.
 #[derive(Debug)]
 pub struct Predecessor {
     channel: OwnedFd,
 }
 
-/// What the kernel denies a process and every process after it, in words. It can be narrowed and never be widened.
+/// Restrictions the kernel enforces on a process and its successors, as text. They can be narrowed and never widened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// The files and ports it can reach, if it is confined to some ([`crate::privilege::confine`]).
+    /// The files and ports it can access, if it is confined ([`crate::privilege::confine`]).
     pub confined: Option<String>,
-    /// The system calls it cannot make, if there are any ([`crate::seccomp::restrict`]).
+    /// The system calls it cannot make, if there is a filter ([`crate::seccomp::restrict`]).
     pub filtered: Option<String>,
 }
 
-/// What it leaves.
+/// State that a predecessor leaves.
 #[derive(Debug, Default)]
 pub struct Legacy {
-    /// Sockets, each address with all of its own. None for those of a service manager.
+    /// Sockets by address. No address for those of a service manager.
     pub sockets: Vec<(Option<SocketAddr>, Vec<OwnedFd>)>,
-    /// What the kernel denies this process because it denied it to that one.
+    /// Restrictions inherited from the predecessor.
     pub bounds: Bounds,
 }
 
 impl Predecessor {
-    /// The process that started this one to be followed by it, if there is one, and what it leaves. To
-    /// be called first of all: standard input is the channel until then, and nothing afterwards.
+    /// The process that started this one as its successor, if there is one, and the state it leaves. Call this first of
+    /// all: until then standard input is the channel, and afterwards it is empty.
     ///
     /// # Errors
-    /// It is there but does not say what it leaves.
+    /// If there is a predecessor but it does not send its state.
     pub fn find() -> io::Result<Option<(Predecessor, Legacy)>> {
         let named = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
         let Some(pid) = named else { return Ok(None) };
@@ -303,12 +302,12 @@ impl Predecessor {
         Ok(Some((Predecessor { channel }, legacy)))
     }
 
-    /// This process serves; the other may go. If it is gone already, that is as good.
+    /// Reports that this process serves and the predecessor may end. It may already have ended.
     pub fn ready(self) {
         let _ = send(&self.channel, "ready", &[]);
     }
 
-    /// This process gives up; the other goes on, and says why.
+    /// Reports that this process gives up, and why; the predecessor continues.
     pub fn failed(self, why: &str) {
         let mut line = format!("failed {why}");
         let end = line.floor_char_boundary(MESSAGE_MAX);
@@ -329,7 +328,7 @@ fn legacy(channel: &OwnedFd) -> io::Result<Legacy> {
             None if line == "passed" => legacy.sockets.push((None, fds)),
             Some(("socket", address)) => {
                 let address = Some(address.parse().map_err(|_| odd())?);
-                // Port 0 may have been asked for twice: two addresses, which stay apart.
+                // Port 0 may have been requested twice: these are two addresses, which stay separate.
                 let place = |fds: &[OwnedFd]| {
                     let first = rustix::net::getsockname(fds.first()?).ok()?;
                     SocketAddr::try_from(first).ok()
@@ -347,7 +346,7 @@ fn legacy(channel: &OwnedFd) -> io::Result<Legacy> {
     }
 }
 
-/// A channel that keeps messages apart and waits for a stuck peer only so long.
+/// A channel that preserves message boundaries and has a timeout for a stuck peer.
 fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (one, other) = socketpair(
         AddressFamily::UNIX,
@@ -382,7 +381,7 @@ fn send(channel: &OwnedFd, line: &str, fds: &[BorrowedFd<'_>]) -> io::Result<()>
     }
 }
 
-/// A message and its descriptors; none when the peer has closed.
+/// A message and its descriptors; `None` when the peer has closed.
 fn receive(channel: &OwnedFd, flags: RecvFlags) -> io::Result<Option<(String, Vec<OwnedFd>)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -407,7 +406,7 @@ fn receive(channel: &OwnedFd, flags: RecvFlags) -> io::Result<Option<(String, Ve
     if message.flags.contains(ReturnFlags::CTRUNC) {
         return Err(io::Error::new(
             ErrorKind::InvalidData,
-            "descriptors were lost on the way; is their limit (ulimit -n) reached?",
+            "descriptors were lost during the handover; is the limit (ulimit -n) reached?",
         ));
     }
     if message.bytes == 0 {

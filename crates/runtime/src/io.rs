@@ -1,17 +1,16 @@
-//! What a worker asks of a back end, and what it hears from it.
+//! The interface between a worker and its I/O back end.
 //!
-//! Completion is the common language: a worker *submits* an operation and is told when it is *done*.
-//! A back end that can finish at once answers from `submit` itself (epoll does, nearly always); one
-//! that cannot answers from `wait` (a ring does, nearly always). Sessions never see the difference.
+//! It is modeled on completion: a worker *submits* an operation, and the back end reports when it is *done*. A back end
+//! that can finish at once returns the result from `submit` (epoll nearly always does); otherwise it comes from `wait`
+//! (a ring nearly always does). Sessions never see the difference.
 //!
 //! ```text
 //!              submit(op) ─────────────▶ Some(done)   at once
 //!   worker                  backend
 //!              wait(until) ────────────▶ done, done, done
 //! ```
-//! A receive owns no buffer: its completion does, so an idle connection holds none. Output travels as
-//! a pooled box to the operation and comes back with its completion, and stays with a connection only
-//! while that one is blocked.
+//! A receive owns no buffer until it completes, so an idle connection holds none. Output travels in a pooled box to the
+//! operation and returns with its completion. It stays with a connection only while that connection is blocked.
 
 pub(crate) mod blocking;
 pub(crate) mod epoll;
@@ -32,18 +31,18 @@ use measure::{Duration, Instant, UnixTime};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-/// Bytes received at a time under pressure: a head of a browser.
+/// Bytes received at a time under memory pressure: enough for the head of a browser's request.
 pub(crate) const PRESSED_RECEIVE: usize = 1 << 10;
 
-/// A connection, told apart from earlier ones that used the same slot: descriptors and slots are
-/// reused while news of their former owners is still in flight.
+/// A connection's slot and generation. Descriptors and slots are reused while events of their former owners may still
+/// be in flight; the generation tells them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Id {
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
 
-/// Bytes that arrived.
+/// Received bytes.
 #[derive(Debug)]
 pub(crate) struct Buf {
     pub(crate) bytes: Box<[u8]>,
@@ -51,7 +50,7 @@ pub(crate) struct Buf {
 }
 
 impl Buf {
-    /// The most that one receive brings.
+    /// Maximum bytes of one receive.
     pub(crate) const CAPACITY: usize = 16 << 10;
 
     pub(crate) fn new() -> Buf {
@@ -67,22 +66,22 @@ impl Buf {
     }
 }
 
-/// Output on its way, with how far it has come.
+/// Output being sent, with its progress.
 #[derive(Debug)]
 pub(crate) struct Out {
     pub(crate) tx: Tx,
-    /// Bytes of `tx.head` that went. The body is shortened from its front instead.
+    /// Bytes of `tx.head` already sent. For the body, the sent part is cut off its front instead.
     pub(crate) head_sent: usize,
-    /// Bytes that went and that no completion has told of yet.
+    /// Bytes sent and not yet reported by a completion.
     pub(crate) unreported: u64,
-    /// Bytes of a file that went since it was last looked whether it was written to.
+    /// Bytes of a file sent since it was last checked for modification.
     pub(crate) unchecked: u64,
-    /// How it is cut into calls.
+    /// How output is divided into calls.
     pub(crate) writing: Writing,
 }
 
 impl Out {
-    /// Holds what a session writes in one turn before it must wait (32 KiB), and an answer over.
+    /// Room for what a session writes in one turn before it must wait (32 KiB), and for one more response.
     pub(crate) const HEAD_CAPACITY: usize = 40 << 10;
 
     pub(crate) fn new(writing: Writing) -> Box<Out> {
@@ -99,20 +98,20 @@ impl Out {
         })
     }
 
-    /// Makes it ready for the next turn.
+    /// Prepares the buffer for the next turn.
     #[inline]
     pub(crate) fn reset(&mut self) {
         self.tx.clear();
         self.head_sent = 0;
         self.unreported = 0;
         self.unchecked = 0;
-        // One that a long answer blew up, or one that was cut down to what a slow reader left.
+        // The buffer grew for a long response, or was shrunk to what a slow reader left.
         if !(Out::HEAD_CAPACITY..=4 * Out::HEAD_CAPACITY).contains(&self.tx.head.capacity()) {
             self.tx.head = Vec::with_capacity(Out::HEAD_CAPACITY);
         }
     }
 
-    /// Counts `n` bytes of what stood in memory as sent: of the head, then of the body.
+    /// Counts `n` bytes in memory as sent: first of the head, then of the body.
     pub(crate) fn advance(&mut self, n: usize) {
         self.unreported += n as u64;
         let of_head = n.min(self.tx.head.len() - self.head_sent);
@@ -128,19 +127,19 @@ impl Out {
         }
     }
 
-    /// What of the head is still to go.
+    /// The unsent part of the head.
     #[inline]
     pub(crate) fn head_left(&self) -> &[u8] {
         &self.tx.head[self.head_sent..]
     }
 
-    /// Bytes of memory it takes, shared content aside.
+    /// Memory in bytes, without shared content.
     #[inline]
     pub(crate) fn cost(&self) -> usize {
         size_of::<Out>() + self.tx.head.capacity()
     }
 
-    /// Bytes that are still to go.
+    /// Unsent bytes.
     pub(crate) fn left(&self) -> u64 {
         let of_body = match &self.tx.body {
             None => 0,
@@ -150,7 +149,7 @@ impl Out {
         self.head_left().len() as u64 + of_body
     }
 
-    /// Whether everything went.
+    /// Whether everything was sent.
     #[inline]
     pub(crate) fn is_sent(&self) -> bool {
         self.head_sent == self.tx.head.len()
@@ -162,62 +161,61 @@ impl Out {
     }
 }
 
-/// What a worker asks for. At most one receive and one send of a connection are under way at a time.
+/// An operation. At most one receive and one send per connection are under way at a time.
 #[derive(Debug)]
 pub(crate) enum Op {
-    /// Take a waiting connection from this listener. At once: `Accepted`, `AcceptFailed`, or `None`
-    /// when no connection waits (then `Incoming` tells of the next).
+    /// Accept a connection from this listener. The result comes at once: `Accepted`, `AcceptFailed`, or `None` if no
+    /// connection waits (`Incoming` then announces the next).
     Accept { listener: usize },
-    /// Take listeners out of service and close them, at once or when [`Backend::is_listening`] ends. Until then
-    /// `Incoming` may still tell of connections.
+    /// Stop accepting and close the listeners, at once or when [`Backend::is_listening`] ends. Until then, `Incoming`
+    /// may still announce connections.
     StopListening,
     /// Receive what arrives: `Recv`, `Eof` or `Failed`.
     Recv { id: Id },
-    /// Send all of this: `Sent` or `Failed`, with `Progress`, `Ready` and `Cold` on the way.
+    /// Send all of this: `Sent` or `Failed`, with `Progress`, `Ready` and `Cold` in between.
     Send { id: Id, out: Box<Out> },
-    /// Go on with what was under way, after `Ready`, `Progress` or `Cold`; `Err` if the file could not
-    /// be read.
+    /// Continue the operation under way after `Ready`, `Progress` or `Cold`; `Err` if the file could not be read.
     Resume { id: Id, warmed: Result<(), Loss> },
     /// Close the sending half.
     ShutdownWrite { id: Id },
-    /// Forget the connection and whatever is under way on it. Never answered.
+    /// Drop the connection and any operation under way on it. No result is reported.
     Close { id: Id },
-    /// The same, with a reset: what the kernel has not sent yet is dropped, where `Close` leaves it to a kernel that
-    /// may offer it for minutes to a peer that takes nothing.
+    /// As `Close`, with a reset: unsent data in the kernel is dropped. After `Close`, the kernel may offer that data
+    /// for minutes to a peer that accepts nothing.
     Abort { id: Id },
 }
 
-/// What a worker is told.
+/// A completed operation or an event.
 #[derive(Debug)]
 pub(crate) enum Done {
     /// Connections may be waiting at this listener.
     Incoming { listener: usize },
-    /// A connection was taken.
+    /// A connection was accepted.
     Accepted { id: Id, peer: SocketAddr },
-    /// None could be taken, for this errno.
+    /// Accepting failed with this errno.
     AcceptFailed { errno: i32 },
-    /// The operation under way may go on: submit `Resume`.
+    /// The operation under way can continue: submit `Resume`.
     Ready { id: Id },
-    /// Bytes arrived; the buffer goes back with `recycle`.
+    /// Bytes arrived; return the buffer with `recycle`.
     Recv { id: Id, buf: Buf },
     /// The peer closed its sending half.
     Eof { id: Id },
     /// All output was handed to the kernel.
     Sent { id: Id, out: Box<Out> },
-    /// This many bytes more of the output were handed to the kernel; the rest waits.
+    /// This many more bytes of the output were handed to the kernel; the rest waits.
     Progress { id: Id, bytes: u64 },
-    /// The output needs this range of a file from disk before it goes on with `Resume`.
+    /// The output needs this file range read from disk; continue with `Resume`.
     Cold { id: Id, range: FileRange },
-    /// The connection or the body's file failed; only `Close` is left.
+    /// The connection or the body's file failed; the only operation left is `Close`.
     Failed { id: Id, loss: Loss },
-    /// The waker was used.
+    /// The worker's waker was triggered.
     Woken,
-    /// All connections there may be are open, another waits at a listener, and this idle one is to give way.
+    /// The connection limit is reached, another connection waits at a listener, and this idle one has to be closed.
     Contended { id: Id },
 }
 
 impl Done {
-    /// The connection it is about, if it is about one.
+    /// The connection concerned, if any.
     pub(crate) fn id(&self) -> Option<Id> {
         match self {
             Done::Accepted { id, .. }
@@ -236,71 +234,72 @@ impl Done {
 
 /// Moves bytes between sockets and a worker.
 pub(crate) trait Backend {
-    /// Starts an operation. `Some`: it is done already; `None`: `wait` will tell.
+    /// Starts an operation. `Some` if it is already done; otherwise `wait` will report it.
     fn submit(&mut self, op: Op) -> Option<Done>;
 
-    /// Waits until something is done or `until` has come (`None`: however long that takes), appends
-    /// what is done, and returns the time.
+    /// Waits until something is done or until `until` (`None`: without limit), appends the results and returns the
+    /// time.
     ///
     /// # Errors
-    /// Only such as make going on impossible.
+    /// Only errors after which the back end cannot continue.
     fn wait(&mut self, until: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<Instant>;
 
-    /// What the last `wait` found in line. A back end that takes all there is says nothing else.
+    /// The queue of ready events the last `wait` found. A back end that takes all events keeps the default.
     fn line(&self) -> Line {
         Line::Taken
     }
 
-    /// Whether connections may still come although it was asked to stop listening.
+    /// Whether connections may still arrive although the back end was asked to stop listening.
     fn is_listening(&self) -> bool {
         false
     }
 
-    /// Whether connections may wait that it can take only when the one it has is gone.
+    /// Whether connections may be waiting that it can accept only after its current one has ended.
     fn owes(&self) -> bool {
         false
     }
 
-    /// What it holds back because the line is taken, if it looks after one.
+    /// Output held back because the line is busy, if the back end limits the line's rate.
     #[inline]
     fn withheld(&self) -> Option<Withheld> {
         None
     }
 
-    /// How long the output of a connection waited because the line is taken, since the last `Progress` of it.
+    /// How long a connection's output waited for the line since its last `Progress`.
     fn waited(&self, _id: Id, _now: Instant) -> Duration {
         Duration::ZERO
     }
 
-    /// Bytes of output that connections hold because their peers take none.
+    /// Bytes of output held by connections whose peers accept none.
     #[inline]
     fn held(&self) -> usize {
         0
     }
 
-    /// Saves memory from now on as this step asks for: receives [`PRESSED_RECEIVE`] bytes at a time and few ahead of being asked;
-    /// and from [`Step::Idle`] on, has the kernel buffer little for connections that come or are sent something.
+    /// Saves memory according to this step: receives [`PRESSED_RECEIVE`] bytes at a time, and few before they are asked
+    /// for. From [`Step::Idle`] on, it also limits the kernel's send buffer of new connections and of those that are
+    /// sent something.
     fn press(&mut self, _step: Step) {}
 
-    /// Whether it looks, while it waits with an idle connection, for others that have no place.
+    /// Whether, while waiting with an idle connection, it watches for others that have no place.
     #[inline]
     fn stands_by(&self) -> bool {
         false
     }
 
-    /// Since when its one connection is idle, if it is; told before each wait of a back end that stands by.
+    /// Since when its one connection is idle, if it is. Called before each wait of a back end that stands by.
     fn idle(&mut self, _since: Option<Instant>) {}
 
-    /// Takes back the buffer of a receive.
+    /// Returns the buffer of a receive.
     fn recycle(&mut self, buf: Buf);
 
-    /// Gives up a connection that waits for input, for another back end to take over. `None`: this kind
-    /// cannot, or there is no such connection.
+    /// Hands over a connection that waits for input to another back end. `None` if this kind cannot, or if there is no
+    /// such connection.
     fn release(&mut self, _id: Id) -> Option<OwnedFd> {
         None
     }
 
-    /// Takes over a connection. `None`: this kind cannot, and the connection is closed.
+    /// Takes over a connection. `None` if this kind cannot; the connection is then closed.
     fn adopt(&mut self, _fd: OwnedFd) -> Option<Id> {
         None
     }
@@ -308,12 +307,12 @@ pub(crate) trait Backend {
     /// Bytes of output the peer has acknowledged since the connection began; `None` if this kind cannot tell.
     fn acknowledged(&mut self, id: Id) -> Option<u64>;
 
-    /// How the path of a connection is; `None` if this kind cannot tell.
+    /// State of a connection's path; `None` if this kind cannot tell.
     fn path(&mut self, _id: Id) -> Option<Path> {
         None
     }
 
-    /// Civil time, at a coarse grain.
+    /// Civil time, coarse.
     fn wall(&self) -> UnixTime;
 
     /// The time.

@@ -1,6 +1,6 @@
-//! This program as a child of itself: a command that asks several others of its own binary.
+//! Runs this program as a child of itself, for commands that use other commands of the same binary.
 //!
-//! Decides which file is run and that a child never outlives who asked for it; knows nothing of what it does.
+//! Decides which file is run, and that a child never outlives its parent. What the child does is not known here.
 
 use crate::sys;
 use std::ffi::OsString;
@@ -11,12 +11,12 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 /// The file this program was started from, for shells that run it again.
 ///
 /// # Errors
-/// What the system says where that cannot be known.
+/// The system's, if the path is unknown.
 pub fn path() -> io::Result<PathBuf> {
     std::env::current_exe()
 }
 
-/// A run of this program with other arguments, and variables besides the environment's own.
+/// A run of this program with other arguments and additional variables.
 #[derive(Clone, Debug, Default)]
 pub struct Again {
     arguments: Vec<OsString>,
@@ -24,7 +24,7 @@ pub struct Again {
 }
 
 impl Again {
-    /// With these arguments.
+    /// A run with these arguments.
     pub fn with<A: Into<OsString>>(arguments: impl IntoIterator<Item = A>) -> Again {
         Again {
             arguments: arguments.into_iter().map(Into::into).collect(),
@@ -32,16 +32,16 @@ impl Again {
         }
     }
 
-    /// And this variable.
+    /// Adds this variable.
     #[must_use]
     pub fn variable(mut self, name: &str, value: impl Into<OsString>) -> Again {
         self.environment.push((name.into(), value.into()));
         self
     }
 
-    /// As a command whose output is still the caller's to arrange. It ends when the calling thread's process does.
+    /// As a command whose output the caller arranges. It ends when the calling thread's process does.
     pub fn command(&self) -> Command {
-        // This name leads to the running file even when another has taken its place.
+        // This name refers to the running file even after another has replaced it.
         self.command_of("/proc/self/exe")
     }
 
@@ -54,28 +54,28 @@ impl Again {
         command
     }
 
-    /// Waits for its end: how it ended, and all it said.
+    /// Runs it to its end; returns its status and all output.
     ///
     /// # Errors
-    /// What the system says if it cannot be started.
+    /// The system's, if it cannot be started.
     pub fn run(&self) -> io::Result<Output> {
         self.command().output()
     }
 
-    /// Starts it and waits for the first line it prints. What it says after that is not kept.
+    /// Starts it and waits for the first line it prints. Later output is discarded.
     ///
     /// # Errors
-    /// What the system says if it cannot be started, and `UnexpectedEof` if it ends without a line.
+    /// The system's if it cannot be started, and `UnexpectedEof` if it ends without a line.
     pub fn start(&self) -> io::Result<(Running, String)> {
         Running::begin(self.command())
     }
 }
 
-/// A child at work, killed when this is dropped.
+/// A running child, killed when this is dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    /// Held open: a pipe nobody could read from would end a child that writes to it.
+    /// Held open: a closed pipe would kill a child that writes to it.
     said: BufReader<ChildStdout>,
 }
 
@@ -97,7 +97,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that has ended already cannot be killed, and is waited for all the same.
+        // A child that has ended cannot be killed, but must still be waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn it_runs_this_very_file() {
-        // The file that runs here is that of the tests, which lists them.
+        // The running file is that of the tests, which lists them.
         let listed = Again::with(["--list", "itself::"]).run().unwrap();
         let text = String::from_utf8(listed.stdout).unwrap();
         assert!(text.contains("it_runs_this_very_file"), "{text}");

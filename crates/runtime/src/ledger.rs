@@ -1,20 +1,20 @@
-//! Counts of several processes, which any of them can add up at any time.
+//! Counters of several processes, which any of them can add up at any time.
 //!
 //! ```text
 //!   part 0 │ part 1 │ ... │ the gone │ version      each part: what lasts (counts) │ what is true of a living process
 //! ```
-//! A process is the only writer of its part, so counting takes no lock and survives being killed. When one is
-//! no more, whoever forked it closes its part: what lasts is added to the part of the gone, the rest is zeroed.
-//! A reader that meets a closing begins again (a sequence lock), so that no count is seen twice or not at all.
-//! Refuses to know what is counted.
+//! Each process alone writes its part, so counting takes no lock and survives the process being killed. When a process
+//! is gone, the one that forked it closes its part: lasting counts are added to the part of the gone, the rest is
+//! zeroed. A reader that meets a closing starts again (a sequence lock), so no count is seen twice or missed. What is
+//! counted is not known here.
 
 use crate::shared::Words;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// How often a reader begins again before it takes what it has: who closes may have been killed doing so.
+/// How often a reader starts again before it takes the values as they are: the closing process may have been killed.
 const ATTEMPTS: usize = 1_000;
 
-/// Parts of equal shape. Clones are the same memory, also in processes forked afterwards.
+/// Parts of equal shape. Clones refer to the same memory, also in processes forked later.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     words: Words,
@@ -22,21 +22,21 @@ pub struct Ledger {
     parts: usize,
 }
 
-/// What a part has.
+/// The shape of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Words in all.
+    /// Number of words.
     pub len: usize,
-    /// How many of them, from the first, are counts that outlast their process.
+    /// Number of leading words that are counts and outlast their process.
     pub lasting: usize,
 }
 
 /// All parts at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// By number; all zero where there is no process.
+    /// By number; all zero for an unused part.
     pub parts: Vec<Vec<u64>>,
-    /// Counts of those that are no more.
+    /// Counts of processes that are gone.
     pub gone: Vec<u64>,
 }
 
@@ -63,7 +63,7 @@ impl Ledger {
         self.words.part(number, self.shape.len)
     }
 
-    /// Parts there are, used or not.
+    /// Number of parts, used or not.
     pub fn parts(&self) -> usize {
         self.parts
     }
@@ -76,7 +76,7 @@ impl Ledger {
         &self.words.get()[number * self.shape.len..][..self.shape.len]
     }
 
-    /// Closes the part of a process that is no more. Only the one who forked it calls this.
+    /// Closes the part of a dead process. Only the process that forked it may call this.
     pub fn close(&self, number: usize) {
         let version = self.version().load(Ordering::Relaxed);
         self.version().store(version.wrapping_add(1), Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl Ledger {
         self.version().store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// Reads all parts. Takes no lock.
+    /// Reads all parts without a lock.
     pub fn read(&self) -> Reading {
         let mut reading = self.read_once();
         for _ in 0..ATTEMPTS {
@@ -149,7 +149,7 @@ mod tests {
         let reading = ledger.read();
         assert_eq!((&reading.parts[0], &reading.parts[1]), (&vec![0; 3], &vec![7; 3]));
         assert_eq!(reading.gone, [5, 5, 0]);
-        // The next in its place counts on.
+        // The successor continues the counts.
         ledger.part(0).get()[1].store(1, Ordering::Relaxed);
         ledger.close(0);
         assert_eq!(ledger.read().gone, [5, 6, 0]);

@@ -1,8 +1,8 @@
-//! The only home of system calls, threads, clocks and `unsafe`.
+//! The only crate with system calls, threads, clocks and `unsafe`.
 //!
-//! A protocol is a [`Session`]: it holds no socket, no thread, no clock. This crate owns those and
-//! drives sessions, so that a *strategy* (how connections are spread over threads, how bytes are
-//! moved) is only a driver: small, swappable, measurable. `runtime` knows no HTTP.
+//! A protocol is a [`Session`]: a state machine without socket, thread or clock. This crate owns those and drives
+//! sessions. A *strategy* (how connections map to threads or processes, and which I/O back end moves bytes) is
+//! therefore only a driver: small, replaceable and measurable on its own. `runtime` knows no HTTP.
 
 pub mod ability;
 pub mod aside;

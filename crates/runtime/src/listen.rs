@@ -1,10 +1,10 @@
-//! Listening sockets, with the options every strategy wants.
+//! Listening sockets, with the options every strategy needs.
 //!
-//! Accepted sockets inherit `TCP_NODELAY`, so it is set once here and not per connection.
+//! Accepted sockets inherit `TCP_NODELAY`, so it is set here once and not per connection.
 //!
-//! One address may have several sockets, each with a queue of its own (`SO_REUSEPORT`). Closing one of
-//! them loses what the kernel has queued on it or is still shaking hands with, so a process that is to
-//! be followed by another hands over all of them: [`Listener::sockets`] knows those that live.
+//! One address may have several sockets, each with a queue of its own (`SO_REUSEPORT`). Closing one of them loses the
+//! connections queued on it and its unfinished handshakes. A process that is succeeded by another therefore hands over
+//! all of them: [`Listener::sockets`] knows those that are open.
 
 mod owner;
 mod sockets;
@@ -22,33 +22,30 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// How to listen.
+/// The options of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Listening {
-    /// Connections the kernel may hold before they are accepted; it caps this at
-    /// `net.core.somaxconn`.
+    /// Connections the kernel may hold before they are accepted. The kernel caps this at `net.core.somaxconn`.
     pub backlog: u32,
-    /// Wake the server only when the first bytes are here (`TCP_DEFER_ACCEPT`): one wake-up less for
-    /// each new connection. One that says nothing is accepted after [`Listening::DEFERRED`].
+    /// Wake the server only when the first bytes arrive (`TCP_DEFER_ACCEPT`): one wake-up fewer per new connection. A
+    /// silent connection is accepted after [`Listening::DEFERRED`].
     pub defer_accept: bool,
-    /// `[::]` takes IPv4 connections too. Otherwise it means IPv6 only, so that `0.0.0.0` can have the
-    /// same port.
+    /// `[::]` accepts IPv4 connections, too. Otherwise, it is IPv6 only, so that `0.0.0.0` can use the same port.
     pub both_families: bool,
-    /// Small segments leave at once (`TCP_NODELAY`), in place of Nagle's algorithm (RFC 896).
+    /// Small segments leave at once (`TCP_NODELAY`), without Nagle's algorithm (RFC 896).
     pub no_delay: bool,
-    /// Bytes of each connection's send buffer (`SO_SNDBUF`); none: the kernel finds out what is good.
+    /// Send buffer of each connection in bytes (`SO_SNDBUF`); `None`: the kernel decides.
     pub send_buffer: Option<usize>,
-    /// What is sent is spread over a round trip instead of leaving in bursts (`SO_MAX_PACING_RATE`): after idling, too,
-    /// as Visweswaraiah and Heidemann found in 1997 to be better than beginning anew.
+    /// Spread output over a round trip instead of sending bursts (`SO_MAX_PACING_RATE`). This includes the time after
+    /// an idle period: Visweswaraiah and Heidemann found in 1997 that pacing there is better than slow start.
     pub paced: bool,
-    /// Bytes that a connection may have handed to the kernel and that are not on their way yet (`TCP_NOTSENT_LOWAT`);
-    /// none: as many as the send buffer holds.
+    /// Maximum unsent bytes per connection in the kernel (`TCP_NOTSENT_LOWAT`); `None`: up to the send buffer's size.
     pub unsent: Option<usize>,
 }
 
 impl Listening {
-    /// How long the kernel keeps a connection that says nothing to itself, if accepting is deferred. It tells nobody
-    /// when such a connection was made, so whoever accepts it can only take this time as gone. The least there is: it is
+    /// How long the kernel holds back a silent connection if accepting is deferred. The kernel does not report when the
+    /// connection was made, so the server has to assume that this time has passed. It is the shortest possible: it is
     /// counted in retransmissions of the SYN-ACK, the first of which comes after a second (tcp(7)).
     pub const DEFERRED: Duration = Duration::from_secs(1);
 }
@@ -67,19 +64,19 @@ impl Default for Listening {
     }
 }
 
-/// Whose port a socket is bound to.
+/// The port a socket is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Port {
-    /// One that nobody listens on.
+    /// No other socket listens on it.
     Own,
-    /// One that another socket of this process listens on.
+    /// Another socket of this process listens on it.
     OfAnother,
 }
 
-/// A socket that listens, not blocking.
+/// A non-blocking listening socket.
 ///
-/// Cheap to clone: clones are the same socket, which is closed with the last of them. Keeping one while
-/// a strategy drains lets the next one take over without a connection being refused in between.
+/// Cheap to clone: clones share the socket, which closes with the last of them. Keeping one while a strategy drains
+/// lets the next strategy take over without refusing a connection in between.
 #[derive(Clone, Debug)]
 pub struct Listener {
     fd: Arc<OwnedFd>,
@@ -89,21 +86,20 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on `address`; with port 0 the system chooses one.
+    /// Listens on `address`; for port 0, the system chooses a port.
     ///
     /// # Errors
-    /// What the system says: the address is in use, is not this machine's, or the port needs privilege.
+    /// The system's: the address is in use, is not this machine's, or the port needs privileges.
     pub fn bind(address: SocketAddr, how: Listening) -> std::io::Result<Listener> {
         Listener::open(address, how, Port::Own)
     }
 
-    /// Takes over sockets that listen on one address already: one that a service manager made, or those
-    /// of the process before this one. There must be at least one. With [`Origin::Bound`] further ones
-    /// may join them (see [`Listener::shards`]).
+    /// Takes over sockets that already listen on one address: one opened by a service manager, or those of the previous
+    /// process. There must be at least one. With [`Origin::Bound`], further ones may join them (see
+    /// [`Listener::shards`]).
     ///
     /// # Errors
-    /// `InvalidInput` for a descriptor that is no listening TCP socket, and what the system says to
-    /// setting its options.
+    /// `InvalidInput` for a descriptor that is not a listening TCP socket, or the system's error when setting options.
     pub fn adopt(origin: Origin, fds: Vec<OwnedFd>, how: Listening) -> std::io::Result<Listener> {
         for fd in &fds {
             adopt_one(fd, how)?;
@@ -126,13 +122,13 @@ impl Listener {
         })
     }
 
-    /// Listens once more on the sockets of an address, for a strategy that takes over from another: `queues` of
-    /// them to each listener, so that every socket gets somebody who accepts. None if they are closed. `parts` are all
-    /// that were told apart when the strategy before had fewer queues than there are sockets, what is not surplus
-    /// first; taken one by one, each would be filled up with sockets of its own, more at every change.
+    /// Listens again on the sockets of an address, for a strategy that takes over from another: `queues` of them per
+    /// listener, so that every socket has a worker that accepts. `None` if they are closed. `parts` are all parts of
+    /// the address. There are several if an earlier strategy had fewer queues than there are sockets; the surplus comes
+    /// last. Pass them together: one by one, each would be filled up with sockets of its own, more at every change.
     ///
     /// # Errors
-    /// What the system says to a socket's address.
+    /// The system's, for a socket's address.
     pub fn again(parts: &[&Sockets], how: Listening, queues: usize) -> std::io::Result<Vec<Listener>> {
         let mut listeners = Vec::new();
         let Some(first) = parts.first() else {
@@ -159,7 +155,7 @@ impl Listener {
         Ok(listeners)
     }
 
-    /// Opens the sockets that [`Listener::shards`] of this count will want, while this process still may.
+    /// Opens the sockets that [`Listener::shards`] of this count will need, while this process still has the right to.
     ///
     /// # Errors
     /// As [`Listener::bind`].
@@ -171,12 +167,12 @@ impl Listener {
         Ok(())
     }
 
-    /// `count` sockets on this address, the first of them this one, each with its own queue: the kernel
-    /// spreads connections over them, and workers that accept share no lock (`SO_REUSEPORT`).
+    /// `count` sockets on this address, the first of them this one, each with its own queue: the kernel distributes
+    /// connections over them, and accepting workers share no lock (`SO_REUSEPORT`).
     ///
-    /// Those that are reserved come first. A socket of a service manager stays the only one, so that
-    /// what it has queued survives this process: then all are this one. So they are where this process
-    /// has given up the rights it bound the address with.
+    /// Reserved sockets come first. A service manager's socket stays the only one, so that its queue survives this
+    /// process; then all results are this one. The same holds after this process has given up the rights it bound the
+    /// address with.
     ///
     /// # Errors
     /// As [`Listener::bind`].
@@ -213,8 +209,8 @@ impl Listener {
         }
     }
 
-    /// The sockets of this address, for whoever hands them over to another process. Keeps none of them
-    /// open, those aside that wait for [`Listener::shards`].
+    /// The sockets of this address, for handing them over to another process. Keeps none of them open, except those
+    /// that wait for [`Listener::shards`].
     pub fn sockets(&self) -> Sockets {
         self.sockets.clone()
     }
@@ -238,12 +234,12 @@ impl Listener {
         sockopt::set_tcp_nodelay(&fd, how.no_delay)?;
         set_sending(&fd, how)?;
         if how.defer_accept {
-            // An optimization: where it is refused, the first receive merely finds nothing.
+            // An optimization: without it, the first receive merely finds nothing.
             let _ = sys::set_tcp_defer_accept(fd.as_fd(), Listening::DEFERRED);
         }
         rustix::net::bind(&fd, &address)?;
-        // Only after the bind: a second server on the same port must be refused, not share it. From now
-        // on shards may join.
+        // Only after the bind: a second server on the same port must be refused, not share it. From now on, shards may
+        // join.
         sockopt::set_socket_reuseport(&fd, true)?;
         rustix::net::listen(&fd, i32::try_from(how.backlog).unwrap_or(i32::MAX))?;
         let address = SocketAddr::try_from(rustix::net::getsockname(&fd)?).map_err(|_| Errno::AFNOSUPPORT)?;
@@ -257,7 +253,7 @@ impl Listener {
         })
     }
 
-    /// Where it listens, with the port the system chose.
+    /// Its address, with the port chosen by the system.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -267,8 +263,8 @@ impl Listener {
     }
 }
 
-/// How connections send, which inherit it from the socket they are accepted from. The kernel doubles the buffer, for its
-/// own part.
+/// Sets send options, which connections inherit from the socket they are accepted from. The kernel doubles the buffer
+/// for its own overhead.
 fn set_sending(fd: &OwnedFd, how: Listening) -> std::io::Result<()> {
     if let Some(bytes) = how.send_buffer {
         sockopt::set_socket_send_buffer_size(fd, bytes)?;
@@ -282,7 +278,7 @@ fn set_sending(fd: &OwnedFd, how: Listening) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Gives a socket that another program opened what every listener of ours has.
+/// Gives a socket opened by another program the options of our listeners.
 fn adopt_one(fd: &OwnedFd, how: Listening) -> std::io::Result<()> {
     let is_ours = sockopt::socket_type(fd)? == SocketType::STREAM
         && matches!(
@@ -293,7 +289,7 @@ fn adopt_one(fd: &OwnedFd, how: Listening) -> std::io::Result<()> {
     if !is_ours {
         return Err(std::io::Error::new(
             ErrorKind::InvalidInput,
-            "it is no listening TCP socket",
+            "it is not a listening TCP socket",
         ));
     }
     rustix::io::ioctl_fionbio(fd, true)?;
@@ -301,7 +297,7 @@ fn adopt_one(fd: &OwnedFd, how: Listening) -> std::io::Result<()> {
     sockopt::set_tcp_nodelay(fd, how.no_delay)?;
     set_sending(fd, how)?;
     if how.defer_accept {
-        // As when it is bound: an optimization.
+        // An optimization, as in `bind`.
         let _ = sys::set_tcp_defer_accept(fd.as_fd(), Listening::DEFERRED);
     }
     Ok(())
@@ -362,7 +358,8 @@ mod tests {
         poll(&mut [PollFd::new(listener.fd(), PollFlags::IN)], Some(&second)) == Ok(1)
     }
 
-    /// What is told of [`Listening::DEFERRED`] is what this kernel does; with room for its timers and for other work.
+    /// The documented behavior of [`Listening::DEFERRED`] is this kernel's, with tolerance for its timers and other
+    /// load.
     #[test]
     fn who_says_nothing_is_kept_back_for_a_while() {
         let listener = bind("127.0.0.1:0").unwrap();

@@ -1,19 +1,16 @@
-//! Writes whole buffers of log lines to a file from a thread of its own, so that a slow disk never
-//! holds up a worker.
+//! Writes whole buffers of log lines to a file from a thread of its own, so that a slow disk never delays a worker.
 //!
 //! ```text
 //!   worker ── full buffer ──▶ queue (bounded in bytes) ──▶ thread ── write ──▶ file
 //!     ▲                                                        │
 //!     └───────────────── empty buffer ◀────────────────────────┘
 //! ```
-//! When the disk is so slow that the queue is full, lines are dropped and counted; nothing else
-//! waits. What is queued is written when the [`LogFile`] is closed or dropped; whoever wants to know
-//! when that is done asks, and gives up ([`LogFile::abandon`]) where nobody reads the other end of a
-//! pipe.
+//! If the disk is so slow that the queue is full, lines are dropped and counted; nothing else waits. Queued lines are
+//! written when the [`LogFile`] is closed or dropped. Callers can ask when that is done, and give up
+//! ([`LogFile::abandon`]) if nobody reads the other end of a pipe.
 //!
-//! A disk that is full may take part of a line. What is written next, once it can be, begins a line of
-//! its own, and then it is said how many lines were lost. What another process writes to the same file
-//! in between cannot know of the torn line.
+//! A full disk may accept part of a line. The next successful write starts a new line, and the number of lost lines is
+//! then reported. Other processes that write to the file in between do not know of the torn line.
 
 use measure::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,22 +24,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Where lines go.
+/// Where log lines go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Appended to this file, which is made if it does not exist.
+    /// Appended to this file, which is created if it does not exist.
     File(PathBuf),
     /// Standard output.
     Stdout,
 }
 
-/// Bytes queued at the most: a second of a fast server's log.
+/// Maximum bytes queued: a second of a fast server's log.
 const QUEUED_MAX: Bytes = Bytes::mib(16);
 /// Empty buffers kept for the workers.
 const SPARE_MAX: usize = 8;
-/// Written at once: what a pipe that is writable takes without waiting (`PIPE_BUF`).
+/// Bytes per write: what a writable pipe accepts without blocking (`PIPE_BUF`).
 const PIECE: usize = 4096;
-/// How often a writer that waits for its reader looks whether it should give up.
+/// How often a writer that waits for its reader checks whether to give up.
 const GIVE_UP_TICK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
@@ -73,12 +70,12 @@ struct Queue {
     closed: bool,
 }
 
-/// What failures have done to the log.
+/// The effects of failures on the log.
 #[derive(Debug, Default)]
 struct Damage {
-    /// It ends within a line.
+    /// The file ends within a line.
     torn: bool,
-    /// Lines of which no or not all bytes were written, since it was last said how many.
+    /// Lines not written, or not completely, since the last report of losses.
     lost: u64,
 }
 
@@ -86,7 +83,7 @@ struct Damage {
 enum Sink {
     File(File),
     Stdout(Stdout),
-    /// The file could not be opened again; lines go to standard error rather than nowhere.
+    /// The file could not be opened again; lines go to standard error instead.
     Stderr(Stderr),
 }
 
@@ -94,7 +91,7 @@ impl LogFile {
     /// Opens the target and starts the thread.
     ///
     /// # Errors
-    /// Why the file cannot be opened for appending; `NotConnected` for a named pipe that nobody reads.
+    /// Why the file cannot be opened for appending; `NotConnected` for a named pipe without a reader.
     pub fn open(target: Target) -> std::io::Result<LogFile> {
         LogFile::bounded(target, QUEUED_MAX)
     }
@@ -115,8 +112,8 @@ impl LogFile {
         Ok(LogFile { shared, thread })
     }
 
-    /// Queues whole lines. Gives back an empty buffer to fill next, and how many lines were dropped
-    /// because the queue is full: none, or all of these.
+    /// Queues whole lines. Returns an empty buffer to fill next, and the number of lines dropped because the queue is
+    /// full: none, or all of these.
     pub fn write(&self, mut lines: Vec<u8>) -> (Vec<u8>, u64) {
         let mut queue = self.shared.queue();
         if queue.bytes + lines.len() > self.shared.queued_max {
@@ -141,8 +138,7 @@ impl LogFile {
         open(&self.shared.target).map(drop)
     }
 
-    /// Opens the file by its name again, after what is queued now was written to the old one: for
-    /// whoever has moved it away.
+    /// Opens the file by its name again after all lines queued so far are written to the old one: for log rotation.
     pub fn reopen(&self) {
         self.shared.queue().reopen = true;
         self.shared.changed.notify_one();
@@ -150,25 +146,25 @@ impl LogFile {
 }
 
 impl LogFile {
-    /// Takes no more lines: the thread writes what is queued and ends.
+    /// Accepts no more lines: the thread writes the queue and ends.
     pub fn close(&self) {
         self.shared.queue().closed = true;
         self.shared.changed.notify_one();
     }
 
-    /// Whether the thread has ended: everything is written, or given up.
+    /// Whether the thread has ended: everything is written or given up.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Gives up what is not written yet, saying so once. Follows [`LogFile::close`] where waiting for
-    /// the other end makes no sense any more.
+    /// Gives up unwritten lines, and logs that once. Follows [`LogFile::close`] when waiting for the other end makes no
+    /// sense any more.
     pub fn abandon(&self) {
         let queue = self.shared.queue();
         self.shared.abandoned.store(true, Ordering::Relaxed);
         if queue.bytes > 0 && !self.is_finished() {
             tracing::error!(
-                "{} takes no more: {} of log lines are lost",
+                "{} accepts no more data: {} of log lines are lost",
                 self.shared.name(),
                 Bytes(queue.bytes as u64)
             );
@@ -223,7 +219,7 @@ impl Shared {
                 queue = self.queue();
             } else if queue.closed {
                 if damage.lost > 0 {
-                    tracing::error!("{} took no more log lines; lost: {}", self.name(), damage.lost);
+                    tracing::error!("{} rejected log lines; lost: {}", self.name(), damage.lost);
                 }
                 return;
             } else {
@@ -232,7 +228,7 @@ impl Shared {
         }
     }
 
-    /// Writes a buffer, behind the end of the line that a failure has torn.
+    /// Writes a buffer, first ending a line that a failure has torn.
     fn pass_on(
         &self,
         buffer: &mut Vec<u8>,
@@ -250,7 +246,7 @@ impl Shared {
         match outcome {
             Ok(()) if damage.lost > 0 && written == buffer.len() => {
                 let lost = std::mem::take(&mut damage.lost);
-                tracing::warn!("{} takes log lines again; lost: {lost}", self.name());
+                tracing::warn!("{} accepts log lines again; lost: {lost}", self.name());
             }
             Ok(()) => {}
             Err(error) => {
@@ -274,7 +270,7 @@ impl Shared {
     }
 }
 
-/// Which file it is; none if that cannot be told.
+/// The file's identity; `None` if unknown.
 fn identity(sink: &Sink) -> Option<(u64, u64)> {
     let stat = rustix::fs::fstat(sink).ok()?;
     Some((stat.st_dev, stat.st_ino))
@@ -287,12 +283,12 @@ fn open(target: &Target) -> std::io::Result<Sink> {
     })
 }
 
-/// Opens a file to write at its end, and makes it if there is none.
+/// Opens a file for appending, and creates it if it does not exist.
 ///
 /// # Errors
-/// The system's; `NotConnected` for a named pipe that nobody reads.
+/// The system's; `NotConnected` for a named pipe without a reader.
 pub fn append_to(path: &Path) -> std::io::Result<File> {
-    // A pipe that nobody reads must be an error, not a wait without end.
+    // A pipe without a reader must be an error, not an endless wait.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let mut how = OpenOptions::new();
     how.create(true).append(true).custom_flags(flags);
@@ -303,8 +299,8 @@ pub fn append_to(path: &Path) -> std::io::Result<File> {
 }
 
 impl Sink {
-    /// Writes all, waiting for whoever reads the other end until that is given up. How many bytes were
-    /// written, and what went wrong.
+    /// Writes everything, waiting for the reader of the other end until that is given up. Returns the bytes written and
+    /// the error.
     fn write(&mut self, bytes: &[u8], abandoned: &AtomicBool) -> (usize, std::io::Result<()>) {
         let mut written = 0;
         let outcome = self.write_counting(bytes, abandoned, &mut written);
@@ -347,7 +343,7 @@ impl Sink {
         Ok(())
     }
 
-    /// One write; more than nothing is written.
+    /// One write; `Ok` means that at least one byte was written.
     fn write_some(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         loop {
             let written = rustix::io::write(self.as_fd(), bytes);
@@ -360,8 +356,8 @@ impl Sink {
     }
 }
 
-/// Parts of this length at the most that end where lines do, as far as lines are not longer: a pipe takes
-/// each as a whole, so that several processes can write to one and every line stays a line.
+/// Divides lines into parts of at most this length that end at line ends, as far as lines are not longer. A pipe
+/// accepts each part whole, so several processes can write to one pipe and every line stays intact.
 struct Pieces<'a>(&'a [u8], usize);
 
 impl<'a> Iterator for Pieces<'a> {
@@ -411,7 +407,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(path).unwrap(), wanted);
     }
 
-    /// A disk that takes `room` bytes and then is full.
+    /// A disk that accepts `room` bytes and then is full.
     #[test]
     fn a_torn_line_is_ended_before_the_next_begins_and_lost_lines_are_counted() {
         let shared = Shared {
@@ -460,7 +456,7 @@ mod tests {
         log.write(b"old\n".to_vec());
         std::fs::rename(&path, &moved).unwrap();
         log.reopen();
-        // The order is kept: what was queued before goes to the old file, what comes later to the new.
+        // The order is kept: lines queued before go to the old file, later ones to the new.
         while !path.exists() {
             std::thread::yield_now();
         }
@@ -484,7 +480,7 @@ mod tests {
         .unwrap();
         let error = LogFile::open(Target::File(path.clone())).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotConnected);
-        // Opened for both, so that there is a reader, who does not read.
+        // Opened for both, so that there is a reader that does not read.
         let reader = File::options().read(true).write(true).open(&path).unwrap();
         let log = LogFile::open(Target::File(path)).unwrap();
         log.write(b"line\n".repeat(1 << 16));

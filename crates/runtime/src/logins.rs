@@ -1,6 +1,6 @@
-//! The people the system knows, and their homes: the password database, wherever it is kept (NSS).
+//! The system's users and their homes: the password database, wherever it is stored (NSS).
 //!
-//! Decides what of a record is usable. Refuses to know what anybody may do with a home.
+//! Decides which records are usable. What may be done with a home is not known here.
 
 use crate::sys;
 use std::ffi::{CString, OsStr};
@@ -8,19 +8,19 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Somebody with a home.
+/// A user with a home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
     /// The name.
     pub name: String,
-    /// The user number.
+    /// The user ID.
     pub uid: u32,
     /// An absolute path.
     pub home: PathBuf,
 }
 
 impl Login {
-    /// `None` for a record whose name is no text, or whose home is no absolute path.
+    /// `None` for a record whose name is not text or whose home is not an absolute path.
     fn of(person: &sys::Person) -> Option<Login> {
         let home = PathBuf::from(OsStr::from_bytes(person.home.as_bytes()));
         let name = person.name.to_str().ok().filter(|name| !name.is_empty())?;
@@ -32,10 +32,10 @@ impl Login {
     }
 }
 
-/// Those that the database lists and `wanted` wants, up to `max`. May wait for a network.
+/// The users listed by the database that `wanted` accepts, up to `max`. May wait for a network.
 ///
 /// # Errors
-/// What the database says.
+/// The database's.
 pub fn all(wanted: impl Fn(&Login) -> bool, max: usize) -> io::Result<Vec<Login>> {
     let mut found = Vec::new();
     sys::each_user(|person| {
@@ -45,10 +45,10 @@ pub fn all(wanted: impl Fn(&Login) -> bool, max: usize) -> io::Result<Vec<Login>
     Ok(found)
 }
 
-/// The one of this name, listed or not; `None` if there is none with a home.
+/// The user of this name, listed or not; `None` if there is none with a home.
 ///
 /// # Errors
-/// What the database says.
+/// The database's.
 pub fn find(name: &str) -> io::Result<Option<Login>> {
     let Ok(name) = CString::new(name) else {
         return Ok(None);
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn who_is_listed_is_found_by_name() {
         let all = all(|_| true, usize::MAX).unwrap();
-        // A machine without users can be told apart by nothing: it has no root either.
+        // A machine whose database lists no users has no root to check either.
         for login in all.iter().filter(|login| login.name == "root") {
             assert_eq!(find(&login.name).unwrap().as_ref(), Some(login));
             assert_eq!(login.uid, 0);

@@ -1,13 +1,13 @@
-//! The memory budget of a process: what connections hold, what the system says is used, and what to do about it.
+//! The memory budget of a process: what connections hold, what the system counts as used, and which step to take.
 //!
 //! ```text
 //!   workers: bytes held ──▶ held ── grew, or it is time ──▶ look: control group, resident memory ──▶ Pressure ──▶ step
 //!      ▲                                                                                                        │
 //!      └────────────────────── read less, answer less per turn, close the idle, refuse ◀────────────────────────┘
 //! ```
-//! What the system says is the truth, but reading it takes microseconds; what workers count is only an addition and tells when
-//! to look. A look is taken by whichever worker finds that one is due, so a server that is idle looks at nothing. Decides the
-//! step; what a step means is for workers and sessions to know.
+//! The system's figures are authoritative, but reading them takes microseconds. The workers' count only adds to them
+//! and tells when to read. Whichever worker finds a reading due takes it, so an idle server reads nothing. The budget
+//! decides the step; workers and sessions know what a step means.
 
 mod ebb;
 mod pressure;
@@ -24,39 +24,39 @@ use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Between two looks while memory is calm, and while it is not.
+/// Interval of readings while memory is calm, and under pressure.
 const LOOK_CALM: Duration = Duration::from_millis(250);
 const LOOK_PRESSED: Duration = Duration::from_millis(50);
-/// From this share on of the budget, in thousandths, looks come as often as under pressure.
+/// From this share of the budget on, in thousandths, readings are as frequent as under pressure.
 const NEAR: u64 = 200;
-/// A look comes early once what is held has grown by one part in this many of the budget.
+/// A reading comes early once the held bytes have grown by the budget divided by this.
 const GROWTH_SHARE: u64 = 64;
 
-/// What bounds memory.
+/// The memory limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bound {
-    /// Nothing.
+    /// None.
     None,
-    /// The control group of this process, of either version, if it bounds memory.
+    /// The limit of this process's control group, version 1 or 2, if it has one.
     #[default]
     Group,
-    /// This much for this process, and its control group.
+    /// This limit for the process, in addition to its control group's.
     Told(Bytes),
 }
 
-/// The budget of one process, which its workers share.
+/// The budget of one process, shared by its workers.
 pub struct Budget {
-    /// Bytes that workers and sessions hold.
+    /// Bytes held by workers and sessions.
     held: AtomicI64,
     step: AtomicU8,
-    /// Nanoseconds of the next look.
+    /// Nanoseconds of the next reading.
     next_look: AtomicU64,
-    /// Held bytes beyond which a look is due at once.
+    /// Held bytes above which a reading is due at once.
     look_above: AtomicI64,
-    /// Bytes that the bound which is nearest allows and that are used of it, at the last look.
+    /// The nearest limit and the use of it in bytes, at the last reading.
     limit: AtomicU64,
     used: AtomicU64,
-    /// How often each step was entered and nobody has taken that yet; the first is unused.
+    /// How often each step was entered since [`Budget::take_entered`]; the first is unused.
     entered: [AtomicU64; Step::COUNT],
     looking: Mutex<Looking>,
 }
@@ -64,19 +64,19 @@ pub struct Budget {
 struct Looking {
     source: Source,
     pressure: Pressure,
-    /// When memory was given back last because little of it is held any more.
+    /// Detects when little memory is held any more, to return it to the system.
     ebb: Ebb,
 }
 
 impl Default for Budget {
-    /// Without a bound.
+    /// Without a limit.
     fn default() -> Budget {
         Budget::of(Source::none())
     }
 }
 
 impl Budget {
-    /// A budget within this bound.
+    /// A budget with this limit.
     pub fn new(bound: Bound) -> Budget {
         Budget::of(Source::of(bound))
     }
@@ -98,7 +98,7 @@ impl Budget {
         }
     }
 
-    /// Puts another bound in force.
+    /// Sets another limit.
     pub fn set(&self, bound: Bound) {
         let mut looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         looking.source = Source::of(bound);
@@ -117,35 +117,35 @@ impl Budget {
         Step::of(self.step.load(Ordering::Relaxed))
     }
 
-    /// Bytes the nearest bound allows; none without one.
+    /// The nearest limit in bytes; `None` without one.
     pub fn limit(&self) -> Option<Bytes> {
         let limit = self.limit.load(Ordering::Relaxed);
         (limit > 0).then_some(Bytes(limit))
     }
 
-    /// Bytes used of [`Budget::limit`] at the last look.
+    /// Bytes used of [`Budget::limit`] at the last reading.
     pub fn used(&self) -> Bytes {
         Bytes(self.used.load(Ordering::Relaxed))
     }
 
-    /// Bytes that connections hold now beside what an idle one needs: output that waits, input that is not understood yet,
-    /// requests that wait for a job.
+    /// Bytes that connections hold beyond the needs of an idle one: waiting output, unprocessed input, requests that
+    /// wait for a job.
     pub fn held(&self) -> Bytes {
         Bytes(self.held.load(Ordering::Relaxed).max(0).unsigned_abs())
     }
 
-    /// How often each step was entered since this was last asked, in the order of [`Step::PRESSED`].
+    /// How often each step was entered since the last call, in the order of [`Step::PRESSED`].
     pub fn take_entered(&self) -> [u64; Step::PRESSED.len()] {
         Step::PRESSED.map(|step| self.entered[step as usize].swap(0, Ordering::Relaxed))
     }
 
-    /// Counts so many bytes more as held; fewer if negative.
+    /// Adds to the held bytes; subtracts if negative.
     #[inline]
     pub(crate) fn hold(&self, bytes: i64) {
         self.held.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts these bytes as held for as long as what it gives lives.
+    /// Counts these bytes as held while the result lives.
     pub fn holding(self: &Arc<Budget>, bytes: usize) -> Holding {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.hold(bytes);
@@ -155,7 +155,7 @@ impl Budget {
         }
     }
 
-    /// Looks if that is due. Called by every worker at every turn.
+    /// Takes a reading if one is due. Called by every worker at every turn.
     #[inline]
     pub fn turn(&self, now: Instant) {
         if now.as_nanos() >= self.next_look.load(Ordering::Relaxed)
@@ -167,7 +167,7 @@ impl Budget {
 
     #[cold]
     fn look(&self, now: Instant) {
-        // Whoever comes second finds that it was looked.
+        // Another worker is taking the reading.
         let Ok(mut looking) = self.looking.try_lock() else {
             return;
         };
@@ -196,14 +196,14 @@ impl Budget {
             .store(held.saturating_add(growth), Ordering::Relaxed);
     }
 
-    /// Says and counts each step that was entered, in order.
+    /// Logs and counts each step entered, in order.
     fn tell(&self, before: Step, now: Step, used: Used) {
         let share = used.thousandths() / 10;
         let (of, bytes) = (Bytes(used.limit), Bytes(used.bytes));
         if now < before {
             match now {
                 Step::Calm => {
-                    tracing::info!("memory: {bytes} of {of} used ({share} %): all limits for it are lifted")
+                    tracing::info!("memory: {bytes} of {of} used ({share} %): memory-saving steps lifted")
                 }
                 step => tracing::info!(
                     "memory: {bytes} of {of} used ({share} %): back to: {}",
@@ -240,7 +240,7 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// Counts so many bytes from now on.
+    /// Changes the number of bytes counted.
     pub fn set(&mut self, bytes: usize) {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.budget.hold(bytes - self.bytes);
@@ -260,7 +260,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A budget of 64 MiB, of which so many MiB are used.
+    /// A budget of 64 MiB, and a setter of the MiB used.
     fn budget() -> (Budget, Arc<AtomicU64>) {
         let used = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&used);

@@ -1,7 +1,7 @@
-//! What a service manager (systemd) and this process tell each other: sockets passed at start, the state
-//! of the service, signs of life. The protocols are those of `sd_listen_fds(3)` and `sd_notify(3)`.
+//! Communication with a service manager (systemd): sockets passed at start, the state of the service, watchdog
+//! messages. The protocols are those of `sd_listen_fds(3)` and `sd_notify(3)`.
 //!
-//! Decides nothing: whoever is not run by such a manager says everything into the void.
+//! Decides nothing: without a service manager, messages have no effect.
 
 use crate::sys;
 use sd_notify::NotifyState;
@@ -9,24 +9,24 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Something the service manager should know.
+/// A message to the service manager.
 #[derive(Clone, Copy, Debug)]
 pub enum News<'a> {
-    /// It serves, or does again after a reload.
+    /// The service is up, or up again after a reload.
     Ready,
-    /// It reads its configuration again. The time, which the protocol wants, is added.
+    /// It reloads its configuration. The timestamp that the protocol requires is added.
     Reloading,
     /// It drains.
     Stopping,
     /// Another process is the service from now on.
     MainPid(u32),
-    /// One line for a person.
+    /// A status line for people.
     Status(&'a str),
-    /// It is alive.
+    /// The watchdog message.
     Alive,
 }
 
-/// Tells the service manager, if there is one. That it cannot be told is no reason to stop serving.
+/// Notifies the service manager, if there is one. A failure does not stop the service.
 pub fn tell(news: &[News<'_>]) {
     let mut state = Vec::with_capacity(news.len() + 1);
     for one in news {
@@ -43,7 +43,7 @@ pub fn tell(news: &[News<'_>]) {
         });
     }
     if let Err(error) = sd_notify::notify(&state) {
-        tracing::warn!("the service manager cannot be told ({error}); what NOTIFY_SOCKET names is gone");
+        tracing::warn!("cannot notify the service manager: {error}; the socket in NOTIFY_SOCKET is gone");
     }
 }
 
@@ -52,16 +52,16 @@ pub fn is_at_abstract_socket() -> bool {
     std::env::var_os("NOTIFY_SOCKET").is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"))
 }
 
-/// How often the service manager wants a sign of life at the least, if it wants any.
+/// The maximum interval between watchdog messages, if the service manager expects any.
 pub fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled().filter(|interval| !interval.is_zero())
 }
 
-/// The sockets that the service manager passed to this process, with their names. They are this
-/// process's alone from then on; a second call would find none of them.
+/// The sockets passed by the service manager, with their names. Afterwards they belong to this process alone; a second
+/// call finds none.
 ///
 /// # Errors
-/// `LISTEN_FDS` and its companions contradict themselves or what is open.
+/// If `LISTEN_FDS` and its companions contradict each other or the open descriptors.
 pub fn passed_sockets() -> io::Result<Vec<(String, OwnedFd)>> {
     sd_notify::listen_fds_with_names()?
         .map(|(number, name)| Ok((name, sys::take_descriptor(number)?)))

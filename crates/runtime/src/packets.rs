@@ -1,28 +1,28 @@
-//! Frames of a live interface, without waiting and without interpreting them.
+//! Frames of a live interface, read without blocking and without interpretation.
 //!
-//! Decides which link layer a reader is told of, gives frames the VLAN tags back that the kernel takes out, and
-//! leaves out the second copy of what the loopback interface shows twice. The memory used is one queue in the
-//! kernel and one batch here; what finds no room in the queue is dropped by the kernel, which counts it.
+//! Decides which link layer a reader is told of, restores the VLAN tags that the kernel removes, and drops the second
+//! copy of frames that the loopback interface shows twice. Memory use is one queue in the kernel and one batch here.
+//! Frames that find the queue full are dropped by the kernel, which counts them.
 //!
-//! Interfaces with Ethernet frames give Ethernet, those without a link layer (TUN) raw IP; all others, and `any`,
-//! give Linux "cooked" frames, version 2 (tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html). Source: `packet(7)`.
+//! Interfaces with Ethernet frames yield Ethernet, those without a link layer (TUN) raw IP; all others, and `any`,
+//! yield Linux "cooked" frames, version 2 (tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html). Source: `packet(7)`.
 
 use crate::sys;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Room before a frame for what is put back: a cooked header and a tag.
+/// Room before a frame for restored parts: a cooked header and a tag.
 const HEADROOM: usize = COOKED_LEN + TAG_LEN;
 const COOKED_LEN: usize = 20;
 const TAG_LEN: usize = 4;
-/// Frames of one system call.
+/// Frames per system call.
 const BATCH: usize = 32;
 
-/// What can grow.
+/// Memory limits of a capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of frames that wait in the kernel; what comes when they are full is dropped.
+    /// Bytes of frames waiting in the kernel; further frames are dropped.
     pub queue: usize,
     /// Bytes kept of each frame.
     pub snaplen: usize,
@@ -37,7 +37,7 @@ impl Default for Limits {
     }
 }
 
-/// What frames start with.
+/// The header at the start of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     /// An Ethernet header.
@@ -55,16 +55,16 @@ pub struct Captured<'a> {
     pub nanos: u64,
     /// Its length in bytes, at least that of `data`.
     pub wire_len: usize,
-    /// What was kept of it.
+    /// The captured bytes.
     pub data: &'a [u8],
 }
 
 /// Why an interface cannot be captured.
 #[derive(Debug)]
 pub enum OpenError {
-    /// There is none of this name; these there are.
+    /// No interface has this name; the existing ones.
     NoInterface(Vec<String>),
-    /// The system call that was refused, and its error.
+    /// The refused system call and its error.
     Refused(&'static str, io::Error),
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for OpenError {
             OpenError::NoInterface(names) => {
                 write!(
                     f,
-                    "there is no such interface; there are any, {}",
+                    "there is no such interface; choose one of: any, {}",
                     names.join(", ")
                 )
             }
@@ -111,10 +111,10 @@ impl fmt::Debug for Tap {
 }
 
 impl Tap {
-    /// Begins to capture on the interface of this name; `any` is all of them.
+    /// Starts to capture on the interface of this name; `any` means all interfaces.
     ///
     /// # Errors
-    /// There is no such interface, or the system refuses.
+    /// If there is no such interface, or the system refuses.
     pub fn open(interface: &str, promiscuous: bool, limits: Limits) -> Result<Tap, OpenError> {
         let refused = |call| move |error| OpenError::Refused(call, error);
         let mut cooked = interface == "any";
@@ -157,16 +157,16 @@ impl Tap {
         })
     }
 
-    /// What frames start with.
+    /// The header at the start of frames.
     pub fn link(&self) -> Link {
         self.link
     }
 
-    /// Hands the frames that have come to `sink` until it answers `false`, at most a batch of them, and says how
-    /// many; none if none waits.
+    /// Passes waiting frames to `sink` until it returns `false`, at most one batch; returns their number, zero if none
+    /// waits.
     ///
     /// # Errors
-    /// The interface has gone down or away.
+    /// If the interface has gone down or away.
     pub fn receive(&mut self, mut sink: impl FnMut(Captured<'_>) -> bool) -> io::Result<usize> {
         let size = HEADROOM + self.snaplen;
         let mut slots: Vec<&mut [u8]> = self
@@ -206,10 +206,10 @@ impl Tap {
         Ok(self.arrived.len())
     }
 
-    /// Frames the kernel took for this capture, dropped ones included, and the dropped ones.
+    /// Frames the kernel saw for this capture, dropped ones included, and the dropped ones.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's.
     pub fn counts(&mut self) -> io::Result<(u64, u64)> {
         let (received, dropped) = sys::packet_statistics(self.socket.as_fd())?;
         self.received += u64::from(received);
@@ -224,12 +224,12 @@ impl AsFd for Tap {
     }
 }
 
-/// What loopback sends it receives: the frame on its way out is the same as the one that comes in.
+/// Loopback receives everything it sends: the outgoing frame equals the incoming one.
 fn is_second_copy(arrived: &sys::Arrived) -> bool {
     arrived.from.sll_hatype == libc::ARPHRD_LOOPBACK && arrived.from.sll_pkttype == libc::PACKET_OUTGOING
 }
 
-/// Moves the addresses forward and puts the tag behind them; returns the bytes added.
+/// Moves the addresses forward and inserts the tag after them; returns the bytes added.
 fn put_tag_back(slot: &mut [u8], arrived: &sys::Arrived) -> usize {
     const ADDRESSES: usize = 12;
     let Some((protocol, control)) = arrived.vlan.filter(|_| arrived.captured >= ADDRESSES) else {
@@ -243,7 +243,7 @@ fn put_tag_back(slot: &mut [u8], arrived: &sys::Arrived) -> usize {
     TAG_LEN
 }
 
-/// Puts a cooked header, and a tag if there was one, before the packet; returns the bytes added.
+/// Puts a cooked header, and the tag if there was one, before the packet; returns the bytes added.
 fn cook(slot: &mut [u8], arrived: &sys::Arrived) -> usize {
     let from = &arrived.from;
     let mut protocol = u16::from_be(from.sll_protocol);
@@ -266,7 +266,7 @@ fn cook(slot: &mut [u8], arrived: &sys::Arrived) -> usize {
     added
 }
 
-/// The names of the interfaces of this process's network namespace.
+/// Names of the interfaces in this process's network namespace.
 fn interfaces() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
     let names = text.lines().filter_map(|line| line.split_once(':'));
@@ -345,7 +345,8 @@ mod tests {
         )));
     }
 
-    /// A datagram over loopback comes once, whole, with a time; where capturing is forbidden, the refusal says what to do.
+    /// A datagram over loopback is captured once, whole, with a time. If capturing is forbidden, the error says what to
+    /// do.
     #[test]
     fn a_datagram_is_captured_or_the_refusal_explains_itself() {
         for (interface, link, udp_at) in [("lo", Link::Ethernet, 34), ("any", Link::Cooked, 40)] {
@@ -367,7 +368,7 @@ mod tests {
             let mut seen = Vec::new();
             while tap
                 .receive(|frame| {
-                    // Others of this machine may use the same number, for TCP for instance.
+                    // Other programs may use the same port number, for example for TCP.
                     if frame.data.ends_with(payload) && frame.data[udp_at..udp_at + 2] == port {
                         seen.push((frame.nanos, frame.wire_len, frame.data.to_vec()));
                     }

@@ -1,13 +1,13 @@
-//! Giving up what a server does not need once it listens: the rights of root, the chance to gain any,
-//! and most of the file system.
+//! Dropping privileges that a server does not need once it listens: root's rights, the chance to gain any, and most of
+//! the file system.
 //!
 //! ```text
 //!   root, listening ── become_account ──▶ user ── no_new_privileges ──▶ ── confine ──▶ Landlock
 //!                      verified: no way back     execve grants nothing    what is not named is denied
 //! ```
-//! The last two hold for the calling thread and those it starts, so all of this comes before any
-//! other thread. Decides how rights are given up and how that is verified; refuses to know which paths
-//! a server needs. Landlock: <https://docs.kernel.org/userspace-api/landlock.html>.
+//! The last two apply to the calling thread and those it starts, so all of this precedes any other thread. Decides how
+//! privileges are dropped and how that is verified. The caller names the paths a server needs. Landlock:
+//! <https://docs.kernel.org/userspace-api/landlock.html>.
 
 use crate::sys;
 use landlock::{
@@ -20,30 +20,30 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A user and group to be.
+/// A user and group to become.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// The user's name, or its number if it was given as one.
+    /// The user's name, or its UID if given as a number.
     pub name: String,
     uid: u32,
     gid: u32,
     groups: Vec<u32>,
 }
 
-/// Why this process does not become somebody.
+/// Why this process does not become another user.
 #[derive(Debug)]
 pub enum AccountError {
     /// No such user.
     NoUser(String),
     /// No such group.
     NoGroup(String),
-    /// The databases of users and groups cannot be asked.
+    /// The user and group databases cannot be read.
     Database(io::Error),
     /// Only root can become another user.
     NotRoot(String),
     /// The kernel refused.
     Refused(io::Error),
-    /// It was done, and could be undone: `what` was still possible.
+    /// The change succeeded but could be undone; how.
     Regained(&'static str),
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for AccountError {
             AccountError::Database(error) => write!(f, "users and groups cannot be looked up: {error}"),
             AccountError::NotRoot(name) => write!(
                 f,
-                "only root can become `{name}`, and this is user {}; start it as root or leave the user out",
+                "only root can become `{name}`, and this is user {}; start it as root or omit the user",
                 rustix::process::geteuid().as_raw()
             ),
             AccountError::Refused(error) => write!(
@@ -67,7 +67,7 @@ impl fmt::Display for AccountError {
             AccountError::Regained(what) => {
                 write!(
                     f,
-                    "rights given up can be had again ({what}), so nothing is served"
+                    "dropped privileges could be regained ({what}), so the server does not start"
                 )
             }
         }
@@ -77,11 +77,11 @@ impl fmt::Display for AccountError {
 impl std::error::Error for AccountError {}
 
 impl Account {
-    /// The user `user` and, if none is named, its own group; names or numbers. It keeps its further
-    /// groups.
+    /// The user `user` with this group, or with its own group if none is named; names or numbers. Its supplementary
+    /// groups are kept.
     ///
     /// # Errors
-    /// They do not exist, or cannot be looked up.
+    /// If user or group do not exist or cannot be looked up.
     pub fn find(user: &str, group: Option<&str>) -> Result<Account, AccountError> {
         let text = |name: &str| CString::new(name).map_err(|_| AccountError::NoUser(name.to_owned()));
         let person = sys::find_user(&text(user)?).map_err(AccountError::Database)?;
@@ -112,24 +112,24 @@ impl Account {
         })
     }
 
-    /// Its user number.
+    /// Its UID.
     pub fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// Its group number.
+    /// Its GID.
     pub fn gid(&self) -> u32 {
         self.gid
     }
 
-    /// Whether this process is that user and group already.
+    /// Whether this process already has that user and group.
     pub fn is_current(&self) -> bool {
         let (uid, gid) = current();
         (uid, gid) == (self.uid, self.gid)
     }
 }
 
-/// The effective user and group numbers of this process.
+/// The effective UID and GID of this process.
 pub fn current() -> (u32, u32) {
     (
         rustix::process::geteuid().as_raw(),
@@ -137,11 +137,10 @@ pub fn current() -> (u32, u32) {
     )
 }
 
-/// Becomes that user for good, and tries whether there is a way back: another user number, or any
-/// capability that is still held.
+/// Becomes that user permanently, and checks for ways back: another user ID, or any capability still held.
 ///
 /// # Errors
-/// It may not, or there is a way back. In both cases this process must not go on.
+/// If the change is not permitted, or there is a way back. In both cases, this process must not continue.
 pub fn become_account(account: &Account) -> Result<(), AccountError> {
     if !account.is_current() {
         if rustix::process::geteuid().as_raw() != 0 {
@@ -153,7 +152,7 @@ pub fn become_account(account: &Account) -> Result<(), AccountError> {
         return Ok(());
     }
     if !account.is_current() {
-        return Err(AccountError::Regained("the numbers did not change"));
+        return Err(AccountError::Regained("the user and group IDs did not change"));
     }
     let is_root_again = [
         sys::become_user(0, 0, &[0]).is_ok(),
@@ -165,7 +164,8 @@ pub fn become_account(account: &Account) -> Result<(), AccountError> {
     }
     let held = rustix::thread::capabilities(None).map_err(|errno| AccountError::Refused(errno.into()))?;
     let kept = held.permitted | held.effective;
-    // A service manager may have given one on purpose; changing the user is what must not be among them.
+    // A service manager may have granted capabilities on purpose, but the right to change the user must not be among
+    // them.
     let way_back = rustix::thread::CapabilitySet::SETUID
         | rustix::thread::CapabilitySet::SETGID
         | rustix::thread::CapabilitySet::SYS_ADMIN
@@ -176,41 +176,43 @@ pub fn become_account(account: &Account) -> Result<(), AccountError> {
     Ok(())
 }
 
-/// From now on no program that this process starts can have more rights than it has, set-user-ID or not.
+/// From now on, no program started by this process can gain more rights than it has, set-user-ID or not.
 ///
 /// # Errors
-/// The kernel is older than Linux 3.5.
+/// If the kernel is older than Linux 3.5.
 pub fn no_new_privileges() -> io::Result<()> {
     Ok(rustix::thread::set_no_new_privs(true)?)
 }
 
-/// What a confined process can still reach. Directories include everything beneath them.
+/// What a confined process can still access. Directories include everything below them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// Read.
+    /// Readable.
     pub read: Vec<PathBuf>,
-    /// Read and executed, or loaded by a program.
+    /// Readable and executable, or loadable by a program.
     pub execute: Vec<PathBuf>,
-    /// Programs in these can be executed. That takes leave to read the files, by Landlock's rules, but not to list them.
+    /// Directories with executable programs. By Landlock's rules, that includes reading the files, but not listing
+    /// them.
     pub programs: Vec<PathBuf>,
-    /// Files in these can be made and written.
+    /// Directories in which files can be created and written.
     pub write: Vec<PathBuf>,
-    /// Sockets in these can be made, and anything be removed, so that one of another process is replaced.
+    /// Directories in which sockets can be created and anything can be removed, so that another process's socket can be
+    /// replaced.
     pub sockets: Vec<PathBuf>,
     /// TCP ports that can be bound.
     pub ports: Vec<u16>,
-    /// Whether abstract UNIX sockets of processes outside can be connected to: a service manager may listen at one.
+    /// Whether abstract UNIX sockets of processes outside can be connected to, such as a service manager's.
     pub abstract_sockets: bool,
 }
 
 /// How much of a [`Reach`] the kernel enforces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Confinement {
-    /// Everything this program asks for: the version of the interface.
+    /// Everything requested: the Landlock ABI version.
     Full(i32),
-    /// What this kernel knows of it, by the version of its interface.
+    /// What this kernel supports: its ABI version.
     Partial(i32),
-    /// Nothing, and why.
+    /// Nothing; the reason.
     None(&'static str),
 }
 
@@ -218,24 +220,24 @@ impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Confinement::Full(version) => write!(f, "Landlock {version}"),
-            Confinement::Partial(version) => write!(f, "Landlock {version}, as far as this kernel knows it"),
+            Confinement::Partial(version) => write!(f, "Landlock {version}, as far as supported here"),
             Confinement::None(why) => write!(f, "no Landlock: {why}"),
         }
     }
 }
 
-/// The version of the interface this is written against: files, devices, TCP ports, signals, abstract UNIX sockets.
+/// The ABI version this code is written against: files, devices, TCP ports, signals, abstract UNIX sockets.
 const INTERFACE: ABI = ABI::V6;
 
-/// Denies this thread and all it will start what is not within `reach`: other files, other TCP ports, connecting to
-/// anybody over TCP or to abstract UNIX sockets outside, signals to processes outside. Paths that do not exist are left
-/// out. As much as the kernel knows of that is in force; programs started later are confined too.
+/// Denies this thread, and all threads and programs it starts, everything outside `reach`: other files, other TCP
+/// ports, TCP connections, abstract UNIX sockets outside, signals to processes outside. Paths that do not exist are
+/// skipped. The kernel enforces as much of that as it supports.
 ///
-/// Not denied, as Landlock has no rule for it: UDP, protocols beside TCP, and TCP Fast Open, which
-/// [`crate::seccomp::restrict`] denies; and connecting to a UNIX socket by its path, for which the file's mode decides.
+/// Not denied, because Landlock has no rule for it: UDP, protocols other than TCP, and TCP Fast Open, which
+/// [`crate::seccomp::restrict`] denies; and connecting to a UNIX socket by path, which the file's mode controls.
 ///
 /// # Errors
-/// The kernel knows Landlock and refuses it still.
+/// If the kernel supports Landlock but refuses.
 pub fn confine(reach: &Reach) -> io::Result<Confinement> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let write = AccessFs::WriteFile | AccessFs::MakeReg;
@@ -251,11 +253,11 @@ pub fn confine(reach: &Reach) -> io::Result<Confinement> {
     )
     .map_err(io::Error::other)?;
     let version = match status.landlock {
-        LandlockStatus::NotEnabled => return Ok(Confinement::None("this kernel has it switched off")),
+        LandlockStatus::NotEnabled => return Ok(Confinement::None("it is disabled in this kernel")),
         LandlockStatus::NotImplemented => {
             return Ok(Confinement::None(match sys::landlock_version() {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    "it is forbidden here (EPERM or EACCES), as by a seccomp filter"
+                    "it is forbidden here (EPERM or EACCES), for example by a seccomp filter"
                 }
                 _ => "this kernel does not know it",
             }));
@@ -265,7 +267,7 @@ pub fn confine(reach: &Reach) -> io::Result<Confinement> {
     Ok(match status.ruleset {
         RulesetStatus::FullyEnforced => Confinement::Full(version),
         RulesetStatus::PartiallyEnforced => Confinement::Partial(version),
-        RulesetStatus::NotEnforced => Confinement::None("this kernel refuses it"),
+        RulesetStatus::NotEnforced => Confinement::None("this kernel rejects it"),
     })
 }
 
@@ -284,7 +286,7 @@ fn enforce(
     let mut rules = rules.create()?;
     for &(some, access) in paths {
         for path in some {
-            // What is not there cannot be reached anyway, and a pipe needs no leave.
+            // A missing path cannot be accessed anyway, and a pipe needs no rule.
             let Ok(fd) = PathFd::new(path) else { continue };
             let access = if path.is_dir() {
                 access
@@ -302,28 +304,28 @@ fn enforce(
     rules.restrict_self()
 }
 
-/// The kernel's refusal to read a directory that the user of this process may read: it is beyond what the
-/// process is confined to. Asking is the only way to know, as a process may be confined by the one before
-/// it; and opening the directory would not tell, as that is granted without leave to read anything in it.
+/// The kernel's refusal to read a directory although the user of this process may read it: the directory is outside the
+/// process's confinement. Trying is the only way to know, because an earlier process may have set the confinement.
+/// Opening the directory would not show it: that is allowed without the right to read anything in it.
 pub fn beyond_reach(directory: &Path) -> Option<io::Error> {
     let refusal = std::fs::read_dir(directory)
         .err()
         .filter(|error| error.kind() == io::ErrorKind::PermissionDenied)?;
-    // Landlock has no say in this one.
+    // Landlock does not affect this call.
     let may = rustix::fs::access(directory, rustix::fs::Access::READ_OK).is_ok();
     may.then_some(refusal)
 }
 
-/// Whether `path`, or its folder while it does not exist, can be written by this process as it is now:
-/// what an access log must still be after a rotation.
+/// Whether this process can now write `path`, or its folder if the file does not exist: an access log must stay
+/// writable after a rotation.
 pub fn can_make(path: &Path) -> bool {
     let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
     let folder = folder(path);
     folder.is_dir() && rustix::fs::access(folder, access).is_ok()
 }
 
-/// Whether this process as it is now may remove the file at `path`, and so put another in its place: in a folder with the
-/// sticky bit (as `/tmp`) only whoever owns the file or the folder may.
+/// Whether this process can now remove the file at `path`, and so replace it. In a folder with the sticky bit (such as
+/// `/tmp`), only the owner of the file or the folder can.
 pub fn can_remove(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     const STICKY: u32 = 0o1000;
@@ -335,12 +337,12 @@ pub fn can_remove(path: &Path) -> bool {
     can_make(path) && (mode & STICKY == 0 || uid == 0 || [owner, holder].contains(&uid))
 }
 
-/// Whether the file at `path` can be written by this process as it is now.
+/// Whether this process can now write the file at `path`.
 pub fn can_write(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// The folder a file is in, or would be.
+/// The folder of a file, existing or not.
 pub fn folder(path: &Path) -> &Path {
     path.parent()
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -357,7 +359,7 @@ mod tests {
     /// `MSG_FASTOPEN`.
     const FAST_OPEN: u32 = 0x2000_0000;
 
-    /// A manager that listens at an abstract socket is reached, and nothing else changes.
+    /// A manager that listens at an abstract socket is reachable, and nothing else changes.
     #[test]
     fn abstract_sockets_are_within_reach_if_that_is_said() {
         let name = SocketAddr::from_abstract_name(format!("weir-manager-{}", std::process::id())).unwrap();
@@ -406,7 +408,7 @@ mod tests {
         let name = SocketAddr::from_abstract_name(format!("weir-privilege-{}", std::process::id())).unwrap();
         let _abstract = UnixListener::bind_addr(&name).unwrap();
         assert!(UnixStream::connect_addr(&name).is_ok());
-        // It holds for a thread and its children, so a thread of its own is given up for it.
+        // Confinement applies to a thread and its children, so the test gives up a thread of its own.
         let checked = std::thread::spawn(move || {
             no_new_privileges().unwrap();
             let confinement = confine(&reach).unwrap();
@@ -438,7 +440,7 @@ mod tests {
             if version >= 6 {
                 assert!(denied(UnixStream::connect_addr(&name).map(drop)));
             }
-            // What Landlock does not see is the filter's to deny.
+            // The filter has to deny what Landlock does not see.
             if crate::seccomp::restrict(crate::seccomp::Needs::default()).is_ok() {
                 assert!(denied(std::net::UdpSocket::bind("127.0.0.1:0").map(drop)));
                 let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);

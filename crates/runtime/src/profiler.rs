@@ -1,13 +1,13 @@
-//! Every system call of other processes while it happens, and when their threads ran: what a profile is made of.
+//! Every system call of other processes as it happens, and when their threads ran: the raw data of a profile.
 //!
 //! ```text
 //!   tracepoints raw_syscalls:sys_enter, sys_exit and context switches ─▶ a ring a processor ─▶ in order of time ─▶ events
 //!   else ptrace: each thread stops twice a call ──────────────────────────────────────────────────────────────▶ events
 //! ```
-//! Tracepoints cost the one who is watched about a microsecond a call, or several, and need rights; ptrace needs fewer and
-//! costs several times that. What it costs here is tried on copies of this process each time ([`Seen::cost`]).
-//! Decides whom to watch (a process with all its threads, its descendants, and what they make from now on), by which
-//! means, for how long; refuses to know what a call is for.
+//! Tracepoints cost the watched thread about a microsecond a call, or several, and need privileges. ptrace needs fewer
+//! and costs several times that. The cost on this machine is measured on forks of this process each time
+//! ([`Seen::cost`]). Decides which processes to watch (one with all its threads, its descendants, and those they create
+//! from now on), by which method and for how long. What a call is for is not known here.
 
 mod calls;
 mod ptrace;
@@ -24,24 +24,24 @@ use std::fmt;
 use std::io;
 
 const SIGCHLD: i32 = libc::SIGCHLD;
-/// What ends a profile early.
+/// Signals that end a profile early.
 const ENDS: [i32; 2] = [libc::SIGINT, libc::SIGTERM];
-/// How long a command that was asked to end may take.
+/// How long a command may take to end on request.
 const GRACE: Duration = Duration::from_secs(2);
-/// Between two looks; the rings hold several times what a busy machine writes in it.
+/// Interval of reads; the rings hold several times what a busy machine writes in it.
 const TURN: Duration = Duration::from_millis(5);
 
-/// How calls are seen.
+/// The method of tracing calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
-    /// The kernel writes them down.
+    /// The kernel records them.
     Tracepoints,
-    /// Threads are stopped at each.
+    /// Threads are stopped at each call.
     Ptrace,
 }
 
 impl Means {
-    /// One word.
+    /// Its name, one word.
     pub fn name(self) -> &'static str {
         match self {
             Means::Tracepoints => "tracepoints",
@@ -50,31 +50,31 @@ impl Means {
     }
 }
 
-/// Whom to watch.
+/// What to watch.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// A process that runs, and its descendants.
+    /// A running process and its descendants.
     Process(u32),
     /// A command, from its first call on.
     Command(Vec<OsString>),
 }
 
-/// Something that happened to a thread.
+/// An event of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its process.
+    /// Its process ID.
     pub process: u32,
-    /// The thread.
+    /// Its thread ID.
     pub thread: u32,
-    /// When, on the clock of [`clock::now`].
+    /// Time, on the clock of [`clock::now`].
     pub at: Instant,
-    /// How long it has run on a processor in all, where that is looked at.
+    /// Its total processor time so far, if the method reads it.
     pub ran: Option<Duration>,
-    /// What.
+    /// The kind of event.
     pub what: What,
 }
 
-/// What can happen.
+/// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// It enters a system call.
@@ -86,75 +86,75 @@ pub enum What {
     },
     /// It leaves the call it was in.
     Exit {
-        /// The result; below zero an errno.
+        /// The result; a negated errno if negative.
         result: i64,
     },
     /// It got a processor.
     On,
     /// It left its processor.
     Off {
-        /// Because another one was to have it: it could have gone on.
+        /// Preempted: it could have continued.
         preempted: bool,
     },
     /// It ended.
     Gone,
 }
 
-/// What was seen, besides the events.
+/// Facts about the profile, besides the events.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Where all events lie between.
+    /// Start of the interval that contains all events.
     pub start: Instant,
-    /// The other end.
+    /// End of that interval.
     pub end: Instant,
-    /// How they were seen.
+    /// The method used.
     pub means: Means,
-    /// Why not by tracepoints, if not because ptrace was asked for.
+    /// Why tracepoints were refused; `None` if they were used or ptrace was requested.
     pub refused: Option<String>,
-    /// Records the kernel had no room for: what was counted is then too little.
+    /// Records the kernel had no room for: if not zero, counts are too low.
     pub lost: u64,
-    /// What seeing one call costs the one who makes it; none where trying it failed.
+    /// The cost of tracing one call, for the thread that makes it; `None` if the trials failed.
     pub cost: Option<Price>,
-    /// Processor time this process used meanwhile, which the watched one did not have.
+    /// Processor time this process used meanwhile, which was not available to the watched one.
     pub own: Duration,
-    /// Processes and threads that were watched from the beginning.
+    /// Processes and threads watched from the beginning.
     pub watched: (usize, usize),
-    /// Those the system lets nobody watch; nothing of them is counted.
+    /// Threads the system does not let be watched; nothing of them is counted.
     pub unwatched: Option<Unwatched>,
-    /// How long threads that could run waited for a processor; none by ptrace, which makes them wait itself.
+    /// How long runnable threads waited for a processor; `None` with ptrace, which causes such waits itself.
     pub queued: Option<Duration>,
-    /// How the command ended, 128 and the signal if by one.
+    /// The command's exit code; 128 plus the signal if one ended it.
     pub code: Option<i32>,
     /// Whether SIGINT or SIGTERM ended it.
     pub is_interrupted: bool,
 }
 
-/// Threads that were there and could not be watched.
+/// Existing threads that could not be watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unwatched {
-    /// The processes that have such threads, each once.
+    /// The processes of these threads, each once.
     pub processes: Vec<u32>,
     /// How many threads.
     pub threads: usize,
-    /// What the system said of the first.
+    /// The system's answer for the first.
     pub why: String,
 }
 
-/// Processor time that seeing one call costs the one who makes it, of several trials on copies of this process.
+/// Processor time that tracing one call costs the thread that makes it, from several trials on forks of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
-    /// The middle one.
+    /// The median.
     pub middle: Duration,
-    /// The least.
+    /// The lowest.
     pub lowest: Duration,
-    /// The most.
+    /// The highest.
     pub highest: Duration,
-    /// How many there were.
+    /// Number of trials.
     pub trials: usize,
 }
 
 impl Price {
-    /// Whether the trials say what it is: they are no further apart than it is large.
+    /// Whether the trials are conclusive: their range is no larger than their median.
     pub fn is_known(&self) -> bool {
         !self.lowest.is_zero() && self.highest.saturating_sub(self.lowest) <= self.middle
     }
@@ -167,9 +167,9 @@ pub enum Fault {
     NoProcess(u32),
     /// The command cannot be started.
     Command(String, io::Error),
-    /// The system refuses both means; for each why.
+    /// The system refuses both methods; the reason for each.
     Refused(Vec<(Means, io::Error)>),
-    /// Something else the system refuses.
+    /// Another refusal of the system.
     System(&'static str, io::Error),
 }
 
@@ -195,24 +195,24 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// A way of seeing.
+/// A method of tracing.
 trait Tracer {
-    /// Waits at the most this long and hands over what happened; whether one of [`ENDS`] came.
+    /// Waits at most this long and delivers events; returns whether one of [`ENDS`] came.
     fn turn(&mut self, patience: Duration, take: &mut dyn FnMut(Event)) -> io::Result<bool>;
-    /// Looks away, and hands over what is left.
+    /// Stops tracing and delivers the remaining events; returns the number of lost records.
     fn finish(self: Box<Self>, take: &mut dyn FnMut(Event)) -> io::Result<u64>;
-    /// How this process ended, if it has and this is who learns it.
+    /// How this process ended, if it has and the tracer is the one that learns it.
     fn ended(&self, process: u32) -> Option<i32>;
-    /// Whether ends and stops of children are told to this alone: nobody else may wait for them then.
+    /// Whether the tracer alone is told of ends and stops of children: others must not wait for them then.
     fn waits(&self) -> bool;
 }
 
-/// Watches until the target ends, this long has passed, or SIGINT or SIGTERM came. Each event is handed over; those of
-/// one thread are in order of time. `started` is called when the watching has begun, with its instant, and `is_over` at each
-/// turn after that: it ends the watching as well. Only for a process of one thread.
+/// Watches until the target ends, this long has passed, or SIGINT or SIGTERM comes. Delivers every event; those of one
+/// thread are in order of time. `started` is called when the watching begins, with its instant, and `is_over` at each
+/// turn after that: it ends the watching as well. Only for a process with one thread.
 ///
 /// # Errors
-/// There is nothing to watch, or the system lets nobody watch it.
+/// If there is nothing to watch, or the system does not permit watching it.
 pub fn watch(
     target: &Target,
     means: Option<Means>,
@@ -302,14 +302,14 @@ pub fn watch(
     })
 }
 
-/// Threads that a means was refused to watch, though it may watch others.
+/// Threads that a method may not watch, although it may watch others.
 #[derive(Debug, Default)]
 struct Refusals {
     threads: Vec<u32>,
     error: Option<io::Error>,
 }
 
-/// Where all threads are refused, that is an error.
+/// Attaches to the threads. It is an error if all of them are refused.
 fn attach(means: Means, threads: &[u32]) -> io::Result<(Box<dyn Tracer>, Refusals)> {
     Ok(match means {
         Means::Tracepoints => (
@@ -323,13 +323,13 @@ fn attach(means: Means, threads: &[u32]) -> io::Result<(Box<dyn Tracer>, Refusal
     })
 }
 
-/// What ends the watching besides the end of who is watched.
+/// What ends the watching besides the end of the target.
 struct Until<'a> {
     at: Option<Instant>,
     is_over: &'a mut dyn FnMut() -> bool,
 }
 
-/// Until the end; how the command ended, if it did, and whether a signal was the reason.
+/// Watches until the end; returns how the command ended, if it did, and whether a signal was the reason.
 fn follow(
     tracer: &mut dyn Tracer,
     process: u32,
@@ -353,7 +353,7 @@ fn follow(
             return Ok((Some(code), was_interrupted));
         }
         if tasks::is_gone(process) {
-            // Since this turn: what it left is still to be told, its code with it.
+            // It ended in this turn: its last events and its exit code are still to be delivered.
             tracer.turn(Duration::ZERO, take)?;
             return Ok((ended(tracer), was_interrupted));
         }
@@ -364,7 +364,7 @@ fn follow(
         let Some(command) = command else {
             return Ok((None, was_interrupted));
         };
-        // A command was started for this: it ends with it.
+        // The command was started for the profile, so it ends with it.
         command.ask_to_end(asked);
         asked = true;
         deadline = Some(clock::now() + GRACE);

@@ -1,4 +1,4 @@
-//! A seccomp filter: system calls that a file server never makes fail from now on.
+//! A seccomp filter: makes system calls fail that a file server never makes.
 //!
 //! ```text
 //!   another architecture, x32 ────────────────────────────▶ EPERM
@@ -10,40 +10,39 @@
 //!   DENIED, and io_uring where it is not used ────────────▶ EPERM
 //!   everything else ──────────────────────────────────────▶ allowed
 //! ```
-//! It is a deny list on purpose. A filter is inherited across fork and exec and can only be narrowed, and an upgrade
-//! in place executes a program that is not written yet: a list of what is allowed today would keep that program from
-//! starting. For the same reason nothing is killed: a call that is denied fails with an errno.
+//! It is a deny list on purpose. A filter is inherited across fork and exec and can only be narrowed, and an in-place
+//! upgrade executes a program that is not written yet: an allow list for today's program could keep that one from
+//! starting. For the same reason, no process is killed: a denied call fails with an errno.
 //!
-//! Decides which calls these are. Refuses to know what a server's configuration makes it need: that is [`Needs`].
-//! The program is assembled here rather than by a crate: seccompiler kills on another architecture and knows
-//! nothing of x32. Calls that are looked at by number alone are answered from the kernel's bitmap (Linux 5.11) without
-//! running the filter; the few whose arguments count come first.
-//! <https://docs.kernel.org/userspace-api/seccomp_filter.html>
+//! Decides which calls are denied. What a server's configuration needs is not known here; callers pass it as [`Needs`].
+//! The program is assembled here rather than by a crate: seccompiler kills on another architecture and does not know
+//! x32. The kernel answers calls that are judged by number alone from a bitmap (Linux 5.11) without running the filter;
+//! the few whose arguments matter come first. <https://docs.kernel.org/userspace-api/seccomp_filter.html>
 
 use crate::sys::{self, Instruction};
 use std::io;
 
-/// What a process needs beyond what every file server does.
+/// What a process needs beyond the needs of every file server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// It moves bytes by io_uring, or may be told to. No filter sees what is done through a ring.
+    /// It uses io_uring, or may be told to. No filter sees operations made through a ring.
     pub uring: bool,
-    /// It opens connections to others and asks name servers: TCP Fast Open and UDP are allowed. Whether TCP can connect
-    /// is [`crate::privilege::Reach`]'s affair.
+    /// It opens connections to other hosts and queries name servers: TCP Fast Open and UDP are allowed. Whether it can
+    /// connect over TCP is decided by [`crate::privilege::Reach`].
     pub connects: bool,
 }
 
-/// Denies this thread, and all threads and programs it will start, the calls of the list above. It takes
-/// [`crate::privilege::no_new_privileges`] before.
+/// Denies the calls listed above to this thread, and to all threads and programs it starts. Requires
+/// [`crate::privilege::no_new_privileges`] first.
 ///
 /// # Errors
-/// `Unsupported` on an architecture whose calls are not known here; else what the kernel says: it has no seccomp
-/// (`EINVAL`), or another filter forbids to install one (`EPERM`).
+/// `Unsupported` on an architecture whose calls are not listed here, or the kernel's: it has no seccomp (`EINVAL`), or
+/// another filter forbids installing one (`EPERM`).
 pub fn restrict(needs: Needs) -> io::Result<()> {
     let Some(arch) = ARCH else {
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "the system calls of this architecture are not known here",
+            "Weir has no list of system calls for this architecture",
         ));
     };
     sys::filter_calls(&program(arch, needs))
@@ -60,11 +59,11 @@ const ARCH: Option<u32> = if cfg!(all(target_arch = "x86_64", target_pointer_wid
     None
 };
 
-/// Set in the numbers of x32, which are not those of the list.
+/// Bit set in the numbers of x32, which differ from those of the list.
 const X32: u32 = 0x4000_0000;
 
-/// Calls that a file server never makes: looking into other processes, the kernel's own programs and modules, mounts
-/// and namespaces, keys, clocks, devices.
+/// Calls that a file server never makes: inspecting other processes, loading kernel programs and modules, mounts and
+/// namespaces, keys, clocks, devices.
 const DENIED: &[libc::c_long] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -127,14 +126,14 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_uselib,
 ];
 
-/// Of io_uring.
+/// The calls of io_uring.
 const URING: [libc::c_long; 3] = [
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
 ];
 
-/// What a new process would leave the others' world by.
+/// The clone flags that create a namespace.
 const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
@@ -150,7 +149,7 @@ const TYPE_MASK: u32 = 0xf;
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 
-/// The low half of an argument: all of it, for what is an `int` or a set of flags.
+/// Offset of the low half of an argument, which is all of an `int` or a set of flags.
 const fn argument(index: u32) -> u32 {
     let at = 16 + 8 * index;
     if cfg!(target_endian = "big") { at + 4 } else { at }
@@ -163,7 +162,7 @@ fn program(arch: u32, needs: Needs) -> Vec<Instruction> {
     code.load(NUMBER);
     code.if_at_least(X32, Goal::Denied);
     if !needs.connects {
-        // It connects without asking Landlock.
+        // This flag connects without asking Landlock.
         let fast_open = libc::MSG_FASTOPEN as u32;
         for (call, flags) in [
             (libc::SYS_sendto, 3),
@@ -182,7 +181,7 @@ fn program(arch: u32, needs: Needs) -> Vec<Instruction> {
         code.if_equal(libc::AF_UNIX as u32, Goal::Allowed);
         code.if_equal_skip(libc::AF_INET as u32, 1);
         code.unless_equal(libc::AF_INET6 as u32, Goal::Denied);
-        // Protocols of streams beside TCP, such as MPTCP and SCTP, pass Landlock by.
+        // Stream protocols other than TCP, such as MPTCP and SCTP, bypass Landlock.
         code.load(argument(1));
         code.and(TYPE_MASK);
         if needs.connects {
@@ -217,10 +216,10 @@ fn program(arch: u32, needs: Needs) -> Vec<Instruction> {
     code.finish()
 }
 
-/// Types into a console; libc does not name it.
+/// Types into a console; not defined in libc.
 const TIOCLINUX: u32 = 0x541c;
 
-/// How a call ends.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goal {
     Allowed,
@@ -242,13 +241,13 @@ impl Goal {
     }
 }
 
-/// Instructions whose jumps to a [`Goal`] are not decided yet: the goals stand at the end.
+/// Instructions whose jumps to a [`Goal`] are still open: the goals come at the end.
 #[derive(Default)]
 struct Assembly {
     code: Vec<(Instruction, Option<Branch>)>,
 }
 
-/// Which of the two ways of a jump leads to the goal.
+/// Which of the two branches of a jump leads to the goal.
 #[derive(Clone, Copy)]
 enum Branch {
     IfTrue(Goal),
@@ -295,7 +294,7 @@ impl Assembly {
         self.jump(libc::BPF_JSET, bits, Branch::IfTrue(goal));
     }
 
-    /// Passes over the next `count` instructions.
+    /// Skips the next `count` instructions.
     fn if_equal_skip(&mut self, k: u32, count: u8) {
         self.push(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, k, None);
         if let Some((instruction, _)) = self.code.last_mut() {
@@ -307,7 +306,7 @@ impl Assembly {
         self.push(libc::BPF_RET | libc::BPF_K, goal.verdict(), None);
     }
 
-    /// What is done about one call. It must end, as it loads something else than the number.
+    /// The rules for one call. `body` must end with an outcome, because it loads something other than the number.
     fn of(&mut self, call: libc::c_long, body: impl FnOnce(&mut Assembly)) {
         let at = self.code.len();
         self.push(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32, None);

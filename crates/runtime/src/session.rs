@@ -1,4 +1,4 @@
-//! What a driver sees of any connection, and what a connection sees of its driver.
+//! The interface between a driver (the strategy) and a connection (the session).
 //!
 //! ```text
 //!            accepted                    bytes, sent, eof, deadline, done
@@ -8,16 +8,14 @@
 //!     └───────────────────────────────────────────── Session::poll
 //! ```
 //!
-//! Calling order: after `Service::accept` and after every `handle` but `Progress`, `Path` and `Lost`,
-//! driver calls `poll` once. If `tx` then holds output it is sent first, whatever the action, and
-//! `Event::Sent` and another `poll` follow; a job given meanwhile is started after the output is
-//! sent. With nothing to send the driver does what the action says. It calls `handle(Bytes)` only
-//! when the last action was `Read` or `HalfClose`. Every method returns at once; time is an
-//! argument; nothing here blocks.
+//! Calling order: the driver calls `poll` once after `Service::accept` and after every `handle`, except for `Progress`,
+//! `Path` and `Lost`. If `tx` then holds output, the driver sends it first, whatever the action; `Event::Sent` and
+//! another `poll` follow. A job returned together with output starts after the output is sent. Without output, the
+//! driver carries out the action. It calls `handle(Bytes)` only if the last action was `Read` or `HalfClose`. Every
+//! method returns at once: time is an argument, and nothing here blocks.
 //!
-//! A job may outlive the patience of its session: if `handle(Deadline)` writes to `tx` while a job is under way, the
-//! session has given the job up. The driver sends that output and drops whatever the job brings; a job that no
-//! thread has begun by then is dropped unrun.
+//! A session can give up a running job: it writes to `tx` in `handle(Deadline)`. The driver then sends that output and
+//! discards the job's result; a job that no thread has started yet is dropped without running.
 
 use crate::complaints;
 use crate::fs;
@@ -28,31 +26,31 @@ use measure::{Duration, Instant, UnixTime};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// One connection, as a pure state machine. It may move from one thread to another, never to another context;
-/// `closed` is called even after another of its methods has panicked.
+/// One connection, as a state machine without I/O. It may move between threads, but never to another context. `closed`
+/// is called even after another method has panicked.
 pub trait Session: Sized + Send {
-    /// What all sessions of one worker share.
+    /// State shared by all sessions of one worker.
     type Cx: Context;
 
-    /// Takes in what happened. Answers may be appended to `tx`, which is empty or holds earlier
-    /// output of this same turn.
+    /// Processes an event. It may append responses to `tx`, which is empty or holds earlier output of this turn.
     fn handle(&mut self, cx: &mut Self::Cx, event: Event<'_, JobOf<Self>>, tx: &mut Tx, now: Instant);
 
-    /// Says what the driver should do next. May append to `tx` (a reply with a part left).
+    /// Returns the driver's next action. May append to `tx` (the next part of a response).
     fn poll(&mut self, cx: &mut Self::Cx, tx: &mut Tx, now: Instant) -> Action<JobOf<Self>>;
 
-    /// When this connection wants `Event::Deadline`, if nothing happens before. Consulted lazily: the
-    /// driver asks when an earlier answer falls due, never per request, so a deadline may move later
-    /// freely; one that moves *earlier* than the last answer is noticed within a second.
+    /// When this connection wants `Event::Deadline` if nothing happens first. The driver asks lazily: when an earlier
+    /// answer falls due, never per request. A deadline may therefore move later at no cost; one that moves *earlier*
+    /// than the last answer is noticed within a second.
     fn deadline(&self) -> Option<Instant>;
 
-    /// Since when the connection may be closed if another needs its place, which may be in the future; none while something is
-    /// owed to the peer. Connections are closed in the order of these instants. Asked only where connections are short.
+    /// The instant from which the connection may be closed to make room for another; it may lie in the future. `None`
+    /// while the peer is owed a response. Connections are closed in the order of these instants. Called when
+    /// connections or memory run short, and before each wait of a worker whose single connection may have to go.
     fn idle_since(&self, _cx: &Self::Cx) -> Option<Instant> {
         None
     }
 
-    /// The connection is gone; called exactly once, last.
+    /// The connection is gone. Called exactly once, as the last method.
     fn closed(&mut self, cx: &mut Self::Cx, now: Instant);
 }
 
@@ -62,41 +60,41 @@ pub type JobOf<S> = <<S as Session>::Cx as Context>::Job;
 /// What happened to a connection.
 #[derive(Debug)]
 pub enum Event<'a, J: Job> {
-    /// Bytes arrived. All of them must be consumed or kept by the session.
+    /// Bytes arrived. The session must consume or store all of them.
     Bytes(&'a [u8]),
-    /// How the path to the peer is, right before `Sent`; where [`Context::wants_path`] and the driver can tell.
+    /// State of the path to the peer, right before `Sent`. Only if [`Context::wants_path`] and the driver can tell.
     Path(Path),
-    /// Everything in the last `Tx` has been handed to the kernel.
+    /// All output of the last `Tx` was handed to the kernel.
     Sent,
-    /// Part of the last `Tx` was handed to the kernel while the rest had to wait: this many bytes
-    /// since the last report. Lets a session tell a slow reader from a dead one.
+    /// This many bytes of the last `Tx` were handed to the kernel since the last report; the rest has to wait. Lets a
+    /// session tell a slow reader from a dead one.
     Progress(u64),
-    /// Output waits, and the driver asked the kernel what the peer has acknowledged. Told about once a second while
-    /// output waits, and right before `Deadline`; not where the driver cannot tell.
+    /// The driver asked the kernel how much of the waiting output the peer has acknowledged. Reported about once a
+    /// second while output waits, and right before `Deadline`; never if the driver cannot tell.
     Taken(Taken),
-    /// The job given with `Action::Wait` finished.
+    /// The job of `Action::Wait` finished.
     Done(J::Output),
-    /// The peer closed its sending half. It may still be reading.
+    /// The peer closed its sending half. It may still read.
     Eof,
-    /// The instant `deadline` named has come; where output waited for the line (see [`Context::line_patience`]) so much
-    /// later.
+    /// The instant returned by `deadline` has come; later by the time that output waited for the line
+    /// ([`Context::line_patience`]).
     Deadline,
-    /// The server is shutting down: finish what is owed, then close. An idle session answers with `Close` at the
-    /// next poll.
+    /// The server is shutting down: finish the responses that are due, then close. An idle session answers the next
+    /// `poll` with `Close`.
     Drain,
-    /// This listener's strategy is being replaced, and nothing is urgent: the next answer says that it is the
-    /// last. An idle session waits for its next request, as one may be on its way.
+    /// The listener's strategy is being replaced: announce the close with the next response. An idle session keeps
+    /// waiting for its next request, which may already be on its way.
     Retire,
-    /// Its place or its memory is needed for others: an idle session answers with `Close` at the next poll. Told only to
-    /// sessions that say since when they are idle ([`Session::idle_since`]).
+    /// Another connection needs this one's place or memory: an idle session answers the next `poll` with `Close`. Sent
+    /// only to sessions that report since when they are idle ([`Session::idle_since`]).
     GiveWay(Need),
-    /// Its bounds may have changed: one that waits may have to wait for less long.
+    /// The session's timeouts may have changed: a waiting session may have to wait less long.
     Reconsider,
-    /// The connection failed (reset, broken pipe, a file that could not be read). Only `Close` is sensible.
+    /// The connection failed (reset, broken pipe, unreadable file). The only sensible answer is `Close`.
     Lost(Loss),
 }
 
-/// Why an idle connection has to give way.
+/// Why an idle connection has to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// The connection limit is reached, and a new connection waits.
@@ -105,26 +103,26 @@ pub enum Need {
     Memory,
 }
 
-/// How the path to a peer is, as far as the kernel knows (`struct tcp_info`, tcp(7)).
+/// State of the path to a peer, as the kernel reports it (`struct tcp_info`, tcp(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// Smoothed round-trip time (RFC 6298).
     pub rtt: Duration,
     /// Congestion window in segments (RFC 5681).
     pub cwnd: u32,
-    /// Segments sent again since the connection began.
+    /// Segments retransmitted since the connection began.
     pub retransmitted: u32,
 }
 
-/// What a peer has acknowledged of output that waits: a kernel with a large send buffer asks for more only when a third of
-/// it is free, which at a slow reader's rate can take minutes.
+/// How much of the waiting output a peer has acknowledged. Needed because a kernel with a large send buffer accepts
+/// more only when a third of the buffer is free; at a slow reader's rate, that can take minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// When counting began: within a second after output first had to wait.
+    /// Start of the count: within a second after output first had to wait.
     pub since: Instant,
     /// Bytes acknowledged since then.
     pub bytes: u64,
-    /// Whether any of them were acknowledged since the session was last told. The first time it is assumed.
+    /// Whether the peer acknowledged any bytes since the last report. True in the first report.
     pub moves: bool,
 }
 
@@ -133,43 +131,42 @@ pub struct Taken {
 pub enum Loss {
     /// The socket failed with this errno (ECONNRESET, EPIPE, ETIMEDOUT ...).
     Socket(i32),
-    /// The body's file failed with this errno while being sent, or ended early (0: truncated), or was written to
-    /// meanwhile ([`Loss::CHANGED`]).
+    /// The body's file failed with this errno, ended early (0: truncated), or was modified while it was sent
+    /// ([`Loss::CHANGED`]).
     File(i32),
 }
 
 impl Loss {
-    /// The body's file was written to while it was being sent: what the peer got is a mixture.
+    /// The body's file was modified while it was sent: the peer may have received a mixture of both versions.
     pub const CHANGED: Loss = Loss::File(libc::ESTALE);
 }
 
 /// What the driver should do next with a connection.
 #[derive(Debug)]
 pub enum Action<J> {
-    /// Wait for bytes. (Any output in `tx` is sent first.)
+    /// Send any output in `tx`, then wait for bytes.
     Read,
-    /// Send `tx`, then `Event::Sent`; do not read meanwhile.
+    /// Send `tx`, then report `Event::Sent`; do not read meanwhile.
     Write,
-    /// Nothing to do: output is on its way or a job is under way, and this `poll` was caused by
-    /// `Deadline` or `Drain`.
+    /// Nothing to do: output or a job is already under way, and `Deadline` or `Drain` caused this `poll`.
     Stay,
-    /// Send what is in `tx`, run the job where it may block, then `Event::Done`; do not read meanwhile.
+    /// Send `tx`, run the job where it may block, then report `Event::Done`; do not read meanwhile.
     Wait(J),
-    /// Send `tx`, shut down the sending half, then go on reading (the session discards) until
-    /// `Eof` or `Deadline`, so that no reset eats the last answer.
+    /// Send `tx`, close the sending half, then keep reading (the session discards the input) until `Eof` or `Deadline`.
+    /// Otherwise a reset could destroy the last response before the peer reads it.
     HalfClose,
     /// Send `tx`, then close.
     Close,
 }
 
-/// Output of one turn: a head that was copied together, then at most one referenced body.
+/// Output of one turn: a copied head, then at most one referenced body.
 ///
-/// Small bodies are copied into `head` (up to 8 KiB wins over gathering: 114 ns for a second piece);
-/// several pipelined answers may stand in `head` one after another. A `body` ends the turn: nothing
-/// can follow it before `Event::Sent`.
+/// Small bodies are copied into `head`: up to 8 KiB, copying is faster than a gathering write (a second piece costs 114
+/// ns). Several pipelined responses may share `head`. A `body` ends the turn: nothing can follow it before
+/// `Event::Sent`.
 #[derive(Debug, Default)]
 pub struct Tx {
-    /// Bytes to send first. Pooled by the driver: cleared, never shrunk below its normal capacity.
+    /// Bytes to send first. The driver pools this buffer: it is cleared, but never shrunk below its normal capacity.
     pub head: Vec<u8>,
     /// Bytes to send after `head`.
     pub body: Option<Body>,
@@ -182,7 +179,7 @@ impl Tx {
         self.head.is_empty() && self.body.is_none()
     }
 
-    /// Forgets the content, keeps the capacity.
+    /// Removes the content and keeps the capacity.
     #[inline]
     pub fn clear(&mut self) {
         self.head.clear();
@@ -195,7 +192,7 @@ impl Tx {
 pub enum Body {
     /// Shared bytes in memory.
     Bytes(Bytes),
-    /// A range of an open file, sent by whatever the I/O strategy likes best.
+    /// A range of an open file; the I/O back end decides how to send it.
     File(FileRange),
 }
 
@@ -206,21 +203,21 @@ pub struct FileRange {
     pub file: Arc<fs::File>,
     /// First byte.
     pub offset: u64,
-    /// How many bytes; the file ending earlier is `Loss::File(0)`, its content changing meanwhile `Loss::CHANGED`.
+    /// Length in bytes. A file that ends earlier is `Loss::File(0)`; one that is modified meanwhile is `Loss::CHANGED`.
     pub len: u64,
 }
 
 impl FileRange {
-    /// The loss of a connection for the sake of this file; warns of it.
+    /// Logs the loss of a connection caused by this file, and returns it.
     pub fn lost(&self, loss: Loss) -> Loss {
         if let Loss::File(errno) = loss {
             let path = [b"/", self.file.name()].concat();
             complaints::warn(&path, || {
                 match loss {
-                Loss::CHANGED => "cut off while it was being sent: the file was written to meanwhile; replace files by renaming"
+                Loss::CHANGED => "response cut off: the file was modified while it was sent; replace files by renaming"
                     .to_owned(),
-                Loss::File(0) => "cut off while it was being sent: the file became shorter; replace files by renaming".to_owned(),
-                _ => format!("cut off while it was being sent: {}", std::io::Error::from_raw_os_error(errno)),
+                Loss::File(0) => "response cut off: the file became shorter while it was sent; replace files by renaming".to_owned(),
+                _ => format!("response cut off: {}", std::io::Error::from_raw_os_error(errno)),
             }
             });
         }
@@ -228,67 +225,68 @@ impl FileRange {
     }
 }
 
-/// What all sessions of one worker share: caches, clock strings, counters, the log buffer.
+/// State shared by all sessions of one worker: caches, formatted dates, counters, the log buffer.
 ///
-/// No method has a default: a context that wraps another would silently drop the calls it forgot to pass on.
+/// No method has a default: a context that wraps another would silently drop the calls it does not forward.
 pub trait Context: Send + 'static {
     /// Work that may block.
     type Job: Job;
 
-    /// Called at the start of each turn of the driver, and at least once a second while any
-    /// connection is open. `wall` is civil time, read once per turn.
+    /// Called at the start of each turn of the driver, and at least once a second while any connection is open. `wall`
+    /// is civil time, read once per turn.
     fn turn(&mut self, now: Instant, wall: UnixTime);
 
-    /// When `turn` must be called even if nothing happens (to flush a log buffer, say).
+    /// When `turn` must be called even if nothing happens, for example to flush a log buffer.
     fn wake(&self) -> Option<Instant>;
 
-    /// Whether the bounds of sessions have changed since this was last asked: each is told to reconsider.
+    /// Whether the sessions' timeouts have changed since the last call. If so, each gets [`Event::Reconsider`].
     fn has_new_bounds(&mut self) -> bool;
 
-    /// Whether it wants to be told when a turn has ended, which costs a reading of the clock.
+    /// Whether to call [`Context::rest`] after each turn, which costs reading the clock.
     fn is_timed(&self) -> bool;
 
-    /// Whether sessions are told of the path with everything that is sent, which costs a system call.
+    /// Whether to report [`Event::Path`] with everything sent, which costs a system call.
     fn wants_path(&self) -> bool;
 
-    /// What the driver holds back because the line is taken; told at the end of each turn where it looks after one.
+    /// Reports the output the driver holds back because the line is busy, at the end of each turn. Only from drivers
+    /// that limit the line's rate.
     fn withheld(&mut self, what: Withheld);
 
-    /// How long output may wait for the line at a stretch, nothing of it being offered to the peer, before that counts
-    /// against the session's deadline as anything else does.
+    /// How long output may wait for the line without a break, with none of it offered to the peer, before the wait
+    /// counts against the session's deadline.
     fn line_patience(&self) -> Duration;
 
-    /// The turn that began last, with this line, has ended; the driver rests or begins another. Called only where
+    /// The last turn, which began with this line, has ended; the driver rests or begins another. Called only if
     /// [`Context::is_timed`].
     fn rest(&mut self, now: Instant, line: Line);
 }
 
-/// What a driver found in line at the beginning of a turn: of what was ready, what is still to be taken.
+/// The queue of ready events that a driver found at the beginning of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// It took all there was.
+    /// The driver took all of them.
     Taken,
-    /// There is more than it takes in a turn; how long that will wait is not known yet.
+    /// There are more than a turn takes; how long the rest will wait is not known yet.
     Longer,
-    /// What was last in line some turns ago has waited so long for this one.
+    /// The last event of a queue found some turns ago has waited this long for the current turn.
     Waited(Duration),
 }
 
 /// Work that may block: opening a cold file, compressing a body.
 pub trait Job: Send + 'static {
-    /// What comes back to the session.
+    /// The result, which goes back to the session.
     type Output: Send + 'static;
 
-    /// Does the work now if that takes no waiting (cached directory entries, pages in memory);
-    /// otherwise gives the job back, to be `run` on a helper thread. Event loops call this first.
+    /// Does the work now if that cannot block (cached directory entries, pages in memory). Otherwise it returns the
+    /// job, for a helper thread to `run`. Event loops call this first.
     ///
     /// # Errors
-    /// The job itself, unfinished.
+    /// The unfinished job.
     fn try_now(self) -> Result<Self::Output, Self>
     where
         Self: Sized;
 
-    /// Does the work, blocking as needed.
+    /// Does the work and may block.
     fn run(self) -> Self::Output;
 }
 
@@ -309,15 +307,15 @@ impl Accepted {
     }
 }
 
-/// Makes contexts for workers and sessions for connections.
+/// Creates contexts for workers and sessions for connections.
 pub trait Service: Send + Sync + 'static {
-    /// The connections this service speaks.
+    /// The protocol of this service.
     type Session: Session;
 
-    /// The context of worker number `worker` (0-based), made on the worker's own thread.
+    /// Creates the context of worker number `worker` (0-based), on the worker's own thread.
     fn context(&self, worker: usize) -> <Self::Session as Session>::Cx;
 
-    /// A connection was accepted. `None` refuses it: the driver closes it at once.
+    /// A connection was accepted. `None` rejects it: the driver closes it at once.
     fn accept(
         &self,
         cx: &mut <Self::Session as Session>::Cx,
@@ -325,18 +323,18 @@ pub trait Service: Send + Sync + 'static {
         now: Instant,
     ) -> Option<Self::Session>;
 
-    /// Whether its own bound on all connections is reached, so that it would refuse the next one. The driver then closes the
-    /// connection that has been idle longest and asks again; where none is idle, it offers the connection after a while all
-    /// the same.
+    /// Whether the service's own connection limit is reached, so that it would reject the next connection. The driver
+    /// then closes the connection that has been idle longest and asks again. If none is idle, it offers the new
+    /// connection anyway after a while.
     fn is_full(&self) -> bool {
         false
     }
 
-    /// The memory budget its connections share.
+    /// The memory budget shared by its connections.
     fn budget(&self) -> Arc<Budget> {
         Arc::default()
     }
 
-    /// How long a drained connection may take to finish what it owes.
+    /// How long a draining connection may take to finish the responses that are due.
     fn grace(&self) -> Duration;
 }

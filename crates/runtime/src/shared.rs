@@ -1,28 +1,28 @@
-//! Words of memory that a process shares with the processes it forks afterwards, or keeps to itself: who
-//! writes them need not know which.
+//! Words of memory that a process shares with its later children, or keeps private. Writers need not know which.
 //!
-//! Plain atomics: whatever is built of them must stay true when a process is killed between two writes.
+//! The words are plain atomics: structures built on them must stay consistent if a process is killed between two
+//! writes.
 
 use crate::sys::Run;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A run of words. Clones are the same words.
+/// A run of words. Clones refer to the same words.
 #[derive(Clone, Debug)]
 pub struct Words(Run);
 
-/// Words between what two threads write, so that neither takes the other's cache line.
+/// Padding between words written by two threads, so that neither invalidates the other's cache line.
 const APART: usize = 16;
 
 impl Words {
-    /// `len` words, all zero.
+    /// `len` shared words, all zero.
     ///
     /// # Errors
-    /// The system's, if it has no memory.
+    /// The system's error if no memory is left.
     pub fn new(len: usize) -> std::io::Result<Words> {
         Run::shared(len).map(Words)
     }
 
-    /// `len` words, all zero, that are this process's alone; on cache lines of their own.
+    /// `len` words, all zero, private to this process; on cache lines of their own.
     pub fn own(len: usize) -> Words {
         Words(Run::own(len + 2 * APART).part(APART..APART + len))
     }
@@ -33,7 +33,7 @@ impl Words {
         self.0.words()
     }
 
-    /// The `number`-th of the parts of `len` words each.
+    /// Part `number` (0-based), if the words are divided into parts of `len` words.
     ///
     /// # Panics
     /// If there is no such part.
@@ -42,7 +42,7 @@ impl Words {
         Words(self.0.part(number * len..(number + 1) * len))
     }
 
-    /// All but the first `count`.
+    /// All words but the first `count`.
     ///
     /// # Panics
     /// If there are fewer.
@@ -51,10 +51,10 @@ impl Words {
         Words(self.0.part(count..self.get().len()))
     }
 
-    /// Sets all to zero: what a process left that is no more.
+    /// Sets all words to zero, to remove what a dead process left.
     pub fn clear(&self) {
         for word in self.get() {
-            // Untouched pages stay untouched.
+            // Reading first leaves untouched pages unallocated.
             if word.load(Ordering::Relaxed) != 0 {
                 word.store(0, Ordering::Relaxed);
             }

@@ -1,7 +1,7 @@
 //! Signals as values: a thread-safe queue that the main thread waits on.
 //!
-//! Decides which signals mean what; does nothing about them. The handlers (signal-hook's) only write a
-//! byte into a pipe, which is all that may be done in one.
+//! Decides which signals mean what, and does not act on them. The handlers (signal-hook's) only write a byte into a
+//! pipe, which is all a handler may do.
 
 use crate::sys;
 use measure::Duration;
@@ -10,7 +10,7 @@ use signal_hook::low_level::pipe;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 
-/// What the person who runs the program wants.
+/// A request by the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGTERM or SIGINT.
@@ -23,11 +23,11 @@ pub enum Signal {
     Upgrade,
 }
 
-/// Signals sent to this process since this was made.
+/// Signals sent to this process since this value was created.
 pub struct Signals {
     pipes: Vec<(UnixStream, Signal)>,
     heeds: Box<dyn FnMut(Signal) -> bool + Send>,
-    /// What ends a wait as well.
+    /// A further descriptor that ends a wait.
     also: Option<std::os::fd::OwnedFd>,
 }
 
@@ -40,10 +40,10 @@ impl std::fmt::Debug for Signals {
 }
 
 impl Signals {
-    /// Takes the signals over from their defaults (which end the process).
+    /// Replaces the signals' default actions, which end the process.
     ///
     /// # Errors
-    /// What the system says to pipes and handlers.
+    /// The system's, for pipes and handlers.
     pub fn take_over() -> io::Result<Signals> {
         let all = [
             (SIGTERM, Signal::Stop),
@@ -55,8 +55,8 @@ impl Signals {
         Signals::of(&all, Box::new(|_| true))
     }
 
-    /// The same for a worker process, which leaves SIGINT to its founder: a terminal sends it to both. `heeds`
-    /// tells which of the others are its founder's; the rest is as if it had not been sent.
+    /// As [`Signals::take_over`], for a worker process, which leaves SIGINT to its founder: a terminal sends it to
+    /// both. `heeds` tells whether another signal came from the founder; all others are ignored.
     pub(crate) fn take_over_from_founder(
         heeds: impl FnMut(Signal) -> bool + Send + 'static,
     ) -> io::Result<Signals> {
@@ -78,7 +78,8 @@ impl Signals {
             io::Result::Ok((read, meaning))
         };
         let pipes = meanings.iter().map(take).collect::<io::Result<_>>()?;
-        // A founder's members have them blocked, and whoever follows a founder does. Those sent meanwhile come now.
+        // A founder's members have them blocked, and so has a process that an upgrade started. Signals sent meanwhile
+        // arrive now.
         let numbers: Vec<i32> = meanings.iter().map(|(number, _)| *number).collect();
         sys::unblock(&numbers)?;
         Ok(Signals {
@@ -88,20 +89,20 @@ impl Signals {
         })
     }
 
-    /// Ends waits early, too, when this is readable.
+    /// Ends waits early when this is readable.
     pub fn watch(&mut self, also: std::os::fd::OwnedFd) {
         self.also = Some(also);
     }
 
-    /// Lets go of what [`Signals::watch`] was given.
+    /// Drops what [`Signals::watch`] was given.
     pub fn watch_nothing_else(&mut self) {
         self.also = None;
     }
 
-    /// The next signal, or none within this time. None may come earlier, too.
+    /// The next signal, or `None` within this time. `None` may also come earlier.
     ///
     /// # Errors
-    /// What `poll` says, interruptions aside.
+    /// The error of `poll`, except interruptions.
     pub fn wait(&mut self, at_most: Option<Duration>) -> io::Result<Option<Signal>> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let timeout = at_most.map(|span| Timespec {
@@ -125,7 +126,7 @@ impl Signals {
             ready.collect()
         };
         for ((read, meaning), is_ready) in self.pipes.iter_mut().zip(ready) {
-            // One byte is one signal, so that a second SIGTERM is told from the first.
+            // One byte is one signal, so a second SIGTERM is told from the first.
             if is_ready && matches!(read.read(&mut [0]), Ok(1)) {
                 return Ok(Some(*meaning).filter(|meaning| (self.heeds)(*meaning)));
             }

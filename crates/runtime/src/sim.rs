@@ -42,14 +42,14 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Who runs jobs, and when.
+/// Where and when jobs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jobs {
-    /// At once, to the end, as a strategy that may block does.
+    /// At once and to completion, as in a blocking strategy.
     AtOnce,
-    /// What `try_now` can do is done; the rest is held until [`Sim::run_jobs`]. As an event loop does.
+    /// `try_now` runs at once; other jobs wait for [`Sim::run_jobs`]. As in an event loop.
     AsLoop,
-    /// All are held until [`Sim::run_jobs`].
+    /// All jobs wait for [`Sim::run_jobs`].
     Held,
 }
 
@@ -61,12 +61,12 @@ pub struct Sim<V: Service> {
 }
 
 impl<V: Service> Sim<V> {
-    /// A simulation at time zero, with no client and jobs done [`Jobs::AtOnce`].
+    /// A simulation at virtual time zero, without clients, with jobs run [`Jobs::AtOnce`].
     pub fn new(service: V) -> Sim<V> {
         Sim::with_shared(Arc::new(service))
     }
 
-    /// As [`Sim::new`], for a service that the test looks at too.
+    /// As [`Sim::new`], for a service that the test also inspects.
     pub fn with_shared(service: Arc<V>) -> Sim<V> {
         let control = Arc::new(Control::default());
         let bounds = Bounds {
@@ -97,7 +97,7 @@ impl<V: Service> Sim<V> {
         }
     }
 
-    /// Chooses who runs jobs from now on.
+    /// Chooses how jobs run from now on.
     pub fn set_jobs(&mut self, jobs: Jobs) {
         self.jobs = jobs;
         if let Hands::Held { try_first, .. } = &mut self.worker.hands {
@@ -105,7 +105,7 @@ impl<V: Service> Sim<V> {
         }
     }
 
-    /// Says what civil time it is at virtual time zero; 2026-01-01T00:00:00Z unless told.
+    /// Sets the civil time at virtual time zero. Default: 2026-01-01T00:00:00Z.
     pub fn set_wall(&mut self, at_zero: UnixTime) {
         self.worker.backend.wall_at_zero = at_zero;
     }
@@ -115,37 +115,37 @@ impl<V: Service> Sim<V> {
         self.worker.backend.now
     }
 
-    /// The context the sessions share.
+    /// The context shared by the sessions.
     pub fn context(&mut self) -> &mut <V::Session as Session>::Cx {
         self.worker.context()
     }
 
-    /// How many connections the server has open.
+    /// Number of connections open at the server.
     pub fn open(&self) -> usize {
         self.worker.open()
     }
 
-    /// A client at `peer` connects, reading all it is sent.
+    /// Connects a client from `peer`, which reads everything it is sent.
     pub fn connect(&mut self, peer: SocketAddr) -> Client {
         let client = self.worker.backend.connect(peer);
         self.settle();
         client
     }
 
-    /// A client at 127.0.0.1 connects.
+    /// Connects a client from 127.0.0.1.
     pub fn connect_local(&mut self) -> Client {
         self.connect(SocketAddr::from(([127, 0, 0, 1], 40_000)))
     }
 
-    /// The client sends these bytes; they arrive as one piece, and all that follows from it happens.
-    /// Each call is a piece of its own: to cut input, call it more than once.
+    /// Sends these bytes from the client; they arrive as one piece, and all consequences happen before the call
+    /// returns. To split input, call it more than once.
     pub fn send(&mut self, client: Client, bytes: &[u8]) {
         self.queue(client, bytes);
         self.settle();
     }
 
-    /// The client sends these bytes, but nothing happens yet: what is queued before the next other
-    /// call arrives together, piece by piece.
+    /// Queues these bytes at the client without delivering them. Everything queued arrives together with the next other
+    /// call, piece by piece.
     pub fn queue(&mut self, client: Client, bytes: &[u8]) {
         for piece in bytes.chunks(crate::io::Buf::CAPACITY) {
             self.worker
@@ -154,27 +154,27 @@ impl<V: Service> Sim<V> {
         }
     }
 
-    /// The client closes its sending half and goes on reading.
+    /// Closes the client's sending half; the client keeps reading.
     pub fn finish(&mut self, client: Client) {
         self.worker.backend.arrive(client, network::Piece::Eof);
         self.settle();
     }
 
-    /// The client resets the connection: both halves are gone at once.
+    /// Resets the connection from the client: both halves are gone at once.
     pub fn reset(&mut self, client: Client) {
         self.worker.backend.reset(client);
         self.settle();
     }
 
-    /// The client takes `bytes` more than it has received so far and then stops reading, until told
-    /// otherwise: the server's sends stall.
+    /// Lets the client take `bytes` more and then stop reading: the server's sends stall.
     pub fn stop_reading_after(&mut self, client: Client, bytes: usize) {
         self.worker.backend.set_room(client, bytes);
         self.settle();
     }
 
-    /// The client acknowledges so many bytes of what it was sent earlier, without making room for more: a kernel asks for
-    /// more only when a good part of its send buffer is free. A client of which this is never said cannot be asked.
+    /// The client acknowledges this many bytes sent earlier without making room for more, because a kernel accepts more
+    /// only when a good part of its send buffer is free. Without this call, the simulated kernel reports no
+    /// acknowledgments.
     pub fn acknowledge(&mut self, client: Client, bytes: u64) {
         self.worker.backend.acknowledge(client, bytes);
     }
@@ -185,33 +185,33 @@ impl<V: Service> Sim<V> {
         self.settle();
     }
 
-    /// All the client has received and not yet taken.
+    /// All bytes the client has received and not yet taken.
     pub fn received(&self, client: Client) -> &[u8] {
         self.worker.backend.received(client)
     }
 
-    /// All the client has received and not yet taken; taken now.
+    /// Takes all bytes the client has received and not yet taken.
     pub fn take_received(&mut self, client: Client) -> Vec<u8> {
         self.worker.backend.take_received(client)
     }
 
-    /// Whether the client has been told that nothing more comes (half or fully closed).
+    /// Whether the server has closed its sending half or the connection.
     pub fn is_finished(&self, client: Client) -> bool {
         self.worker.backend.is_finished(client)
     }
 
-    /// Whether the server has let go of the connection.
+    /// Whether the server has closed the connection.
     pub fn is_closed(&self, client: Client) -> bool {
         self.worker.backend.is_closed(client)
     }
 
-    /// Whether the server closed with input unread or with output that the client did not take, which makes a kernel send
-    /// a reset and may eat the last answer.
+    /// Whether the server closed with unread input or with output the client did not take. A kernel then sends a reset,
+    /// which may destroy the last response.
     pub fn was_reset(&self, client: Client) -> bool {
         self.worker.backend.was_reset(client)
     }
 
-    /// How many jobs wait to be run.
+    /// Number of jobs that wait to run.
     pub fn jobs_waiting(&self) -> usize {
         match &self.worker.hands {
             Hands::Held { pieces, .. } => pieces.len(),
@@ -219,7 +219,7 @@ impl<V: Service> Sim<V> {
         }
     }
 
-    /// Runs all jobs that wait, and those that follow from them; returns how many.
+    /// Runs all waiting jobs and those that follow from them; returns their number.
     pub fn run_jobs(&mut self) -> usize {
         let mut count = 0;
         while self.run_job() {
@@ -247,7 +247,7 @@ impl<V: Service> Sim<V> {
         true
     }
 
-    /// Time passes: everything due on the way happens at its instant.
+    /// Advances time; everything due meanwhile happens at its instant.
     pub fn advance(&mut self, by: Duration) {
         let target = self.now() + by;
         self.settle();
@@ -261,21 +261,21 @@ impl<V: Service> Sim<V> {
         self.settle();
     }
 
-    /// The server is told to drain, with so much time for it.
+    /// Starts a drain with this grace period.
     pub fn drain(&mut self, grace: Duration) {
         self.control.drain(self.now() + grace);
         self.settle();
     }
 
-    /// Whether a drain has come to its end.
+    /// Whether the drain has ended.
     pub fn is_drained(&self) -> bool {
         self.worker.is_drained()
     }
 
-    /// Lets everything happen that needs no time.
+    /// Runs everything that is due now.
     pub fn settle(&mut self) {
         loop {
-            // The simulated back end waits for nothing and cannot fail.
+            // The simulated back end never blocks and cannot fail.
             let _ = self.worker.turn(Some(Instant::ZERO));
             let more = self.worker.has_more() || self.worker.backend.has_news();
             if !more && (self.jobs != Jobs::AtOnce || !self.run_one()) {

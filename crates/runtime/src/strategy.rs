@@ -1,6 +1,6 @@
-//! Which strategies there are, how they are called, and which combinations make sense.
+//! The strategies, their names, and the valid combinations.
 //!
-//! A strategy is a value: it is parsed, compared and printed here and started by [`serve()`].
+//! A strategy is a value: this module parses, compares and prints it, and [`serve()`] starts it.
 
 mod manner;
 mod per_connection;
@@ -14,38 +14,38 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
-/// How connections are spread over threads and processes.
+/// How connections map to threads and processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Concurrency {
     /// One event loop per worker thread, each with its own connections.
     Loops,
     /// A single event loop.
     Loop,
-    /// A process for each of a fixed number of event loops, which share their listeners.
+    /// A fixed number of processes with one event loop each, which share their listeners.
     ProcessLoops,
-    /// Threads that serve one connection at a time.
+    /// Threads that each serve one connection at a time.
     Pool,
-    /// A thread that accepts, and one for each connection, which ends with it.
+    /// One accepting thread, and one thread per connection, which ends with it.
     ThreadPerConnection,
-    /// A thread that waits for requests, and one for each request, which ends with it.
+    /// One thread that waits for requests, and one thread per request, which ends with it.
     ThreadPerRequest,
-    /// Processes that serve one connection at a time, as many as the load asks for.
+    /// Processes that each serve one connection at a time; their number follows the load.
     Processes,
 }
 
-/// How bytes are moved.
+/// The I/O back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Io {
     /// Readiness, edge-triggered.
     Epoll,
-    /// Completion: io_uring, where the kernel lets us ([`try_uring()`]).
+    /// Completion: io_uring, if the kernel allows it ([`try_uring()`]).
     Uring,
-    /// The thread waits in the call.
+    /// Blocking system calls.
     Blocking,
 }
 
 impl Concurrency {
-    /// All there are.
+    /// All strategies.
     pub const ALL: [Concurrency; 7] = [
         Concurrency::Loops,
         Concurrency::Loop,
@@ -56,7 +56,7 @@ impl Concurrency {
         Concurrency::Processes,
     ];
 
-    /// Its name in configurations.
+    /// Its name in configurations and flags.
     pub const fn name(self) -> &'static str {
         match self {
             Concurrency::Loops => "loops",
@@ -69,18 +69,18 @@ impl Concurrency {
         }
     }
 
-    /// Whether its workers are processes, which a [`crate::herd::Herd`] makes and watches over.
+    /// Whether its workers are processes, which a [`crate::herd::Herd`] forks and supervises.
     pub const fn is_of_processes(self) -> bool {
         matches!(self, Concurrency::ProcessLoops | Concurrency::Processes)
     }
 
-    /// Whether it can hold output back until the line takes it, in an order: where a worker sends for many connections
-    /// and never waits for one, and all workers are of one process, which has the budget.
+    /// Whether it can hold output back until the line is free and choose the order. That takes workers that each send
+    /// for many connections without blocking on one, all in the process that holds the budget.
     pub const fn can_shape(self) -> bool {
         matches!(self, Concurrency::Loops | Concurrency::Loop)
     }
 
-    /// The I/O strategies it can use, the best first.
+    /// The I/O back ends it can use, best first.
     pub fn valid_io(self) -> impl Iterator<Item = Io> {
         COMBINATIONS
             .into_iter()
@@ -90,10 +90,10 @@ impl Concurrency {
 }
 
 impl Io {
-    /// All there are.
+    /// All back ends.
     pub const ALL: [Io; 3] = [Io::Epoll, Io::Uring, Io::Blocking];
 
-    /// Its name in configurations.
+    /// Its name in configurations and flags.
     pub const fn name(self) -> &'static str {
         match self {
             Io::Epoll => "epoll",
@@ -137,7 +137,7 @@ impl FromStr for Io {
     }
 }
 
-/// The combinations that make sense, the best for each concurrency first.
+/// The valid combinations, the best of each strategy first.
 pub const COMBINATIONS: [(Concurrency, Io); 9] = [
     (Concurrency::Loops, Io::Epoll),
     (Concurrency::Loops, Io::Uring),
@@ -150,7 +150,7 @@ pub const COMBINATIONS: [(Concurrency, Io); 9] = [
     (Concurrency::Processes, Io::Blocking),
 ];
 
-/// [`COMBINATIONS`] in words.
+/// [`COMBINATIONS`] as text.
 pub fn combinations() -> String {
     let valid: Vec<String> = COMBINATIONS
         .iter()
@@ -159,7 +159,7 @@ pub fn combinations() -> String {
     valid.join(", ")
 }
 
-/// A strategy that can be started.
+/// A valid strategy, ready to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Strategy {
     concurrency: Concurrency,
@@ -173,18 +173,18 @@ impl Strategy {
     /// Combines the parts.
     ///
     /// # Errors
-    /// If they do not go together; the text names what does.
+    /// If the combination is invalid; the text names the valid ones.
     pub fn new(concurrency: Concurrency, io: Io, workers: NonZeroUsize) -> Result<Strategy, StrategyError> {
         if !COMBINATIONS.contains(&(concurrency, io)) {
             let text = format!(
-                "`{concurrency}` cannot use `{io}`; what goes together: {}",
+                "`{concurrency}` cannot use `{io}`; valid combinations: {}",
                 combinations()
             );
             return Err(StrategyError { text });
         }
         if concurrency == Concurrency::Loop && workers.get() > 1 {
             let text =
-                format!("`loop` is a single event loop and cannot have {workers} workers; `loops` can");
+                format!("`loop` is a single event loop and cannot have {workers} workers; use `loops`");
             return Err(StrategyError { text });
         }
         Ok(Strategy {
@@ -196,37 +196,37 @@ impl Strategy {
         })
     }
 
-    /// Keeps each worker on a processor of its own, as far as there are enough.
+    /// Pins each worker to a processor of its own, as far as there are enough processors.
     #[must_use]
     pub fn pinned(self, pinned: bool) -> Strategy {
         Strategy { pinned, ..self }
     }
 
-    /// Goes about it like this.
+    /// Sets how the strategy works in detail.
     ///
     /// # Errors
-    /// If the strategy cannot; the text names which can.
+    /// If the strategy does not support it; the text names those that do.
     pub fn in_manner(self, manner: Manner) -> Result<Strategy, StrategyError> {
         manner.check(self.concurrency, self.io)?;
         Ok(Strategy { manner, ..self })
     }
 
-    /// How connections are spread over threads.
+    /// How connections map to threads and processes.
     pub fn concurrency(self) -> Concurrency {
         self.concurrency
     }
 
-    /// How bytes are moved.
+    /// The I/O back end.
     pub fn io(self) -> Io {
         self.io
     }
 
-    /// How many threads or processes have connections; where the load decides, at the most.
+    /// Number of threads or processes that serve connections; if the load decides, the maximum.
     pub fn workers(self) -> usize {
         self.workers.get()
     }
 
-    /// What one process of a strategy of processes runs.
+    /// The strategy that runs inside one process of a strategy of processes.
     #[must_use]
     pub fn of_one_process(self) -> Strategy {
         Strategy {
@@ -236,7 +236,7 @@ impl Strategy {
     }
 }
 
-/// Why a text or a combination is no strategy.
+/// Why a name or a combination is not a valid strategy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrategyError {
     text: String,
@@ -245,7 +245,10 @@ pub struct StrategyError {
 impl StrategyError {
     fn unknown<const N: usize>(what: &str, text: &str, known: [&str; N]) -> StrategyError {
         StrategyError {
-            text: format!("`{text}` is no {what}; there are: {}", known.join(", ")),
+            text: format!(
+                "`{text}` is not a valid {what}; choose one of: {}",
+                known.join(", ")
+            ),
         }
     }
 }
@@ -273,7 +276,7 @@ mod tests {
         let error = "lops".parse::<Concurrency>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "`lops` is no concurrency strategy; there are: loops, loop, process-loops, pool, \
+            "`lops` is not a valid concurrency strategy; choose one of: loops, loop, process-loops, pool, \
              thread-per-connection, thread-per-request, processes"
         );
     }

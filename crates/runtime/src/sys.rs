@@ -1,7 +1,7 @@
-//! The few system calls no safe crate offers, each behind a safe function; the only `unsafe`.
+//! The few system calls that no safe crate offers, each behind a safe function; the only `unsafe`.
 //!
-//! Decides nothing: every function is one call, its arguments in types, its errno as an `io::Error`. The
-//! one thing with a life of its own is the ring, which owns the memory its operations use.
+//! Decides nothing: every function is one call, with typed arguments and its errno as an `io::Error`. Only the ring has
+//! a life cycle: it owns the memory its operations use.
 #![allow(
     unsafe_code,
     reason = "this module is the one home of unsafe; every block says why it is sound"

@@ -5,15 +5,15 @@
 //!             │       └▶ c3 ⇄ c1               later than 255 ticks: in the last slot, put back in
 //!             └▶ c7                            when its turn comes
 //! ```
-//! Lists run through the entries' own links, so arming and disarming neither search nor allocate.
-//! Lazy: the wheel says "ask", never "expired"; whoever owns the deadline decides. Fires up to one tick
-//! late, never early. Knows no clock.
+//! Lists use links inside the entries, so arming and disarming neither search nor allocate. The wheel is lazy: it says
+//! "ask", never "expired"; the owner of the deadline decides. It fires up to one tick late, never early. It reads no
+//! clock.
 
 use measure::{Duration, Instant};
 
 const SLOTS: u32 = 256;
 const NONE: u32 = u32::MAX;
-/// Marks a `previous` link that is a slot rather than an entry.
+/// Marks a `previous` link that points to a slot rather than an entry.
 const HEAD: u32 = 1 << 31;
 
 #[derive(Clone, Copy, Debug)]
@@ -63,8 +63,8 @@ impl Wheel {
         at.as_nanos().saturating_sub(self.origin.as_nanos())
     }
 
-    /// An instant on a scale that is no coarser than the wheel: to compare instants that are kept by the thousand. After 2^32
-    /// of its units, which with a tick of 250 ms is 18 years, all instants are the last.
+    /// An instant on a scale no coarser than the wheel, for comparing thousands of stored instants. It saturates after
+    /// 2^32 of its units; with a tick of 250 ms, that is 18 years.
     #[inline]
     pub(crate) fn coarse(&self, at: Instant) -> u32 {
         u32::try_from(self.nanos(at) >> self.tick.ilog2()).unwrap_or(u32::MAX)
@@ -80,8 +80,7 @@ impl Wheel {
         *word = if occupied { *word | bit } else { *word & !bit };
     }
 
-    /// Puts an entry where it will be asked at `due` or up to a tick later; one that is in the wheel
-    /// already is moved.
+    /// Inserts an entry to be asked at `due` or up to one tick later; moves it if it is already in the wheel.
     pub(crate) fn arm(&mut self, entry: u32, due: Instant) {
         debug_assert!(entry < HEAD);
         while entry as usize / PAGE >= self.links.len() {
@@ -101,7 +100,7 @@ impl Wheel {
         self.set_occupied(slot, true);
     }
 
-    /// Takes an entry out, if it is in.
+    /// Removes an entry, if it is in the wheel.
     pub(crate) fn disarm(&mut self, entry: u32) {
         let Some(page) = self.links.get_mut(entry as usize / PAGE) else {
             return;
@@ -122,7 +121,7 @@ impl Wheel {
         }
     }
 
-    /// When the next entry is to be asked.
+    /// When the next entry is due.
     pub(crate) fn next(&self) -> Option<Instant> {
         let first = ((self.done + 1) % u64::from(SLOTS)) as u32;
         let mut distance = 0;
@@ -138,7 +137,7 @@ impl Wheel {
         None
     }
 
-    /// Takes out all entries whose time has come by `now`.
+    /// Removes all entries that are due by `now`.
     pub(crate) fn expire(&mut self, now: Instant, due: &mut Vec<u32>) {
         let now_ticks = self.nanos(now) / self.tick;
         if now_ticks <= self.done {

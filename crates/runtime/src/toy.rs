@@ -1,9 +1,9 @@
 //! A line protocol for the tests of every driver: each line asks for one kind of trouble.
 //!
-//! `echo X`, `now X` (a job that need not wait), `later X` (one that must), `big N` (N bytes from
-//! memory), `file N` (N bytes of the toy's file), `bye` (answer, half-close), `close`, `panic`,
-//! `jobpanic`, `stuck X` (a job that ends when the test lets it, or by being given up), `burn N` (N lines of answer, one
-//! turn each), `poison` (its worker panics in its next turn).
+//! `echo X`, `now X` (a job that need not block), `later X` (one that must), `big N` (N bytes from memory), `file N` (N
+//! bytes of the toy's file), `bye` (response, half-close), `close`, `panic`, `jobpanic`, `stuck X` (a job that ends
+//! when the test allows it, or when it is given up), `burn N` (N lines of response, one turn each), `poison` (its
+//! worker panics in its next turn).
 
 use crate::fs;
 use crate::session::{self, Accepted, Action, Body, Context, Event, FileRange, Job, Loss, Service, Session, Tx};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 pub(crate) const IDLE: Duration = Duration::from_secs(20);
 
-/// What happened, for tests to look at.
+/// Recorded events, for tests to inspect.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) losses: Vec<Loss>,
@@ -25,11 +25,11 @@ pub(crate) struct Seen {
     pub(crate) job_threads: Vec<Option<String>>,
     pub(crate) panics: u32,
     pub(crate) rests: u64,
-    /// Sessions told that their bounds may have changed.
+    /// Sessions that were told to reconsider.
     pub(crate) reconsidered: usize,
-    /// Jobs that ran to their end, whether anybody waited for them or not.
+    /// Completed jobs, whether or not a session still waited for them.
     pub(crate) jobs_done: usize,
-    /// What was said of output that waits.
+    /// Reports about waiting output.
     pub(crate) taken: Vec<session::Taken>,
 }
 
@@ -63,9 +63,9 @@ pub(crate) struct Toy {
     pub(crate) refuse: bool,
     /// What `stuck` waits for.
     pub(crate) latch: Arc<Latch>,
-    /// Grows whenever sessions are to reconsider.
+    /// Incremented to make sessions reconsider.
     pub(crate) bounds: Arc<AtomicU64>,
-    /// Jobs may take so long; without, as long as a connection may be idle.
+    /// Time limit of jobs; if `None`, a connection's idle timeout.
     pub(crate) patience: Option<Duration>,
     pub(crate) timed: bool,
     pub(crate) gives_way: bool,
@@ -158,7 +158,7 @@ pub(crate) struct Line {
     input: VecDeque<u8>,
     job: Option<Work>,
     phase: Phase,
-    /// What comes when the output is sent.
+    /// The phase after the output is sent.
     then: Phase,
     burn: u32,
     deadline: Instant,
@@ -166,7 +166,7 @@ pub(crate) struct Line {
     patience: Option<Duration>,
     draining: bool,
     eof: bool,
-    /// It says since when it is idle.
+    /// Whether it reports since when it is idle.
     gives_way: bool,
 }
 

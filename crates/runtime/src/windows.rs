@@ -1,8 +1,8 @@
-//! Congestion windows of the connections of one server, read from the kernel while others use them.
+//! Congestion windows of one server's connections, read from the kernel while other programs use them.
 //!
-//! Document 000 (section 3, Table 3) had Linux 2.0.30 changed for this; today any kernel tells it to anybody who asks
-//! for the connections of his own network namespace: sock_diag(7), `linux/inet_diag.h`. Decides which connections
-//! count; touches none of them.
+//! Document 000 (section 3, Table 3) had Linux 2.0.30 modified for this. Today, any kernel reports it to any process
+//! that asks for the connections of its own network namespace: sock_diag(7), `linux/inet_diag.h`. Decides which
+//! connections count; changes none of them.
 
 use measure::Duration;
 use rustix::net::{
@@ -18,24 +18,24 @@ const REQUEST_DUMP: u16 = 0x301;
 /// `NLMSG_ERROR`, `NLMSG_DONE`.
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
-/// The attribute that holds `struct tcp_info`, and where in it `tcpi_snd_cwnd` stands.
+/// The attribute that holds `struct tcp_info`, and the offset of `tcpi_snd_cwnd` in it.
 const INFO: u16 = 2;
 const CWND_AT: usize = 80;
-/// Of a message: `nlmsghdr`, then `inet_diag_msg`, whose local port follows family, state and two timers.
+/// Layout of a message: `nlmsghdr`, then `inet_diag_msg`, whose local port follows family, state and two timers.
 const HEADER: usize = 16;
 const MESSAGE: usize = 72;
 const PORT_AT: usize = HEADER + 4;
-/// States in which something may still be sent: ESTABLISHED, FIN-WAIT-1, CLOSE-WAIT, LAST-ACK, CLOSING
-/// (`net/tcp_states.h`). A listening socket has no window, and one in TIME-WAIT no longer any.
+/// States in which data may still be sent: ESTABLISHED, FIN-WAIT-1, CLOSE-WAIT, LAST-ACK, CLOSING (`net/tcp_states.h`).
+/// A listening socket has no window, and neither has one in TIME-WAIT.
 const ACTIVE: u32 = 1 << 1 | 1 << 4 | 1 << 8 | 1 << 9 | 1 << 11;
-/// What the kernel answers with at a time, and twice that.
+/// Twice the size of the kernel's answers.
 const ANSWER: usize = 64 << 10;
 
-/// Looks at the connections of a local port every so often for so long, once at least, and tells the window of each, in
-/// segments. Returns the number of looks.
+/// Reads the connections of a local port at this interval for this long, at least once, and passes each window to
+/// `each`, in segments. Returns the number of readings.
 ///
 /// # Errors
-/// The kernel has no `inet_diag`, or does not answer.
+/// If the kernel has no `inet_diag`, or does not answer.
 pub fn watch(port: u16, every: Duration, length: Duration, each: &mut dyn FnMut(u32)) -> io::Result<u64> {
     let socket = socket_with(
         AddressFamily::NETLINK,
@@ -50,7 +50,7 @@ pub fn watch(port: u16, every: Duration, length: Duration, each: &mut dyn FnMut(
             look(&socket, family, port, each)?;
         }
         looks += 1;
-        // A look that comes late does not delay those after it.
+        // A late reading does not delay later ones.
         let next = every.saturating_mul(looks.try_into().unwrap_or(u32::MAX));
         if next >= length || began.elapsed() >= length {
             return Ok(looks);
@@ -86,9 +86,9 @@ fn request(family: AddressFamily, port: u16) -> Vec<u8> {
     bytes
 }
 
-/// Reads the messages of one answer; whether it was the last.
+/// Parses the messages of one answer; returns whether it was the last.
 fn read(mut answer: &[u8], port: u16, each: &mut dyn FnMut(u32)) -> io::Result<bool> {
-    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer was cut short");
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer was truncated");
     while answer.len() >= HEADER {
         let length = word(answer, 0).ok_or_else(damaged)? as usize;
         let kind = half(answer, 4).ok_or_else(damaged)?;
@@ -117,7 +117,7 @@ fn read(mut answer: &[u8], port: u16, each: &mut dyn FnMut(u32)) -> io::Result<b
     Ok(false)
 }
 
-/// The window among the attributes of a connection.
+/// The window in the attributes of a connection.
 fn window(mut attributes: &[u8]) -> Option<u32> {
     loop {
         let length = half(attributes, 0)? as usize;
@@ -152,11 +152,11 @@ mod tests {
         let mut seen = Vec::new();
         let once = Duration::from_nanos(1);
         match watch(address.port(), once, once, &mut |window| seen.push(window)) {
-            // The system says where it has no such thing.
+            // Only a system without the feature returns an errno.
             Err(why) if why.raw_os_error().is_some() => eprintln!("skipped: {why}"),
             looks => {
                 assert_eq!(looks.expect("a look"), 1);
-                // The server's end of each, and not the client's, whose local port is another.
+                // The server's end of each, not the client's, which has another local port.
                 assert_eq!(seen.len(), servers.len(), "{seen:?}");
                 assert!(seen.iter().all(|window| (1..=1000).contains(window)), "{seen:?}");
             }

@@ -1,11 +1,11 @@
-//! Two hosts and a link in virtual time: applications talk over `tcp` endpoints, and a log of segments comes out.
+//! Two hosts and a link in virtual time: applications communicate over `tcp` endpoints and produce a log of segments.
 //!
-//! What `sim` is to one worker, this is to a network: it owns time, the processor of each host and who is told
-//! what when. It decides nothing of TCP (the crate `tcp` does), of queues (`link`), or of what is said (an
-//! [`Application`]). Deterministic: one thread, one seed.
+//! As `sim` does for one worker, this module owns time, the processor of each host, and the order of events in a
+//! network. It decides nothing about TCP (the crate `tcp` does), queues (`link`), or content (an [`Application`]).
+//! Deterministic: one thread, one seed.
 //!
-//! A host has one processor, shared by its connections. Work takes time on it ([`Work::run`]), a read takes
-//! time, and an ACK that depends on reading therefore waits for the processor.
+//! A host has one processor, shared by its connections. Work takes time on it ([`Work::run`]), and so does a read; an
+//! ACK that depends on reading therefore waits for the processor.
 
 mod connections;
 mod dialing;
@@ -21,14 +21,14 @@ use link::{Direction, Flow, Packet, Path, Profile, TcpView, Verdict};
 use measure::{Bytes, Draw, Instant, Seed};
 use tcp::{Capture, Segment};
 
-/// Bounds of a world.
+/// Limits of a world.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections open at a time; a SYN beyond is not answered.
+    /// Open connections; a SYN beyond this limit is not answered.
     pub connections_max: usize,
-    /// Segments logged; later ones travel and are not logged.
+    /// Logged segments; later ones travel without being logged.
     pub log_max: usize,
-    /// Those of the link.
+    /// Limits of the link.
     pub link: link::Limits,
 }
 
@@ -42,7 +42,7 @@ impl Default for Limits {
     }
 }
 
-/// A segment, when it went and when it came.
+/// A segment with its times of sending and arrival.
 #[derive(Clone, Debug)]
 pub struct Logged {
     /// Which connection.
@@ -51,27 +51,27 @@ pub struct Logged {
     pub direction: Direction,
     /// When its host handed it to the link.
     pub sent: Instant,
-    /// When the other host got it; `None` for what was lost or is under way.
+    /// When the other host received it; `None` if it was lost or is under way.
     pub arrived: Option<Instant>,
-    /// What it says.
+    /// The segment itself.
     pub segment: Segment,
 }
 
-/// Where a capture is made.
+/// The point of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vantage {
-    /// At the client: what it sends as it sends it, what it gets as it gets it.
+    /// At the client: outgoing segments when sent, incoming ones when received.
     Client,
-    /// At the server, likewise.
+    /// At the server: outgoing segments when sent, incoming ones when received.
     Server,
-    /// Beside the receiving host, whichever that is: what has passed the line, in the order it passed.
+    /// Beside the receiving host, in both directions: segments that have passed the line, in that order.
     Line,
 }
 
 /// Two hosts, their applications and the link between them.
 pub struct World {
     now: Instant,
-    /// The client first.
+    /// Client, then server.
     hosts: [Host; 2],
     path: Path<Carried>,
     log: Vec<Logged>,
@@ -83,7 +83,7 @@ pub struct World {
 struct Carried {
     conn: Conn,
     direction: Direction,
-    /// Its place in the log, if it has one.
+    /// Its index in the log, if it is logged.
     place: Option<usize>,
     line_gain: f64,
     segment: Segment,
@@ -95,7 +95,7 @@ impl Packet for Carried {
     }
 
     fn line_size(&self) -> Bytes {
-        // Headers are counted whole.
+        // The link adds the headers' whole size.
         let data = self.segment.payload.len() as u64;
         Bytes(self.size().0 - data + (data as f64 / self.line_gain).ceil() as u64)
     }
@@ -113,7 +113,7 @@ impl Packet for Carried {
     }
 }
 
-/// RFC 2544's addresses for measurements.
+/// Addresses reserved for measurements (RFC 2544).
 fn endpoints(conn: Conn, direction: Direction) -> (SocketAddrV4, SocketAddrV4) {
     let client = SocketAddrV4::new(Ipv4Addr::new(198, 18, 0, 1), conn.port());
     let server = SocketAddrV4::new(Ipv4Addr::new(198, 18, 0, 2), 80);
@@ -124,7 +124,7 @@ fn endpoints(conn: Conn, direction: Direction) -> (SocketAddrV4, SocketAddrV4) {
 }
 
 impl World {
-    /// A world at time zero in which both applications have been told [`Happened::Started`].
+    /// A world at time zero; both applications have received [`Happened::Started`].
     pub fn new(
         profile: &Profile,
         client: (HostSetup, Box<dyn Application>),
@@ -160,7 +160,7 @@ impl World {
         &self.log
     }
 
-    /// The segments as a capture at `vantage` shows them: time, and which.
+    /// The segments as a capture at `vantage` shows them, each with its time there.
     pub fn seen_from(&self, vantage: Vantage) -> Vec<(Instant, &Logged)> {
         let mut seen: Vec<(Instant, &Logged)> = self
             .log
@@ -179,7 +179,7 @@ impl World {
         seen
     }
 
-    /// A pcapng file of what is seen at `vantage`, its clock starting at `epoch` after 1970.
+    /// A pcapng file of the segments seen at `vantage`; its clock starts at `epoch` after 1970.
     pub fn pcapng(&self, vantage: Vantage, epoch: measure::Duration) -> Vec<u8> {
         let mut out = Vec::new();
         let mut capture = Capture::begin(&mut out);
@@ -190,7 +190,7 @@ impl World {
         out
     }
 
-    /// Lets everything happen until `until`, or until nothing more would ever happen; returns whether that is so.
+    /// Runs until `until`, or until no event is left; returns whether no event is left.
     pub fn run(&mut self, until: Instant) -> bool {
         loop {
             self.settle();
@@ -214,7 +214,7 @@ impl World {
             .min()
     }
 
-    /// Everything that is due now, until nothing is.
+    /// Processes everything that is due now.
     fn settle(&mut self) {
         loop {
             let mut moved = false;
@@ -230,7 +230,7 @@ impl World {
                     };
                     let accepts = receiver == 1 && self.hosts[1].open() < self.limits.connections_max;
                     self.hosts[receiver].receive(carried.conn, carried.segment, accepts, self.now);
-                    // A segment is answered before the next one is looked at, as in a kernel.
+                    // A segment is answered before the next one is processed, as in a kernel.
                     self.send(receiver);
                 }
             }
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// Puts what one host has to send on the link; returns whether there was anything.
+    /// Puts one host's pending segments on the link; returns whether there were any.
     fn send(&mut self, side: usize) -> bool {
         let direction = if side == 0 { Direction::Up } else { Direction::Down };
         let mut any = false;
@@ -267,7 +267,7 @@ impl World {
                 line_gain: self.hosts[side].line_gain(),
                 segment,
             };
-            // Lost at once or later: the log entry stays without an arrival.
+            // A segment that is lost, at once or later, keeps a log entry without arrival.
             let (Verdict::Queued | Verdict::Dropped(_)) = self.path.send(direction, carried, self.now);
         }
         any

@@ -1,13 +1,13 @@
-//! Answers one hot request over and over, with no socket and no clock: what parse, lookup, answer and
-//! log cost. Meant for an instruction counter:
+//! Answers one cached request over and over, without socket or clock: the cost of parsing, lookup, response and log.
+//! Meant for an instruction counter:
 //!
 //! ```text
 //! cargo build --release -p server --example answer
 //! valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/answer plain 100000
 //! ```
 //!
-//! Two runs of different length, subtracted, leave the cost of a turn; `benches/instructions` does that.
-//! `browser` is a head of 560 bytes, `pipelined` has 16 requests a turn.
+//! The difference between two runs of different length is the cost of a turn; `benches/instructions` computes it.
+//! `browser` has a request head of 560 bytes, `pipelined` has 16 requests per turn.
 
 use measure::{Instant, Seed, UnixTime};
 use runtime::session::Job as _;
@@ -29,7 +29,7 @@ const BROWSER: &str = "GET /1k.bin HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nConnectio
     Sec-Fetch-Mode: navigate\r\nAccept-Encoding: gzip, deflate, br, zstd\r\nAccept-Language: en\r\n\r\n";
 const MISSING: &str = "GET /nothing HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n";
 
-/// Forgets the lines.
+/// A log that drops its lines.
 #[derive(Debug)]
 struct Nowhere;
 
@@ -72,7 +72,7 @@ fn main() {
     for turn in 0..count {
         now = now + measure::Duration::from_micros(7);
         if turn % 64 == 0 {
-            // As a loop with many ready connections has it.
+            // As in an event loop with many ready connections.
             cx.turn(now, UnixTime::from_secs(1_000_000_000));
         }
         session.handle(&mut cx, Event::Bytes(input.as_bytes()), &mut tx, now);

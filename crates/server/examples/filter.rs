@@ -1,12 +1,12 @@
-//! A server of one's own: the file server of this library with two filters, one of them for each answer, and a
+//! A server of your own: the file server of this library with two filters, one of which runs for each response, and a
 //! handler.
 //!
 //! ```console
 //! $ cargo run -p server --example filter -- ./public 127.0.0.1:8080
 //! ```
 //!
-//! A filter works on an entity when it enters the cache, so that a page costs its footer once and not per
-//! request; only what differs from answer to answer is asked for each time.
+//! A filter changes an entity when it enters the cache, so a page costs its footer once and not per request. Only text
+//! that differs between responses is made for each of them.
 
 use bytes::Bytes;
 use http_semantics::status::Status;
@@ -22,7 +22,7 @@ use std::error::Error;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// Ends each page with a line, and lets browsers keep what has a version in its name (`app.v3.js`).
+/// Adds a line at the end of each page, and lets browsers keep files with a version in their name (`app.v3.js`).
 #[derive(Debug)]
 struct Footer;
 
@@ -50,7 +50,7 @@ impl Filter for Footer {
     }
 }
 
-/// Says in each answer when it was made.
+/// Adds the time of each response.
 #[derive(Debug)]
 struct Stamp;
 
@@ -68,7 +68,7 @@ impl Filter for Stamp {
     }
 }
 
-/// Tells who asks their own address.
+/// Answers with the client's own address.
 #[derive(Debug)]
 struct WhoAmI;
 
@@ -121,14 +121,14 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test makes the files it serves")]
+#[expect(clippy::disallowed_methods, reason = "a test creates the files it serves")]
 mod tests {
     use super::*;
     use measure::Duration;
     use runtime::sim::Sim;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// The answer to a GET on a connection that closes, as text.
+    /// The response to a GET on a connection of its own, as text.
     fn get(sim: &mut Sim<Server>, path: &str, more: &str) -> String {
         let client = sim.connect_local();
         let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{more}\r\n");
@@ -154,7 +154,7 @@ mod tests {
             get(&mut sim, "/app.v3.js", "").contains("\r\nCache-Control: max-age=31536000, immutable\r\n")
         );
         assert!(!get(&mut sim, "/app.js", "").contains("Cache-Control"));
-        // The tag is of what is sent.
+        // The entity tag is that of the content sent.
         let page = get(&mut sim, "/", "");
         let tag = page
             .split("ETag: ")

@@ -1,5 +1,5 @@
-//! What a hit in a view costs: read the nanoseconds of a release build, or let `benches/instructions`
-//! count instructions.
+//! The cost of a hit in a worker's view of the cache: read the nanoseconds of a release build, or let
+//! `benches/instructions` count instructions.
 //!
 //! ```text
 //! cargo run --release -p server --example lookup many 20000000
@@ -31,7 +31,7 @@ fn main() {
             (path, &[b'x'; 1024][..])
         })
         .collect();
-    // Not in order of loading, so that neither cache nor predictor knows what comes.
+    // Not in loading order, so that neither CPU cache nor predictor knows the next one.
     let paths: Vec<&[u8]> = (0..FILES).map(|n| files[n * 617 % FILES].0.as_bytes()).collect();
     let modified = UnixTime::from_secs(1_000_000_000);
     let source = Source::Embedded {

@@ -1,11 +1,11 @@
-//! Civil time as the wire and the log show it, formatted once a second instead of once an answer.
+//! Wall-clock time as responses and logs show it, formatted once a second instead of per response.
 //!
-//! The one source is the HTTP date; the log's spellings are cut out of it, so that no second
-//! calendar can disagree with the first. Times are UTC.
+//! The HTTP date is the only source; the spellings of the log are cut out of it, so that no second calendar can
+//! disagree. Times are in UTC.
 
 use measure::UnixTime;
 
-/// The present second in every spelling an answer or a log line needs.
+/// The current second in every spelling that responses and log lines need.
 #[derive(Clone, Debug)]
 pub struct Clock {
     now: UnixTime,
@@ -35,7 +35,7 @@ const MONTHS: [&[u8; 3]; 12] = [
 ];
 
 impl Clock {
-    /// Moves to the second of `now`, if it is another.
+    /// Moves to the second of `now`, if it differs.
     #[inline]
     pub fn set(&mut self, now: UnixTime) {
         if now.secs != self.now.secs {
@@ -44,7 +44,7 @@ impl Clock {
         self.now = now;
     }
 
-    /// The same, formatting the second whether it is another or not.
+    /// Moves to the second of `now` and formats it in any case.
     pub fn set_anew(&mut self, now: UnixTime) {
         self.format(now);
         self.now = now;
@@ -78,13 +78,13 @@ impl Clock {
         &self.date_line
     }
 
-    /// The time in brackets, as the common log format has it.
+    /// The time in brackets, as in the Common Log Format.
     #[inline]
     pub fn bracketed(&self) -> &[u8; 28] {
         &self.bracketed
     }
 
-    /// The time after ISO 8601 and RFC 3339.
+    /// The time in the format of ISO 8601 and RFC 3339.
     #[inline]
     pub fn iso(&self) -> &[u8; 20] {
         &self.iso

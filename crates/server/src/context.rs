@@ -1,8 +1,8 @@
-//! What all sessions of one worker share: its view of the site, the present second, its lines of
-//! the access log, its counters, and the configuration in force.
+//! State shared by all sessions of one worker: its views of the sites, the current second, its access log lines, its
+//! counters, and the configuration in force.
 //!
-//! A reload is noticed at the start of a turn, by one relaxed load: the worker then takes the new
-//! state for every answer it begins, while an answer under way keeps what it holds of the old one.
+//! A worker notices a reload at the start of a turn, by one relaxed load. It uses the new state for every response it
+//! begins; a response under way keeps its parts of the old state.
 
 use crate::access_log::Journal;
 use crate::adapt::turn_max;
@@ -30,28 +30,28 @@ use std::sync::atomic::Ordering;
 pub struct Cx {
     pub(crate) hub: Arc<Hub>,
     pub(crate) state: Arc<State>,
-    /// Of `state`.
+    /// Generation of `state`.
     pub(crate) generation: u64,
-    /// One for each site; made at the first turn, which is the first to know the time.
+    /// One view per site; made in the first turn, because only then the time is known.
     pub(crate) views: Vec<View>,
-    /// Heads met before, with entries of `views`.
+    /// Request heads seen before, with their entries of `views`.
     pub(crate) recall: Recall,
-    /// Of the settings in force, and whether sessions have been told.
+    /// Number of the settings change in force, and whether sessions still have to be told.
     change: u64,
     are_new: bool,
-    /// An answered connection may be idle for so long, if not as long as others.
+    /// Idle timeout after a response, if it is shorter than the configured one.
     pub(crate) keep_alive: Option<Duration>,
-    /// What is taken on in a turn.
+    /// Admission of expensive requests within a turn.
     pub(crate) gate: Gate,
-    /// No coding is begun.
+    /// Whether compression is paused.
     pub(crate) spares_codings: bool,
-    /// What the memory budget asks for.
+    /// The memory step in force.
     step: Step,
-    /// Whether heads met before are answered again without being looked at, now.
+    /// Whether known request heads are currently answered from memory without parsing them.
     pub(crate) recalls: bool,
-    /// Content of up to this length is copied behind the head, now.
+    /// Largest content that is currently copied behind its header block.
     pub(crate) copied_max: u64,
-    /// Output of a turn after which no further request is answered, now.
+    /// Output per turn after which no further request is currently answered.
     pub(crate) output_max: usize,
     queue: Queue,
     pub(crate) clock: Clock,
@@ -59,10 +59,9 @@ pub struct Cx {
     pub(crate) counters: Arc<Counters>,
     latencies: Arc<Latencies>,
     latest: Turn,
-    /// How far the views were when other processes were last told what the cache holds; none if there are no
-    /// others.
+    /// Sum of the views' changes when other processes were last told about the cache. `None` without other processes.
     told: Option<u64>,
-    /// Makes multipart boundaries.
+    /// For multipart boundaries.
     pub(crate) rng: Rng,
 }
 
@@ -98,13 +97,14 @@ impl Cx {
         cx
     }
 
-    /// Takes the step that the memory budget asks for, in the state in force.
+    /// Applies a memory step to the state in force.
     #[cold]
     fn take_step(&mut self, step: Step) {
         self.step = step;
         let is_pressed = step >= Step::Output;
         self.recalls = self.state.recalls && !is_pressed;
-        // What is referred to is the cache's, whoever waits for it.
+        // Referenced content belongs to the cache, however many connections wait with it; copies belong to each
+        // connection.
         self.copied_max = if is_pressed { 0 } else { self.state.copied_max };
         self.output_max = if is_pressed { 1 } else { Limits::OUTPUT_PER_TURN };
         let [reading, output, idle, refusing] = self.hub.budget.take_entered();
@@ -114,20 +114,20 @@ impl Cx {
         self.counters.memory_refusing().add(refusing);
     }
 
-    /// Whether requests are refused for want of memory.
+    /// Whether requests are rejected for lack of memory.
     #[inline]
     pub(crate) fn is_out_of_memory(&self) -> bool {
         self.step == Step::Refusing
     }
 
-    /// Takes the state a reload has put in force.
+    /// Takes over the state of a reload.
     #[cold]
     fn take_state(&mut self, now: Instant, wall: UnixTime) {
-        // Lines finished so far belong to the log they were made for.
+        // Lines finished so far belong to the previous log.
         self.flush(now);
-        // Other limits may hold for heads, and other rules for answers.
+        // The new state may have other limits for heads and other rules for responses.
         self.recall.forget();
-        // What is changed of the configured bounds is looked at anew.
+        // Apply adapted settings again, on top of the new configuration.
         self.change = u64::MAX;
         let before = Arc::clone(&self.state);
         (self.generation, self.state) = self.hub.current();
@@ -145,7 +145,7 @@ impl Cx {
         }
     }
 
-    /// Takes the settings that were decided.
+    /// Applies adapted settings.
     #[cold]
     fn take_settings(&mut self, change: u64) {
         self.change = change;
@@ -160,7 +160,7 @@ impl Cx {
         };
     }
 
-    /// A request that began at `started` is answered now.
+    /// Notes that a request which began at `started` has been answered.
     #[inline]
     pub(crate) fn answered(&mut self, started: Instant) {
         self.latest.answered(started, &self.latencies);
@@ -178,7 +178,7 @@ impl Cx {
 }
 
 impl Cx {
-    /// Hands the log each finished line by itself.
+    /// Hands each finished line to the log separately.
     #[cold]
     pub(crate) fn flush_each(&mut self, now: Instant) {
         let Some(log) = &self.state.log else { return };
@@ -194,10 +194,10 @@ impl Cx {
 }
 
 impl Drop for Cx {
-    /// A worker that ends hands over what it has logged and counted: nothing is lost at shutdown.
+    /// Hands over all log lines and counts, so that none are lost at shutdown.
     fn drop(&mut self) {
         self.flush(Instant::ZERO);
-        // Nothing waits any more; what did so far stays counted.
+        // Nothing waits for the line any more; past waits stay counted.
         self.latencies.nothing_withheld();
         self.hub.board.leave(&self.counters);
     }
@@ -304,23 +304,22 @@ fn gate(state: &State) -> Gate {
     gate
 }
 
-/// Work of a session that may block.
+/// Work for a session that may block.
 #[derive(Debug)]
 pub struct Work {
     task: Task,
     waiting: Arc<Waiting>,
-    /// How many may wait.
+    /// Maximum number of jobs that may wait for the disk.
     most: u32,
-    /// Taken once it has to wait for the disk, and left when it ends or is dropped.
+    /// Taken when the work has to wait for the disk; released when it ends or is dropped.
     _permit: Option<Permit>,
 }
 
-/// What there is to do.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// Find what a path resolves to.
+    /// Look up the file of a path.
     Load(Load),
-    /// Make a coding.
+    /// Compress a file.
     Encode(Encode),
 }
 

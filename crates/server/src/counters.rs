@@ -1,8 +1,8 @@
-//! What a worker counts, readable by others without stopping it: by threads of its process, and where the
-//! workers are processes by all of these.
+//! Counters of the workers. Other threads, and other processes if workers are processes, read them without stopping the
+//! worker.
 //!
-//! Each worker is the only writer of its own counters, so an increment is a load and a store, no
-//! locked instruction. Readers see every value whole but not all values of one instant.
+//! Each worker alone writes its own counters, so an increment is a load and a store without a locked instruction.
+//! Readers see every value whole, but not all values of the same instant.
 //!
 //! ```text
 //!   a part of the ledger:  counters │ latencies │ of the cache: counts ║ process │ of the cache: what is held
@@ -16,7 +16,7 @@ use runtime::shared::Words;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A count with one writer.
+/// A counter with a single writer.
 #[derive(Clone, Copy, Debug)]
 pub struct Count<'c>(&'c AtomicU64);
 
@@ -28,7 +28,7 @@ impl Count<'_> {
             .store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
-    /// The value now.
+    /// The current value.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -37,10 +37,10 @@ impl Count<'_> {
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident),* $(,)?) => {
-        #[allow(non_camel_case_types, reason = "named like what they count, by the macro")]
+        #[allow(non_camel_case_types, reason = "the macro names them after their counters")]
         enum Place { $($name),* }
 
-        /// How many counters there are.
+        /// Number of counters.
         const COUNTERS: usize = [$(stringify!($name)),*].len();
 
         impl Counters {
@@ -51,12 +51,12 @@ macro_rules! counters {
             })*
         }
 
-        /// The sum over workers at (nearly) one moment.
+        /// Sums over all workers, of nearly the same moment.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Totals { $($(#[doc = $doc])+ pub $name: u64),* }
 
         impl Totals {
-            /// Every counter's name and what it counts, in order of declaration.
+            /// Name and help text of each counter, in order of declaration.
             pub const HELP: &[(&'static str, &'static str)] =
                 &[$((stringify!($name), concat!($($doc),+))),*];
 
@@ -64,7 +64,7 @@ macro_rules! counters {
                 $(self.$name = self.$name.wrapping_add(one.$name().get());)*
             }
 
-            /// Takes in what stands in a part of a ledger.
+            /// Adds the counters of a part of a ledger.
             fn add_words(&mut self, words: &[u64]) {
                 $(self.$name = self.$name.wrapping_add(words[Place::$name as usize]);)*
             }
@@ -73,7 +73,7 @@ macro_rules! counters {
                 [$(self.$name),*]
             }
 
-            /// Every counter with its name, in order of declaration.
+            /// Name and value of each counter, in order of declaration.
             pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name)),*].into_iter()
             }
@@ -84,59 +84,59 @@ macro_rules! counters {
 counters! {
     /// Connections accepted.
     accepted,
-    /// Connections refused over the bound on all connections.
+    /// Connections rejected because of the connection limit.
     refused_total,
-    /// Connections refused over the bound of one address.
+    /// Connections rejected because of the per-address limit.
     refused_address,
     /// Idle connections closed for new ones at the connection limit.
     idle_closed,
-    /// Idle connections closed because the memory budget was nearly used up.
+    /// Idle connections closed because the memory limit was nearly reached.
     idle_closed_for_memory,
     /// Connections closed.
     closed,
-    /// Requests answered, with whatever status.
+    /// Requests answered, with any status.
     requests,
-    /// Answers 1xx.
+    /// Responses with status 1xx.
     informational,
-    /// Answers 2xx.
+    /// Responses with status 2xx.
     successful,
-    /// Answers 3xx.
+    /// Responses with status 3xx.
     redirected,
-    /// Answers 4xx.
+    /// Responses with status 4xx.
     client_errors,
-    /// Answers 5xx.
+    /// Responses with status 5xx.
     server_errors,
-    /// Requests refused because their address made too many.
+    /// Requests rejected because their address exceeded the request rate.
     too_many,
-    /// Requests refused because the server was behind.
+    /// Requests rejected because the server was overloaded.
     overloaded,
-    /// Requests refused because the memory budget was used up.
+    /// Requests rejected because the memory limit was reached.
     out_of_memory,
-    /// Times memory use made connections read little at a time.
+    /// Times the memory step `reading` began, in which connections read little at a time.
     memory_reading,
-    /// Times memory use made connections get one answer per turn.
+    /// Times the memory step `output` began, in which connections get one response per turn.
     memory_output,
-    /// Times memory use made idle connections be closed.
+    /// Times the memory step `idle` began, in which idle connections are closed.
     memory_idle,
-    /// Times memory use made requests be refused.
+    /// Times the memory step `refusing` began, in which requests are rejected.
     memory_refusing,
-    /// Bytes of answers handed to the kernel, heads included.
+    /// Bytes of responses handed to the kernel, header blocks included.
     bytes_sent,
-    /// Requests answered from the worker's view of the cache.
+    /// Requests answered from the cache without waiting.
     hits,
-    /// Requests that waited for a job: a cold file, a new coding.
+    /// Requests that waited for a file to be opened, read or compressed.
     loads,
-    /// Requests answered with 503 because the disk took longer than `disk-timeout`.
+    /// Requests rejected with 503 because the disk took longer than `disk-timeout`.
     disk_timeouts,
-    /// Requests answered with 503, or without a new coding, because as many waited for the disk as `max-disk-queue` allows.
+    /// Requests rejected with 503, or answered uncompressed, because `max-disk-queue` requests waited for the disk.
     disk_refused,
-    /// Connections ended by a timeout.
+    /// Connections closed by a timeout.
     timeouts,
-    /// Answers that did not reach the peer whole because the connection was lost.
+    /// Responses not sent completely because the connection was lost.
     aborted,
-    /// Answers cut short because their file ended early or could not be read.
+    /// Responses cut short because their file became shorter or could not be read.
     truncated,
-    /// Access log lines that could not be kept.
+    /// Access log lines dropped.
     log_dropped,
 }
 
@@ -146,13 +146,13 @@ pub struct Counters {
     words: Words,
 }
 
-/// Counts of the cache that outlast a process.
+/// Position of the cache's counts, which outlast the process.
 const CACHE_COUNTS: usize = COUNTERS + Latencies::WORDS;
-/// Words of a part that outlast a process.
+/// Number of words of a part that outlast the process.
 const LASTING: usize = CACHE_COUNTS + 3;
-/// The process.
+/// Position of the process ID.
 const PROCESS: usize = LASTING;
-/// What its cache holds, and may hold.
+/// Position of the cache's contents and limit.
 const CACHE_HOLDS: usize = PROCESS + 1;
 const LEN: usize = CACHE_HOLDS + 5;
 
@@ -160,9 +160,9 @@ const LEN: usize = CACHE_HOLDS + 5;
 #[derive(Debug, Default)]
 pub struct Board {
     workers: Mutex<Vec<Seat>>,
-    /// Of those who have left.
+    /// Sums of the workers that have ended.
     before: Mutex<(Totals, Durations)>,
-    /// Where workers are processes; then nothing stands in the others.
+    /// The shared ledger, if workers are processes; the other fields are then unused.
     among: Option<Among>,
 }
 
@@ -172,17 +172,17 @@ struct Among {
     own: usize,
 }
 
-/// What one worker writes for all to read.
+/// The counters that one worker writes and all may read.
 #[derive(Clone, Debug)]
 pub struct Seat {
     /// Its counters.
     pub counters: Arc<Counters>,
-    /// How long its answers took.
+    /// Its response times.
     pub latencies: Arc<Latencies>,
 }
 
 impl Seat {
-    /// Of the first words of a part.
+    /// A seat on the first words of a part.
     fn on(words: &Words) -> Seat {
         let latencies = words.part(0, CACHE_COUNTS).tail(COUNTERS);
         Seat {
@@ -194,24 +194,23 @@ impl Seat {
     }
 }
 
-/// What all workers counted.
+/// The counters of all workers.
 #[derive(Clone, Debug, Default)]
 pub struct Readings {
-    /// Each worker's own, by its number; not of those who have left.
+    /// Counters of each running worker, by its number.
     pub workers: Vec<(usize, Totals)>,
-    /// The sum over those who have left.
+    /// Sums of the workers that have ended.
     pub ended: Totals,
-    /// How long the answers of all took.
+    /// Response times of all workers.
     pub durations: Durations,
-    /// What the caches of other processes did and hold, and may hold, this one's included; none if there is
-    /// but one process.
+    /// Counters and byte budget of the caches of all processes together. `None` if there is only one process.
     pub cache: Option<(StoreCounters, u64)>,
-    /// Processes that serve.
+    /// Number of processes that serve requests.
     pub processes: usize,
 }
 
 impl Readings {
-    /// The sum over all workers, those who have left included.
+    /// Sums over all workers, including ended ones.
     pub fn totals(&self) -> Totals {
         let mut totals = self.ended;
         for (_, one) in &self.workers {
@@ -222,15 +221,15 @@ impl Readings {
 }
 
 impl Board {
-    /// What each process needs of a ledger.
+    /// Size of a process's part of the ledger.
     pub const SHAPE: Shape = Shape {
         // Rounded up, so that no two processes share a cache line.
         len: LEN.next_multiple_of(16),
         lasting: LASTING,
     };
 
-    /// The board of one of several processes, each with one worker at a time. `own` is its part of the ledger,
-    /// which is of [`Board::SHAPE`], and `process` its number in the system.
+    /// The board of one of several processes, each with one worker at a time. `own` is the number of its part of
+    /// `ledger`, which has [`Board::SHAPE`]; `process` is its process ID.
     pub fn among(ledger: Ledger, own: usize, process: u32) -> Board {
         ledger.part(own).get()[PROCESS].store(process.into(), Ordering::Relaxed);
         Board {
@@ -244,7 +243,7 @@ impl Board {
         self.among.is_some()
     }
 
-    /// Counters for one more worker.
+    /// Counters for a further worker.
     pub fn join(&self) -> Seat {
         if let Some(Among { ledger, own }) = &self.among {
             return Seat::on(&ledger.part(*own));
@@ -257,10 +256,10 @@ impl Board {
         seat
     }
 
-    /// Keeps the sum of a worker that ends, and nothing else of it: some live as short as a connection.
+    /// Keeps only the sums of a worker that ends: some live no longer than a connection.
     pub fn leave(&self, counters: &Arc<Counters>) {
-        // Both locks, in the order `read` takes them, so that nothing is counted twice or not at all. What
-        // stands in a ledger stays there.
+        // Both locks, in the order in which `read` takes them, so that every count is read exactly once. Counts in a
+        // ledger stay there.
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = workers
@@ -273,7 +272,7 @@ impl Board {
         }
     }
 
-    /// Tells the other processes what the cache of this one did and holds, and may hold.
+    /// Publishes counters and byte budget of this process's cache to the other processes.
     pub(crate) fn tell_cache(&self, cache: &StoreCounters, most: u64) {
         let Some(Among { ledger, own }) = &self.among else {
             return;
@@ -295,7 +294,7 @@ impl Board {
         set(CACHE_HOLDS, &holds);
     }
 
-    /// What all workers counted, wherever they are.
+    /// Reads the counters of all workers in all processes.
     pub fn read(&self) -> Readings {
         if let Some(Among { ledger, .. }) = &self.among {
             return Readings::of(ledger);
@@ -320,7 +319,7 @@ impl Board {
 }
 
 impl Readings {
-    /// What stands in the ledger of several processes.
+    /// Reads the counters of all processes from their ledger.
     pub fn of(ledger: &Ledger) -> Readings {
         let all = ledger.read();
         let mut readings = Readings::default();
@@ -363,7 +362,7 @@ impl std::ops::AddAssign for Totals {
 }
 
 impl Counters {
-    /// Counts an answer with this status.
+    /// Counts a response with this status.
     #[inline]
     pub fn answered(&self, status: u16) {
         self.requests().add(1);
@@ -417,7 +416,7 @@ mod tests {
         for board in &boards {
             let seat = board.join();
             seat.counters.answered(200);
-            // Another worker of the process, in place of one that died, counts on.
+            // A worker that replaces one that died continues its counts.
             board.leave(&seat.counters);
             board.join().counters.answered(404);
             board.tell_cache(&cache, 64);

@@ -1,7 +1,7 @@
-//! What a request path resolves to, ready for the wire: the unit the cache holds.
+//! The response to a request path, ready to send: the unit that the cache holds.
 //!
-//! An entry never changes once made; only its `dead` flag does. Workers share entries by `Arc` and
-//! look at the flag on every hit, so a change on disk needs no lock and no system call to be seen.
+//! An entry never changes; only its `dead` flag does. Workers share entries by `Arc` and check the flag on every hit,
+//! so a change on disk becomes visible without a lock or system call.
 
 use crate::cache::{Charge, Draft};
 use crate::site::Polls;
@@ -16,28 +16,28 @@ use runtime::fs;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What a path resolves to.
+/// The response to a path.
 #[derive(Debug)]
 pub struct Entry {
-    // In order of use on a hit: the table compares path and hash, then come flag and token.
+    // In the order of use on a hit: the table compares path and hash, then come flag and token.
     pub(crate) path: Box<[u8]>,
     pub(crate) hash: u64,
-    /// Whether the path holds no `%`, so that a request may name it as it stands.
+    /// Whether the path contains no `%`, so that requests may name it unescaped.
     pub(crate) plain: bool,
     dead: AtomicBool,
     pub(crate) token: Token,
-    /// Length of the content without coding.
+    /// Length of the uncompressed content.
     pub(crate) size: u64,
-    /// The answer to give.
+    /// The response.
     pub answer: Answer,
     polls: Option<Polls>,
-    /// Held while an answer is made of it, where that is asked for ([`crate::config::CacheLock::Entry`]).
+    /// Held while a response is composed, if that is configured ([`crate::config::CacheLock::Entry`]).
     pub(crate) in_use: Mutex<()>,
-    // Last, so that a file of the answer is let go of before its descriptor is counted.
+    // Last field, so that a file of the answer is dropped before its descriptor is counted.
     _charge: Option<Charge>,
 }
 
-/// Where in the store an entry is, and that it is this one and not a later one in the same place.
+/// Slot of an entry in the store, with the generation that tells it from later entries in the same slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) slot: u32,
@@ -53,7 +53,7 @@ impl Token {
 }
 
 impl Entry {
-    /// A live entry that no cache holds.
+    /// A live entry that is in no cache.
     pub fn new(answer: Answer) -> Entry {
         Entry {
             path: Box::default(),
@@ -69,7 +69,7 @@ impl Entry {
         }
     }
 
-    /// A live entry with a reservation that ends when it is freed.
+    /// A live entry with a reservation that lasts until it is freed.
     pub(crate) fn kept(draft: Draft, token: Token) -> Entry {
         Entry {
             plain: is_plain(&draft.path),
@@ -85,34 +85,34 @@ impl Entry {
         }
     }
 
-    /// The observation of the paths it depends on, for an entry that takes its place.
+    /// The observation of the paths it depends on, for an entry that replaces it.
     pub(crate) fn polls(&self) -> Option<Polls> {
         self.polls.clone()
     }
 
-    /// Whether the entry was evicted or its file changed: look the path up again.
+    /// Whether the entry was evicted or its file changed, so that the path must be looked up again.
     #[inline]
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Relaxed)
     }
 
-    /// Marks the entry as no longer true.
+    /// Marks the entry as outdated.
     pub fn kill(&self) {
         self.dead.store(true, Ordering::Relaxed);
     }
 }
 
-/// The answer to a path.
+/// The kinds of responses to a path.
 #[derive(Debug)]
 pub enum Answer {
     /// A file in one or more representations.
     Resource(Resource),
-    /// A generated directory listing; which of the two is negotiated by `Accept`.
+    /// A generated directory listing; `Accept` selects HTML or JSON.
     Listing(Box<Listing>),
-    /// A directory named without its slash: 301 to this location (path, already percent-encoded;
-    /// the session appends the query).
+    /// A directory without its final slash: 301 to this location (a percent-encoded path; the session appends the
+    /// query).
     Redirect(Box<[u8]>),
-    /// Nothing servable: not found, not readable, or outside the root.
+    /// No content: not found, not readable, or outside the root.
     Missing(Missing),
 }
 
@@ -130,7 +130,7 @@ impl Answer {
         Part::ALL.into_iter().filter_map(|part| self.part(part))
     }
 
-    /// This part, if the answer has it.
+    /// This part, if there is one.
     pub(crate) fn part(&self, part: Part) -> Option<&Resource> {
         match (self, part) {
             (Answer::Resource(resource), Part::File) => Some(resource),
@@ -140,7 +140,7 @@ impl Answer {
         }
     }
 
-    /// The same answer with this resource in place of a part; `None` if it has no such part.
+    /// A copy with this resource in place of a part; `None` if there is no such part.
     pub(crate) fn with(&self, part: Part, resource: Resource) -> Option<Answer> {
         match (self, part) {
             (Answer::Resource(_), Part::File) => Some(Answer::Resource(resource)),
@@ -157,14 +157,14 @@ impl Answer {
     }
 }
 
-/// One resource of an answer.
+/// A resource of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The file, which is the only one.
+    /// The file.
     File,
-    /// The listing of a directory in HTML.
+    /// The HTML form of a listing.
     Html,
-    /// The same in JSON.
+    /// The JSON form of a listing.
     Json,
 }
 
@@ -172,30 +172,29 @@ impl Part {
     const ALL: [Part; 3] = [Part::File, Part::Html, Part::Json];
 }
 
-/// A directory listing in its two media types. The `Vary` of its field blocks names `Accept`, and `Accept-Encoding` if
-/// codings of it can be made.
+/// A directory listing in two media types. `Vary` names `Accept`, and `Accept-Encoding` if the listing can be
+/// compressed.
 #[derive(Debug)]
 pub struct Listing {
-    /// `text/html`.
+    /// The listing as `text/html`.
     pub html: Resource,
-    /// `application/json`.
+    /// The listing as `application/json`.
     pub json: Resource,
 }
 
-/// Why a path has no representation.
+/// Why a path has no content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// No such file, a special file, or a path that would leave the root: 404 for all, so that
-    /// nothing outside is revealed.
+    /// No such file, a special file, or a path out of the root: 404 for each, so that nothing outside is revealed.
     NotFound,
-    /// The file exists and may not be read, or a directory has neither index nor listing: 403.
+    /// No permission to read the file, or a directory with neither index nor listing: 403.
     Forbidden,
-    /// The system refused for want of resources (EMFILE, ENOMEM): 503, never cached.
+    /// The system lacks resources (EMFILE, ENOMEM) or the disk does not respond: 503, never cached.
     Unavailable,
 }
 
 impl Missing {
-    /// The status that says so.
+    /// The status of the response.
     pub(crate) fn status(self) -> Status {
         match self {
             Missing::NotFound => Status::NOT_FOUND,
@@ -205,24 +204,24 @@ impl Missing {
     }
 }
 
-/// A file's representations.
+/// A file or listing in one or more representations.
 #[derive(Debug)]
 pub struct Resource {
-    /// Last-Modified; absent for generated content.
+    /// Value of `Last-Modified`; absent for generated content.
     pub last_modified: Option<UnixTime>,
-    /// Identity first, then precompressed siblings or codings made on first use.
+    /// The uncompressed one first, then precompressed siblings and results of compression.
     pub representations: Vec<Representation>,
-    /// Codings that may still be made on first use, as bits of `1 << coding as u8`.
+    /// Codings that the content may still be compressed with, as bits of `1 << coding as u8`.
     makeable: AtomicU8,
-    /// Configured field lines, each with its CRLF, that every representation has.
+    /// Configured field lines of every representation, each with its CRLF.
     pub(crate) configured: Bytes,
-    /// What its heads are composed of, where that is done for each answer.
+    /// The parts of the header block, if it is formatted for each response.
     pub(crate) recipe: Option<Arc<Recipe>>,
 }
 
 impl Resource {
-    /// A resource of these representations, the first without coding. `makeable` are the codings
-    /// that may be made of it on first use; `configured` are the configured field lines they have.
+    /// A resource of these representations, the uncompressed one first. `makeable` are the codings it may be compressed
+    /// with on first use; `configured` are its configured field lines.
     pub fn new(
         last_modified: Option<UnixTime>,
         representations: Vec<Representation>,
@@ -239,12 +238,12 @@ impl Resource {
         }
     }
 
-    /// The same, with what its heads are composed of.
+    /// Adds the parts from which header blocks are formatted for each response.
     pub(crate) fn composed_of(self, recipe: Option<Arc<Recipe>>) -> Resource {
         Resource { recipe, ..self }
     }
 
-    /// The same resource once more: its content is shared, claims are not.
+    /// A copy that shares the content but has no claims.
     fn copy(&self) -> Resource {
         let again = Resource::new(
             self.last_modified,
@@ -255,35 +254,35 @@ impl Resource {
         again.composed_of(self.recipe.clone())
     }
 
-    /// The representation in this coding, if there is one now.
+    /// The representation in this coding, if it exists already.
     #[inline]
     pub fn get(&self, coding: Coding) -> Option<&Representation> {
         self.representations.iter().find(|r| r.coding == coding)
     }
 
-    /// The representation without a coding.
+    /// The uncompressed representation.
     #[inline]
     pub fn identity(&self) -> &Representation {
         &self.representations[0]
     }
 
-    /// Whether this coding may be made on first use (and nobody is making it).
+    /// Whether this coding may be made on first use and no request is making it.
     #[inline]
     pub fn can_make(&self, coding: Coding) -> bool {
         self.makeable.load(Ordering::Relaxed) & bit(coding) != 0
     }
 
-    /// Claims the making of a coding: true for one caller only.
+    /// Claims the compression with this coding. Returns true for one caller only.
     pub(crate) fn claim(&self, coding: Coding) -> bool {
         self.makeable.fetch_and(!bit(coding), Ordering::Relaxed) & bit(coding) != 0
     }
 
-    /// Gives a claim back: another request may make the coding.
+    /// Releases a claim, so that another request may compress.
     pub(crate) fn unclaim(&self, coding: Coding) {
         self.makeable.fetch_or(bit(coding), Ordering::Relaxed);
     }
 
-    /// The codings that may be made on first use.
+    /// The codings it may be compressed with on first use.
     pub(crate) fn makeable(&self) -> Vec<Coding> {
         PREFERENCE
             .into_iter()
@@ -291,8 +290,7 @@ impl Resource {
             .collect()
     }
 
-    /// The codings to offer in negotiation, best first: those there are and those that can be made,
-    /// identity last.
+    /// The codings to offer in negotiation, best first: existing and possible ones, identity last.
     pub fn codings(&self) -> impl Iterator<Item = Coding> + '_ {
         PREFERENCE
             .into_iter()
@@ -300,7 +298,7 @@ impl Resource {
     }
 }
 
-/// Smallest first, as a rule; clients with no preference of their own get this order.
+/// Usually the smallest result first; the order for clients without a preference.
 const PREFERENCE: [Coding; 5] = [
     Coding::Brotli,
     Coding::Zstd,
@@ -318,29 +316,29 @@ const fn bit(coding: Coding) -> u8 {
 pub struct Representation {
     /// The content coding; `Coding::Identity` for none.
     pub coding: Coding,
-    /// Entity tag with its quotes; differs between codings. Weak (`W/`) only where a file is sent from its descriptor
-    /// that was changed within the last seconds, or is not on disk yet.
+    /// Entity tag with its quotes; differs between codings. It is weak (`W/`) only for a file sent from its descriptor
+    /// that changed within the last seconds or is not written back to disk yet.
     pub etag: Box<[u8]>,
     /// Length of the content in bytes.
     pub len: u64,
-    /// `ETag`, `Last-Modified`, `Vary`, `Accept-Ranges`, `Cache-Control` and configured field lines,
-    /// each with its CRLF: what 200, 206 and 304 share. Then, from `content_fields` on,
-    /// `Content-Type`, `Content-Encoding`. `Content-Length` is in neither.
+    /// Field lines shared by 200, 206 and 304, each with its CRLF: `ETag`, `Last-Modified`, `Vary`, `Accept-Ranges`,
+    /// `Cache-Control` and configured ones. From `content_fields` on: `Content-Type` and `Content-Encoding`.
+    /// `Content-Length` is in neither part.
     pub fields: Box<[u8]>,
-    /// Offset in `fields` where the representation's own lines begin.
+    /// Offset in `fields` of the lines about the content itself.
     pub content_fields: usize,
-    /// Everything of a 200 up to but excluding `Date` and `Connection` and the final CRLF: status
-    /// line, `fields`, `Content-Length`.
+    /// Header block of a 200 response without `Date`, `Connection` and the final CRLF: status line, `fields`,
+    /// `Content-Length`.
     pub head_200: Box<[u8]>,
-    /// Value of `Content-Type`, for multipart/byteranges parts.
+    /// Value of `Content-Type`, for the parts of multipart/byteranges.
     pub media_type: Box<[u8]>,
-    /// The bytes.
+    /// The content.
     pub content: Content,
 }
 
 impl Representation {
-    /// Whether it still is what a load would find: its file was not written to, and has no better tag by now. Asks the
-    /// kernel about a file (`fstat`), and nobody about bytes in memory.
+    /// Whether a load would still find this representation: its file has not been written to, and its weak tag has not
+    /// become strong. Costs an `fstat` for a file and nothing for content in memory.
     #[inline]
     pub(crate) fn is_current(&self, wall: UnixTime) -> bool {
         match &self.content {
@@ -350,7 +348,7 @@ impl Representation {
     }
 }
 
-/// Where a representation's bytes are.
+/// Where the content of a representation is.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// In memory.

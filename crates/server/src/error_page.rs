@@ -1,11 +1,11 @@
-//! The page for an error where the site has none of its own: small, readable in light and dark, and
-//! made without allocating, so that answering floods of errors costs no more than answering hits.
+//! The built-in error page: small, readable in light and dark mode, and made without allocation, so that floods of
+//! errors cost no more than cache hits.
 //!
-//! Nothing a client sent appears in it.
+//! The page contains no text from the client.
 
 use http_semantics::status::{Status, reason};
 
-/// A page for a status, with a sentence that says what was wrong where more is known.
+/// A page for a status, with a sentence about the cause.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorPage {
     status: Status,
@@ -24,29 +24,29 @@ const BEFORE_DETAIL: &str = "</h1>\n<p>";
 const END: &str = "</p>\n</html>\n";
 
 impl ErrorPage {
-    /// The page of a status.
+    /// The page for a status.
     pub fn new(status: Status) -> ErrorPage {
         let detail = match status.as_u16() {
             301 | 302 | 303 | 307 | 308 => "This page is at another address.",
             400 => "The request could not be understood.",
-            403 => "This page may not be read.",
+            403 => "You do not have permission to read this page.",
             404 => "There is no page at this address.",
-            405 => "This server only sends files: it knows GET, HEAD and OPTIONS.",
-            406 => "This page does not exist in a coding your program accepts.",
+            405 => "This server only sends files: it answers GET, HEAD and OPTIONS.",
+            406 => "This page is not available in a content coding that your browser accepts.",
             408 => "The request did not arrive in time.",
-            412 => "The page is not in the state your program expected.",
-            413 => "The request carries more than this server takes.",
-            416 => "The page has no such part.",
-            417 => "The request expects something this server does not do.",
-            429 => "Your address asks for more than this server gives one. Please slow down.",
-            501 => "This server does not know the request's method.",
-            503 => "The server is short of resources at this moment. Please try again.",
+            412 => "The page does not meet the conditions of the request.",
+            413 => "The request is larger than this server accepts.",
+            416 => "The page does not have the requested range.",
+            417 => "This server does not support what the request expects.",
+            429 => "Too many requests came from your address. Please slow down.",
+            501 => "This server does not support the request's method.",
+            503 => "The server cannot answer at the moment. Please try again later.",
             _ => "",
         };
         ErrorPage { status, detail }
     }
 
-    /// The page of a fault: the same, with the fault named.
+    /// The page for an invalid request, which names the fault.
     pub fn of_fault(fault: http1::Fault) -> ErrorPage {
         ErrorPage {
             status: fault.status(),
@@ -61,10 +61,10 @@ impl ErrorPage {
             "" => reason,
             detail => detail,
         };
-        // A fault's text is a clause; the page makes it a sentence.
+        // The text of a fault is a clause; the page makes it a sentence.
         let (opening, closing) = match detail.ends_with('.') {
             true => ("", ""),
-            false => ("The request was refused: ", "."),
+            false => ("The request was rejected: ", "."),
         };
         [
             BEFORE_TITLE,
@@ -82,12 +82,12 @@ impl ErrorPage {
         ]
     }
 
-    /// Length of the page in bytes.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.pieces().iter().map(|p| p.len()).sum::<usize>() + END.len()
     }
 
-    /// Whether the page is empty: never.
+    /// Always false.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -101,7 +101,7 @@ impl ErrorPage {
     }
 }
 
-/// The code in digits, for the statuses this server sends.
+/// The digits of the statuses that this server sends.
 fn status_text(status: Status) -> &'static str {
     match status.as_u16() {
         301 => "301",
@@ -163,7 +163,7 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("<title>400 Bad Request</title>"), "{text}");
         assert!(
-            text.contains("<p>The request was refused: the Host field is missing.</p>"),
+            text.contains("<p>The request was rejected: the Host field is missing.</p>"),
             "{text}"
         );
     }

@@ -1,13 +1,13 @@
-//! Filters between an entity and the wire, in order: those of the configuration, then those a program adds
-//! that uses this library.
+//! Filters change responses before they are cached and sent. First come the rules of the configuration, then the
+//! filters that a program adds through this library.
 //!
 //! ```text
 //!  file or listing ──▶ header rules ──▶ added filters ──▶ codings, each once ──▶ kept ──▶ wire
 //!                                                              └──▶ references of a page (hinted, structured)
 //!                                                                        each answer ──┘ filters that ask for it
 //! ```
-//! A filter acts when an entry is made, so a request that is answered from memory knows nothing of filters.
-//! Decides what a filter may change. Refuses to know where entities come from, and what is kept.
+//! Filters run when an entry is made; requests answered from memory do not run them. This file decides what a filter
+//! may change. It does not know where entities come from, or which are cached.
 
 use crate::config::{FieldLine, HeaderRule};
 use crate::handler::Ask;
@@ -16,29 +16,29 @@ use bytes::Bytes;
 use core::fmt;
 use std::sync::Arc;
 
-/// Changes what is sent. Called by several threads at once, and on event loops: it must not wait.
+/// A filter of responses. Several threads call it at once, some of them event loops, so it must not block.
 pub trait Filter: Send + Sync + fmt::Debug {
-    /// Changes what answers a path. Called when its entry is made: once for as long as it is kept, for each
-    /// request if it cannot be.
+    /// Changes the entity of a path. Called when its cache entry is made, or for each request if the entity cannot be
+    /// cached.
     fn entity(&self, entity: &mut Entity<'_>);
 
-    /// Whether [`Entity::content`] is wanted of what has this path and this media type (without parameters).
-    /// Up to [`Entity::CONTENT_MAX`] it is then read into memory.
+    /// Whether the filter needs [`Entity::content`] for this path and media type (without parameters). Content up to
+    /// [`Entity::CONTENT_MAX`] is then read into memory.
     fn wants_content(&self, _path: &[u8], _media_type: &str) -> bool {
         false
     }
 
-    /// Whether [`Filter::answer`] is to be called for each answer. That has a price: a head that was met before
-    /// is no longer answered without being looked at.
+    /// Whether [`Filter::answer`] is called for each response. Its price: known request heads are no longer answered
+    /// without parsing them.
     fn is_for_each_answer(&self) -> bool {
         false
     }
 
-    /// Adds field lines to an answer, whatever it is: an error too, and what a handler makes.
+    /// Adds field lines to a response of any kind, including errors and those of handlers.
     fn answer(&self, _ask: &Ask<'_>, _fields: &mut Added) {}
 }
 
-/// What answers a path, before it is encoded: its field lines, and its content if that was wanted.
+/// The entity of a path before compression: its field lines, and its content if a filter needs it.
 #[derive(Debug)]
 pub struct Entity<'e> {
     path: &'e [u8],
@@ -46,17 +46,17 @@ pub struct Entity<'e> {
     media_type: &'e str,
     len: u64,
     general: &'e [(String, String)],
-    /// In place of `general`.
+    /// Replaces `general`.
     fields: Option<Vec<(String, String)>>,
     content: Option<Bytes>,
     is_replaced: bool,
 }
 
 impl<'e> Entity<'e> {
-    /// The most bytes of content a filter is given.
+    /// Largest content that filters receive, in bytes.
     pub const CONTENT_MAX: u64 = 1 << 20;
 
-    /// `general` are the field lines everything has.
+    /// `general` are the field lines of every entity.
     pub(crate) fn new(
         (path, file): (&'e [u8], &'e [u8]),
         media_type: &'e str,
@@ -76,12 +76,12 @@ impl<'e> Entity<'e> {
         }
     }
 
-    /// The path that is answered: decoded, without dot segments.
+    /// The path of the response, decoded and without dot segments.
     pub fn path(&self) -> &[u8] {
         self.path
     }
 
-    /// The path of the file that answers it: an index, say.
+    /// The path of the file behind the response, for instance an index.
     pub fn file(&self) -> &[u8] {
         self.file
     }
@@ -91,19 +91,19 @@ impl<'e> Entity<'e> {
         self.media_type
     }
 
-    /// The length of the content in bytes.
+    /// Length of the content in bytes.
     pub fn content_len(&self) -> u64 {
         self.len
     }
 
-    /// The content, as the filters before left it. `None` if no filter wanted it, or it is longer than
+    /// The content as left by earlier filters. `None` if no filter needs it or it is longer than
     /// [`Entity::CONTENT_MAX`].
     pub fn content(&self) -> Option<&[u8]> {
         self.content.as_deref()
     }
 
-    /// Puts other content in its place. It gets a tag of its own, and files beside it that hold the old one in
-    /// some coding are no longer served; it is encoded anew like any other.
+    /// Replaces the content. The new content gets its own entity tag and is compressed like any other; precompressed
+    /// siblings of the old content are no longer served.
     pub fn set_content(&mut self, content: impl Into<Bytes>) {
         let content = content.into();
         self.len = content.len() as u64;
@@ -111,19 +111,19 @@ impl<'e> Entity<'e> {
         self.is_replaced = true;
     }
 
-    /// The field lines it will have beside those the server computes.
+    /// The field lines of the response, without those that the server computes.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
         let fields = self.fields.as_deref().unwrap_or(self.general);
         fields.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// Adds a field line, beside others of its name.
+    /// Adds a field line and keeps others of the same name.
     pub fn add_field(&mut self, line: &FieldLine) {
         let fields = self.fields.get_or_insert_with(|| self.general.to_vec());
         fields.push((line.name().to_owned(), line.value().to_owned()));
     }
 
-    /// Removes the field lines of this name.
+    /// Removes all field lines of this name.
     pub fn remove_field(&mut self, name: &str) {
         if self.fields().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
             let fields = self.fields.get_or_insert_with(|| self.general.to_vec());
@@ -131,19 +131,19 @@ impl<'e> Entity<'e> {
         }
     }
 
-    /// Adds a field line in the place of all others of its name.
+    /// Adds a field line and removes others of the same name.
     pub fn set_field(&mut self, line: &FieldLine) {
         self.remove_field(line.name());
         self.add_field(line);
     }
 }
 
-/// What came of an entity.
+/// The result of the filters.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Filtered {
-    /// Field lines, if they are not those everything has.
+    /// Field lines, if they differ from the general ones.
     pub(crate) fields: Option<Vec<(String, String)>>,
-    /// Content, if it is another.
+    /// Content, if it was replaced.
     pub(crate) content: Option<Bytes>,
 }
 
@@ -156,12 +156,12 @@ impl From<Entity<'_>> for Filtered {
     }
 }
 
-/// Field lines for one answer.
+/// Field lines to add to one response.
 #[derive(Debug, Default)]
 pub struct Added(Vec<u8>);
 
 impl Added {
-    /// Adds one.
+    /// Adds a field line.
     pub fn add_field(&mut self, line: &FieldLine) {
         crate::site::write_line(&mut self.0, line.name(), line.value().as_bytes());
     }
@@ -171,12 +171,12 @@ impl Added {
     }
 }
 
-/// Filters in order. Clones are the same filters.
+/// Filters in order. Clones share the same filters.
 #[derive(Clone, Debug, Default)]
 pub struct Filters(Vec<Arc<dyn Filter>>);
 
 impl Filters {
-    /// The rules of a configuration, then these.
+    /// The rules of a configuration, followed by `added`.
     pub(crate) fn of(rules: Vec<HeaderRule>, added: &[Arc<dyn Filter>]) -> Filters {
         let own = (!rules.is_empty()).then(|| Arc::new(HeaderRules(rules)) as Arc<dyn Filter>);
         Filters(own.into_iter().chain(added.iter().map(Arc::clone)).collect())
@@ -197,19 +197,19 @@ impl Filters {
         entity.into()
     }
 
-    /// Those that are for each answer.
+    /// The filters that run for each response.
     pub(crate) fn for_each_answer(added: &[Arc<dyn Filter>]) -> Vec<Arc<dyn Filter>> {
         let each = added.iter().filter(|filter| filter.is_for_each_answer());
         each.map(Arc::clone).collect()
     }
 }
 
-/// The table `[[header-rule]]`: field lines for some paths.
+/// The table `[[header-rule]]`: field lines for certain paths.
 #[derive(Debug)]
 struct HeaderRules(Vec<HeaderRule>);
 
 impl Filter for HeaderRules {
-    /// A later line of a name takes the place of an earlier one.
+    /// Lines replace earlier ones of the same name.
     fn entity(&self, entity: &mut Entity<'_>) {
         let [asked, file] = [entity.path, entity.file].map(|decoded| {
             let mut spelled = Vec::new();

@@ -1,35 +1,37 @@
-//! Which requests one worker takes on while it is behind: those that cost little always, of the others so many a turn
-//! that a turn stays short.
+//! Admission control (`--max-turn`): rejects expensive requests while a worker is overloaded, so that its turns stay
+//! short. Cheap requests are always admitted.
 //!
-//! A worker that is behind has many connections ready in each turn, and each of them waits for all before it: how long a
-//! turn lasts is how long requests wait for the worker, and where more are ready than a turn takes, how long the line
-//! behind it is. So that is held to a target by what is additive to raise and multiplicative to lower (AIMD, as in Chiu
-//! and Jain 1989): answers that are more than a copy from memory are counted, and beyond the turn's allowance refused with
-//! 503 and `Retry-After`. A small answer from memory costs as much as its refusal would, and is never refused. Of a line
-//! that is longer than a turn is heard once each time it has passed, and the allowance is lowered once for that, as a
-//! sender of TCP does once in a round trip. Pure; whether it holds at all the operator says (`--max-turn`).
+//! An overloaded worker has many ready connections in each turn, and each waits for those before it. So the length of a
+//! turn is the time that requests wait for the worker. If more connections are ready than a turn takes, the length of
+//! the queue behind it counts too. The gate keeps this time at a target by additive increase and multiplicative
+//! decrease (AIMD, Chiu and Jain 1989). It counts the responses that are more than a copy from memory. Above the turn's
+//! allowance, it rejects them with 503 and `Retry-After`. A small response from memory costs as much as a rejection, so
+//! it is never rejected.
+//!
+//! A queue longer than one turn is measured once each time it has passed. The allowance is lowered once for each
+//! measurement, as a TCP sender does once per round trip. The gate is pure: no clock, no system calls.
 
 use crate::queue::waited;
 use measure::Duration;
 use runtime::Line;
 
-/// What a turn may have, when turns are short enough to have more than anybody asks for.
+/// Largest allowance: more expensive responses than any short turn has.
 const ALLOWANCE_MAX: f64 = 4096.0;
-/// Somebody is always served.
+/// Smallest allowance, so that some request is always served.
 const ALLOWANCE_MIN: f64 = 1.0;
-/// By this it is lowered after a turn that was too long.
+/// Factor of the allowance after a turn that was too long.
 const LOWER: f64 = 0.7;
 
-/// The allowance of one worker.
+/// The admission control of one worker.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// How long a turn should last at the most; none: everything is taken on.
+    /// Target for the length of a turn; `None`: no request is rejected.
     target: Option<Duration>,
-    /// Costly answers of a turn.
+    /// Expensive responses allowed per turn.
     allowance: f64,
-    /// Begun in this turn.
+    /// Expensive responses begun in this turn.
     given: u32,
-    /// Whether any was refused in this turn.
+    /// Whether a request was rejected in this turn.
     refused: bool,
 }
 
@@ -43,7 +45,7 @@ impl Gate {
         }
     }
 
-    /// Holds turns to this from now on, or none.
+    /// Sets the target, or `None` for no limit.
     pub(crate) fn hold(&mut self, target: Option<Duration>) {
         if self.target != target {
             *self = Gate {
@@ -53,13 +55,13 @@ impl Gate {
         }
     }
 
-    /// Whether a costly answer would be refused now.
+    /// Whether an expensive response would be rejected now.
     #[inline]
     pub(crate) fn is_shut(&self) -> bool {
         self.target.is_some() && f64::from(self.given) >= self.allowance
     }
 
-    /// Takes a costly answer on, or does not.
+    /// Admits or rejects an expensive response.
     #[inline]
     pub(crate) fn admits(&mut self) -> bool {
         if self.is_shut() {
@@ -70,13 +72,13 @@ impl Gate {
         true
     }
 
-    /// A turn of this length ended, and with this line it had begun.
+    /// A turn of this length ended, which had begun with this queue.
     #[inline]
     pub(crate) fn end(&mut self, length: Duration, line: Line) {
         let Some(target) = self.target else { return };
         let wait = waited(line, length);
         if self.given > 0 && wait.unwrap_or(length) > target {
-            // From what was really done: an allowance nobody used says nothing.
+            // Lower it from the number of responses begun: an allowance that was not used up proves nothing.
             self.allowance = (self.allowance.min(f64::from(self.given)) * LOWER).max(ALLOWANCE_MIN);
         } else if self.refused && wait.is_some() {
             self.allowance = (self.allowance + 1.0).min(ALLOWANCE_MAX);
@@ -92,7 +94,8 @@ mod tests {
 
     const TARGET: Duration = Duration::from_millis(20);
 
-    /// A worker with an endless queue, whose costly answers take this long each: turns as (given, refused).
+    /// A worker with an endless queue, whose expensive responses take `cost` each. Returns each turn as (given,
+    /// rejected).
     fn run(gate: &mut Gate, cost: Duration, queue: u32, turns: usize) -> Vec<(u32, u32)> {
         (0..turns)
             .map(|_| {
@@ -114,7 +117,7 @@ mod tests {
     fn turns_of_a_worker_that_is_behind_come_to_last_what_they_should() {
         let mut gate = Gate::new();
         gate.hold(Some(TARGET));
-        // Twenty answers of a millisecond are a turn.
+        // Twenty responses of a millisecond fill a turn.
         let turns = run(&mut gate, Duration::from_millis(1), 1000, 200);
         let late = &turns[100..];
         let mean = late.iter().map(|turn| f64::from(turn.0)).sum::<f64>() / late.len() as f64;
@@ -128,7 +131,7 @@ mod tests {
     fn a_line_is_a_wait_that_is_held_down_too() {
         let mut gate = Gate::new();
         gate.hold(Some(TARGET));
-        // Turns are short, and what waits behind them is not; while that is not known nothing changes.
+        // Turns are short, but the queue behind them is not; until its length is known, nothing changes.
         let mut allowed = Vec::new();
         for turn in 0..40 {
             let given = (0..100).filter(|_| gate.admits()).count();
@@ -142,7 +145,7 @@ mod tests {
         assert_eq!(allowed[..10], [100; 10]);
         assert_eq!((allowed[10], allowed[19]), (70, 70));
         assert_eq!((allowed[20], allowed[30]), (49, 35));
-        // The line has gone.
+        // The queue is gone.
         for _ in 0..100 {
             let _ = (0..100).filter(|_| gate.admits()).count();
             gate.end(TARGET / 4, Line::Taken);
@@ -159,11 +162,11 @@ mod tests {
                 .iter()
                 .all(|turn| turn.1 == 0)
         );
-        // Each answer alone takes longer than a turn should.
+        // Each response alone takes longer than the target.
         let turns = run(&mut gate, Duration::from_secs(1), 50, 100);
         assert!(turns.iter().all(|turn| turn.0 >= 1));
         assert_eq!(turns.last(), Some(&(1, 49)));
-        // And comes back when they are quick again.
+        // The allowance recovers when responses are quick again.
         let turns = run(&mut gate, Duration::from_micros(10), 50, 100);
         assert_eq!(turns.last(), Some(&(50, 0)));
     }

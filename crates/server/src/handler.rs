@@ -1,12 +1,12 @@
-//! What answers a request in place of a file. The live page and the answers about health are handlers, and a
-//! program that uses this library adds its own ([`crate::Additions`]).
+//! Handlers answer requests in place of files. The live page and the health checks are handlers; programs that use this
+//! library can add their own ([`crate::Additions`]).
 //!
-//! A protocol on a connection is another matter: that is a [`runtime::Service`] with its sessions, of which
-//! HTTP/1.x ([`crate::Server`]) is the one here.
+//! Another protocol is not a handler but a [`runtime::Service`] with its own sessions; HTTP/1.x ([`crate::Server`]) is
+//! one.
 //!
-//! A handler is mounted at a path and asked for everything at or below it. It makes its answer from
-//! memory, at once: whoever must wait for something else does so elsewhere and shows what it has. Files
-//! never pay for handlers: a head met before is answered before mounts are looked at.
+//! A handler is mounted at a path and answers every request at or below it. It answers from memory, without blocking;
+//! code that must wait does so elsewhere. Files pay nothing for handlers: known request heads are answered before
+//! mounts are searched.
 
 use crate::service::Server;
 use bytes::Bytes;
@@ -16,22 +16,22 @@ use measure::UnixTime;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A request, for a handler or a filter.
+/// A request, as handlers and filters see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    /// The path, raw. For a handler what is below its mount; empty for the mount itself.
+    /// The raw path. For a handler: the part below its mount, empty for the mount itself.
     pub path: &'a [u8],
-    /// The query, raw.
+    /// The raw query.
     pub query: Option<&'a [u8]>,
-    /// The authority it is for (RFC 9110 section 7.2), raw: what the client takes this server to be called.
+    /// The raw authority (RFC 9110 section 7.2): the name by which the client knows this server.
     pub authority: Option<&'a [u8]>,
-    /// Who asks.
+    /// Address of the client.
     pub peer: IpAddr,
-    /// Now.
+    /// Wall-clock time.
     pub wall: UnixTime,
 }
 
-/// An answer, complete. It is never stored by caches.
+/// A complete response. It is sent with `no-store`, so no cache keeps it.
 #[derive(Clone, Debug)]
 pub struct Made {
     /// Status.
@@ -42,19 +42,19 @@ pub struct Made {
     pub content: Bytes,
 }
 
-/// Answers for a part of the paths.
+/// Answers the requests below a mount.
 pub trait Handler: Send + Sync + fmt::Debug {
-    /// The answer to a GET; a HEAD gets its head. `None` is 404. Must not block.
+    /// The response to a GET; a HEAD gets its header block. `None` means 404. Must not block.
     fn answer(&self, ask: &Ask<'_>, server: &Server) -> Option<Made>;
 
-    /// Whether being asked counts as a request of the address (`--max-request-rate`). A probe that others behind
-    /// the same address could have refused would tell of them and not of the server.
+    /// Whether requests count toward the address's rate limit (`--max-request-rate`). Health checks are exempt: other
+    /// clients behind the same address could otherwise make a probe fail.
     fn is_rate_limited(&self) -> bool {
         true
     }
 }
 
-/// Handlers by path, in the order they are looked at.
+/// Handlers by path, in the order of search.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mounts(Vec<(Box<str>, Arc<dyn Handler>)>);
 
@@ -63,8 +63,8 @@ impl Mounts {
         self.0.push((at.into(), handler));
     }
 
-    /// The handler for a path, and the path below its mount. A mount that ends in a slash has paths
-    /// below it, any other is one path.
+    /// The handler for a path, with the part of the path below its mount. A mount that ends in a slash covers the paths
+    /// below it; any other covers one path.
     #[inline]
     pub(crate) fn find<'p>(&self, path: &'p [u8]) -> Option<(&dyn Handler, &'p [u8])> {
         self.0.iter().find_map(|(at, handler)| {

@@ -1,9 +1,8 @@
-//! Which of the sites a request is for.
+//! Selects the site for a request.
 //!
-//! The name comes from the target or `Host` (RFC 9110 section 7.2), without port and regardless of
-//! case. An exact name wins over one below which it is, a longer one of these over a shorter; whoever
-//! asks for no name that is known gets the first site. Decides that and opens the sites; what a site
-//! answers is not known here.
+//! The host name comes from the target or `Host` (RFC 9110 section 7.2), without port and regardless of case. An exact
+//! name takes precedence over a wildcard, and a longer wildcard over a shorter one. Requests for unknown names get the
+//! first site. This file also opens the sites; it does not know how they answer.
 
 use crate::cache::StoreCounters;
 use crate::config::Config;
@@ -16,51 +15,51 @@ use runtime::session::Job;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The longest name in the DNS (RFC 1035 section 2.3.4); no longer one is ever configured.
+/// Longest name in the DNS (RFC 1035 section 2.3.4); configured names are never longer.
 const NAME_MAX: usize = 255;
 
-/// A site with its rules.
+/// A site with its configuration.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// Of this site alone.
+    /// The configuration of this site alone.
     pub(crate) config: Config,
     pub(crate) site: Arc<Site>,
 }
 
-/// A page for errors or unknown paths that is configured and not among the files of its site.
+/// A configured page for errors or unknown paths that its site does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingPage {
     /// `error-pages` or `spa-fallback`.
     pub key: &'static str,
-    /// Its path.
+    /// Path of the page.
     pub page: String,
-    /// Which part of the configuration names it.
+    /// The part of the configuration that names the page.
     pub named_by: NamedBy,
 }
 
-/// Which part of a configuration names a page of a site.
+/// The part of a configuration that names a page of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedBy {
     /// The top level, for its own site.
     Top,
-    /// The host itself.
+    /// The host.
     Host {
-        /// Its place among the hosts, from 0.
+        /// Index of the host, from 0.
         number: usize,
-        /// Its first name.
+        /// First name of the host.
         name: String,
     },
-    /// The top level, for a host that says nothing of its own.
+    /// The top level, for a host that inherits the setting.
     TopForHost {
-        /// The host's place among the hosts, from 0.
+        /// Index of the host, from 0.
         number: usize,
-        /// The host's first name.
+        /// First name of the host.
         name: String,
     },
 }
 
 impl NamedBy {
-    /// Who names the page of this key for the site of this index.
+    /// The part that names the page of `key` for the site at `index`.
     fn of(whole: &Config, index: usize, key: &str) -> NamedBy {
         let Some((number, host)) = index
             .checked_sub(1)
@@ -81,7 +80,7 @@ impl NamedBy {
 }
 
 impl MissingPage {
-    /// Whether the site was told itself to have this page. One that only takes over what the top level says need not.
+    /// Whether the site itself configures the page. A host that only inherits the setting need not have the page.
     pub fn is_mistake(&self) -> bool {
         !matches!(self.named_by, NamedBy::TopForHost { .. })
     }
@@ -93,42 +92,43 @@ impl fmt::Display for MissingPage {
         match &self.named_by {
             NamedBy::Top => write!(
                 f,
-                "`{page}` is not among the files that are served; make it, or name another page"
+                "`{page}` is not among the files served; create it, or configure another page"
             ),
             NamedBy::Host { name, .. } => write!(
                 f,
-                "`{page}` is not among the files of host `{name}`; make it, or name another page"
+                "`{page}` is not among the files of host `{name}`; create it, or configure another page"
             ),
             NamedBy::TopForHost { name, .. } => {
                 let instead = match *key {
-                    "error-pages" => "it sends the built-in page",
+                    "error-pages" => "errors get the built-in page",
                     _ => "unknown paths get 404",
                 };
                 write!(
                     f,
-                    "`{page}`, which the top level names, is not among the files of host `{name}`: {instead}; make the \
-                     page, or give the host its own `{key}`"
+                    "`{page}`, configured at the top level, is not among the files of host `{name}`: {instead}; create the \
+                     page, or set `{key}` for the host"
                 )
             }
         }
     }
 }
 
-/// The sites of a configuration. The first is that of its top level.
+/// The sites of a configuration; the first is that of the top level.
 #[derive(Debug)]
 pub(crate) struct Hosts {
     places: Vec<Place>,
     exact: HashMap<Box<[u8]>, usize>,
-    /// Names that end like this (with the dot before it), the longest first.
+    /// Suffixes of wildcard names, with their leading dot, longest first.
     below: Vec<(Box<[u8]>, usize)>,
 }
 
 impl Hosts {
-    /// Opens the sites of `config`, with `added` filters; those that are as they were `before` are kept with
+    /// Opens the sites of `config` with the `added` filters. Sites that have not changed since `before` are kept with
     /// their cache.
     ///
     /// # Errors
-    /// The first root that cannot be opened, or hosts that contradict each other.
+    /// The first root that cannot be opened, hosts with conflicting settings, or a password database that cannot be
+    /// read.
     pub(crate) fn open(
         config: &Config,
         embedded: &Source,
@@ -169,7 +169,7 @@ impl Hosts {
         Ok(Hosts { places, exact, below })
     }
 
-    /// The site for a request to this authority.
+    /// Index of the site for a request to this authority.
     #[inline]
     pub(crate) fn index_of(&self, authority: Option<&[u8]>) -> usize {
         match authority {
@@ -194,13 +194,13 @@ impl Hosts {
         below.map_or(0, |&(_, index)| index)
     }
 
-    /// A site.
+    /// The site at this index.
     #[inline]
     pub(crate) fn place(&self, index: usize) -> &Place {
         &self.places[index]
     }
 
-    /// What the caches of all sites did and hold.
+    /// Cache counters of all sites together.
     pub(crate) fn cache(&self) -> StoreCounters {
         let mut cache = StoreCounters::default();
         for place in &self.places {
@@ -209,7 +209,7 @@ impl Hosts {
         cache
     }
 
-    /// Pages for errors and unknown paths that are configured and not there. `whole` is the configuration of all sites.
+    /// Configured pages for errors and unknown paths that do not exist. `whole` is the configuration of all sites.
     pub(crate) fn missing_pages(&self, whole: &Config, now: Instant, wall: UnixTime) -> Vec<MissingPage> {
         let of = |(index, place): (usize, &Place)| {
             let config = &place.config;
@@ -234,7 +234,7 @@ impl Hosts {
                 .collect::<Vec<_>>()
         };
         let mut missing: Vec<MissingPage> = self.places.iter().enumerate().flat_map(of).collect();
-        // A host that differs in neither root nor page says the same once more.
+        // A host with the root and page of the top level would only repeat its error.
         let of_top: Vec<(&str, String)> = missing
             .iter()
             .filter(|one| one.named_by == NamedBy::Top)
@@ -249,20 +249,20 @@ impl Hosts {
         missing
     }
 
-    /// Whether the roots of all sites can be opened, as far as is known; has them looked at again.
+    /// Whether the roots of all sites can be opened, as far as known. Also starts a new check.
     pub(crate) fn are_reachable(&self) -> bool {
-        // Every one is asked, whatever the others say.
+        // Count instead of stopping at the first, so that every root is checked.
         let lost = self.places.iter().filter(|place| !place.site.is_reachable());
         lost.count() == 0
     }
 
-    /// All sites, in order.
+    /// All sites, that of the top level first.
     pub(crate) fn places(&self) -> &[Place] {
         &self.places
     }
 }
 
-/// A port is digits behind the last colon that is not inside an IPv6 literal.
+/// The authority without its port: the digits after the last colon outside an IPv6 literal.
 pub(crate) fn without_port(authority: &[u8]) -> &[u8] {
     match authority.iter().rposition(|&b| b == b':' || b == b']') {
         Some(at) if authority[at] == b':' => &authority[..at],

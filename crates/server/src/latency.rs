@@ -1,52 +1,53 @@
-//! How long answers take, as each worker sees it: from the turn in which a request's first byte was
-//! there to the end of the turn in which its answer was written down.
+//! Response times as each worker sees them: from the turn that finds a request's first byte to the end of the turn in
+//! which its response was composed.
 //!
-//! A turn's beginning and end are all the clock readings there are, so an answer made within one turn
-//! counts with the whole of it: never too little, and too much by what others did in that turn. What
-//! the kernel and the network then take is not in it. Beside them stands how long the worker had a queue that stands,
-//! and what it holds back because the line is taken.
+//! The clock is read only at the beginning and end of a turn. So a response composed within one turn counts with the
+//! whole turn, which is never too little. It is too much by the time of other requests in that turn. The kernel's and
+//! the network's time is not included. The same words hold the time with a standing queue, and the responses that wait
+//! for the line.
 //!
-//! The scale is logarithmic, four steps an octave from 1 microsecond, so a percentile read from it is
-//! at most a fifth too high.
+//! The scale is logarithmic, with four steps per octave from 1 microsecond on, so a percentile is at most a fifth too
+//! high.
 
 use measure::{Duration, Instant};
 use runtime::shaping::Withheld;
 use runtime::shared::Words;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Steps an octave is divided into.
+/// Number of steps per octave.
 const STEPS: usize = 4;
-/// Octaves: up to 2^27 microseconds, 134 seconds. Longer counts as that.
+/// Number of octaves: up to 2^27 microseconds, 134 seconds. Longer times count as that.
 const OCTAVES: usize = 27;
 const BUCKETS: usize = STEPS * OCTAVES;
-/// Where, behind the buckets, the sum is, and the time with a standing queue; both in microseconds.
+/// Position of the sum, after the buckets, followed by the time with a standing queue; both in microseconds.
 const SUM: usize = BUCKETS;
 const STOOD: usize = BUCKETS + 1;
-/// Where the line's are: answers that had to wait, and how long in microseconds; answers that wait now, and their bytes.
+/// Position of the line's figures: responses that had to wait and their time in microseconds, responses that wait now
+/// and their bytes.
 const LINE: usize = BUCKETS + 2;
 const LINE_WORDS: usize = 4;
 
-/// Counts by duration; one writer, any readers.
+/// A histogram of response times with one writer and any number of readers.
 #[derive(Debug)]
 pub struct Latencies {
-    /// A count for each bucket, then the sum in microseconds, then the time with a standing queue, then the line's.
+    /// A count per bucket, the sum in microseconds, the time with a standing queue, the line's figures.
     words: Words,
 }
 
-/// Only its one writer calls this.
+/// Only the one writer may call this.
 #[inline]
 fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
 }
 
-/// The bucket of a duration: values up to and including its bound.
+/// The bucket of a duration; its upper bound is inclusive.
 fn bucket(micros: u64) -> usize {
     (0..BUCKETS)
         .find(|&at| micros <= bound(at))
         .unwrap_or(BUCKETS - 1)
 }
 
-/// The largest value of a bucket, in microseconds.
+/// Upper bound of a bucket in microseconds.
 fn bound(at: usize) -> u64 {
     let octave = 1_u64 << (at / STEPS);
     // Rounded up, so that the first octave has whole steps.
@@ -54,10 +55,10 @@ fn bound(at: usize) -> u64 {
 }
 
 impl Latencies {
-    /// Words they take.
+    /// Number of words needed.
     pub(crate) const WORDS: usize = LINE + LINE_WORDS;
 
-    /// In these words, of which there are [`Latencies::WORDS`].
+    /// Uses these words, [`Latencies::WORDS`] of them.
     pub(crate) fn on(words: Words) -> Latencies {
         debug_assert_eq!(words.get().len(), Latencies::WORDS);
         Latencies { words }
@@ -70,7 +71,7 @@ impl Latencies {
         add(&words[SUM], micros.saturating_mul(times));
     }
 
-    /// So long there was a standing queue, beside what was said before.
+    /// Adds time with a standing queue.
     #[inline]
     pub(crate) fn stood(&self, time: Duration) {
         if !time.is_zero() {
@@ -79,7 +80,7 @@ impl Latencies {
         }
     }
 
-    /// What is held back now, and was so far.
+    /// Sets the figures of responses that wait for the line now and waited so far.
     pub(crate) fn withheld(&self, what: &Withheld) {
         let micros = u64::try_from(what.time.as_micros()).unwrap_or(u64::MAX);
         let values = [what.waited, micros, what.answers as u64, what.bytes];
@@ -88,7 +89,7 @@ impl Latencies {
         }
     }
 
-    /// Nothing is held back any more.
+    /// Sets the figures of responses waiting now to zero.
     pub(crate) fn nothing_withheld(&self) {
         for word in &self.words.get()[LINE + 2..] {
             word.store(0, Ordering::Relaxed);
@@ -96,7 +97,7 @@ impl Latencies {
     }
 }
 
-/// The present turn of a worker.
+/// The current turn of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
     began: Instant,
@@ -111,8 +112,8 @@ impl Turn {
         }
     }
 
-    /// A turn begins. Where turns are timed, answers of one that has not ended (another thread's, if the
-    /// context has several) count with this one.
+    /// Begins a turn. With timed turns, responses of a turn that has not ended count toward this one (that of another
+    /// thread, if the context has several).
     pub(crate) fn begin(&mut self, now: Instant, is_timed: bool) {
         self.began = now;
         if !is_timed {
@@ -120,7 +121,7 @@ impl Turn {
         }
     }
 
-    /// A request that began at `started` is answered in this turn.
+    /// A request that began at `started` was answered in this turn.
     #[inline]
     pub(crate) fn answered(&mut self, started: Instant, latencies: &Latencies) {
         if started >= self.began {
@@ -130,7 +131,7 @@ impl Turn {
         }
     }
 
-    /// When it began.
+    /// Beginning of the turn.
     pub(crate) fn began(&self) -> Instant {
         self.began
     }
@@ -142,7 +143,7 @@ impl Turn {
     }
 }
 
-/// Durations of many answers, summed over workers.
+/// Histogram of response times, summed over workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Durations {
     counts: [u64; BUCKETS],
@@ -163,14 +164,14 @@ impl Default for Durations {
 }
 
 impl Durations {
-    /// Takes a worker's in.
+    /// Adds those of a worker.
     pub(crate) fn take_in(&mut self, latencies: &Latencies) {
         let words = latencies.words.get().iter();
         let read: Vec<u64> = words.map(|word| word.load(Ordering::Relaxed)).collect();
         self.take_in_words(&read);
     }
 
-    /// Takes in what stands in [`Latencies::WORDS`] words.
+    /// Adds those in [`Latencies::WORDS`] words.
     pub(crate) fn take_in_words(&mut self, words: &[u64]) {
         for (sum, one) in self.counts.iter_mut().zip(words) {
             *sum = sum.wrapping_add(*one);
@@ -182,12 +183,12 @@ impl Durations {
         }
     }
 
-    /// How long workers had a standing queue, together.
+    /// Time with a standing queue, summed over workers.
     pub fn stood(&self) -> Duration {
         Duration::from_micros(self.stood)
     }
 
-    /// What workers held back because the line was taken, and hold back now, together.
+    /// Responses that waited or wait for the line, summed over workers.
     pub fn withheld(&self) -> Withheld {
         let [waited, micros, answers, bytes] = self.line;
         Withheld {
@@ -198,18 +199,17 @@ impl Durations {
         }
     }
 
-    /// How many.
+    /// Number of responses.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Their sum.
+    /// Sum of their response times.
     pub fn sum(&self) -> Duration {
         Duration::from_micros(self.micros)
     }
 
-    /// The duration that this share of them does not exceed (0.99 for the 99th percentile), at most a
-    /// fifth too high. `None` if there are none.
+    /// The quantile of this share (0.99 for the 99th percentile), at most a fifth too high. `None` without responses.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let count = self.count();
         if count == 0 {
@@ -224,7 +224,7 @@ impl Durations {
         Some(Duration::from_micros(bound(at)))
     }
 
-    /// Upper bounds and how many are at most that, an octave at a time.
+    /// Upper bounds with the number of responses up to each, one per octave.
     pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> {
         let mut sum = 0;
         (0..BUCKETS).filter_map(move |at| {

@@ -1,4 +1,8 @@
-//! The file server: request steps, the cached virtual file system, cache policies.
+//! The file server: sessions that answer HTTP/1.x requests, the cached virtual file system behind them, eviction
+//! policies, and adaptation.
+//!
+//! Decides what the response to a request is, and what the cache keeps. It touches no socket; drivers of the `runtime`
+//! crate move the bytes and run jobs that may block.
 
 pub mod access_log;
 pub mod adapt;

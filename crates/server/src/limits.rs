@@ -1,96 +1,93 @@
-//! Every bound a connection meets, in one place: sizes, counts and times.
+//! The limits of a connection: sizes, counts and times.
 //!
-//! Each bound has a default that suits a small virtual machine, is on by default, and has a tested
-//! behavior when it is reached (named at its field). This file decides the numbers; it does not know
-//! how a session enforces them.
+//! Every limit with a default suits a small virtual machine and is on by default. Each has a tested behavior at the
+//! limit, named at its field. This file decides the numbers; it does not know how sessions enforce them.
 
 use measure::{Bytes, Duration};
 
-/// Bounds of one server. Counts are "at most"; reaching one is a tested path, never growth.
+/// Limits of a server. Counts are inclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a request head, request line and field lines together. Beyond: 431 and close.
+    /// Bytes of a request head, request line and field lines together. Above: 431 and close.
     pub head_size: Bytes,
-    /// Field lines of a request head. Beyond: 431 and close.
+    /// Field lines of a request head. Above: 431 and close.
     pub fields: usize,
-    /// Bytes of a request target. Beyond: 414 and close.
+    /// Bytes of a request target. Above: 414 and close.
     pub target_length: Bytes,
-    /// Bytes of a request body (read and discarded). Beyond: 413 and close.
+    /// Bytes of a request body (read and discarded). Above: 413 and close.
     pub body_size: Bytes,
-    /// Bytes per second a request body must keep up on average, after `body_timeout` has passed.
-    /// Slower: 408 and close.
+    /// Average rate of a request body in bytes per second, applied after `body_timeout`. Below: 408 and close.
     pub body_rate: Bytes,
-    /// Requests answered in one turn of a pipelining connection before others get theirs. The rest
-    /// waits in the session, unparsed.
+    /// Requests of a pipelining connection answered in one turn, before other connections are served. Further requests
+    /// wait in the session, unparsed.
     pub pipeline_depth: u32,
-    /// Requests on one connection. The last one is answered with `Connection: close`.
+    /// Requests per connection. The last response has `Connection: close`.
     pub requests_per_connection: u32,
-    /// Open connections of the whole server. Beyond: the connection that has been idle longest is closed for the new one; if
-    /// none is idle, the new one is closed at accept.
+    /// Open connections of the whole server. Above: the connection idle longest is closed for the new one; if none is
+    /// idle, the new one is closed at accept.
     pub connections: u32,
-    /// Open connections of one address (an IPv4 address or an IPv6 /64). Beyond: closed at accept. None: a share of
+    /// Open connections of one address (an IPv4 address or an IPv6 /64). Above: closed at accept. `None`: a share of
     /// `connections`, see [`Limits::per_address`].
     pub connections_per_address: Option<u32>,
-    /// Requests of one address in a second, over all its connections; 0 is no bound. Beyond: 429.
+    /// Requests per second of one address, over all its connections; 0: no limit. Above: 429.
     pub request_rate: u32,
     /// Requests of one address at once, beyond its rate.
     pub request_burst: u32,
-    /// Ranges of one request. Beyond: the `Range` field is ignored and the whole is sent.
+    /// Ranges per request. Above: the `Range` field is ignored and the whole file is sent.
     pub ranges: usize,
-    /// From the first byte of a request to the end of its head; also from accept to the first byte.
-    /// Beyond: 408 and close once a request has begun, else a silent close.
+    /// Time from the first byte of a request to the end of its head; also from accept to the first byte. After that:
+    /// 408 and close if a request has begun, otherwise a silent close.
     pub header_timeout: Duration,
-    /// How long the system may have kept a connection to itself that has said nothing yet when it is accepted: that much
-    /// of `header_timeout` is gone for it. No bound of its own.
+    /// How long the kernel may have kept back a new connection that has sent nothing (`TCP_DEFER_ACCEPT`). This part of
+    /// `header_timeout` has then passed at accept. Not a limit of its own.
     pub deferred: Duration,
-    /// Between an answer and the first byte of the next request. Beyond: a silent close.
+    /// Time between a response and the first byte of the next request. After that: a silent close.
     pub idle_timeout: Duration,
-    /// As `idle_timeout`, once there was an answer, if that is shorter.
+    /// Like `idle_timeout`, after a response; the shorter one applies.
     pub early_close: Option<Duration>,
-    /// For a request body, on top of the time `body_rate` grants. Beyond: 408 and close.
+    /// Time for a request body, in addition to the time that `body_rate` grants. After that: 408 and close.
     pub body_timeout: Duration,
-    /// Without a single byte of an answer being taken by the peer, while it was offered some: taken is what it has
-    /// acknowledged, where the system can tell, else what the system has taken for it. Time in which the answer waits
-    /// for the line does not count, up to [`Limits::line_patience`]. Beyond: abort, with a reset.
+    /// Time in which the peer accepts no byte of a response that is offered to it. Accepted means acknowledged, where
+    /// the system can tell; otherwise, accepted by the kernel. Time spent waiting for the line does not count, up to
+    /// [`Limits::line_patience`]. After that: reset.
     pub write_timeout: Duration,
-    /// Bytes per second a peer must acknowledge of answers that wait for it, on average, after `write_timeout` has passed; 0 is
-    /// no bound. Slower: abort.
+    /// Average rate in bytes per second at which a peer must acknowledge responses, applied after `write_timeout`; 0:
+    /// no limit. Below: reset.
     pub send_rate: Bytes,
-    /// For a file to be opened, read or compressed while a request waits for it. Beyond: 503; the work goes on, and what
-    /// it finds is kept if it can be.
+    /// Time to open, read or compress a file while a request waits for it. After that: 503. The work continues, and its
+    /// result is cached if possible.
     pub disk_timeout: Duration,
-    /// Requests that wait for a file at once, in each process, those included that are no longer waited for but have not ended.
-    /// Beyond: 503 at once.
+    /// Requests waiting for a file, per process, including abandoned ones whose work has not ended. Above: 503 at once.
     pub disk_queue: u32,
-    /// For the peer to close after the server has closed its half. Beyond: close.
+    /// Time for the peer to close after the server has closed its half. After that: close.
     pub linger_timeout: Duration,
-    /// For a draining connection to finish what it owes. Beyond: abort.
+    /// Time for a draining connection to finish its responses. After that: abort.
     pub grace: Duration,
 }
 
 impl Limits {
-    /// Output of one turn after which no further pipelined request is answered before the peer has
-    /// taken what stands there: large enough to fill a send buffer's worth of small answers, small
-    /// enough that a connection that does not read costs little.
+    /// Output of a turn in bytes after which no further pipelined request is answered until the peer has accepted it.
+    /// Large enough to fill a send buffer with small responses, and small enough that a connection that does not read
+    /// costs little.
     pub const OUTPUT_PER_TURN: usize = 32 * 1024;
 
-    /// Bodies up to this length are copied behind their head; longer ones are referenced. Copying
-    /// wins up to here against gathering two pieces.
+    /// Bodies up to this length are copied behind their header block; longer ones are referenced. Up to this length, a
+    /// copy is faster than gathering two pieces.
     pub const COPIED_BODY: u64 = 8 * 1024;
 
-    /// How long a draining server waits for the rest of a request head and for a peer to close: a head
-    /// comes in one piece from anyone who is not slow on purpose, and a shutdown must not be held up.
+    /// How long a draining server waits for the rest of a request head, and for a peer to close. Heads of honest
+    /// clients arrive in one piece, and a shutdown must not be delayed.
     pub const HURRY: Duration = Duration::from_secs(1);
 
-    /// How long the rest of a request may take to arrive once other connections need its place: several round trips of a slow
+    /// Time for the rest of a request to arrive once other connections need its place: several round trips of a slow
     /// path.
     pub const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// The same for a client that holds more than a quarter of all open connections.
+    /// As [`Limits::PATIENCE`], for a client that holds more than a quarter of all open connections.
     pub const CROWD_PATIENCE: Duration = Duration::from_millis(100);
 
-    /// What one address may hold of so many connections if nobody has said it: a quarter, so that it takes several to hold all of
-    /// them; but 16 at least, so that the browsers behind one address are served by a server with room for few.
+    /// Default of the per-address limit: a quarter of all connections, so that filling the server takes several
+    /// addresses. At least 16, so that browsers behind a shared address are served even if there is room for few.
     pub fn share_of_address(connections: u32) -> u32 {
         (connections / 4).max(16)
     }
@@ -101,19 +98,18 @@ impl Limits {
             .unwrap_or_else(|| Limits::share_of_address(self.connections))
     }
 
-    /// How long an answer may wait for the line at a stretch before that counts as if its peer took nothing: twenty times
-    /// `write_timeout`. Every answer is sent in the end, but where the line is asked for more than it carries that is
-    /// later for each that comes, and nobody hears that a peer has gone to whom nothing is sent. Ten minutes by default:
-    /// a client with a timeout of its own has used it by then.
+    /// How long a response may wait for the line at a stretch before the wait counts toward `write_timeout`: twenty
+    /// times `write_timeout`. Every response is sent eventually. But when demand exceeds the line, waits grow with each
+    /// response, and the loss of a peer goes unnoticed while nothing is sent to it. The default is ten minutes; a
+    /// client's own timeout has expired by then.
     pub fn line_patience(&self) -> Duration {
         self.write_timeout.saturating_mul(20)
     }
 }
 
 impl Default for Limits {
-    /// Sizes as the common servers have them. Idle connections may stay for 65 seconds, because an
-    /// idle one costs some hundred bytes here and load balancers that keep connections for 60
-    /// seconds must never find one closed under a request.
+    /// Sizes are those of common servers. The idle timeout is 65 seconds, because an idle connection costs some hundred
+    /// bytes here, and load balancers that keep connections for 60 seconds must never find one closed under a request.
     fn default() -> Limits {
         Limits {
             head_size: Bytes::kib(16),

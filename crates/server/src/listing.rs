@@ -1,22 +1,22 @@
-//! A directory as a page for people and as JSON for programs.
+//! Directory listings as HTML and JSON.
 //!
-//! The page works without script, on a phone, in light and dark. The JSON's keys are a promise:
-//! `path`, `truncated`, and `entries` with `name`, `href`, `type`, `size` (files only) and `modified`.
-//! What is listed, and that it may be, is decided elsewhere.
+//! The page works without scripts, on phones, and in light and dark mode. The JSON's keys are stable: `path`,
+//! `truncated`, and `entries` with `name`, `href`, `type`, `size` (files only) and `modified`. Other code decides what
+//! is listed.
 
 use crate::site::path::encode;
 use measure::{Bytes, UnixTime};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// One line of a listing.
+/// An entry of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
-    /// The file's name, as the file system has it.
+    /// File name as in the file system.
     pub(crate) name: Vec<u8>,
-    /// Length of a file; `None` for a directory.
+    /// Length of a file in bytes; `None` for a directory.
     pub(crate) size: Option<u64>,
-    /// When it was last modified.
+    /// Modification time.
     pub(crate) modified: UnixTime,
 }
 
@@ -40,7 +40,7 @@ a{text-decoration:none}a:hover{text-decoration:underline}\
 p{color:var(--dim)}\
 @media(max-width:32rem){.d{display:none}}";
 
-/// The page. `path` is the directory's, decoded, with its slash.
+/// The listing as HTML. `path` is the decoded path of the directory, with its final slash.
 pub(crate) fn html(path: &[u8], items: &[Item], truncated: bool) -> Vec<u8> {
     let mut page = String::with_capacity(1024 + items.len() * 160);
     let title = escaped(path);
@@ -70,7 +70,7 @@ pub(crate) fn html(path: &[u8], items: &[Item], truncated: bool) -> Vec<u8> {
             format_args!("<p>Only {} entries are shown; there are more.</p>\n", items.len()),
         );
     } else if items.is_empty() {
-        page.push_str("<p>Nothing here.</p>\n");
+        page.push_str("<p>No entries.</p>\n");
     }
     page.push_str("</body>\n</html>\n");
     page.into_bytes()
@@ -94,7 +94,7 @@ fn row(page: &mut String, item: &Item) {
 }
 
 fn push(page: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing to a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = page.write_fmt(text);
 }
 
@@ -115,7 +115,7 @@ struct JsonItem<'a> {
     modified: String,
 }
 
-/// The same for programs. A name that is not UTF-8 is shown with replacement characters; `href` is exact.
+/// The listing as JSON. Names that are not UTF-8 have replacement characters; `href` is exact.
 pub(crate) fn json(path: &[u8], items: &[Item], truncated: bool) -> Vec<u8> {
     let listing = JsonListing {
         path: String::from_utf8_lossy(path),
@@ -136,7 +136,7 @@ pub(crate) fn json(path: &[u8], items: &[Item], truncated: bool) -> Vec<u8> {
     text
 }
 
-/// A relative reference to the item. The leading `./` keeps a colon in the name from reading as a scheme.
+/// A relative reference to the item. Without the leading `./`, a colon in the name would end a scheme.
 fn href(item: &Item) -> String {
     let mut href = b"./".to_vec();
     encode(&item.name, &mut href);
@@ -146,7 +146,7 @@ fn href(item: &Item) -> String {
     String::from_utf8_lossy(&href).into_owned()
 }
 
-/// Text safe in HTML, between tags and in quoted attributes.
+/// Escapes text for HTML, between tags and in quoted attributes.
 fn escaped(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let mut out = String::with_capacity(text.len());
@@ -157,7 +157,7 @@ fn escaped(text: &[u8]) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Controls, and marks that turn the direction of what follows, would disguise a name.
+            // Control characters and direction marks would disguise a name.
             c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
                 out.push('\u{fffd}');
             }
@@ -167,7 +167,7 @@ fn escaped(text: &[u8]) -> String {
     out
 }
 
-/// RFC 3339, in whole seconds of UTC, from the parts of the HTTP date of the same second.
+/// RFC 3339, in whole seconds of UTC, taken from the HTTP date of the same second.
 fn timestamp(time: UnixTime) -> String {
     let date = http_semantics::date::format(time);
     let text = String::from_utf8_lossy(&date);
@@ -209,7 +209,7 @@ mod tests {
         assert!(root.contains("Nothing here.") && !root.contains("../"));
     }
 
-    /// What looks like a character reference in a name is none in the link either.
+    /// A name that looks like a character reference is escaped in the link, too.
     #[test]
     fn links_lead_to_names_with_an_ampersand() {
         for (name, size, link) in [

@@ -1,18 +1,18 @@
-//! The media type of a file, by its name's extension, and what follows from it.
+//! The media type of a file by its extension, and its consequences.
 //!
-//! The table is `mime_guess`'s, corrected where it names another format or an obsolete type. This module
-//! adds the `charset` of text, decides what is worth compressing, and where a browser must not guess.
+//! The table is that of `mime_guess`, corrected where it names another format or an obsolete type. This module adds the
+//! `charset` of text types. It also decides which types are compressed, and where browsers must not guess.
 
 use crate::config::ContentTypes;
 use std::borrow::Cow;
 
-/// What is sent for a name that says nothing.
+/// The type for unknown extensions.
 const UNKNOWN: &str = "application/octet-stream";
 
-/// Extensions whose type in `mime_guess` is missing, obsolete or of another format, in order. The types are those of
+/// Extensions, in order, whose type in `mime_guess` is missing, obsolete or of another format. The types are those of
 /// the IANA registry; where it has none, those of nginx and of Debian's `media-types`.
 const CORRECTED: [(&str, &str); 37] = [
-    // RFC 9239 knows .js and .mjs; Node.js writes CommonJS modules as .cjs.
+    // RFC 9239 registers .js and .mjs; Node.js uses .cjs for CommonJS modules.
     ("cjs", "text/javascript"),
     ("class", "application/java-vm"),
     ("deb", "application/vnd.debian.binary-package"),
@@ -21,7 +21,7 @@ const CORRECTED: [(&str, &str); 37] = [
     ("ipynb", "application/x-ipynb+json"),
     ("java", "text/x-java"),
     ("jsonl", "application/x-ndjson"),
-    // Segments of a video stream, which `mime_guess` names by DLNA's type.
+    // Segments of a video stream; `mime_guess` has DLNA's type for them.
     ("m2t", "video/mp2t"),
     ("m2ts", "video/mp2t"),
     ("m3u8", "application/vnd.apple.mpegurl"),
@@ -54,28 +54,27 @@ const CORRECTED: [(&str, &str); 37] = [
     ("zst", "application/zstd"),
 ];
 
-/// What a file's name says about its content.
+/// What the name of a file says about its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MediaType {
     /// Value of `Content-Type`.
     pub(crate) value: Box<[u8]>,
-    /// Whether a content coding is likely to make it smaller.
+    /// Whether compression probably makes it smaller.
     pub(crate) compressible: bool,
-    /// Whether to add `X-Content-Type-Options: nosniff`: browsers guess only where the type is
-    /// unknown or plain text (WHATWG MIME Sniffing section 7), so only there it is needed.
+    /// Whether to add `X-Content-Type-Options: nosniff`. Browsers guess only unknown types and plain text (WHATWG MIME
+    /// Sniffing section 7), so only these need it.
     pub(crate) nosniff: bool,
-    /// A coding the file has by its nature (`.svgz`), not by negotiation.
+    /// The content coding of the format itself (`.svgz`), which is not negotiated.
     pub(crate) inherent_coding: Option<&'static str>,
 }
 
 impl MediaType {
-    /// The media type of a file of this name. `also` lists types to compress beyond those known to
-    /// shrink, as `type/subtype` or `type/*`.
+    /// The media type of a file of this name. `also` lists further types to compress, as `type/subtype` or `type/*`.
     pub(crate) fn of(name: &[u8], charset: Option<&str>, also: &[String]) -> MediaType {
         MediaType::of_file(name, &ContentTypes::default(), charset, also)
     }
 
-    /// The same where some extensions have a configured type.
+    /// As [`MediaType::of`], with configured types for some extensions.
     pub(crate) fn of_file(
         name: &[u8],
         types: &ContentTypes,
@@ -97,7 +96,7 @@ impl MediaType {
         media_type
     }
 
-    /// The same for a whole value of `Content-Type`, which is sent as it stands.
+    /// As [`MediaType::of`], for a complete `Content-Type` value, which is sent as written.
     pub(crate) fn of_value(value: &str, also: &[String]) -> MediaType {
         let essence = value.split(';').next().unwrap_or_default().trim();
         MediaType {
@@ -106,9 +105,9 @@ impl MediaType {
         }
     }
 
-    /// The same for a type that is known.
+    /// As [`MediaType::of`], for a known type.
     pub(crate) fn of_essence(essence: &str, charset: Option<&str>, also: &[String]) -> MediaType {
-        // In XML a `charset` of the type beats the one that the document declares (RFC 7303 section 3).
+        // In XML, a `charset` parameter overrides the encoding that the document declares (RFC 7303 section 3).
         let takes_charset = essence.starts_with("text/") && essence != "text/xml";
         let value = match charset {
             Some(charset) if takes_charset => Cow::Owned(format!("{essence}; charset={charset}")),
@@ -123,21 +122,21 @@ impl MediaType {
     }
 }
 
-/// The type of an extension that nobody configured.
+/// The built-in type of an extension.
 fn known(extension: &str) -> &'static str {
     let lower = extension.to_ascii_lowercase();
     if let Ok(at) = CORRECTED.binary_search_by_key(&&*lower, |(extension, _)| extension) {
         return CORRECTED[at].1;
     }
     match mime_guess::from_ext(extension).first_raw() {
-        // RFC 9239 made all the older names of JavaScript aliases of this one.
+        // RFC 9239 made the older JavaScript types aliases of this one.
         Some("application/javascript" | "application/x-javascript") => "text/javascript",
         Some(essence) => essence,
         None => UNKNOWN,
     }
 }
 
-/// Text, markup, and the few binary formats without compression of their own.
+/// Text, markup, and the few binary formats without their own compression.
 fn shrinks(essence: &str) -> bool {
     let (kind, subtype) = essence.split_once('/').unwrap_or((essence, ""));
     match kind {
@@ -245,7 +244,7 @@ mod tests {
         }
     }
 
-    /// The types that most web servers send: nginx's `mime.types`. Where Weir sends another, it says why.
+    /// The types of nginx's `mime.types`, which most web servers send. Each difference has its reason.
     #[test]
     fn types_are_those_of_nginx_but_for_reasons() {
         const NGINX: &str = "\
@@ -279,13 +278,13 @@ mod tests {
         const OTHERS: [(&str, &str); 9] = [
             ("bmp", "image/bmp"),                             // registered since RFC 7903
             ("deb", "application/vnd.debian.binary-package"), // registered
-            ("dll", "application/x-msdownload"),              // says more, and is a download all the same
+            ("dll", "application/x-msdownload"),              // more specific, and still a download
             ("js", "text/javascript"),                        // RFC 9239
             ("m4a", "audio/mp4"),                             // RFC 4337
             ("pdb", "application/vnd.palm"),                  // registered
-            ("prc", "application/x-mobipocket-ebook"),        // what such files are today
-            ("ra", "audio/x-pn-realaudio"),                   // what its maker called it
-            ("sea", UNKNOWN),                                 // as `application/x-sea`, a download
+            ("prc", "application/x-mobipocket-ebook"),        // the format of such files today
+            ("ra", "audio/x-pn-realaudio"),                   // the maker's own name
+            ("sea", UNKNOWN),                                 // a download, like `application/x-sea`
         ];
         let mut seen = 0;
         for line in NGINX.lines() {

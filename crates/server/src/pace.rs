@@ -1,34 +1,33 @@
-//! How many requests a second an address may make.
+//! The request rate limit per address.
 //!
-//! The generic cell rate algorithm (ITU-T I.371, the virtual scheduling form): of each address one
-//! instant is kept, at which its next request would be on time. A request pushes it on by the interval
-//! of the rate; one that would push it further ahead of the present than the burst allows is refused
-//! and pushes nothing. So a refused client that slows down is served at once, and one that does not
-//! gets exactly its rate.
+//! Uses the generic cell rate algorithm (ITU-T I.371, virtual scheduling). Each address has one instant, at which its
+//! next request would be on time. A request advances it by the interval of the rate. A request that would move it
+//! further ahead of the present than the burst allows is rejected and does not advance it. So a rejected client that
+//! slows down is served at once, and one that does not gets exactly its rate.
 //!
-//! The instant is one atomic word that every connection of the address shares: requests take no lock.
-//! The table is looked at when connections come; addresses that have been on time are forgotten, and
-//! when all its places are taken newcomers share the last one.
+//! The instant is one atomic word, shared by every connection of the address, so requests take no lock. The table is
+//! used only when connections arrive. Addresses that have been on time are removed when it is full. If it is still
+//! full, new addresses share one instant.
 
 use measure::{Duration, Instant};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Addresses remembered at the most: some 6 MiB.
+/// Maximum number of addresses: some 6 MiB.
 const ADDRESSES_MAX: usize = 65_536;
 
-/// What an address may do.
+/// The rate limit of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
-    /// Between two requests in the long run.
+    /// Time between two requests in the long run.
     interval: Duration,
     /// How far ahead of its time an address may be.
     ahead: Duration,
 }
 
 impl Rate {
-    /// `per_second` requests, up to `burst` of them at once. `None` for no bound: a rate of 0.
+    /// A rate of `per_second` requests, up to `burst` of them at once. `None` for a rate of 0, which is no limit.
     pub(crate) fn new(per_second: u32, burst: u32) -> Option<Rate> {
         let interval = Duration::from_secs(1).checked_div(per_second)?;
         Some(Rate {
@@ -38,12 +37,12 @@ impl Rate {
     }
 }
 
-/// Where one address stands. Clones are the same address's.
+/// The next on-time instant of one address. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace(Arc<AtomicU64>);
 
 impl Pace {
-    /// Whether a request now is within the rate; if it is, it counts.
+    /// Whether a request now is within the rate. If so, it counts.
     #[inline]
     pub(crate) fn admits(&self, rate: Rate, now: Instant) -> bool {
         let step = |on_time: u64| {
@@ -60,12 +59,12 @@ impl Pace {
     }
 }
 
-/// The paces of all addresses.
+/// The instants of all addresses.
 #[derive(Debug)]
 pub(crate) struct Paces {
     by_address: Mutex<HashMap<u64, Pace>>,
     addresses_max: usize,
-    /// Of those for whom there was no place.
+    /// For addresses without room in the table.
     shared: Pace,
 }
 
@@ -84,7 +83,7 @@ impl Paces {
         }
     }
 
-    /// The pace of an address (see [`crate::peers::unit`]).
+    /// The instant of an address (see [`crate::peers::unit`]).
     pub(crate) fn of(&self, unit: u64, now: Instant) -> Pace {
         let mut paces = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pace) = paces.get(&unit) {
@@ -122,13 +121,13 @@ mod tests {
         assert_eq!(
             admitted(50, 10_050, 1),
             100,
-            "ten a second, however often it asks"
+            "ten per second, however often it requests"
         );
         assert_eq!(admitted(60_000, 60_001, 1), 1);
         assert_eq!(
             admitted(70_000, 80_000, 100),
             100,
-            "who keeps the rate is never refused"
+            "a client within the rate is never rejected"
         );
         assert_eq!(Rate::new(0, 5), None);
         let one = Rate::new(1, 1).unwrap();
@@ -152,10 +151,10 @@ mod tests {
         for unit in 0..3 {
             assert!(paces.of(unit, at(0)).admits(rate, at(0)));
         }
-        // No place: these share one.
+        // The table is full: these addresses share one instant.
         assert!(paces.of(10, at(1)).admits(rate, at(1)));
         assert!(!paces.of(11, at(1)).admits(rate, at(1)));
-        // Who was on time for a while is forgotten.
+        // An address that has been on time for a while is removed.
         assert!(paces.of(12, at(5_000)).admits(rate, at(5_000)));
         assert_eq!(paces.by_address.lock().unwrap().len(), 1);
     }

@@ -1,23 +1,23 @@
-//! How many connections each address holds, so that one address cannot take them all.
+//! Counts the connections of each address, for the per-address limit.
 //!
-//! An IPv6 client commands a whole /64, so that is the unit counted there; an IPv4 address mapped
-//! into IPv6 counts as the IPv4 address. The table holds only addresses with an open connection, so
-//! the bound on connections bounds it too. Shards keep workers from waiting for one another; only
-//! accepting and closing come here, never a request.
+//! Addresses are IPv4 addresses and IPv6 /64 networks, because an IPv6 client commands a whole /64. An IPv4 address
+//! mapped into IPv6 counts as the IPv4 address. The table holds only addresses with an open connection, so the
+//! connection limit bounds its size. Shards keep workers from waiting for each other. Only accepting and closing use
+//! the table, never a request.
 
 use hashbrown::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Shards: a power of two well above the number of workers, so two rarely meet in one.
+/// Number of shards: a power of two well above the number of workers, so that two workers rarely need the same one.
 const SHARDS: usize = 64;
 
 mod among;
 
 pub use among::Among;
 
-/// Open connections in total and per address, of this process or of several together.
+/// Open connections in total and per address, of this process or of several processes together.
 #[derive(Debug)]
 pub struct Peers {
     total: AtomicU32,
@@ -28,12 +28,12 @@ pub struct Peers {
 
 type Shard = HashMap<u64, u32, foldhash::fast::RandomState>;
 
-/// Why a connection was refused.
+/// The limit that a connection would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The server holds as many connections as it may.
+    /// The connection limit.
     Total,
-    /// This address holds as many connections as one may.
+    /// The per-address limit.
     Address,
 }
 
@@ -52,7 +52,7 @@ impl Default for Peers {
 }
 
 impl From<Among> for Peers {
-    /// Counts together with other processes.
+    /// Counts for several processes together.
     fn from(among: Among) -> Peers {
         Peers {
             among: Some(among),
@@ -62,10 +62,10 @@ impl From<Among> for Peers {
 }
 
 impl Peers {
-    /// Counts a connection of `ip` in, unless that would exceed a bound.
+    /// Counts a new connection of `ip`, unless it would exceed a limit.
     ///
     /// # Errors
-    /// Which bound refused it; nothing was counted then.
+    /// The limit that it would exceed; the connection is then not counted.
     pub fn enter(&self, ip: IpAddr, total_max: u32, address_max: u32) -> Result<(), Refused> {
         if let Some(among) = &self.among {
             return among.enter(unit(ip), total_max, address_max);
@@ -89,7 +89,7 @@ impl Peers {
         Ok(())
     }
 
-    /// Counts a connection of `ip` out. Must follow exactly one successful [`Peers::enter`].
+    /// Ends the count of a connection of `ip`. Must follow exactly one successful [`Peers::enter`].
     pub fn leave(&self, ip: IpAddr) {
         let key = unit(ip);
         if let Some(among) = &self.among {
@@ -103,11 +103,11 @@ impl Peers {
             }
             self.total.fetch_sub(1, Ordering::Relaxed);
         } else {
-            debug_assert!(false, "an address left that never entered");
+            debug_assert!(false, "leave without a matching enter");
         }
     }
 
-    /// Open connections of the client that `ip` belongs to.
+    /// Open connections of the address that `ip` belongs to.
     pub fn held(&self, ip: IpAddr) -> u32 {
         let key = unit(ip);
         match &self.among {
@@ -116,7 +116,7 @@ impl Peers {
         }
     }
 
-    /// Open connections now.
+    /// Open connections in total.
     pub fn total(&self) -> u32 {
         if let Some(among) = &self.among {
             return among.total();
@@ -124,7 +124,7 @@ impl Peers {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Addresses with an open connection to this process now.
+    /// Addresses with an open connection.
     pub fn addresses(&self) -> usize {
         if let Some(among) = &self.among {
             return among.addresses();
@@ -138,14 +138,14 @@ impl Peers {
     fn shard(&self, key: u64) -> MutexGuard<'_, Shard> {
         use std::hash::BuildHasher as _;
         let index = (self.hasher.hash_one(key) >> 32) as usize % SHARDS;
-        // Bits from the middle: the map inside the shard uses the top and the bottom ones.
-        // A count is whole at every point a panic could occur, so a poisoned shard is still true.
+        // Middle bits of the hash, because the map inside the shard uses the top and bottom ones. Counts are consistent
+        // wherever a panic could occur, so a poisoned shard is still valid.
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The unit one client commands: an IPv4 address, or the upper half of an IPv6 address. The two
-/// cannot meet: IPv4 keys lie below 2^32, and no global unicast /64 does.
+/// The unit that one client commands: an IPv4 address, or the upper half of an IPv6 address. They cannot collide: IPv4
+/// keys are below 2^32, and no global unicast /64 is.
 pub(crate) fn unit(ip: IpAddr) -> u64 {
     match ip {
         IpAddr::V4(v4) => u64::from(u32::from(v4)),

@@ -1,4 +1,4 @@
-//! Whether a worker has a queue that stands: one in which also whoever waited least waited long.
+//! Detects a standing queue of a worker: one in which even the shortest wait is long.
 //!
 //! ```text
 //!              a wait of `TARGET` or more              for `INTERVAL` no shorter one: its turns count
@@ -6,29 +6,29 @@
 //!     ▲                                        │   └─────────┘
 //!     └────────────── a shorter wait ──────────┘
 //! ```
-//! CoDel's test (RFC 8289, 3.1 and 5): a burst makes a queue that is long and goes again, more than can be done one that
-//! stays. How long the queue is does not tell them apart, and neither does the mean wait; the least wait of an interval
-//! does. Here it is a worker's: who is ready waits for the turns before his and for the turn in which he is answered.
-//! Pure. It is a metric and a number of each window; no controller acts on it.
+//! This is CoDel's test (RFC 8289, 3.1 and 5). A burst makes a queue that is long and drains; overload makes one that
+//! stands. Neither the length of the queue nor the mean wait tells them apart, but the minimum wait within an interval
+//! does. Here, a connection's wait is that for the turns before its own plus the turn in which it is answered. The test
+//! is pure. It is a metric and a figure of each window; no controller acts on it.
 
 use measure::{Duration, Instant};
 use runtime::Line;
 
-/// A wait of less is no harm: half of what people notice. A hundred times what a worker needs for a turn that is not full.
+/// Shorter waits do no harm: half of what people notice. A hundred times the length of a turn that is not full.
 const TARGET: Duration = Duration::from_millis(50);
-/// A queue that lasts as long as this was no burst: some round trips of a client far away, as CoDel has it.
+/// A queue that lasts this long is not a burst: some round trips of a distant client, as in CoDel.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What is remembered of the waits of one worker.
+/// The state of the test for one worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
-    /// Somebody waited less than the target not long ago.
+    /// Some connection recently waited less than the target.
     Short,
-    /// Nobody did since the end of this turn.
+    /// None has since the end of this turn.
     Long { since: Instant },
 }
 
-/// How long somebody waited who was answered at the end of a turn of this length; none if that is not known.
+/// The wait of a connection answered at the end of a turn of this length; `None` if unknown.
 pub(crate) fn waited(line: Line, length: Duration) -> Option<Duration> {
     match line {
         Line::Taken => Some(length),
@@ -38,7 +38,7 @@ pub(crate) fn waited(line: Line, length: Duration) -> Option<Duration> {
 }
 
 impl Queue {
-    /// A turn with this line lasted from `began` to `ended`: how much of it is time with a standing queue.
+    /// A turn with this queue lasted from `began` to `ended`. Returns the part of it with a standing queue.
     #[inline]
     pub(crate) fn turn(&mut self, line: Line, began: Instant, ended: Instant) -> Duration {
         let length = ended - began;
@@ -60,7 +60,7 @@ mod tests {
         Duration::from_millis(n)
     }
 
-    /// Turns one after another, as (line, length): the time that counts.
+    /// Runs turns one after another, given as (line, length). Returns the time with a standing queue.
     fn count(turns: impl IntoIterator<Item = (Line, u64)>) -> Duration {
         let mut queue = Queue::Short;
         let mut now = Instant::ZERO;
@@ -87,14 +87,14 @@ mod tests {
 
     #[test]
     fn short_turns_are_a_queue_when_the_line_behind_them_is_long() {
-        // Full turns of 5 ms; every twentieth says that it took 100 ms to come to the end of the line.
+        // Full turns of 5 ms; every twentieth reports that the end of the queue was reached after 100 ms.
         let long = |n: u64| match n % 20 {
             19 => Line::Waited(ms(100)),
             _ => Line::Longer,
         };
         let stands = count((0..400).map(|n| (long(n), 5)));
         assert!(stands > ms(1_750), "{stands:?}");
-        // The same turns with a line of 40 ms, or one nobody knows the length of.
+        // The same turns with a queue of 40 ms, or one of unknown length.
         let short = |n: u64| match n % 8 {
             7 => Line::Waited(ms(40)),
             _ => Line::Longer,
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(count([(Line::Longer, 5); 400]), Duration::ZERO);
     }
 
-    /// A worker that reads a cold file itself once in a while has long turns and no queue.
+    /// A worker that now and then reads a cold file itself has long turns and no queue.
     #[test]
     fn time_between_turns_does_not_count() {
         let mut queue = Queue::Short;

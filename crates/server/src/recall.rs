@@ -1,18 +1,18 @@
-//! Heads met before: the same bytes mean the same request, so they need not be understood again.
+//! Known request heads: equal bytes mean an equal request, which need not be parsed again.
 //!
-//! Clients repeat themselves to the letter: a browser asks every visitor's first page with the same
-//! thirty lines. Reading such a head costs 125 to 700 ns, finding it here 20 to 40. What is kept is
-//! the head, the entry that answered it and which representation; only plain requests are kept, whose
-//! answer depends on nothing else: `GET`, no body, no expectation, no condition, no range, 200.
+//! Clients repeat themselves exactly: a browser requests every visitor's first page with the same thirty lines. Parsing
+//! such a head costs 125 to 700 ns, finding it here 20 to 40. The table keeps the head, the entry that answered it, and
+//! the representation. Only plain requests are kept, whose response depends on nothing else: `GET`, no body, no
+//! expectation, no condition, no range, 200.
 //!
 //! ```text
 //!   input ─ request line ─▶ slot ─ starts with the head kept there, entry alive ─▶ answer again
 //!                             └─ otherwise read it; met twice in a row here: keep it
 //! ```
 //!
-//! Bounded in number and length. Entries that died are let go of in the next turn, and everything is
-//! when the view lets go of everything. Where heads do not repeat (each client its own cookie), it
-//! soon stops looking for a while. Knows nothing of connections.
+//! The table is limited in number and length. Dead entries are dropped in the next turn, and all entries when the view
+//! drops its own. If heads do not repeat (each client has its own cookie), the search soon pauses for a while. This
+//! file knows nothing of connections.
 
 use crate::entry::{Answer, Content, Entry, Representation, Token};
 use crate::site::View;
@@ -27,17 +27,17 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Heads kept at the most; a power of two.
+/// Maximum number of heads kept; a power of two.
 const SLOTS: usize = 256;
-/// The longest head kept.
+/// Longest head kept, in bytes.
 const HEAD_MAX: usize = 2048;
-/// Looks after which it is judged whether looking pays.
+/// Number of searches after which their success is judged.
 const WINDOW: u64 = 1024;
-/// One look in so many must find something.
+/// One search in this many must succeed, or the search pauses.
 const PAYS: u64 = 16;
-/// Requests that are not looked for once looking did not pay.
+/// Length of the pause, in requests.
 const REST: u32 = 8192;
-/// Fields that make an answer depend on more than the head, or on the time.
+/// Fields that make a response depend on more than the head, or on the time.
 const CONDITIONS: [Name; 6] = [
     Name::IfMatch,
     Name::IfNoneMatch,
@@ -47,11 +47,11 @@ const CONDITIONS: [Name; 6] = [
     Name::Range,
 ];
 
-/// The heads one worker has met.
+/// The known heads of one worker.
 #[derive(Debug)]
 pub(crate) struct Recall {
     hasher: RandomState,
-    /// Empty until a first head is kept.
+    /// Empty until the first head is kept.
     slots: Vec<Slot>,
     deaths: u64,
     looked: u64,
@@ -61,31 +61,31 @@ pub(crate) struct Recall {
 
 #[derive(Debug, Default)]
 struct Slot {
-    /// Hash of the head last met here that was not known.
+    /// Hash of the last unknown head of this slot.
     candidate: u64,
     known: Option<Known>,
 }
 
-/// A head and its answer.
+/// A head and its response.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// The whole head, with the empty line.
+    /// The whole head, with the empty line at its end.
     head: Box<[u8]>,
-    /// What it asks for.
+    /// The entry that answers it.
     pub(crate) entry: Arc<Entry>,
-    /// Which of its representations it gets.
+    /// Index of the representation to send.
     representation: usize,
-    /// Whether that is sent from a file, which may have changed.
+    /// Whether the content is sent from a file, which may have changed.
     is_file: bool,
-    /// Which site it is of.
+    /// Index of the site.
     pub(crate) site: usize,
-    /// Its version, and whether its client wants the connection to persist.
+    /// Version of the request, and whether its connection persists.
     pub(crate) version: Version,
     pub(crate) persistent: bool,
     parts: Parts,
 }
 
-/// Where the access log finds what it shows of a request, in the bytes of its head.
+/// Positions within the head of the values for the access log.
 #[derive(Clone, Debug)]
 struct Parts {
     target: Range<usize>,
@@ -106,32 +106,32 @@ impl Known {
         self.representation().is_some_and(|one| one.is_current(wall))
     }
 
-    /// Target as received.
+    /// The target as received.
     pub(crate) fn target(&self) -> &[u8] {
         &self.head[self.parts.target.clone()]
     }
 
-    /// Authority the request is for.
+    /// The authority of the request.
     pub(crate) fn host(&self) -> Option<&[u8]> {
         self.parts.host.clone().map(|range| &self.head[range])
     }
 
-    /// `Referer`.
+    /// Value of `Referer`.
     pub(crate) fn referer(&self) -> Option<&[u8]> {
         self.parts.referer.clone().map(|range| &self.head[range])
     }
 
-    /// `User-Agent`.
+    /// Value of `User-Agent`.
     pub(crate) fn user_agent(&self) -> Option<&[u8]> {
         self.parts.user_agent.clone().map(|range| &self.head[range])
     }
 }
 
-/// A head that was found; good until something is kept or let go of.
+/// A head that was found; valid until the table changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     at: usize,
-    /// Bytes of the head.
+    /// Length of the head in bytes.
     pub(crate) used: usize,
     pub(crate) version: Version,
     pub(crate) persistent: bool,
@@ -149,7 +149,7 @@ impl Recall {
         }
     }
 
-    /// Looks whether `input` begins with a head that is known and whose entry lives and is true.
+    /// Searches for a known head at the start of `input`, with a live and current entry.
     #[inline]
     pub(crate) fn find(&mut self, input: &[u8], wall: UnixTime) -> Option<Found> {
         if self.slots.is_empty() {
@@ -177,14 +177,14 @@ impl Recall {
         })
     }
 
-    /// What was found, and the representation it gets.
+    /// The known head, and the representation to send.
     #[inline]
     pub(crate) fn get(&self, found: Found) -> Option<(&Known, &Representation)> {
         let known = self.slots.get(found.at)?.known.as_ref()?;
         Some((known, known.representation()?))
     }
 
-    /// The request line decides where a head is kept; it says most of what differs between them.
+    /// The request line selects the slot; heads differ mostly in it.
     #[inline]
     fn slot_of(&self, input: &[u8]) -> Option<usize> {
         let window = &input[..input.len().min(HEAD_MAX)];
@@ -192,8 +192,8 @@ impl Recall {
         Some(self.hasher.hash_one(line) as usize & (SLOTS - 1))
     }
 
-    /// A head was understood and answered with this representation. Keeps it if it is plain and was
-    /// the last unknown one of its slot, too.
+    /// A head was parsed and answered with this representation. It is kept if it is plain and was already the last
+    /// unknown one of its slot.
     #[inline]
     pub(crate) fn saw(
         &mut self,
@@ -203,7 +203,7 @@ impl Recall {
         representation: usize,
         site: usize,
     ) {
-        // Only of what the store keeps is it noticed when it is no longer true.
+        // Only entries of the store are marked dead when they become outdated.
         let is_kept = entry.token != Token::NONE && matches!(entry.answer, Answer::Resource(_));
         if self.resting > 0 || bytes.len() > HEAD_MAX || !is_kept || !is_plain(head) {
             return;
@@ -226,7 +226,7 @@ impl Recall {
             }
             (self.looked, self.found) = (0, 0);
         }
-        // Read from the head itself: leading empty lines are no part of it.
+        // Positions are relative to the head itself: leading empty lines are not part of it.
         let Some(parts) = parts(head, bytes) else {
             return;
         };
@@ -259,7 +259,7 @@ impl Recall {
         slot.known = Some(known);
     }
 
-    /// To be called once a turn: lets go of what the views have let go of, or are about to.
+    /// Drops entries that are dead, or all if the views are empty. To be called once per turn.
     #[inline]
     pub(crate) fn turn(&mut self, views: &[View]) {
         let deaths = views
@@ -284,20 +284,20 @@ impl Recall {
         }
     }
 
-    /// How many heads are kept.
+    /// Number of heads kept.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.slots.iter().filter(|slot| slot.known.is_some()).count()
     }
 
-    /// Lets go of everything.
+    /// Drops all heads.
     pub(crate) fn forget(&mut self) {
         self.slots = Vec::new();
         (self.looked, self.found, self.resting) = (0, 0, 0);
     }
 }
 
-/// Whether nothing but the head and the entry decide about the answer.
+/// Whether the response depends on the head and the entry only.
 fn is_plain(head: &Request<'_, '_>) -> bool {
     head.method == Method::Get
         && head.version != Version::Http09
@@ -307,7 +307,7 @@ fn is_plain(head: &Request<'_, '_>) -> bool {
 }
 
 fn parts(head: &Request<'_, '_>, bytes: &[u8]) -> Option<Parts> {
-    // A head that is preceded by an empty line is found only behind one: not worth keeping.
+    // A head after an empty line would be found only after another one: not worth keeping.
     if !bytes.starts_with(b"GET ") {
         return None;
     }

@@ -1,7 +1,7 @@
-//! The server as a driver sees it: makes a context for each worker and a session for each
-//! connection, and puts a new configuration in force without stopping either.
+//! The server as drivers see it: it makes a context for each worker and a session for each connection, and puts a new
+//! configuration in force while both continue.
 //!
-//! This file decides what is shared and how it changes; it does not know what a request is.
+//! This file decides which state is shared and how it changes; it does not know requests.
 
 use crate::adapt::{Decision, Decisions, Knobs, Sample, Settings};
 use crate::cache::StoreCounters;
@@ -26,37 +26,37 @@ use runtime::sensors::Reading;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Takes finished access log lines away; made by whoever owns files.
+/// Writes finished access log lines to their destination.
 pub trait LogSink: Send + Sync + fmt::Debug {
-    /// Takes whole lines. Gives back an empty buffer to fill next, and how many lines it had to drop
-    /// because those before them could not be written.
+    /// Takes complete lines. Returns an empty buffer for reuse, and the number of lines dropped because earlier ones
+    /// could not be written.
     fn write(&self, lines: Vec<u8>, now: Instant) -> (Vec<u8>, u64);
 }
 
-/// What a server shares with other processes that serve the same: nothing, by default.
+/// State shared with other processes that serve the same sites. None by default.
 #[derive(Debug, Default)]
 pub struct Herd {
-    /// Connections, so that their bounds are common.
+    /// Connection counts, for common limits.
     pub peers: Peers,
-    /// Counters, so that each process can tell those of all.
+    /// Counters, so that each process can report those of all.
     pub board: Board,
-    /// Settings that change while it runs. By default they do not.
+    /// Settings that adaptation changes. By default, it changes none.
     pub knobs: Knobs,
-    /// Memory. Without a bound by default.
+    /// Memory budget. No limit by default.
     pub budget: Arc<Budget>,
 }
 
-/// What a program that uses this library adds to the server. It stays at a reload.
+/// Filters and handlers that a program adds through this library. They stay across reloads.
 #[derive(Clone, Debug, Default)]
 pub struct Additions {
-    /// Filters, in order, after those of the configuration.
+    /// Filters in order, after those of the configuration.
     pub filters: Vec<Arc<dyn Filter>>,
-    /// Handlers by path, looked at in order, before those of the server itself. A path that ends in a slash
-    /// stands for all below it, too.
+    /// Handlers by path, searched in order, before the server's own. A path that ends in a slash covers all paths below
+    /// it.
     pub handlers: Vec<(String, Arc<dyn Handler>)>,
 }
 
-/// One configuration in force, with what was opened for it. Never changes; a reload makes another.
+/// A configuration in force, with its opened sites. Never changes; a reload makes a new one.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) config: Config,
@@ -67,19 +67,19 @@ pub(crate) struct State {
     embedded: Source,
     additions: Additions,
     pub(crate) log: Option<Arc<dyn LogSink>>,
-    /// What answers in place of files.
+    /// Handlers by path.
     pub(crate) mounts: Mounts,
-    /// What adds to each answer.
+    /// Filters that run for each response.
     pub(crate) each_answer: Vec<Arc<dyn Filter>>,
-    /// Whether somebody may ask how long answers take, or a controller does.
+    /// Whether response times are measured: for the live page, a recording, or `max-turn`.
     pub(crate) is_timed: bool,
-    /// Whether lines of the log say how the path to the client is.
+    /// Whether log lines include the state of the TCP path.
     pub(crate) wants_path: bool,
-    /// What an address may ask for; none without a bound.
+    /// Request rate limit per address; `None`: no limit.
     pub(crate) rate: Option<Rate>,
-    /// Whether heads met before are answered again without being looked at.
+    /// Whether known request heads are answered from memory without parsing them.
     pub(crate) recalls: bool,
-    /// Content of up to this length is copied behind the head.
+    /// Content of up to this length is copied behind the header block.
     pub(crate) copied_max: u64,
 }
 
@@ -139,18 +139,18 @@ impl State {
     }
 }
 
-/// What workers share.
+/// State shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Hub {
     state: Mutex<Arc<State>>,
-    /// Grows with each reload, after `state` was replaced.
+    /// Incremented by each reload, after `state` was replaced.
     pub(crate) generation: AtomicU64,
     pub(crate) peers: Peers,
     pub(crate) budget: Arc<Budget>,
-    /// Of the state in force, for whoever accepts.
+    /// Connection limit of the state in force, for accepting threads.
     connections_max: AtomicU32,
     paces: Paces,
-    /// Jobs that wait for the disk.
+    /// Jobs waiting for the disk.
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) board: Board,
     pub(crate) knobs: Knobs,
@@ -159,25 +159,25 @@ pub(crate) struct Hub {
     about: Mutex<About>,
 }
 
-/// What a server cannot know of itself.
+/// Facts about the server that its caller provides.
 #[derive(Clone, Debug, Default)]
 pub struct About {
-    /// How connections are driven, for people.
+    /// The strategy, in words.
     pub strategy: String,
-    /// When it was started.
+    /// Start of the server.
     pub started: UnixTime,
-    /// The process, if it is one of several.
+    /// ID of this process, if it is one of several.
     pub process: Option<u32>,
 }
 
 impl Hub {
-    /// The state in force, and its number.
+    /// The state in force, with its generation.
     pub(crate) fn current(&self) -> (u64, Arc<State>) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         (self.generation.load(Ordering::Relaxed), Arc::clone(&state))
     }
 
-    /// Tells other processes, if there are any, what the cache of this one did and holds.
+    /// Publishes the cache's counters to the other processes, if any.
     pub(crate) fn tell_cache(&self) {
         if self.board.is_among() {
             let (_, state) = self.current();
@@ -187,18 +187,18 @@ impl Hub {
     }
 }
 
-/// The file server.
+/// The file server. Clones refer to the same server.
 #[derive(Clone, Debug)]
 pub struct Server {
     hub: Arc<Hub>,
 }
 
 impl Server {
-    /// A server of `config`, whose log lines go to `log`. Without a root in `config` it serves what is
-    /// `embedded`. `seed` makes multipart boundaries.
+    /// Opens a server of `config` that writes log lines to `log`. Without a root in `config`, it serves the `embedded`
+    /// site. `seed` is for multipart boundaries.
     ///
     /// # Errors
-    /// The root that cannot be opened, and why.
+    /// The root that cannot be opened, and the reason.
     pub fn open(
         config: Config,
         embedded: Source,
@@ -208,7 +208,7 @@ impl Server {
         Server::open_with(Additions::default(), Herd::default(), config, embedded, log, seed)
     }
 
-    /// The same with additions, and as one of several processes.
+    /// As [`Server::open`], with additions and state shared with other processes.
     ///
     /// # Errors
     /// As [`Server::open`].
@@ -239,11 +239,11 @@ impl Server {
         })
     }
 
-    /// Puts another configuration in force: answers begun from now on follow it, those under way
-    /// finish on the old one. A site about which nothing changed keeps its cache.
+    /// Puts another configuration in force. New responses follow it; responses under way finish with the old one. A
+    /// site without changes keeps its cache.
     ///
     /// # Errors
-    /// The root that cannot be opened; the old configuration stays in force then.
+    /// The root that cannot be opened; the old configuration then stays in force.
     pub fn reload(&self, config: Config, log: Option<Arc<dyn LogSink>>) -> Result<(), OpenError> {
         let (_, before) = self.hub.current();
         let embedded = before.embedded.clone();
@@ -275,25 +275,25 @@ impl Server {
             .collect()
     }
 
-    /// What the caches of all sites of this process did and hold.
+    /// Cache counters of all sites in this process.
     pub(crate) fn cache(&self) -> StoreCounters {
         self.hub.current().1.hosts.cache()
     }
 
-    /// The sum of all workers' counters.
+    /// Counters summed over all workers.
     pub fn totals(&self) -> Totals {
         self.hub.board.read().totals()
     }
 
-    /// What all workers counted, in all processes that serve. How long answers took is known only while
-    /// somebody may ask ([`Config::live`]).
+    /// Counters of all workers in all processes. Response times are measured only with [`Config::live`],
+    /// [`Config::record`] or [`Config::max_turn`].
     pub fn readings(&self) -> Readings {
         self.hub.tell_cache();
         self.hub.board.read()
     }
 
-    /// Whether it wants requests: nobody has told it to stop, and the roots of all sites can be opened, as of less than
-    /// a second ago if this is asked that often.
+    /// Whether the server wants requests: it has not been told to stop, and the roots of all sites can be opened. The
+    /// state of the roots is less than a second old if this is called that often.
     pub fn is_ready(&self) -> bool {
         !self.is_stopping() && self.hub.current().1.hosts.are_reachable()
     }
@@ -303,28 +303,28 @@ impl Server {
         &self.hub.budget
     }
 
-    /// Whether it was told that it is not ready any more.
+    /// Whether the server was told to stop.
     pub(crate) fn is_stopping(&self) -> bool {
         !self.hub.ready.load(Ordering::Relaxed)
     }
 
-    /// Says whether it wants requests, its roots aside: readiness is what load balancers look at.
+    /// Sets whether the server wants requests, apart from its roots. Load balancers see this as readiness.
     pub fn set_ready(&self, ready: bool) {
         self.hub.ready.store(ready, Ordering::Relaxed);
     }
 
-    /// Puts these settings in force, which these decisions led to, at the wall time of which they are shown.
+    /// Puts settings in force and records the decisions behind them. `wall` is the time shown with these.
     pub fn adapt(&self, settings: Settings, decisions: &[Decision], wall: UnixTime) {
         self.hub.knobs.set(settings);
         self.hub.knobs.note(decisions, true, wall);
     }
 
-    /// Shows decisions of a dry run, which change nothing, as made at this wall time.
+    /// Records decisions of a dry run, which change no settings. `wall` is the time shown with them.
     pub fn would_adapt(&self, decisions: &[Decision], wall: UnixTime) {
         self.hub.knobs.note(decisions, false, wall);
     }
 
-    /// What was decided last, by whichever process of this server decides.
+    /// The last decisions, from whichever process of this server decides.
     pub fn decisions(&self) -> Decisions {
         self.hub.knobs.decisions()
     }
@@ -334,12 +334,12 @@ impl Server {
         self.hub.knobs.settings()
     }
 
-    /// How often they have changed.
+    /// Number of changes made by adaptation.
     pub fn changes(&self) -> u64 {
         self.hub.knobs.change()
     }
 
-    /// What controllers look at.
+    /// A sample for adaptation, made from this reading and the counters.
     pub fn sample(&self, reading: Reading) -> Sample {
         let readings = self.readings();
         Sample {
@@ -350,13 +350,13 @@ impl Server {
         }
     }
 
-    /// Pages for errors and unknown paths that are configured and not there. Reads them.
+    /// Configured pages for errors and unknown paths that do not exist. Reads the pages.
     pub fn missing_pages(&self, now: Instant, wall: UnixTime) -> Vec<MissingPage> {
         let (_, state) = self.hub.current();
         state.hosts.missing_pages(&state.config, now, wall)
     }
 
-    /// What it was told about itself.
+    /// The facts set by [`Server::set_about`].
     pub fn about(&self) -> About {
         self.hub
             .about
@@ -365,7 +365,7 @@ impl Server {
             .clone()
     }
 
-    /// Tells it about itself.
+    /// Sets the facts that the server cannot know itself.
     pub fn set_about(&self, about: About) {
         *self.hub.about.lock().unwrap_or_else(PoisonError::into_inner) = about;
     }
@@ -374,17 +374,17 @@ impl Server {
         Server { hub: Arc::clone(hub) }
     }
 
-    /// Connections open now.
+    /// Number of open connections.
     pub fn open_connections(&self) -> u32 {
         self.hub.peers.total()
     }
 
-    /// Jobs of this process that wait for the disk or are under way.
+    /// Number of this process's jobs that wait for the disk or are under way.
     pub fn jobs_waiting(&self) -> u32 {
         self.hub.waiting.now()
     }
 
-    /// Addresses with a connection open now.
+    /// Number of addresses with open connections.
     pub fn open_addresses(&self) -> usize {
         self.hub.peers.addresses()
     }
@@ -410,7 +410,7 @@ impl Service for Server {
                 cx.counters.accepted().add(1);
                 let paced = cx.state.rate.is_some();
                 let pace = paced.then(|| self.hub.paces.of(unit(peer.ip()), now));
-                // One that comes with bytes gets the whole time for the head they begin.
+                // A connection that arrives with bytes has the whole timeout for its first head.
                 let silent = limits.header_timeout.saturating_sub(limits.deferred);
                 Some(Session::new(peer.ip(), now + silent, pace))
             }

@@ -1,31 +1,31 @@
-//! How many jobs wait for the disk at once.
+//! Limits the number of jobs that wait for the disk.
 //!
-//! A job holds a permit from the moment it turns out that it would have to wait until it ends, also where nobody waits for it
-//! any longer: a disk that hangs takes all permits, and requests for what is not in memory are then refused at once.
+//! A job takes a permit as soon as it would have to wait, and holds it until it ends, even if its request has given up.
+//! So a disk that hangs uses up all permits, and requests for files that are not in memory are then rejected at once.
 //! Decides nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many wait.
+/// The number of waiting jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     now: AtomicU32,
 }
 
 impl Waiting {
-    /// Jobs that wait or are under way.
+    /// Number of jobs that wait or are under way.
     pub(crate) fn now(&self) -> u32 {
         self.now.load(Ordering::Relaxed)
     }
 }
 
-/// One job among them, for as long as this lives.
+/// The place of one job; released when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<Waiting>);
 
 impl Permit {
-    /// One more, unless there are `most` already.
+    /// Takes a place, unless `most` are taken already.
     pub(crate) fn take(waiting: &Arc<Waiting>, most: u32) -> Option<Permit> {
         let below = |now: u32| (now < most).then_some(now + 1);
         waiting

@@ -1,7 +1,7 @@
-//! The server over the simulated runtime: the worker that drives sockets drives these, in virtual
-//! time, with many clients, slow readers, held jobs and real files.
+//! The server over the simulated runtime: the worker that drives sockets drives these, in virtual time, with many
+//! clients, slow readers, held jobs and real files.
 
-#![expect(clippy::disallowed_methods, reason = "a test makes the files it serves")]
+#![expect(clippy::disallowed_methods, reason = "a test creates the files it serves")]
 
 use measure::{Bytes, Duration, Instant, Seed, UnixTime};
 use runtime::sim::{Client, Jobs, Sim};
@@ -59,7 +59,7 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
-/// Status codes and bodies of what a client received.
+/// Status and body of each response that a client received.
 fn answers(bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
     let mut all = Vec::new();
     let mut rest = bytes;
@@ -155,7 +155,7 @@ fn requests_behind_one_that_waits_are_answered_in_order() {
     assert_eq!(
         statuses(sim.received(client)),
         [200],
-        "what is known is sent at once"
+        "cached files are sent at once"
     );
     sim.run_jobs();
     assert_eq!(statuses(sim.received(client)), [200, 200, 200, 404]);
@@ -182,7 +182,7 @@ fn no_answer_is_eaten_by_a_reset() {
         assert_eq!(statuses(sim.received(client)).len(), 1, "{}", &input[..20]);
         assert!(sim.is_finished(client), "the client is told");
         sim.advance(Duration::from_secs(6));
-        assert!(sim.is_closed(client), "and not kept for ever");
+        assert!(sim.is_closed(client), "and not kept forever");
         assert!(!sim.was_reset(client), "{}", &input[..20]);
     }
 }
@@ -283,7 +283,7 @@ fn files_from_disk_are_sent_by_descriptor_and_a_truncated_one_ends_the_connectio
     sim.send(slow, get("/large.bin").as_bytes());
     assert!(
         sim.is_closed(slow),
-        "a short body is shown by the end of the connection"
+        "the end of the connection reveals a short body"
     );
     assert!(sim.received(slow).len() < content.len());
     assert_eq!(server.totals().truncated, 1);
@@ -331,7 +331,7 @@ fn log_lines_leave_within_a_second() {
     assert_eq!(lines.count(), 1);
 }
 
-/// A kernel with a large send buffer takes nothing more for minutes from a server whose client reads slowly.
+/// A kernel with a large send buffer accepts nothing more for minutes from a server whose client reads slowly.
 #[test]
 fn who_reads_slowly_is_not_cut_off_and_who_stops_is() {
     let (mut sim, server, _) = sim(|_| {});
@@ -344,7 +344,7 @@ fn who_reads_slowly_is_not_cut_off_and_who_stops_is() {
         sim.acknowledge(client, 1);
     }
     assert!(!sim.is_closed(client));
-    // The last byte is noticed within a second; from then on it has 30.
+    // The last byte is noticed within a second; from then on, the client has 30.
     sim.advance(Duration::from_secs(29));
     assert!(!sim.is_closed(client));
     sim.advance(Duration::from_secs(3));
@@ -378,7 +378,7 @@ fn who_reads_slower_than_the_least_rate_is_cut_off() {
 }
 
 fn cold(config: &mut Config) {
-    // Files of these tests are in memory; so each is read aside.
+    // The files of these tests are in memory, so a helper must read them for a job to exist.
     config.behavior.cold_reads = ColdReads::Aside;
 }
 
@@ -394,7 +394,8 @@ fn a_disk_that_hangs_is_answered_for_in_time() {
     let got = sim.take_received(client);
     assert_eq!(statuses(&got), [503]);
     assert!(String::from_utf8_lossy(&got).contains("Retry-After: "));
-    // The request behind it waits for a job of its own, and what the first brings is not its answer, but in memory.
+    // The request behind it waits for a job of its own. The first job's result is not its answer, but puts the file in
+    // memory.
     assert_eq!((sim.jobs_waiting(), server.jobs_waiting()), (2, 2));
     assert!(sim.run_job());
     assert_eq!((sim.received(client).len(), server.jobs_waiting()), (0, 1));
@@ -427,7 +428,7 @@ fn more_than_may_wait_for_the_disk_are_refused_at_once() {
         (0, 0)
     );
     assert_eq!(statuses(&sim.take_received(clients[2])), [503]);
-    // Nobody waits for the two any more, but they have not ended.
+    // No request waits for the two jobs any more, but they have not ended.
     sim.advance(Duration::from_secs(6));
     assert_eq!(statuses(&sim.take_received(clients[0])), [503]);
     sim.send(clients[2], get("/big.bin").as_bytes());

@@ -1,4 +1,4 @@
-//! The flags of queues and of users who think, open, closed and simulated as flows.
+//! The flags of the questions about queues and thinking users: open, closed, and simulated as flows.
 
 use super::values::{Distribution, bytes, delay, seconds, share, sizes, sizes_in_bytes, station};
 use super::{rate, seed};
@@ -8,7 +8,7 @@ use ::model::{Seconds, Sizes};
 use clap::{Args, ValueEnum};
 use measure::{Bytes, Rate, Seed};
 
-/// An open queue.
+/// Flags of `weir model queue`.
 #[derive(Debug, Args)]
 pub(crate) struct QueueFlags {
     /// Requests per second
@@ -19,7 +19,7 @@ pub(crate) struct QueueFlags {
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) service: Seconds,
 
-    /// Servers
+    /// Number of servers
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) servers: u32,
 
@@ -27,39 +27,39 @@ pub(crate) struct QueueFlags {
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     pub(crate) service_scv: f64,
 
-    /// Squared coefficient of variation of the times between arrivals
+    /// Squared coefficient of variation of interarrival times
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     pub(crate) arrival_scv: f64,
 }
 
-/// A closed network.
+/// Flags of `weir model closed`.
 #[derive(Debug, Args)]
 pub(crate) struct ClosedFlags {
-    /// Users
+    /// Number of users
     #[arg(long, value_name = "N")]
     pub(crate) users: u64,
 
-    /// Mean time between an answer and the next request
+    /// Mean think time: from a response to the next request
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = seconds)]
     pub(crate) think: Seconds,
 
-    /// What a request needs of a station, visits included; may be repeated
+    /// A station and the service time of a request there, summed over its visits; may be repeated
     #[arg(long, value_name = "NAME=TIME[xSERVERS]", value_parser = station, required = true)]
     pub(crate) station: Vec<Station>,
 
-    /// Time a request spends without queueing; may be repeated
+    /// A delay: time a request spends without queueing; may be repeated
     #[arg(long, value_name = "NAME=TIME", value_parser = delay)]
     pub(crate) delay: Vec<Station>,
 }
 
-/// Two disciplines.
+/// Flags of `weir model srpt`.
 #[derive(Debug, Args)]
 pub(crate) struct SrptFlags {
-    /// Sizes of transfers in bytes; without --rate service times, bare numbers being seconds
+    /// Sizes of transfers in bytes; without --rate, service times (a number without a unit is seconds)
     #[arg(long, value_name = "DISTRIBUTION", value_parser = sizes)]
     pub(crate) sizes: Distribution,
 
-    /// Rate that serves them
+    /// Bandwidth of the link that serves the transfers
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
 
@@ -68,24 +68,24 @@ pub(crate) struct SrptFlags {
     pub(crate) load: Vec<f64>,
 }
 
-/// How a line shares itself.
+/// The service discipline of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Service {
-    /// All transfers share equally
+    /// Processor sharing: all transfers share equally
     Sharing,
-    /// First come, first served
+    /// First in, first out
     Fifo,
-    /// A packet of each in turn
+    /// Round robin: one packet of each transfer in turn
     RoundRobin,
-    /// Shortest remaining first
+    /// Shortest remaining time first
     Srpt,
 }
 
-/// The turn of a round robin that names none: a segment.
+/// The default quantum of a round robin: one segment.
 const TURN: Bytes = Bytes(1460);
 
 impl Service {
-    /// The discipline; `quantum` is the turn of a round robin, and the others have none.
+    /// The discipline; `None` if a `quantum` is given for a discipline other than round robin.
     pub(crate) fn discipline(self, quantum: Option<Bytes>) -> Option<Discipline> {
         match (self, quantum) {
             (Service::RoundRobin, quantum) => Some(Discipline::RoundRobin {
@@ -99,14 +99,14 @@ impl Service {
     }
 }
 
-/// Who serves a request.
+/// How requests are assigned to lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Choice {
-    /// A user always asks the same line
+    /// A user always uses the same line
     Fixed,
-    /// Any line
+    /// A random line
     Random,
-    /// The less busy of two
+    /// The less busy of two random lines
     TwoChoices,
 }
 
@@ -120,10 +120,10 @@ impl From<Choice> for Dispatch {
     }
 }
 
-/// A simulation of flows.
+/// Flags of `weir model flow`.
 #[derive(Debug, Args)]
 pub(crate) struct FlowFlags {
-    /// Users who think and ask again
+    /// Number of users, who think and ask again
     #[arg(
         long,
         value_name = "N",
@@ -132,15 +132,15 @@ pub(crate) struct FlowFlags {
     )]
     pub(crate) users: Option<u32>,
 
-    /// Requests per second in all, in place of users
+    /// Total requests per second, instead of users
     #[arg(long, value_name = "PER-SECOND")]
     pub(crate) arrivals: Option<f64>,
 
-    /// Mean think time; exponential
+    /// Mean think time (exponential)
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = seconds, conflicts_with = "arrivals")]
     pub(crate) think: Seconds,
 
-    /// Mean bytes of a transfer; exponential
+    /// Mean bytes of a transfer (exponential)
     #[arg(
         long,
         value_name = "BYTES", value_parser = bytes,
@@ -149,43 +149,43 @@ pub(crate) struct FlowFlags {
     )]
     pub(crate) page: Option<Bytes>,
 
-    /// Bytes of transfers, as a distribution
+    /// Distribution of transfer sizes in bytes
     #[arg(long, value_name = "DISTRIBUTION", value_parser = sizes_in_bytes)]
     pub(crate) sizes: Option<Sizes>,
 
-    /// Lines, each with a server of its own
+    /// Number of lines, each with its own server
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) lines: u32,
 
-    /// Rate of a line
+    /// Bandwidth of each line
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Rate,
 
-    /// Time of a request that is not shared: round trips, server
+    /// Time of a request outside the shared line: round trips, server
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = seconds)]
     pub(crate) latency: Seconds,
 
-    /// How a line shares itself
+    /// Service discipline of a line
     #[arg(long, value_enum, default_value = "sharing")]
     pub(crate) discipline: Service,
 
-    /// With --discipline round-robin: bytes of a turn [default: 1460]
+    /// With --discipline round-robin: quantum in bytes [default: 1460]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) quantum: Option<Bytes>,
 
-    /// Who serves a request
+    /// How requests are assigned to lines
     #[arg(long, value_enum, default_value = "fixed")]
     pub(crate) dispatch: Choice,
 
-    /// Simulated time before measuring
+    /// Simulated time before the measurement
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = seconds)]
     pub(crate) warmup: Seconds,
 
-    /// Simulated time measured
+    /// Simulated time that is measured
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
     pub(crate) measure: Seconds,
 
-    /// All chance
+    /// Random seed
     #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
     pub(crate) seed: Seed,
 }

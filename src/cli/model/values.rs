@@ -1,5 +1,5 @@
-//! How the values of `weir model` are written: spans, shares, lines, groups, stations, distributions.
-//! Decides spelling only; whether a value makes sense is for the formula to say, which names it.
+//! Syntax of the values of `weir model`: times, shares, lines, groups, stations, distributions. Checks spelling only;
+//! the formulas refuse impossible values and name them.
 
 use ::model::closed::{Kind, Station};
 use ::model::paper::LINKS;
@@ -8,19 +8,19 @@ use ::model::{Quantity, Seconds, Sizes};
 use measure::{Bytes, Rate};
 use std::str::FromStr;
 
-/// Bytes; a part of one is none.
+/// Whole bytes.
 pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
     let bytes: Bytes = text
         .parse()
         .map_err(|why: measure::ParseBytesError| why.to_string())?;
     let number = text.trim().trim_end_matches('B').trim_end();
     match number.parse::<f64>() {
-        Ok(bare) if bare.fract() != 0.0 => Err(format!("`{text}` is no whole number of bytes")),
+        Ok(bare) if bare.fract() != 0.0 => Err(format!("`{text}` is not a whole number of bytes")),
         _ => Ok(bytes),
     }
 }
 
-/// A span: a number and a unit, from nanoseconds to days; without a unit, seconds.
+/// A time: a number and a unit, from nanoseconds to days; without a unit, seconds.
 pub(crate) fn seconds(text: &str) -> Result<Seconds, String> {
     let error = || {
         format!(
@@ -43,7 +43,7 @@ pub(crate) fn seconds(text: &str) -> Result<Seconds, String> {
         _ => return Err(error()),
     };
     let number: f64 = number.trim().parse().map_err(|_| error())?;
-    // Dividing is exact where multiplying by 1e-3 is not.
+    // Dividing is exact; multiplying by 1e-3 is not.
     let value = if scale < 1.0 {
         number / (1.0 / scale).round()
     } else {
@@ -63,31 +63,30 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     value.is_finite().then_some(value / scale).ok_or_else(error)
 }
 
-/// A share that is an error somebody accepts.
+/// A share as an error limit.
 pub(crate) fn tolerance(text: &str) -> Result<f64, String> {
     let value = share(text)?;
     (value >= 0.0)
         .then_some(value)
-        .ok_or_else(|| format!("`{text}` is below 0: no error is as small as that"))
+        .ok_or_else(|| format!("`{text}` is below 0; write a share of 0 or more, as in 2%"))
 }
 
-/// A line: its name, rate, and what it may have of its own.
+/// A line with optional settings of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LineOffer {
-    /// Its name in answers.
+    /// Name in answers.
     pub(crate) name: String,
-    /// Its rate.
     pub(crate) rate: Rate,
-    /// Its round-trip time, where it differs from the others'.
+    /// Round-trip time, if it differs from the common one.
     pub(crate) rtt: Option<Seconds>,
-    /// Its users, where they are given.
+    /// Number of users, if given.
     pub(crate) users: Option<u64>,
 }
 
 impl FromStr for LineOffer {
     type Err = String;
 
-    /// `T1`, `1.5M`, `far=45M`, each with `@RTT` and `:USERS` behind it.
+    /// `T1`, `1.5M`, `far=45M`, each optionally followed by `@RTT` and `:USERS`.
     fn from_str(text: &str) -> Result<LineOffer, String> {
         let error = |what: &str| {
             format!("`{text}`: {what}; write a line as T1, 10M or far=45M@200ms, with :25 for its users")
@@ -95,7 +94,11 @@ impl FromStr for LineOffer {
         let (rest, users) = match text.rsplit_once(':') {
             Some((rest, users)) => (
                 rest,
-                Some(users.parse().map_err(|_| error("users are a whole number"))?),
+                Some(
+                    users
+                        .parse()
+                        .map_err(|_| error("the number of users is not a whole number"))?,
+                ),
             ),
             None => (text, None),
         };
@@ -105,14 +108,14 @@ impl FromStr for LineOffer {
         };
         let (name, rate) = rest.split_once('=').unwrap_or((rest, rest));
         if name.trim().is_empty() {
-            return Err(error("a line has a name before the ="));
+            return Err(error("the name before the = is missing"));
         }
         let known = LINKS.iter().find(|(link, _)| link.eq_ignore_ascii_case(rate));
         let rate = match known {
             Some(&(_, rate)) => rate,
             None => rate
                 .parse()
-                .map_err(|_| error("a rate is T1, E1, T3, OC3 or as 10M, 1.5Mbit/s"))?,
+                .map_err(|_| error("the rate is not T1, E1, T3, OC3 or a number as in 10M, 1.5Mbit/s"))?,
         };
         Ok(LineOffer {
             name: name.to_owned(),
@@ -125,7 +128,7 @@ impl FromStr for LineOffer {
 
 /// A group: `USERS:PACKET-TIME`.
 pub(crate) fn group(text: &str) -> Result<Group, String> {
-    let error = || format!("`{text}` is not a group; write users and the time of a packet, as in 5:3.6ms");
+    let error = || format!("`{text}` is not a group; write users and packet time, as in 5:3.6ms");
     let (users, time) = text.split_once(':').ok_or_else(error)?;
     Ok(Group {
         users: users.parse().map_err(|_| error())?,
@@ -135,11 +138,8 @@ pub(crate) fn group(text: &str) -> Result<Group, String> {
 
 /// A station: `NAME=DEMAND`, `NAME=DEMANDxSERVERS`.
 pub(crate) fn station(text: &str) -> Result<Station, String> {
-    let error = || {
-        format!(
-            "`{text}` is not a station; write its name and what a request needs there, as in cpu=5ms or app=40msx4"
-        )
-    };
+    let error =
+        || format!("`{text}` is not a station; write its name and service time, as in cpu=5ms or app=40msx4");
     let (name, demand) = text.split_once('=').ok_or_else(error)?;
     let (demand, kind) = match demand.split_once('x') {
         Some((demand, servers)) => (demand, Kind::Servers(servers.parse().map_err(|_| error())?)),
@@ -158,32 +158,30 @@ pub(crate) fn delay(text: &str) -> Result<Station, String> {
     match found.kind {
         Kind::Queue => Ok(Station::delay(&found.name, found.demand)),
         _ => Err(format!(
-            "`{text}` is a delay, which has no servers; write its name and time, as in net=90ms"
+            "`{text}` gives servers to a delay, which has none; write its name and time, as in net=90ms"
         )),
     }
 }
 
-/// What the numbers of a distribution are.
+/// Unit of a distribution's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// Numbers without a unit: what the question takes them for.
+    /// Numbers without a unit; the question decides.
     Bare,
-    /// Bytes.
     Bytes,
-    /// Seconds.
     Times,
 }
 
-/// A distribution and what its numbers are.
+/// A distribution and the unit of its numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Distribution {
-    /// Its shape, in bytes or seconds.
+    /// The distribution, in bytes or seconds.
     pub(crate) sizes: Sizes,
-    /// Which of the two.
+    /// Unit of the numbers as written.
     pub(crate) unit: Unit,
 }
 
-/// A distribution: `fixed(6000)`, `pareto(1K,10M,1.2)`; its sizes are bytes or times, not both.
+/// A distribution: `fixed(6000)`, `pareto(1K,10M,1.2)`; all sizes are bytes or all are times.
 pub(crate) fn sizes(text: &str) -> Result<Distribution, String> {
     let error = || {
         format!(
@@ -228,26 +226,22 @@ pub(crate) fn sizes(text: &str) -> Result<Distribution, String> {
     let units = || numbers[of.clone()].iter().map(|(_, unit)| *unit);
     let unit = units().find(|unit| *unit != Unit::Bare).unwrap_or(Unit::Bare);
     if units().any(|other| other != unit) {
-        return Err(format!(
-            "`{text}`: its sizes have different units; give all of them the same"
-        ));
+        return Err(format!("`{text}`: its sizes have different units; use one unit"));
     }
     sizes.check().map_err(|why| format!("`{text}`: {why}"))?;
     Ok(Distribution { sizes, unit })
 }
 
-/// The same where only bytes make sense.
+/// A distribution whose sizes must be bytes.
 pub(crate) fn sizes_in_bytes(text: &str) -> Result<Sizes, String> {
     let Distribution { sizes, unit } = sizes(text)?;
     match unit {
         Unit::Bare | Unit::Bytes => Ok(sizes),
-        Unit::Times => Err(format!(
-            "`{text}` are times; transfers have bytes, as in 6000 or 118KB"
-        )),
+        Unit::Times => Err(format!("`{text}` are times; write bytes, as in 6000 or 118KB")),
     }
 }
 
-/// A bare number, bytes with their unit, or a time.
+/// A bare number, bytes with a unit, or a time.
 fn amount(word: &str) -> Option<(f64, Unit)> {
     let bare = word.parse().ok().filter(|number: &f64| number.is_finite());
     bare.map(|number| (number, Unit::Bare))
@@ -259,7 +253,7 @@ fn amount(word: &str) -> Option<(f64, Unit)> {
         .or_else(|| seconds(word).ok().map(|span| (span.0, Unit::Times)))
 }
 
-/// What was measured, as `QUANTITY=VALUE`.
+/// A measured value as `QUANTITY=VALUE`.
 pub(crate) fn measured(text: &str) -> Result<(Quantity, f64), String> {
     const NAMES: [(&str, Quantity); 7] = [
         ("size-scv", Quantity::SizeVariability),
@@ -273,7 +267,7 @@ pub(crate) fn measured(text: &str) -> Result<(Quantity, f64), String> {
     let names = || NAMES.map(|(name, _)| name).join(", ");
     let error = || {
         format!(
-            "`{text}` is not a measurement; write one of {} with =VALUE",
+            "`{text}` is not a measurement; write QUANTITY=VALUE with one of {}",
             names()
         )
     };
@@ -283,7 +277,7 @@ pub(crate) fn measured(text: &str) -> Result<(Quantity, f64), String> {
         .find(|(known, _)| *known == name)
         .ok_or_else(error)?;
     let value = share(value).map_err(|_| error())?;
-    // None of them is ever below nothing, and no more packets are lost than there are.
+    // None of these is ever negative, and the loss is at most 1.
     let most = if quantity == Quantity::Loss {
         1.0
     } else {
@@ -323,7 +317,7 @@ mod tests {
         assert_eq!(bytes("1.5KB"), Ok(Bytes(1500)));
         for bad in ["6000.5", "6000.5 B"] {
             assert!(
-                bytes(bad).expect_err(bad).contains("no whole number of bytes"),
+                bytes(bad).expect_err(bad).contains("not a whole number of bytes"),
                 "{bad}"
             );
         }

@@ -1,8 +1,8 @@
 //! Transfers and TCP parameters from the lines of `weir trace --json`.
 //!
-//! Decides which transactions are transfers of a path by itself: the first of a connection, complete, from its SYN to
-//! its last byte. Lines that say nothing of those are read and passed over; a line that is no JSON, or lacks what its
-//! kind has, is named.
+//! Decides which transactions are transfers over an otherwise idle path: the first of a connection, complete, from
+//! its SYN to its last byte. Other lines are ignored; a line that is not JSON, or lacks a field of its kind, is an
+//! error that names it.
 
 use crate::cli::Failure;
 use ::model::Seconds;
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The form of `weir trace --json` that is read here.
+/// The supported version of `weir trace --json`.
 const FORMAT: u64 = 1;
 
 #[derive(Deserialize)]
@@ -55,30 +55,30 @@ struct Retransmissions {
     packets: u64,
 }
 
-/// What a capture says of a path.
+/// The data of a capture about a path.
 #[derive(Debug, Default)]
 pub(super) struct Capture {
     /// Transfers that began with their connection.
     pub(super) transfers: Vec<TransferSample>,
-    /// Handshakes in seconds: a round trip each, where the capture saw both sides of it.
+    /// Handshakes in seconds: one round trip each, where the capture saw both sides.
     pub(super) handshakes: Vec<f64>,
-    /// The largest payload of a segment from a server.
+    /// Largest payload of a segment from a server.
     pub(super) segment: u64,
-    /// The most a server sent before the first acknowledgement; a short reply fills less.
+    /// Largest amount a server sent before the first acknowledgment; short replies are smaller.
     pub(super) first_flight: u64,
-    /// Data segments from servers, and how many of them were retransmissions.
+    /// Number of data segments from servers; `retransmitted` of them were retransmissions.
     pub(super) data: u64,
     pub(super) retransmitted: u64,
 }
 
 impl Capture {
-    /// Reads the lines of one capture.
+    /// Parses the lines of one capture.
     ///
     /// # Errors
-    /// `Usage`, naming file and line.
+    /// `Usage`, with file and line.
     pub(super) fn read(text: &str, file: &str) -> Result<Capture, Failure> {
         let mut capture = Capture::default();
-        // A connection's line comes after those of its transactions.
+        // A connection's line follows those of its transactions.
         let mut firsts: BTreeMap<u64, Transaction> = BTreeMap::new();
         for (number, line) in text.lines().enumerate() {
             if line.trim().is_empty() {
@@ -86,7 +86,7 @@ impl Capture {
             }
             let fault = |why: String| Failure::Usage(format!("{file}:{}: {why}", number + 1));
             let value: Value =
-                serde_json::from_str(line).map_err(|error| fault(format!("no JSON: {error}")))?;
+                serde_json::from_str(line).map_err(|error| fault(format!("not JSON: {error}")))?;
             match value["event"].as_str() {
                 Some("trace") if value["format"] != FORMAT => {
                     return Err(fault(format!(
@@ -108,7 +108,7 @@ impl Capture {
                 Some(_) => {}
                 None => {
                     return Err(fault(
-                        "no line of `weir trace --json`: it has no event".to_owned(),
+                        "not a line of `weir trace --json`: it has no event".to_owned(),
                     ));
                 }
             }
@@ -116,7 +116,7 @@ impl Capture {
         Ok(capture)
     }
 
-    /// And those of another capture of the same path.
+    /// Adds another capture of the same path.
     pub(super) fn add(&mut self, other: Capture) {
         self.transfers.extend(other.transfers);
         self.handshakes.extend(other.handshakes);
@@ -132,7 +132,7 @@ impl Capture {
         self.first_flight = self.first_flight.max(server.initial_window);
         self.data += server.kinds.data;
         self.retransmitted += server.retransmissions.packets;
-        // Without a handshake the capture began in the middle of the connection.
+        // Without a handshake, the capture began in the middle of the connection.
         let Some(handshake) = connection.handshake_ms else {
             return;
         };
@@ -148,7 +148,7 @@ impl Capture {
         }
     }
 
-    /// The share of data segments that were sent again, with Wilson's interval (1927).
+    /// Share of retransmitted data segments, with Wilson's interval (1927).
     pub(super) fn loss(&self) -> Option<Estimate> {
         let n = self.data as f64;
         (self.data > 0).then(|| {

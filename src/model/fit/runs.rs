@@ -1,8 +1,8 @@
-//! Steady states from results of `weir load`: how many users, how many answers a second, how long each took.
+//! Steady states from results of `weir load`: number of users, throughput, and response time.
 //!
-//! What a closed system's users wait for is a file where they ask for one at a time, and an object where they ask for
-//! all of one at once. Seconds of a run are the batches that are drawn again for its interval; the first one, in which
-//! users begin, is left out.
+//! The unit of waiting is a file for users who request one at a time, and an object for users who request all its
+//! files at once. The seconds of a run are the batches of the bootstrap; the first second, in which users start, is
+//! left out.
 
 use crate::cli::Failure;
 use ::load::record::Record;
@@ -13,18 +13,18 @@ use ::model::bootstrap::resample;
 use ::model::fit::{Estimate, LoadSample};
 use measure::Rng;
 
-/// Seconds a run must have for its intervals to mean anything.
+/// Seconds that a run needs for meaningful intervals.
 const BATCHES_MIN: usize = 5;
 
-/// One second.
+/// One second of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Batch {
     answers: f64,
-    /// Sum of their response times in seconds.
+    /// Sum of its response times in seconds.
     waited: f64,
 }
 
-/// A run as a fit sees it.
+/// A run as the fit uses it.
 #[derive(Clone, Debug)]
 pub(in crate::model) struct Steady {
     users: u64,
@@ -34,21 +34,21 @@ pub(in crate::model) struct Steady {
 }
 
 impl Steady {
-    /// What a run says of the system it loaded; `place` is its file and line.
+    /// The run's measurements; `place` is its file and line.
     ///
     /// # Errors
-    /// `Usage`, naming the place, for runs whose number of users was not fixed or that nothing was answered in.
+    /// `Usage`, with the place, for runs without a fixed number of users or without any response.
     pub(in crate::model) fn of(run: &Run, place: &str) -> Result<Steady, Failure> {
         let usage = |why: String| Failure::Usage(format!("{place}: {why}"));
         let Some(users) = run.users.map(u64::from) else {
             return Err(usage(format!(
-                "a run of arrivals ({}) has no number of users; fit needs runs with --clients or --users",
+                "a run of arrivals ({}) has no number of users; give runs with --clients or --users",
                 run.model
             )));
         };
         if run.size > 1 {
             return Err(usage(format!(
-                "rank {} of {}: a part of a run says nothing of the whole; fit needs runs of one machine",
+                "rank {} of {} is only a part of a run; give runs of one machine",
                 run.rank, run.size
             )));
         }
@@ -75,7 +75,7 @@ impl Steady {
             }
         };
         if !(whole.throughput > 0.0 && whole.response.0 > 0.0) {
-            return Err(usage("nothing was answered in this run".to_owned()));
+            return Err(usage("the run has no responses".to_owned()));
         }
         Ok(Steady {
             users,
@@ -85,23 +85,23 @@ impl Steady {
         })
     }
 
-    /// The whole run.
+    /// The whole run as a sample.
     pub(in crate::model) fn sample(&self) -> LoadSample {
         self.whole
     }
 
-    /// Whether it has seconds to draw from.
+    /// Whether it has enough seconds to draw from.
     pub(in crate::model) fn can_be_drawn(&self) -> bool {
         self.batches.len() >= BATCHES_MIN
     }
 
-    /// The run as it might have been: as many of its seconds, drawn from all of them.
+    /// A bootstrap draw: as many seconds, drawn with replacement.
     pub(in crate::model) fn drawn(&self, rng: &mut Rng) -> LoadSample {
         sum(self.users, &resample(&self.batches, rng))
     }
 
-    /// The median time of opening a connection, with the interval between two of the times themselves that holds the
-    /// median of all in 95 of 100 samples (order statistics; normal approximation of the binomial).
+    /// Median connect time, with the interval between two observed times that holds the true median in 95 of 100
+    /// samples (order statistics; normal approximation of the binomial).
     pub(in crate::model) fn round_trip(&self) -> Option<Estimate> {
         let count = self.connects.count() as f64;
         (count >= 10.0).then(|| {

@@ -1,16 +1,15 @@
-//! Measurements as a table: CSV whose first line names the columns. Decides what a cell of it is worth, and where it
-//! stands when it is worth nothing.
+//! Measurements as a CSV table whose first line names the columns. Validates cells and names the place of faults.
 
 use crate::cli::Failure;
 
-/// Columns that count something.
+/// Columns with whole numbers.
 const WHOLE: [&str; 2] = ["users", "size"];
 
 /// A table of numbers with named columns.
 pub(super) struct Rows {
     file: String,
     pub(super) names: Vec<String>,
-    /// The line's number and its cells.
+    /// Line number and cells.
     lines: Vec<(usize, Vec<String>)>,
 }
 
@@ -41,7 +40,7 @@ impl Rows {
             .all(|column| self.names.iter().any(|name| name == column))
     }
 
-    /// One sample for each line; errors name file, line and column.
+    /// One sample per line; errors name file, line and column.
     pub(super) fn each<T>(&self, columns: &[&str], sample: impl Fn(&[f64]) -> T) -> Result<Vec<T>, Failure> {
         let place = |column: &&str| self.names.iter().position(|name| name == column);
         let places: Vec<usize> = columns.iter().filter_map(place).collect();
@@ -52,10 +51,10 @@ impl Rows {
                 let wrong = |why: String| Failure::Usage(format!("{}:{number}: {why}", self.file));
                 let cell = cells
                     .get(place)
-                    .ok_or_else(|| wrong(format!("the line ends before its {column}")))?;
+                    .ok_or_else(|| wrong(format!("the line has no {column}")))?;
                 let value = cell.parse::<f64>().ok().filter(|value| value.is_finite());
-                let value = value.ok_or_else(|| wrong(format!("`{cell}` is no number for {column}")))?;
-                // Nothing that is fitted is ever nothing, and nobody is half a user.
+                let value = value.ok_or_else(|| wrong(format!("{column}: `{cell}` is not a number")))?;
+                // All fitted quantities are positive, and numbers of users are whole.
                 if value <= 0.0 {
                     return Err(wrong(format!("{column} is {cell}; allowed: above 0")));
                 }

@@ -1,5 +1,5 @@
-//! Results as `weir load` and `weir trace` write them, made from parameters, which the fit must find again; and what is
-//! no such result, which must be named by file and line.
+//! Results in the formats of `weir load` and `weir trace`, generated from parameters that the fit must find; and
+//! invalid input, which errors must name by file and line.
 
 use crate::cli::model::Format;
 use crate::model::tests::{ask, put};
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 const SECONDS: u32 = 12;
 
-/// A run of `users` clients who got so many answers a second of a mean response with some noise.
+/// A run of `users` clients with this throughput and mean response time, with some noise.
 pub(in crate::model) fn run(users: u32, throughput: f64, response: f64) -> Run {
     let mut record = Record::default();
     let mut rng = Seed(u64::from(users)).rng();
@@ -34,7 +34,7 @@ pub(in crate::model) fn run(users: u32, throughput: f64, response: f64) -> Run {
             record.files_in_time += 1;
         }
     }
-    // It was long enough to tell how late its client was.
+    // The run was long enough to measure the client's lateness.
     record.tick.add(Duration::from_micros(50));
     record.settle();
     Run {
@@ -82,7 +82,7 @@ fn line(run: &Run) -> String {
     format!("{value}\n")
 }
 
-/// A folder for one test; it goes with what is returned.
+/// A folder for one test, removed when dropped.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
@@ -93,7 +93,7 @@ fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// The rows of a table as they stand in JSON, by their first cells.
+/// The rows of a JSON table, by their first cells.
 fn rows(json: &str, table: usize) -> Vec<Vec<Value>> {
     let value: Value = serde_json::from_str(json).expect("JSON");
     let rows = value["tables"][table]["rows"].as_array().expect("rows");
@@ -138,7 +138,7 @@ fn runs_of_weir_load_give_demand_and_delay_with_bootstrap_intervals() {
             );
         }
     }
-    // Connects lie evenly between 3 and 5 ms.
+    // Connect times are spread evenly between 3 and 5 ms.
     let [rtt, low, high] = interval(&rows, "round-trip time", "order statistics");
     assert!(
         (rtt - 0.004).abs() < 0.0005 && low < rtt && rtt < high,
@@ -252,7 +252,7 @@ fn what_is_no_measurement_is_named_by_file_and_line() {
         ),
         (
             ("no.json".to_owned(), "{\n".to_owned()),
-            ["no.json:1: no JSON", ""],
+            ["no.json:1: not JSON", ""],
         ),
         (
             ("trace.jsonl".to_owned(), format!("{}{}\n", cut.0, cut.1)),

@@ -1,25 +1,24 @@
-//! Axes: how they are divided, where their marks stand, which number stands at a mark. Knows values and places, and draws
-//! nothing.
+//! Axes: scale, marks and their numbers. Maps values to positions and draws nothing.
 
 use model::explain::significant;
 
 /// How an axis is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Evenly, from zero.
+    /// Linear.
     Linear,
-    /// By powers of ten; only what is above zero can be shown.
+    /// Logarithmic, base 10; values of zero and below are not shown.
     Logarithmic,
 }
 
 /// An axis.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What is counted, with its unit.
+    /// Quantity with its unit.
     pub label: String,
-    /// How it is divided.
+    /// Linear or logarithmic.
     pub scale: Scale,
-    /// Whether zero is on it, however far away the values are.
+    /// Whether the axis always includes zero.
     pub has_zero: bool,
 }
 
@@ -50,7 +49,7 @@ impl Axis {
         }
     }
 
-    /// The label; where the axis does not begin at zero as a reader expects, where it does.
+    /// The label; if the axis does not begin at zero as readers expect, it says where it begins.
     pub(super) fn told(&self, ruler: &Ruler) -> String {
         if ruler.scale == Scale::Linear && ruler.low > 0.0 && !self.label.is_empty() {
             format!("{} (axis begins at {})", self.label, number(ruler.low))
@@ -60,12 +59,11 @@ impl Axis {
     }
 }
 
-/// An axis with its ends and marks, from values to places.
+/// An axis with ends and marks, mapping values to positions.
 pub(super) struct Ruler {
     pub(super) scale: Scale,
     pub(super) low: f64,
     high: f64,
-    /// Places of the ends.
     from: f64,
     to: f64,
 }
@@ -77,7 +75,7 @@ impl Ruler {
         let most = usable.fold(f64::NEG_INFINITY, f64::max);
         let (low, high) = match scale {
             _ if least > most => (1.0, 10.0),
-            // From zero, unless the values leave most of the axis empty.
+            // From zero, unless that leaves most of the axis empty.
             Scale::Linear => {
                 let low = if least > 0.6 * most {
                     least - (most - least).max(0.02 * most) * 0.15
@@ -131,7 +129,7 @@ impl Ruler {
     }
 }
 
-/// The least of 1, 2, 5 times a power of ten that is not below `step`.
+/// The smallest of 1, 2, 5 times a power of ten that is not below `step`.
 fn nice(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
     let lead = step / power;
@@ -139,7 +137,7 @@ fn nice(step: f64) -> f64 {
     up.unwrap_or(10.0) * power
 }
 
-/// The same downwards, for the lower end of a logarithmic axis.
+/// As [`nice`], but rounds down, for the lower end of a logarithmic axis.
 fn round_down(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
     let lead = value / power;
@@ -151,7 +149,7 @@ fn round_up(value: f64) -> f64 {
     nice(value)
 }
 
-/// A mark's number, short.
+/// The number at a mark, shortened with k, M or G.
 pub(super) fn number(value: f64) -> String {
     let scaled = [(1e9, "G"), (1e6, "M"), (1e4, "k")]
         .into_iter()

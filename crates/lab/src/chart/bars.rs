@@ -1,19 +1,19 @@
-//! Bars in groups, each with its value above it: how often what happened. Knows names and numbers only.
+//! Grouped bars with their values above them. Knows names and numbers only.
 
 use super::axis::{Axis, Ruler, Scale, number};
 use super::paper::{COMPACT, Sheet, TOP, WIDE, compact, escape, legend, paint, wrapped};
 use super::{Chart, Stroke};
 use std::fmt::Write;
 
-/// Over narrower bars numbers have three digits, or they would run into each other.
+/// Bars narrower than this get numbers of three digits, so that the numbers do not overlap.
 const NARROW: f64 = 36.0;
 
-/// How many letters fit into so much room.
+/// Number of characters that fit into this width.
 fn letters(room: f64) -> usize {
     (room / 8.4) as usize
 }
 
-/// To three digits.
+/// Rounds to three digits.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 {
         return value;
@@ -25,9 +25,9 @@ fn rounded(value: f64) -> f64 {
 /// Bars of several series, side by side in each group.
 #[derive(Clone, Debug)]
 pub struct Bars {
-    /// What is shown, in one line.
+    /// Title in one line.
     pub title: String,
-    /// What is counted.
+    /// Label of the value axis.
     pub label: String,
     /// The groups' names, from left to right.
     pub groups: Vec<String>,
@@ -36,13 +36,13 @@ pub struct Bars {
 }
 
 impl Bars {
-    /// The chart alone, for [`super::page`].
+    /// The chart as SVG elements, for [`super::page`].
     pub fn body(&self) -> String {
         let colors: Vec<usize> = (0..self.series.len()).collect();
         self.body_in(&colors)
     }
 
-    /// The same where each series has the color of this number, whatever its place.
+    /// As [`Bars::body`], with given color indices, one per series.
     pub fn body_in(&self, colors: &[usize]) -> String {
         let title = format!(
             "<text class=\"title\" x=\"16\" y=\"24\">{}</text>",
@@ -51,9 +51,9 @@ impl Bars {
         title + &self.on(&WIDE, colors).0
     }
 
-    /// A document with the legend below, that can be read in a narrow column.
+    /// A complete SVG document with the legend below, readable in a narrow column.
     pub fn compact(&self, colors: &[usize]) -> String {
-        // No label stands across below the groups' names.
+        // Below the group names there is no axis label.
         let pitch = (COMPACT.width - COMPACT.left - COMPACT.right) / self.groups.len().max(1) as f64;
         let lines = self
             .groups
@@ -70,15 +70,15 @@ impl Bars {
         compact(&self.title, &body, bottom)
     }
 
-    /// Without its title, and where it ends below.
+    /// The chart without its title, and the y coordinate of its lower end.
     fn on(&self, sheet: &Sheet, colors: &[usize]) -> (String, f64) {
         let (right, bottom) = sheet.corner();
         let pitch = (right - sheet.left) / self.groups.len().max(1) as f64;
         let width = pitch * 0.8 / self.series.len().max(1) as f64;
         let values = self.series.iter().flat_map(|(_, values)| values.iter().copied());
         let shown = |value: f64| number(if width < NARROW { rounded(value) } else { value });
-        // Numbers that are wider than their bars, a blank between neighbors included, stand upright and need room above the
-        // highest.
+        // Numbers wider than their bars (plus a space between neighbors) are rotated and need room above the highest
+        // bar.
         let numbers = values.clone().filter(|value| value.is_finite());
         let longest = numbers.map(|value| shown(value).chars().count()).max();
         let is_upright = sheet.is_legend_below && letters(width) <= longest.unwrap_or(0);
@@ -86,7 +86,7 @@ impl Bars {
         let head = if is_upright { 1.13 * most } else { 0.0 };
         let y = Ruler::over(values.chain([0.0, head]), Scale::Linear, bottom, TOP);
         let ground = y.place(0.0).unwrap_or(bottom);
-        // An empty ruler across: the groups' names stand where its marks would.
+        // An empty ruler: the group names take the place of its marks.
         let frame = Chart {
             title: String::new(),
             x: Axis::linear(""),

@@ -1,5 +1,5 @@
-//! What a chart is drawn on: a screen of its own or a narrow column, its colors, title and legend, and the document that
-//! holds it.
+//! The drawing area of a chart (wide or a narrow column), its colors, title and legend, and the SVG document around
+//! it.
 
 use super::Stroke;
 use super::dashes;
@@ -9,7 +9,7 @@ pub(super) const WIDTH: f64 = 760.0;
 pub(super) const HEIGHT: f64 = 380.0;
 pub(super) const TOP: f64 = 40.0;
 
-/// Where things stand: the size of a chart, and the margins of its frame.
+/// Size of a chart and margins of its frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sheet {
     pub(super) width: f64,
@@ -17,11 +17,11 @@ pub(super) struct Sheet {
     pub(super) left: f64,
     pub(super) right: f64,
     pub(super) bottom: f64,
-    /// Below the chart instead of at its right.
+    /// Whether the legend stands below the chart instead of to its right.
     pub(super) is_legend_below: bool,
 }
 
-/// For a screen of its own.
+/// For a wide screen.
 pub(super) const WIDE: Sheet = Sheet {
     width: WIDTH,
     height: HEIGHT,
@@ -31,7 +31,7 @@ pub(super) const WIDE: Sheet = Sheet {
     is_legend_below: false,
 };
 
-/// For a column of a page, or a phone: what is as large here is larger there.
+/// For a column of a page or a phone, with larger text in relation to the chart.
 pub(super) const COMPACT: Sheet = Sheet {
     width: 480.0,
     height: 350.0,
@@ -42,14 +42,14 @@ pub(super) const COMPACT: Sheet = Sheet {
 };
 
 impl Sheet {
-    /// The frame's right edge and its lower one.
+    /// The right edge and the lower edge of the frame.
     pub(super) fn corner(&self) -> (f64, f64) {
         (self.width - self.right, self.height - self.bottom)
     }
 }
 
-/// Colors that people with any color vision tell apart, after Okabe and Ito (2008), for light and for dark ground; dark
-/// enough or light enough to write words in.
+/// Colors for light and dark backgrounds that people with any color vision can tell apart, after Okabe and Ito
+/// (2008). Their contrast is high enough for text.
 pub(super) const COLORS: [(&str, &str); 7] = [
     ("#0072b2", "#56b4e9"),
     ("#d55e00", "#ff8c42"),
@@ -60,7 +60,7 @@ pub(super) const COLORS: [(&str, &str); 7] = [
     ("#555555", "#bbbbbb"),
 ];
 
-/// One document with what [`super::Chart::body`] and [`super::Bars::body`] drew, below each other.
+/// A document with the results of [`super::Chart::body`] and [`super::Bars::body`] stacked vertically.
 pub fn page(bodies: &[String]) -> String {
     let height = HEIGHT * bodies.len() as f64;
     let bodies: Vec<String> = bodies
@@ -76,7 +76,7 @@ pub fn page(bodies: &[String]) -> String {
     paper(WIDTH, (0.0, height), [13, 12, 15], &bodies.join("\n"))
 }
 
-/// One compact document: a title of as many lines as it needs above what was drawn without one, down to `bottom`.
+/// A compact document: the title, in as many lines as it needs, above a chart drawn without one, down to `bottom`.
 pub(super) fn compact(title: &str, body: &str, bottom: f64) -> String {
     let lines = wrapped(title, 46);
     // Writing to a String cannot fail.
@@ -93,10 +93,10 @@ pub(super) fn compact(title: &str, body: &str, bottom: f64) -> String {
     paper(COMPACT.width, (top, bottom), [15, 14, 16], &(svg + body))
 }
 
-/// The text in lines of as many characters, if its words allow it.
+/// The text in lines of at most `length` characters, unless a word is longer.
 pub(super) fn wrapped(text: &str, length: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    // What is too long for a line can be cut after a sign within it.
+    // A word too long for a line can be broken after a sign within it.
     let cut = |word: &str| -> Vec<String> {
         match word.chars().count() > length {
             true => word.split_inclusive(['+', '-']).map(str::to_owned).collect(),
@@ -146,9 +146,9 @@ fn paper(width: f64, (top, bottom): (f64, f64), [text, small, title]: [u32; 3], 
     )
 }
 
-/// A line for each series with its own mark, and where the chart ends below.
+/// A row for each series with its stroke; returns the y coordinate of the lower end.
 pub(super) fn legend(svg: &mut String, sheet: &Sheet, curves: &[(&str, Stroke)], colors: &[usize]) -> f64 {
-    // Two beside each other, where all names are short enough.
+    // Two per row if all names are short enough.
     let is_paired = sheet.is_legend_below && curves.iter().all(|(name, _)| name.chars().count() <= 26);
     let columns = if is_paired { 2 } else { 1 };
     for (place, ((name, stroke), color)) in curves.iter().zip(colors).enumerate() {
@@ -195,7 +195,7 @@ pub(super) fn legend(svg: &mut String, sheet: &Sheet, curves: &[(&str, Stroke)],
     }
 }
 
-/// The class of a color and what makes it paler: there are more things than colors, and the second round of them is paler.
+/// A color's class, and the opacity of its second use: there are more series than colors.
 pub(super) fn paint(color: usize) -> (usize, &'static str) {
     match color / COLORS.len() {
         0 => (color, ""),

@@ -1,5 +1,5 @@
-//! A pie with its legend: shares of one whole, as document 002's Figures 6 to 10 show where a server's time goes. Knows
-//! names and numbers only.
+//! A pie with its legend: shares of a whole, as in document 002's Figures 6 to 10 of a server's time. Knows names and
+//! numbers only.
 
 use super::paper::{COMPACT, HEIGHT, TOP, compact, escape, paint};
 use std::f64::consts::TAU;
@@ -7,26 +7,26 @@ use std::fmt::Write;
 
 const RADIUS: f64 = 145.0;
 const CENTER: (f64, f64) = (200.0, 205.0);
-/// Where the legend begins and its numbers end.
+/// Left edge of the legend and right edge of its numbers.
 const LEGEND: (f64, f64) = (390.0, 720.0);
 
-/// Shares of a whole.
+/// A pie chart.
 #[derive(Clone, Debug)]
 pub struct Pie {
-    /// What is shown, in one line.
+    /// Title in one line.
     pub title: String,
-    /// Each slice's name and size, in any unit; clockwise from the top.
+    /// Name and size of each slice, in any unit; clockwise from the top.
     pub slices: Vec<(String, f64)>,
 }
 
 impl Pie {
-    /// The pie alone as SVG elements, for [`super::page`].
+    /// The pie as SVG elements, for [`super::page`].
     pub fn body(&self) -> String {
         let colors: Vec<usize> = (0..self.slices.len()).collect();
         self.body_in(&colors)
     }
 
-    /// The same where each slice has the color of this number, whatever its place: so that pies can be compared.
+    /// As [`Pie::body`], with given color indices, one per slice, so that pies can be compared.
     pub fn body_in(&self, colors: &[usize]) -> String {
         let title = format!(
             "<text class=\"title\" x=\"16\" y=\"24\">{}</text>",
@@ -35,7 +35,7 @@ impl Pie {
         title + &self.on(CENTER, LEGEND, TOP, colors)
     }
 
-    /// A document with the legend below, that can be read in a narrow column.
+    /// A complete SVG document with the legend below, readable in a narrow column.
     pub fn compact(&self, colors: &[usize]) -> String {
         let (middle, width) = (COMPACT.width / 2.0, COMPACT.width);
         let top = CENTER.1 + RADIUS + 12.0;
@@ -43,7 +43,7 @@ impl Pie {
         compact(&self.title, &body, top + 12.0 + 24.0 * self.slices.len() as f64)
     }
 
-    /// The pie around a point, and its legend between two edges, from `top` down.
+    /// The pie around `center`, and its legend between two edges, from `top` down.
     fn on(&self, center: (f64, f64), (left, right): (f64, f64), top: f64, colors: &[usize]) -> String {
         let whole: f64 = self.slices.iter().map(|slice| slice.1.max(0.0)).sum();
         let mut svg = String::new();
@@ -75,7 +75,7 @@ fn slice(svg: &mut String, (x, y): (f64, f64), (class, paint): (usize, &str), (f
         return;
     }
     let _ = if share >= 1.0 - 1e-9 {
-        // An arc that ends where it begins is none.
+        // SVG draws nothing for an arc that ends where it begins.
         write!(
             svg,
             "<circle class=\"s{class}\" fill=\"currentColor\"{paint} cx=\"{x}\" cy=\"{y}\" r=\"{RADIUS}\"/>"

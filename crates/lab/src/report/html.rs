@@ -1,6 +1,6 @@
-//! The report as one page: no network, no script, light and dark, for a phone and for paper. The front of it is the
-//! ledger and the pictures; each study follows with its tables, runs and plan. Every number of ours links to its run,
-//! every run to its raw result and its plan.
+//! The report as one HTML page without network access or scripts, for light and dark displays, phones and paper.
+//! Pictures and the ledger come first, then each study with its tables, runs and plan. Every number of ours links to
+//! its run, every run to its raw result and its plan.
 
 use super::table::{Ours, layout};
 use super::{
@@ -14,14 +14,14 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page.
+/// The whole page.
 pub fn page(material: &Material<'_>) -> String {
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width,initial-scale=1\"><title>Five documents, 41 claims</title>\n<style>{STYLE}</style></head>\n\
-         <body><main>\n<h1>Five documents, 41 claims</h1>\n<p class=\"lead\">What was published, what a simulation of then \
-         says, what this machine measures today, what the formulas give. A verdict is what the claim's own rule comes to \
-         for the numbers of the result files.</p>\n<p class=\"small\">{} · {}{}</p>\n",
+         <body><main>\n<h1>Five documents, 41 claims</h1>\n<p class=\"lead\">Each claim in four worlds: published, simulated with \
+         the TCP of its time, measured on this machine today, and computed from formulas. A verdict follows from the claim's \
+         own rules and the numbers in the result files.</p>\n<p class=\"small\">{} · {}{}</p>\n",
         escape(material.program),
         escape(material.date),
         machine(material)
@@ -65,7 +65,7 @@ fn gallery(html: &mut String, material: &Material<'_>) {
         .flat_map(|study| study.plan.pictures.iter().map(move |one| (study, one)))
         .filter(|(_, one)| one.front)
         .collect();
-    // What can be drawn goes before what waits for a run.
+    // Pictures with data go before those that wait for a run.
     front.sort_by_cached_key(|(study, one)| picture::draw(study, one, "").is_none());
     html.push_str("<section class=\"gallery\">\n");
     for (study, one) in front.into_iter().take(6) {
@@ -100,7 +100,7 @@ fn figure(html: &mut String, study: &Study, one: &crate::plan::Picture) {
             let _ = writeln!(
                 html,
                 "<figure><figcaption><b>{title}</b> <a class=\"small\" href=\"#{}\">document {from}{place}</a></figcaption>\
-                 <p class=\"empty\">Nothing to draw yet: none of its runs is there.</p></figure>",
+                 <p class=\"empty\">Nothing to draw yet: no run has the numbers.</p></figure>",
                 study.name,
             );
         }
@@ -192,13 +192,13 @@ fn ledger(html: &mut String, ledger: &[Entry]) {
     if others > 0 {
         let _ = write!(
             html,
-            "<p class=\"small\">{others} more claims are of studies that were not asked for.</p>"
+            "<p class=\"small\">{others} more claims belong to studies that were not selected.</p>"
         );
     }
     html.push_str("</section>\n");
 }
 
-/// What the rules come to where something is switched off.
+/// The values of the claim's rules in each counterfactual.
 fn counterfactuals(html: &mut String, entry: &Entry) {
     if entry.counterfactuals.is_empty() {
         return;
@@ -221,7 +221,7 @@ fn counterfactuals(html: &mut String, entry: &Entry) {
     html.push_str("</ul>");
 }
 
-/// What marks and small print mean, in words that do without color.
+/// Explains marks and small print for readers and printers without color.
 fn legend(html: &mut String) {
     html.push_str("<p class=\"legend\">");
     for world in [World::Simulated, World::Measured, World::Model] {
@@ -234,14 +234,14 @@ fn legend(html: &mut String) {
     }
     let _ = writeln!(
         html,
-        "under the number that the document printed: the median of the runs, and small beside it how far they lie apart, {}. \
-         <span class=\"recalled\">Italics</span>: {}. ✓ all rules of the claim hold there, ✗ one of them does not.</p>",
+        "below the document's number: the median of the runs, with their spread in small print ({}). \
+         <span class=\"recalled\">Italics</span>: {}. ✓ all rules of the claim hold in this world, ✗ at least one does not.</p>",
         escape(SPREADS),
         escape(RECALLED_MEANS)
     );
 }
 
-/// Where a source of a claim's numbers stands on the page.
+/// Anchor of a claim's source on the page.
 fn anchor(entry: &Entry, source: &str) -> String {
     let source = source.strip_suffix(RECALLED).unwrap_or(source);
     match (&entry.study, source.strip_prefix("table ")) {
@@ -262,7 +262,7 @@ fn section(html: &mut String, study: &Study, raw: Raw) {
         tally(study)
     );
     if !plan.gaps.is_empty() {
-        html.push_str("<p><b>To be known.</b></p><ul class=\"gaps\">");
+        html.push_str("<p><b>Known gaps.</b></p><ul class=\"gaps\">");
         for gap in &plan.gaps {
             let _ = write!(html, "<li>{}</li>", prose(gap));
         }
@@ -295,7 +295,7 @@ fn section(html: &mut String, study: &Study, raw: Raw) {
 fn made_with(html: &mut String, study: &Study, setup: &crate::plan::Setup) {
     let _ = writeln!(
         html,
-        "<h3 id=\"{}-table-{}\">Table {}: {}</h3>\n<div class=\"wide\"><table><thead><tr><th class=\"l\">what<th class=\"l\">in \
+        "<h3 id=\"{}-table-{}\">Table {}: {}</h3>\n<div class=\"wide\"><table><thead><tr><th class=\"l\">item<th class=\"l\">in \
          the document<th class=\"l\">here</tr></thead><tbody>",
         study.name,
         slug(&setup.number),
@@ -329,7 +329,7 @@ fn printed(html: &mut String, study: &Study, table: &crate::plan::Table) {
         escape(&table.title)
     );
     if !laid.has_ours() {
-        html.push_str("<p class=\"small\">As printed; nothing of ours beside it yet.</p>");
+        html.push_str("<p class=\"small\">As printed; no results of ours yet.</p>");
     }
     html.push_str("<div class=\"wide\"><table><thead><tr>");
     for head in &laid.heads {
@@ -391,7 +391,7 @@ fn assumed(html: &mut String, study: &Study) {
     }
     let _ = write!(
         html,
-        "<details><summary>What the simulations take for granted</summary><p class=\"small\">{}</p><div class=\"wide\"><table><tbody>",
+        "<details><summary>Assumptions of the simulations</summary><p class=\"small\">{}</p><div class=\"wide\"><table><tbody>",
         escape(BASES)
     );
     for row in all {
@@ -470,10 +470,10 @@ fn escape(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
-/// Escaped, with what stands between backticks as code.
+/// Escaped text; words between backticks become code.
 fn prose(text: &str) -> String {
     let parts: Vec<String> = text.split('`').map(escape).collect();
-    // An odd one out is no code.
+    // An unpaired backtick is printed as is.
     if parts.len().is_multiple_of(2) {
         return parts.join("`");
     }

@@ -1,5 +1,5 @@
-//! The report as Markdown: the ledger with its rules, every picture and every table, for those who
-//! read text, or have GitHub show it. Runs are counted here; each one is in the files beside it.
+//! The report as Markdown, as GitHub shows it: the ledger with its rules, every picture and every table. Runs are
+//! counted here; the files beside the report list each of them.
 
 use super::table::layout;
 use super::{
@@ -11,7 +11,7 @@ use crate::observation::World;
 use crate::record::{Record, Status};
 use std::fmt::Write;
 
-/// The report.
+/// The whole report.
 pub fn text(material: &Material<'_>) -> String {
     // Writing to a String cannot fail, here and below.
     let mut text = format!(
@@ -38,7 +38,7 @@ pub fn text(material: &Material<'_>) -> String {
             tally(study)
         );
         if !plan.gaps.is_empty() {
-            text.push_str("To be known:\n\n");
+            text.push_str("Known gaps:\n\n");
         }
         for gap in &plan.gaps {
             let _ = writeln!(text, "- {gap}");
@@ -47,7 +47,7 @@ pub fn text(material: &Material<'_>) -> String {
         for setup in &plan.setups {
             let _ = writeln!(
                 text,
-                "\n### Table {}: {}\n\n| what | in the document | here |\n|---|---|---|",
+                "\n### Table {}: {}\n\n| item | in the document | here |\n|---|---|---|",
                 setup.number, setup.title
             );
             for row in &setup.rows {
@@ -98,7 +98,7 @@ pub fn text(material: &Material<'_>) -> String {
         }
         let assumed = assumptions(study);
         if !assumed.is_empty() {
-            let _ = writeln!(text, "\n### What the simulations take for granted\n\n{BASES}\n");
+            let _ = writeln!(text, "\n### Assumptions of the simulations\n\n{BASES}\n");
             for [what, value, basis] in assumed {
                 let _ = writeln!(text, "- {what}: {value} ({basis})");
             }
@@ -147,7 +147,7 @@ fn ledger(text: &mut String, material: &Material<'_>) {
     if others > 0 {
         let _ = writeln!(
             text,
-            "\n{others} more claims are of studies that were not asked for."
+            "\n{others} more claims belong to studies that were not selected."
         );
     }
     text.push_str("\n## The rules\n\nA claim holds in a world where all of its rules hold for that world's numbers.\n\n");
@@ -192,12 +192,12 @@ fn ledger(text: &mut String, material: &Material<'_>) {
     }
     let _ = writeln!(
         text,
-        "\nIn the tables below, ours stands under the number that the document printed, the median of the runs; behind it how \
-         far they lie apart, {SPREADS}. [recalled]: {RECALLED_MEANS}."
+        "\nIn the tables below, our number stands below the document's: the median of the runs, followed by their spread \
+         ({SPREADS}). [recalled]: {RECALLED_MEANS}."
     );
 }
 
-/// What a claim's rules are repeated for.
+/// The label values for which a claim's rules are repeated.
 fn each(material: &Material<'_>, entry: &Entry) -> String {
     let claims = material.studies.iter().flat_map(|study| &study.plan.claims);
     let Some(claim) = claims.into_iter().find(|claim| claim.id == entry.id) else {
@@ -218,7 +218,7 @@ fn each(material: &Material<'_>, entry: &Entry) -> String {
     }
 }
 
-/// The pictures that lie beside the report.
+/// The pictures beside the report.
 fn pictures(text: &mut String, study: &Study) {
     for (name, one) in named_pictures(study) {
         let Some((_, worlds)) = picture::draw(study, one, "") else {
@@ -240,21 +240,21 @@ fn pictures(text: &mut String, study: &Study) {
     }
 }
 
-/// How the runs of each arm ended, and where each of them is.
+/// The runs of each arm by status, and where their results are.
 fn runs(text: &mut String, study: &Study, raw: Raw) {
     if study.records.is_empty() {
         return;
     }
     let place = match raw {
-        Raw::Files => format!("[a file each](results/{}/)", study.name),
+        Raw::Files => format!("[one file per run](results/{}/)", study.name),
         Raw::Tables => format!(
-            "[a row each](results/{0}-runs.csv), their [numbers](results/{0}-values.csv)",
+            "[one row per run](results/{0}-runs.csv), and their [numbers](results/{0}-values.csv)",
             study.name
         ),
     };
     let _ = writeln!(
         text,
-        "\n### Runs\n\nBy arm of the plan; {place}. Excluded are tries that were invalid or disturbed and were repeated.\n\n\
+        "\n### Runs\n\nBy arm of the plan; {place}. Invalid or disturbed attempts were excluded and repeated.\n\n\
          | arm | world | runs | done | excluded | not run | failed or invalid |\n|---|---|---|---|---|---|---|"
     );
     for arm in &study.plan.arms {
@@ -279,7 +279,7 @@ fn runs(text: &mut String, study: &Study, raw: Raw) {
             count(Status::Failed) + count(Status::Invalid)
         );
     }
-    // Why something was not run or failed is said once, however often it was.
+    // Each reason is listed once, however many runs share it.
     let mut reasons: Vec<String> = Vec::new();
     for record in study
         .records

@@ -1,5 +1,5 @@
-//! A picture of a plan as SVG, from what was observed. Decides which numbers become which curves, in which order and
-//! color; [`crate::chart`] draws.
+//! A plan's picture as SVG, drawn from observations. Decides which numbers form which curves, their order and colors;
+//! [`crate::chart`] draws them.
 
 use super::table::spaced;
 use crate::chart::{Axis, Bars, Chart, Pie, Series, Stroke};
@@ -8,7 +8,7 @@ use crate::ledger::{Study, Verdict};
 use crate::observation::{Group, World};
 use crate::plan::{Picture, Plan};
 
-/// The number of a world's color in [`crate::chart`]; the page's style has the same colors by name.
+/// Index of a world's color in [`crate::chart`], the color that the page's style gives it.
 fn color(world: World) -> usize {
     match world {
         World::Simulated => 0,
@@ -18,7 +18,7 @@ fn color(world: World) -> usize {
     }
 }
 
-/// The number of a verdict's color: like its color on the page.
+/// Index of a verdict's color, the color that the page's style gives it.
 pub(super) fn color_of(verdict: Verdict) -> usize {
     match verdict {
         Verdict::SimulatedOnly => 0,
@@ -31,10 +31,9 @@ pub(super) fn color_of(verdict: Verdict) -> usize {
     }
 }
 
-/// One curve: its name and where it finds its numbers.
+/// One curve: its name and the measurements to search for its points.
 struct Curve<'p> {
     name: String,
-    /// The measurements that may belong to it.
     groups: Vec<Group>,
     picture: &'p Picture,
 }
@@ -46,7 +45,7 @@ impl Curve<'_> {
     }
 }
 
-/// The picture with a title of its own or none, and whose numbers it shows; nothing if there are none.
+/// The picture as SVG, with the worlds it shows; `None` without data. An empty `title` draws none.
 pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(String, Vec<World>)> {
     if picture.pie {
         return pie(study, picture, title);
@@ -100,14 +99,14 @@ pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(Str
         let order = order(study, &picture.x);
         across.sort_by_cached_key(|x| place(&order, x));
     }
-    // One world's curves are told apart by their own colors; a lone one has its world's.
+    // Curves of a single world have colors of their own; a lone curve has the color of its world.
     let colors: Vec<usize> = match worlds.as_slice() {
         [_] if curves.len() > 1 => (0..curves.len()).collect(),
         worlds => worlds.iter().map(|&world| color(world)).collect(),
     };
     let label = axis(&study.plan, &picture.measure);
     if picture.bars {
-        // What is missing has no bar.
+        // A missing value has no bar.
         let values = |curve: &Curve<'_>| {
             across
                 .iter()
@@ -151,7 +150,7 @@ pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(Str
     Some((chart.compact(&colors), worlds))
 }
 
-/// One pie of the first world that has any of it; slices by name, each name in one color in all pies of a measure.
+/// A pie of the first world that has data, slices by name. A name has one color in all pies of a measure.
 fn pie(study: &Study, picture: &Picture, title: &str) -> Option<(String, Vec<World>)> {
     let (world, groups) = picture
         .worlds
@@ -204,7 +203,7 @@ fn by_label<'p>(study: &Study, picture: &'p Picture, world: World) -> Vec<Curve<
         .collect()
 }
 
-/// The values of a label as the document has them, then as the plan runs over them.
+/// The values of a label in the document's order, then in the order of the plan's parameters.
 fn order(study: &Study, label: &str) -> Vec<String> {
     let published = study
         .known
@@ -219,19 +218,19 @@ fn order(study: &Study, label: &str) -> Vec<String> {
             .into_iter()
             .flatten()
             .chain(arm.labels.get(label));
-        // A label that a program prints has often the values of a parameter of another name.
+        // A label read from a program's output often has the values of a parameter with another name.
         let read = arm.read.iter().filter_map(|read| read.set.get(label));
         named.chain(read).chain(arm.over.values().flatten())
     });
     printed.chain(arms).cloned().collect()
 }
 
-/// What is in no order keeps its own, at the end.
+/// Values that the order lacks come last, in their own order.
 fn place(order: &[String], value: &str) -> usize {
     order.iter().position(|one| one == value).unwrap_or(usize::MAX)
 }
 
-/// What stands beside the axis of a measure: what the plan says, or its own name with its unit.
+/// The label of a measure's axis: from the plan, or the measure with its unit.
 fn axis(plan: &Plan, measure: &str) -> String {
     let unit = plan.units.get(measure).map_or("", String::as_str);
     match plan.axes.get(measure) {
@@ -241,7 +240,7 @@ fn axis(plan: &Plan, measure: &str) -> String {
     }
 }
 
-/// What a picture calls the value of a label.
+/// The name of a label's value in pictures.
 fn shown(plan: &Plan, value: &str) -> String {
     plan.names.get(value).cloned().unwrap_or_else(|| spaced(value))
 }

@@ -1,10 +1,10 @@
-//! What of a study is small enough to be committed beside its report: a table of its runs, a table of the numbers that
-//! were read from them, and the lines a README quotes. Decides their columns.
+//! The parts of a study small enough to commit beside its report: a table of its runs, a table of the numbers read
+//! from them, and the lines that a README quotes. Decides their columns.
 
 use super::Material;
 use crate::ledger::{Study, counts};
 
-/// All runs as CSV (RFC 4180): what was run, how it ended, what disturbed it. Times are in seconds, shares in percent.
+/// All runs as CSV (RFC 4180): commands, status, disturbance. Times are in seconds, shares in percent.
 pub fn runs_csv(study: &Study) -> String {
     let mut rows = vec![
         [
@@ -55,7 +55,7 @@ pub fn runs_csv(study: &Study) -> String {
     table(&rows)
 }
 
-/// Every number that was read from a run that can be used, as CSV: of which run, which measure, with which labels.
+/// Every number read from a completed run as CSV, with run, measure and labels.
 pub fn values_csv(study: &Study) -> String {
     let mut rows =
         vec![["run", "repetition", "world", "measure", "unit", "labels", "value"].map(str::to_owned)];
@@ -81,7 +81,8 @@ pub fn values_csv(study: &Study) -> String {
     table(&rows)
 }
 
-/// How many claims met each end, where and when, and the picture of it, as Markdown for a file above `docs/report`.
+/// Markdown for a file one level above `docs/report`: the number of claims by verdict, program, date, machine and
+/// picture.
 pub fn snippet(material: &Material<'_>) -> String {
     let all: Vec<String> = counts(material.ledger)
         .into_iter()

@@ -1,5 +1,5 @@
-//! A table of a document as it was printed, with ours in every cell beside it. Decides what stands in which cell;
-//! knows no HTML.
+//! A table of a document as printed, with our results in its cells. Decides which result belongs in which cell; knows
+//! no HTML.
 
 use crate::document::{Cell, cells, table as numbers};
 use crate::ledger::Study;
@@ -9,29 +9,28 @@ use crate::rule::short;
 use crate::statistics::{Spread, spread};
 use measure::Seed;
 
-/// Ours beside a number of the document.
+/// Our result beside a number of the document.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Ours {
     pub(super) world: World,
-    /// The median.
+    /// Median of the runs.
     pub(super) value: f64,
-    /// How far the repetitions lie apart; none of one.
+    /// Spread of the repetitions; `None` for a single run.
     pub(super) spread: Option<Spread>,
     pub(super) repetitions: usize,
     pub(super) source: String,
-    /// Half a unit of the last digit that the document printed beside it; none if it printed no number.
+    /// Half a unit of the last digit that the document printed; `None` if it printed no number.
     rounding: Option<f64>,
 }
 
 impl Ours {
-    /// The number, short. What is nothing but the rounding of a computer, beside a number that was rounded coarser, is
-    /// nothing.
+    /// The number in few digits. Rounding noise of floating point, beside a coarser printed number, is shown as 0.
     pub(super) fn text(&self) -> String {
         self.rounded(self.value)
     }
 
-    /// In the fewest words what the report's legend explains: `60 to 65 of 3`, `single run`; nothing of what gives the same
-    /// number however often it is repeated.
+    /// The spread in the words that the legend explains: `60 to 65 of 3`, `single run`. `None` if the number cannot
+    /// vary between repetitions.
     pub(super) fn spread_text(&self) -> Option<String> {
         if self.world == World::Measured && self.repetitions == 1 {
             return Some("single run".to_owned());
@@ -49,20 +48,20 @@ impl Ours {
     }
 
     fn rounded(&self, value: f64) -> String {
-        // Below this, `short` writes powers of ten.
+        // Below this value, `short` writes powers of ten.
         let is_noise = value.abs() < self.rounding.unwrap_or(0.0).min(0.001);
         if is_noise { "0".to_owned() } else { short(value) }
     }
 }
 
-/// Half a unit of the last digit of a number as printed.
+/// Half a unit of the last digit of a printed number.
 fn rounding(printed: &str) -> Option<f64> {
     printed.parse::<f64>().ok()?;
     let decimals = printed.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     Some(0.5 * 10f64.powi(-i32::try_from(decimals).ok()?))
 }
 
-/// A number of the document and ours.
+/// A number of the document and our results.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Place {
     pub(super) printed: String,
@@ -70,18 +69,18 @@ pub(super) struct Place {
     pub(super) ours: Vec<Ours>,
 }
 
-/// A table laid out.
+/// The layout of a table.
 pub(super) struct Layout {
-    /// The names of what stands at the left.
+    /// Headings of the leading columns.
     pub(super) heads: Vec<String>,
     pub(super) columns: Vec<String>,
     pub(super) rows: Vec<(Vec<String>, Vec<Option<Place>>)>,
-    /// How the numbers came down to us, and what is to be known of them.
+    /// Provenance of the document's numbers, and notes on them.
     pub(super) notes: Vec<String>,
 }
 
 impl Layout {
-    /// Whether anything of ours is in it.
+    /// Whether any cell has results of ours.
     pub(super) fn has_ours(&self) -> bool {
         self.rows
             .iter()
@@ -92,7 +91,7 @@ impl Layout {
 }
 
 pub(super) fn layout(study: &Study, table: &Table) -> Layout {
-    // A study whose tables cannot be read was refused before.
+    // `Study::new` has already refused tables that cannot be read.
     let all = cells(table, &study.plan.words).unwrap_or_default();
     let mut layout = Layout {
         heads: table.rows.iter().map(|name| spaced(name)).collect(),
@@ -138,7 +137,7 @@ pub(super) fn layout(study: &Study, table: &Table) -> Layout {
     layout
 }
 
-/// A name of a file or a plan, as people write it.
+/// The name of a file or of a plan's key with spaces.
 pub(super) fn spaced(name: &str) -> String {
     name.replace('_', " ")
 }
@@ -149,7 +148,7 @@ fn place(study: &Study, table: &Table, cell: &Cell) -> Place {
         let mut labels: Labels = cell.labels.clone();
         labels.extend(table.beside.get(&world).cloned().unwrap_or_default());
         let groups = study.known.select(world, &cell.measure, &labels);
-        // More than one measurement fits: which one stands here would be a matter of taste.
+        // If several measurements fit, none is shown: choosing one would be arbitrary.
         if let [group] = groups.as_slice() {
             ours.push(Ours {
                 world,

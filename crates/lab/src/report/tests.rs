@@ -1,4 +1,4 @@
-//! The report of a small study: what must stand where.
+//! The report of a small study: required content and its place.
 
 use super::*;
 use crate::ledger::ledger;
@@ -86,9 +86,9 @@ fn the_page_has_printed_numbers_ours_links_and_nothing_from_outside() {
         "<span class=\"printed recalled\">489.4</span>",
         "<b class=\"mark\">m</b> 200</a> <small>100 to 300 of 3</small>",
         "<b class=\"mark\">s</b> simulated",
-        "from 6 on the 95 % bootstrap interval",
-        "recalled, and verified in no copy",
-        "To be known.",
+        "the 95 % bootstrap interval",
+        "recalled, not verified in a copy",
+        "Known gaps.",
         "document 003 W3C",
         "href=\"#results-small-live-0-jsonl\"",
         "id=\"results-small-live-0-jsonl\"",
@@ -177,7 +177,7 @@ fn the_markdown_has_what_numbers_are_the_rules_the_pictures_and_a_tally() {
         "<= 0.9`; for mode http10, pipelined\n",
         "![Verdicts by document](pictures/ledger.svg)",
         "![Packets](pictures/small-packets.svg)",
-        "To be known:\n\n- something is missing",
+        "Known gaps:\n\n- something is missing",
         "| live | measured | 3 | 3 | 0 | 0 | 0 |",
         "(results/small-runs.csv)",
     ] {
@@ -187,7 +187,7 @@ fn the_markdown_has_what_numbers_are_the_rules_the_pictures_and_a_tally() {
         assert!(published.contains(&format!("(pictures/{name}.svg)")), "{name}");
     }
     material.raw = Raw::Files;
-    assert!(text(&material).contains("[a file each](results/small/)"));
+    assert!(text(&material).contains("[one file per run](results/small/)"));
 }
 
 #[test]
@@ -211,6 +211,6 @@ fn worlds_and_verdicts_have_one_color_each() {
         };
         assert_eq!(colors(style, world), colors(ledger, class), "{world}");
     }
-    // What is reproduced is green, as on the page.
+    // "Reproduced" is green, as on the page.
     assert!(ledger.contains("<rect class=\"s2\""), "{ledger}");
 }

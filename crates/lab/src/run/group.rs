@@ -1,9 +1,9 @@
-//! A control group around a server: how much memory it and the files cached for it may take, and how often it may read
-//! from its disk (document 000 had machines of 32 to 256 MB with one disk). Decides the order in which a site is forgotten
-//! and read again; removes what it made, and ends what is left in it.
+//! A control group around a server that limits its memory, including cached files, and its disk reads (document 000
+//! had machines of 32 to 256 MB with one disk). Decides when a site is dropped from the page cache and read again;
+//! removes its groups and kills processes left in them.
 //!
-//! Pages stay charged to the group that read them first: so files are forgotten before, and read from within. A bound on
-//! bytes would be the wrong one: seeks were the bottleneck.
+//! Pages stay charged to the group that read them first, so files are dropped from the page cache before and read
+//! again inside. The disk limit counts reads, not bytes, because seeks were the bottleneck.
 
 use measure::Bytes;
 use rustix::fs::{Advice, fadvise};
@@ -18,17 +18,17 @@ use std::time::Duration;
 const MEMORY: &str = "/sys/fs/cgroup/memory";
 const BLKIO: &str = "/sys/fs/cgroup/blkio";
 const PROCESSOR: &str = "/sys/fs/cgroup/cpuacct";
-/// How often is looked whether a group has become empty.
+/// Number of checks whether a group has become empty.
 const LOOKS: u32 = 100;
 
 /// A group, empty or with a server in it.
 pub(super) struct Group {
     gauges: Gauges,
-    /// Processes killed for want of memory before.
+    /// Processes killed for lack of memory before this run.
     kills: u64,
 }
 
-/// Where it can be read what a group uses.
+/// The group's files with its usage.
 #[derive(Clone)]
 pub(super) struct Gauges {
     memory: PathBuf,
@@ -50,7 +50,7 @@ impl Gauges {
     }
 }
 
-/// Ends and removes what studies left that were killed.
+/// Removes groups left by killed studies, and ends their processes.
 pub(super) fn sweep() {
     for entry in fs::read_dir(MEMORY).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -66,7 +66,7 @@ pub(super) fn sweep() {
     }
 }
 
-/// Why no group can be made; none if one can.
+/// The reason why no group can be created; `None` if one can.
 pub(super) fn refusal() -> Option<String> {
     Group::make().err().map(|error| {
         format!("it needs root and control groups of version 1 with memory, blkio and cpuacct: {error}")
@@ -74,7 +74,7 @@ pub(super) fn refusal() -> Option<String> {
 }
 
 impl Group {
-    /// A group without bounds.
+    /// A group without limits.
     pub(super) fn make() -> Result<Group, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -83,13 +83,13 @@ impl Group {
         for path in gauges.folders() {
             fs::create_dir(path).map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        // From here on it is removed again whatever happens.
+        // From here on, the drop removes it.
         let mut group = Group { gauges, kills: 0 };
         group.kills = group.gauges.killed()?;
         Ok(group)
     }
 
-    /// What a program is started with to be in it.
+    /// The command that puts a program into the group and execs it.
     pub(super) fn before(&self) -> Vec<String> {
         let enter = "for group in \"$0\" \"$1\" \"$2\"; do echo $$ > \"$group/cgroup.procs\" || exit 1; done; \
                      shift 2; exec \"$@\"";
@@ -98,7 +98,7 @@ impl Group {
         words
     }
 
-    /// Bounds its memory, and has a site's files read within: what fits of them is then cached.
+    /// Limits its memory and reads a site's files inside the group: the part that fits stays cached.
     pub(super) fn fill(&self, site: &Path, memory: &str) -> Result<(), String> {
         let memory: Bytes = memory
             .parse()
@@ -123,7 +123,7 @@ impl Group {
         }
     }
 
-    /// From now on only so many reads a second reach the disk that a folder is on.
+    /// Limits the reads per second from the disk of a folder.
     pub(super) fn throttle(&self, site: &Path, reads: &str) -> Result<(), String> {
         let reads: u32 = reads
             .parse()
@@ -135,24 +135,23 @@ impl Group {
         )
     }
 
-    /// Where it can be read what it uses.
     pub(super) fn gauges(&self) -> &Gauges {
         &self.gauges
     }
 
-    /// Processes killed since it was made, for want of memory.
+    /// Processes killed for lack of memory since the group was created.
     pub(super) fn killed(&self) -> Result<u64, String> {
         Ok(self.gauges.killed()? - self.kills)
     }
 
-    /// Ends what is in it: only what was started in it can be.
+    /// Kills its processes: only our own can be in it.
     fn empty(&self) {
         for _ in 0..LOOKS {
             let left = read(&self.gauges.memory.join("cgroup.procs")).unwrap_or_default();
             if left.trim().is_empty() {
                 return;
             }
-            // They may end by themselves.
+            // They may have ended by themselves.
             let _ = Command::new("kill")
                 .arg("-KILL")
                 .args(left.split_whitespace())
@@ -163,7 +162,7 @@ impl Group {
 }
 
 impl Gauges {
-    /// What is in it, as a line of a result.
+    /// Its usage as a line of a result.
     pub(super) fn line(&self) -> Result<Value, String> {
         let stat = read(&self.memory.join("memory.stat"))?;
         let mib = |bytes: f64| bytes / f64::from(1 << 20);
@@ -175,7 +174,7 @@ impl Gauges {
         }))
     }
 
-    /// Memory of its processes and of the kernel for them, without cached files, bytes.
+    /// Memory of its processes, kernel memory included and cached files excluded, in bytes.
     pub(super) fn own_memory(&self) -> Option<f64> {
         let stat = read(&self.memory.join("memory.stat")).ok()?;
         Some(field(&stat, "total_rss")? as f64 + self.kernel()?)
@@ -186,8 +185,8 @@ impl Gauges {
         bytes.trim().parse().ok()
     }
 
-    /// Processor time of all that was ever in it, in programs and in the kernel, seconds. How much is exact; how it is
-    /// split follows from what ran when the clock ticked.
+    /// User and kernel processor time of all processes that were ever in the group, in seconds. The sum is exact; the
+    /// split comes from clock ticks.
     pub(super) fn processor_s(&self) -> Option<(f64, f64)> {
         let seconds = |file: &str| -> Option<f64> {
             let nanoseconds: f64 = read(&self.processor.join(file)).ok()?.trim().parse().ok()?;
@@ -200,7 +199,7 @@ impl Gauges {
         Some((whole * share, whole * (1.0 - share)))
     }
 
-    /// Reads from disks so far.
+    /// Number of disk reads so far.
     pub(super) fn reads(&self) -> u64 {
         self.of_all_disks("blkio.throttle.io_serviced")
     }
@@ -226,14 +225,14 @@ impl Gauges {
 impl Drop for Group {
     fn drop(&mut self) {
         self.empty();
-        // A group that is not empty stays, under a name that says whose it was.
+        // A group that is not empty stays; its name shows its owner.
         for path in self.gauges.folders() {
             let _ = fs::remove_dir(path);
         }
     }
 }
 
-/// The number after a name in a file of the kernel.
+/// The number after a name in a kernel file.
 fn field(text: &str, name: &str) -> Option<u64> {
     let mut pairs = text.lines().filter_map(|line| line.split_once(' '));
     pairs.find(|(key, _)| *key == name)?.1.trim().parse().ok()
@@ -247,7 +246,7 @@ fn write(path: &Path, value: &str) -> Result<(), String> {
     fs::write(path, value).map_err(|error| format!("cannot write {value} to {}: {error}", path.display()))
 }
 
-/// Takes the files below a folder out of the page cache. What is not on the disk yet stays, so that is written first.
+/// Drops the files of a folder from the page cache. Dirty pages cannot be dropped, so they are written first.
 fn forget(folder: &Path) -> Result<(), String> {
     rustix::fs::sync();
     let mut folders = vec![folder.to_owned()];
@@ -267,7 +266,7 @@ fn forget(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The whole disk that a folder is on: reads of a part of one cannot be bounded.
+/// The whole disk that holds a folder: reads of a partition cannot be limited.
 fn disk(folder: &Path) -> Result<String, String> {
     let status =
         fs::metadata(folder).map_err(|error| format!("cannot look at {}: {error}", folder.display()))?;
@@ -309,7 +308,7 @@ mod tests {
         assert!(forget(&folder.path().join("none")).is_err());
     }
 
-    /// What only root can try is tried where it can be.
+    /// Runs where root is available.
     #[test]
     fn a_program_in_a_group_is_bounded_by_it_and_ended_with_it() {
         let group = match Group::make() {
@@ -335,12 +334,12 @@ mod tests {
             .spawn()
             .expect("a program");
         let gauges = group.gauges().clone();
-        // It is in it as soon as the shell has become it.
+        // It is in the group once the shell has exec'ed it.
         while fs::read_to_string(format!("/proc/{}/comm", child.id())).is_ok_and(|name| name != "sleep\n") {
             std::thread::yield_now();
         }
         assert_eq!(group.gauges().line().expect("its state")["processes"], 1);
-        // Its end must be waited for by whoever started it, or it stays in the group.
+        // An exited process stays in the group until its parent waits for it.
         let waits = std::thread::spawn(move || child.wait());
         drop(group);
         assert!(!waits.join().expect("a thread").expect("an end").success());

@@ -1,4 +1,4 @@
-//! What this machine is, has and was doing. Looks; decides nothing but whether what an arm needs is here.
+//! Facts about this machine: identity, features, current load. Decides only whether an arm's needs are met.
 
 use crate::record::Disturbance;
 use std::collections::BTreeMap;
@@ -7,29 +7,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Ticks of all processors below which steal is not told.
+/// Least number of ticks for a meaningful share of steal.
 const TICKS_MIN: f64 = 100.0;
 
 /// This machine.
 pub(super) struct Machine {
     pub(super) kernel: String,
     pub(super) processor: String,
-    /// [`SETTINGS`] that this kernel has.
+    /// The [`SETTINGS`] that this kernel has.
     pub(super) tcp: BTreeMap<String, String>,
     pub(super) is_root: bool,
-    /// All there are.
+    /// Number of processors.
     pub(super) processors: usize,
-    /// The numbers of those that may be used.
+    /// Numbers of the processors that this process may use.
     pub(super) allowed: Vec<u32>,
-    /// Whether nobody else was at work when last looked.
+    /// Whether the last measurement found no other load.
     was_quiet: bool,
     weir: PathBuf,
-    /// Needs that were looked into, and why they are not met.
+    /// Needs checked so far, with the reason for those that are not met.
     known: BTreeMap<String, Option<String>>,
 }
 
-/// What decides how TCP behaves that a study measures, by names below /proc/sys/net/ipv4. A network namespace begins with the
-/// machine's congestion control and with the kernel's defaults of the rest.
+/// The sysctls below /proc/sys/net/ipv4 that decide how measured TCP behaves. A new network namespace inherits the
+/// machine's congestion control and has the kernel's defaults for the others.
 const SETTINGS: [&str; 7] = [
     "tcp_congestion_control",
     "tcp_early_retrans",
@@ -40,7 +40,7 @@ const SETTINGS: [&str; 7] = [
     "tcp_window_scaling",
 ];
 
-/// How long is looked at what others do, and how long is waited for them.
+/// Sampling time for the load of other programs, and the longest wait for it to fall.
 const LOOK: Duration = Duration::from_millis(150);
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -91,7 +91,7 @@ impl Machine {
         }
     }
 
-    /// Why a need is not met; none if it is.
+    /// The reason why a need is not met; `None` if it is met.
     pub(super) fn lacks(&mut self, need: &str) -> Option<String> {
         if let Some(answer) = self.known.get(need) {
             return answer.clone();
@@ -144,8 +144,8 @@ impl Machine {
         !status.is_ok_and(|status| status.success())
     }
 
-    /// What others use of the processors while nothing of ours runs, percent. Waits a little for them to use no more than
-    /// `most`; not again and again, if they never do.
+    /// The share of the processors that other programs use while none of ours runs, in percent. Waits briefly for it
+    /// to fall to `most`, but not at every call if it never falls.
     pub(super) fn others(&mut self, most: f64) -> f64 {
         let began = Instant::now();
         loop {
@@ -184,7 +184,7 @@ impl Machine {
     pub(super) fn since(&self, before: &Busy) -> Disturbance {
         let now = self.busy();
         let all = now.all - before.all;
-        // A tick is 10 ms: of less than a second of them no share can be told.
+        // A tick is 10 ms: shares of less than a second are meaningless.
         let steal_pct = if all >= TICKS_MIN {
             100.0 * (now.steal - before.steal) / all
         } else {
@@ -205,7 +205,7 @@ impl Machine {
     }
 }
 
-/// Ticks of all processors in which programs ran, and all ticks.
+/// Ticks in which programs ran, and all ticks, over all processors.
 fn used() -> (f64, f64) {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     shares(stat.lines().next().unwrap_or_default())
@@ -222,7 +222,7 @@ fn shares(line: &str) -> (f64, f64) {
     (times.iter().take(3).sum(), times.iter().sum())
 }
 
-/// The numbers of a list as the kernel writes it: `0-2,7`.
+/// The numbers of a kernel list: `0-2,7`.
 fn numbers(list: &str) -> Vec<u32> {
     let mut all = Vec::new();
     for part in list.trim().split(',') {

@@ -1,18 +1,18 @@
-//! Servers of this machine that Weir is compared with, and how each is configured: as document 000's Table 10 where it
-//! says something, else so that none is held back (no access log, files from the page cache, keep-alive of 15 s).
+//! Other servers on this machine, for comparison, and their configuration: that of document 000's Table 10 where it
+//! says something, otherwise one that holds none back (no access log, files from the page cache, keep-alive of 15 s).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A server ready to be started.
+/// A configured server.
 pub(super) struct Peer {
     pub(super) program: PathBuf,
     pub(super) words: Vec<String>,
-    /// A program and its words that end it and what it forked.
+    /// The command that ends it and its children.
     pub(super) stop: Option<Vec<String>>,
 }
 
-/// Where a program of this machine lies.
+/// Path of an installed server.
 pub(super) fn program(name: &str) -> Option<PathBuf> {
     let file = if name.starts_with("apache") {
         "apache2"
@@ -26,25 +26,25 @@ pub(super) fn program(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Whether it is the name of one.
+/// Whether the name is a known server.
 pub(super) fn is_known(name: &str) -> bool {
     ["apache-prefork", "apache-event", "nginx", "lighttpd"].contains(&name)
 }
 
-/// A port of 127.0.0.1 that nobody listens on or has used a moment ago.
+/// A port of 127.0.0.1 without a listener or recent use.
 pub(super) fn free_port() -> Result<u16, String> {
     let used: String = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
         .filter_map(|path| fs::read_to_string(path).ok())
         .collect();
-    // Below the range from which connections get theirs; another start for every process.
+    // Below the ephemeral port range; each process starts elsewhere.
     let start = 20_000 + (std::process::id() % 10_000) as u16;
     (start..32_000)
         .find(|port| !used.contains(&format!(":{port:04X} ")))
         .ok_or_else(|| "no port is free".to_owned())
 }
 
-/// Writes a server's configuration into `scratch`; Apache's processes begin with `start`, else with five.
+/// Writes the configuration into `scratch`; `start` is Apache's initial number of processes, otherwise five.
 pub(super) fn prepare(
     name: &str,
     start: Option<u32>,
@@ -108,7 +108,7 @@ pub(super) fn prepare(
 }
 
 fn apache(is_event: bool, start: Option<u32>, is_root: bool, port: u16, root: &str, folder: &str) -> String {
-    // Its children may not be root, whoever starts it.
+    // Apache refuses to run its children as root.
     let user = if is_root {
         "User www-data\nGroup www-data\n"
     } else {

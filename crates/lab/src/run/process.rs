@@ -1,5 +1,5 @@
-//! Programs: started, listened to, waited for within a bound, and never left behind. Decides when one is ready and when
-//! it has taken too long.
+//! Child processes: started, read, waited for with a time limit, and always ended. Decides when a server is ready and
+//! when a command has taken too long.
 
 use super::peer;
 use std::fs;
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Output of a program that is kept at most.
+/// Limit on the kept output of a program, in bytes.
 const OUTPUT_MAX: u64 = 64 << 20;
-/// Errors of a program that are kept at most.
+/// Limit on the kept errors of a program, in bytes.
 const ERRORS_MAX: u64 = 64 << 10;
 
-/// What a program said.
+/// Output of a program.
 pub(super) struct Said {
     pub(super) code: Option<i32>,
     pub(super) output: String,
@@ -25,7 +25,7 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// What it was, how it ended and its last words.
+    /// Command, exit code and last error line.
     pub(super) fn why(&self) -> String {
         let code = self
             .code
@@ -33,7 +33,7 @@ impl Said {
         format!("`{}`: {code}: {}", self.command, self.last_words())
     }
 
-    /// The last that it said went wrong.
+    /// The last two lines of its errors.
     pub(super) fn last_words(&self) -> String {
         let mut last: Vec<&str> = self
             .errors
@@ -47,8 +47,8 @@ impl Said {
     }
 }
 
-/// A command for a program that gets this signal when this one ends, where the machine offers that. What stands
-/// `before` it makes the conditions it runs under, and then becomes it.
+/// A command that receives this signal when this process dies, where the system supports it. The words of `before`
+/// set up its conditions and then exec it.
 fn command(before: &[String], program: &Path, signal: &str) -> Command {
     let mut words: Vec<std::ffi::OsString> = Vec::new();
     if let Some(setpriv) = peer::program("setpriv") {
@@ -62,11 +62,11 @@ fn command(before: &[String], program: &Path, signal: &str) -> Command {
     command
 }
 
-/// A program that runs beside others, and is ended when dropped.
+/// A program that runs beside others, killed when dropped.
 pub(super) struct Beside(Child);
 
 impl Beside {
-    /// Starts it; what it says is lost.
+    /// Starts it; its output is dropped.
     pub(super) fn start(before: &[String], program: &Path, words: &[String]) -> Result<Beside, String> {
         command(before, program, "KILL")
             .args(words)
@@ -78,7 +78,7 @@ impl Beside {
             .map_err(|error| format!("cannot start {}: {error}", program.display()))
     }
 
-    /// How it ended, if it did not do what it was started for.
+    /// Its exit status, if it has failed.
     pub(super) fn refusal(&mut self) -> Option<String> {
         let status = self.0.try_wait().ok()??;
         (!status.success()).then(|| format!("it ended early, with {status}"))
@@ -93,7 +93,7 @@ impl Drop for Beside {
     }
 }
 
-/// Runs a program to its end, or ends it after so many seconds.
+/// Runs a program to its end, or kills it after `seconds_max`.
 pub(super) fn run(
     before: &[String],
     program: &Path,
@@ -127,7 +127,7 @@ pub(super) fn run(
     })
 }
 
-/// Reads a pipe to its end on a thread; beyond the bound it is read and dropped.
+/// Reads a pipe to its end on a thread; bytes beyond `bytes_max` are dropped.
 fn drain(pipe: Option<impl Read + Send + 'static>, bytes_max: u64) -> mpsc::Receiver<String> {
     let (tell, told) = mpsc::channel();
     let read = move || {
@@ -137,10 +137,10 @@ fn drain(pipe: Option<impl Read + Send + 'static>, bytes_max: u64) -> mpsc::Rece
             let _ = bounded.read_to_end(&mut kept);
             let _ = std::io::copy(&mut bounded.into_inner(), &mut std::io::sink());
         }
-        // Nobody may listen any more.
+        // The receiver may be gone.
         let _ = tell.send(String::from_utf8_lossy(&kept).into_owned());
     };
-    // Without a thread the channel closes, which its reader takes for the end.
+    // Without a thread the channel closes, which the receiver treats as the end.
     let _ = std::thread::Builder::new().spawn(read);
     told
 }
@@ -148,19 +148,19 @@ fn drain(pipe: Option<impl Read + Send + 'static>, bytes_max: u64) -> mpsc::Rece
 /// A server, stopped when dropped.
 pub(super) struct Server {
     child: Child,
-    /// What ends the whole group of a server that forks.
+    /// The command that ends a forking server and its process group.
     stop: Option<Vec<String>>,
     pub(super) port: u16,
     pub(super) command: Vec<String>,
 }
 
-/// Where and how a server is started.
+/// Environment of a server.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'p> {
     pub(super) weir: &'p Path,
-    /// What it serves.
+    /// Document root.
     pub(super) root: &'p Path,
-    /// For what it writes.
+    /// Directory for its files.
     pub(super) scratch: &'p Path,
     pub(super) is_root: bool,
     /// See [`command`].
@@ -168,7 +168,7 @@ pub(super) struct Place<'p> {
 }
 
 impl Server {
-    /// Starts `weir` with these words, or a program of this machine, and waits until it answers.
+    /// Starts `weir` with these words, or another server of this machine, and waits until it responds.
     pub(super) fn start(place: Place<'_>, words: &[String]) -> Result<Server, String> {
         if peer::is_known(&words[0]) {
             return Server::peer(place, words);
@@ -190,7 +190,7 @@ impl Server {
             let mut line = String::new();
             let _ = pipe.read_line(&mut line);
             let _ = tell.send(line);
-            // A server whose reader is gone would fail to log.
+            // A server whose log pipe is closed would fail to log.
             let _ = std::io::copy(&mut pipe, &mut std::io::sink());
         };
         let _ = std::thread::Builder::new().spawn(listen);
@@ -230,8 +230,8 @@ impl Server {
         };
         let port = peer::free_port()?;
         let peer = peer::prepare(name, start, port, place.root, place.scratch, place.is_root)?;
-        // Apache passes its signals on to its whole process group, which must not be ours; and only a signal that it
-        // can heed lets it end its children.
+        // Apache signals its whole process group, so it must not share ours; and only a signal that it can handle
+        // lets it end its children.
         let child = command(place.before, &peer.program, "TERM")
             .process_group(0)
             .args(&peer.words)
@@ -260,7 +260,7 @@ impl Server {
             let answers = run(&[], place.weir, &ask, 10.0).is_ok_and(|said| {
                 let line = said.output.lines().next().unwrap_or_default();
                 let fetched: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
-                // Whatever it answers: a site need not have a page at its root.
+                // Any status will do: a site need not have a page at its root.
                 fetched["objects"][0]["status"].is_u64()
             });
             if answers {
@@ -275,7 +275,7 @@ impl Server {
         ))
     }
 
-    /// Its process, or the first of them.
+    /// Process ID of the server, or of its first process.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -306,11 +306,11 @@ impl Drop for Server {
     }
 }
 
-/// A folder that is gone when dropped.
+/// A directory, removed when dropped.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Removes what processes left that were killed.
+    /// Removes directories left by killed processes.
     pub(super) fn sweep(out: &Path) {
         for entry in fs::read_dir(out).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -318,7 +318,7 @@ impl Scratch {
                 .strip_prefix("scratch-")
                 .and_then(|rest| rest.split('-').next());
             if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
-                // The next one tries again.
+                // The next call tries again.
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
@@ -341,7 +341,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left over is named so that anybody can see what it was.
+        // A leftover directory has a name that shows its owner.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

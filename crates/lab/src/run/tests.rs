@@ -1,4 +1,4 @@
-//! The runner against a program that prints what a test needs: a shell script in place of the binary.
+//! The runner with a shell script in place of the binary, which prints the output that a test needs.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt;
@@ -27,7 +27,7 @@ run = [["say", "3", "3"]]
 read = [{ values = { v = "/v" } }]
 "#;
 
-/// A folder with a program that does this and notes each call.
+/// A folder with a program that runs this script and logs each call.
 fn lab(script: &str) -> (TempDir, Settings) {
     let folder = TempDir::new().expect("a folder");
     let weir = folder.path().join("weir");
@@ -82,7 +82,7 @@ fn what_is_there_is_not_run_again_and_what_was_cut_is() {
     let tally = go(&settings);
     assert_eq!((tally.done, tally.kept), (4, 3));
     assert_eq!(calls(&folder)[4..], ["say 2 1"]);
-    // Another program makes other results.
+    // Another build of the program makes other results.
     let other = Settings {
         program: "weir 1".to_owned(),
         ..settings
@@ -106,7 +106,7 @@ fn a_run_that_says_it_is_invalid_is_repeated_and_then_left() {
     assert_eq!((head.status, head.excluded), (Status::Invalid, 2));
 }
 
-/// As if others had used 200 % of the processors: more than any machine has, so that nothing measured here is taken for
+/// Other programs "use" 200 % of the processors, more than any machine has, so that no measured run counts as
 /// disturbed.
 fn disturb(settings: &Settings, file: &str) {
     let path = settings.out.join("results/s").join(file);
@@ -126,7 +126,7 @@ fn what_others_were_at_work_beside_is_repeated_last_and_replaced_by_what_is_bett
         let found = results(&settings.out, "s", &plan, None).expect("results");
         found[file].head.clone()
     };
-    // What comes out invalid is no better.
+    // An invalid result is no improvement.
     fs::write(folder.path().join("bad"), "").expect("a file");
     assert_eq!((go(&settings).kept, calls(&folder).len()), (4, 6));
     let two = head("results/s/a-x=2.0.jsonl");
@@ -137,7 +137,7 @@ fn what_others_were_at_work_beside_is_repeated_last_and_replaced_by_what_is_bett
     let two = head("results/s/a-x=2.0.jsonl");
     assert!(two.disturbance.others_pct <= Some(100.0), "{two:?}");
     assert_eq!((two.status, two.excluded), (Status::Done, 1));
-    // It is good now.
+    // Now the result is good.
     assert_eq!((go(&settings).kept, calls(&folder).len()), (4, 8));
 }
 
@@ -150,7 +150,7 @@ fn a_report_of_one_size_has_no_results_of_another() {
         only: vec!["none".to_owned()],
         ..settings.clone()
     };
-    // Quick results are there and full ones are not.
+    // Quick results exist, full results do not.
     assert_eq!(go(&full).done, 0);
     let plan = Plan::parse("p", PLAN).expect("a plan");
     let count = |size: Option<Size>| results(&settings.out, "s", &plan, size).expect("results").len();
@@ -180,7 +180,7 @@ fn what_is_left_follows_from_the_plan_and_then_from_what_runs_took() {
     })
     .expect("a run");
     assert!((told[0] - planned).abs() < 1e-6, "{told:?}");
-    // After one run of the arm nobody believes the plan any more.
+    // After one run of the arm, its duration replaces the plan's estimate.
     assert!(told[1] < 50.0, "{told:?}");
     assert!(left_s("s", &text, &plan, &settings) < 1.0);
 }
@@ -224,7 +224,7 @@ run = [["say", "{pid}"]]
 read = [{ event = "said", values = { v = "/v" } }, { event = "resources", values = { looks = "/looks", idle = "/server_idle_pct" } }]
 "#;
 
-/// Serves nobody, says where it is, and may be asked which processors it may use.
+/// Serves nothing, prints an address, and reports its allowed processors on request.
 const SERVER: &str = r#"
 here=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
 echo "$1 on $here" >> "${0%/*}/places"
@@ -266,7 +266,7 @@ fn a_server_is_watched_apart_from_what_runs_meanwhile() {
         record.head.commands[1][3],
         "{{processor}} is the server's"
     );
-    // What ran meanwhile has ended with the arm.
+    // The parallel command has ended with the arm.
     let beside = read("beside");
     let comm = fs::read_to_string(format!("/proc/{}/comm", beside.trim())).unwrap_or_default();
     assert!(comm.trim() != "sleep", "{comm}");

@@ -1,11 +1,12 @@
-//! A server's processes looked at several times a second while something else loads it: processor time, pages, memory,
-//! connections (document 000, section 3: Table 1 says what, Tables 4 and 5 what came of it). Decides which processes are
-//! the server's, and what memory grows by with each connection.
+//! Samples a server's processes several times a second under load: processor time, pages, memory, connections
+//! (document 000, section 3: quantities in Table 1, results in Tables 4 and 5). Decides which processes belong to the
+//! server, and computes the memory per connection.
 //!
-//! Without a control group, processor time is the sum over processes, of which each loses up to a hundredth of a second.
+//! Without a control group, processor time is a sum over processes, each of which loses up to a hundredth of a
+//! second.
 //!
-//! Times are shares of all processors of the machine, which document 000 had one of. Memory is what the processes and
-//! the kernel hold for them if they are in a control group, else what the processes alone hold; cached files are in neither.
+//! Times are shares of all processors of the machine; document 000 had one. Memory includes kernel memory if the
+//! processes are in a control group, otherwise only their own; both exclude cached files.
 
 use super::group::Gauges;
 use crate::statistics::least_squares;
@@ -16,18 +17,18 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often is looked.
+/// Sampling interval.
 const EVERY: Duration = Duration::from_millis(250);
-/// Ticks of processor time in a second: the same on every Linux.
+/// Clock ticks per second, the same on every Linux.
 const TICKS: f64 = 100.0;
-/// A page, bytes.
+/// Page size in bytes.
 const PAGE: f64 = 4096.0;
-/// Connections between the fewest and the most from which on what each takes can be told.
+/// Least range of connection counts for an estimate of memory per connection.
 const RANGE_MIN: f64 = 10.0;
 
-/// Looks until it is ended.
+/// The sampling thread.
 pub(super) struct Watch {
-    /// Ends it by being dropped.
+    /// Dropping this ends the thread.
     stop: Sender<()>,
     looks: JoinHandle<Vec<Look>>,
     processors: usize,
@@ -35,29 +36,28 @@ pub(super) struct Watch {
     in_group: bool,
 }
 
-/// One look.
+/// One sample.
 #[derive(Clone, Copy, Debug, Default)]
 struct Look {
     at_s: f64,
-    /// Processor time of the server so far, ticks.
+    /// User time of the server so far, in ticks.
     user: f64,
     kernel: f64,
-    /// Of the whole machine, ticks.
+    /// Idle time of the whole machine, in ticks.
     idle: f64,
-    /// Of the processors that are the server's alone, ticks.
+    /// Idle time of the server's own processors, in ticks.
     idle_of_server: f64,
-    /// So far, bytes.
+    /// Bytes read so far.
     read: f64,
     written: f64,
-    /// Now, bytes.
+    /// Current memory in bytes.
     memory: f64,
     connections: f64,
     processes: usize,
 }
 
 impl Watch {
-    /// Begins to look at a process with its descendants, at connections to a port, and at the processors that are the
-    /// server's alone.
+    /// Starts sampling a process with its descendants, connections to a port, and the server's own processors.
     pub(super) fn start(
         pid: u32,
         port: u16,
@@ -93,7 +93,7 @@ impl Watch {
         })
     }
 
-    /// What was seen, as a line of a result.
+    /// The summary as a line of a result.
     pub(super) fn end(self) -> Value {
         drop(self.stop);
         // A thread that only reads files does not panic.
@@ -129,7 +129,7 @@ impl Look {
         }
         if let Some(group) = group {
             look.memory = group.own_memory().unwrap_or(0.0);
-            // What a process used is gone with it; what its group used is not.
+            // Processor time of exited processes remains only in the group's counters.
             if let Some((user, kernel)) = group.processor_s() {
                 (look.user, look.kernel) = (TICKS * user, TICKS * kernel);
             }
@@ -148,7 +148,7 @@ fn summary(looks: &[Look], processors: usize, of_server: usize, in_group: bool) 
         |processors: usize, from: f64, to: f64| 100.0 * (to - from) / TICKS / seconds / processors as f64;
     let share = |from: f64, to: f64| share_of(processors.max(1), from, to);
     let server_idle = (of_server > 0).then(|| share_of(of_server, first.idle_of_server, last.idle_of_server));
-    // Against the most connections so far: a server keeps for a while what it needed once.
+    // Compared with the peak of connections so far, because a server keeps memory for a while.
     let mut most = 0.0_f64;
     let points: Vec<(f64, f64)> = looks
         .iter()
@@ -175,17 +175,17 @@ fn summary(looks: &[Look], processors: usize, of_server: usize, in_group: bool) 
     })
 }
 
-/// A process as `/proc/PID/stat` tells of it.
+/// The fields of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stat {
     parent: u32,
-    /// Its own and that of children it has waited for, ticks.
+    /// User time, with that of waited-for children, in ticks.
     user: f64,
     kernel: f64,
 }
 
 fn stat(text: &str) -> Option<Stat> {
-    // The name is in parentheses and may hold anything.
+    // The name is in parentheses and may contain anything.
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
     let field = |place: usize| fields.get(place)?.parse::<f64>().ok();
     Some(Stat {
@@ -195,7 +195,7 @@ fn stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// A process and those it started, and they.
+/// A process and all its descendants.
 fn descendants(pid: u32) -> BTreeMap<u32, Stat> {
     let all: BTreeMap<u32, Stat> = fs::read_dir("/proc")
         .into_iter()
@@ -228,7 +228,7 @@ fn of(pid: u32, all: &BTreeMap<u32, Stat>) -> BTreeMap<u32, Stat> {
     }
 }
 
-/// Ticks in which a processor, or all of them (`cpu`), had nothing to do, or waited for a disk.
+/// Ticks in which a processor, or all of them (`cpu`), was idle or waited for a disk.
 fn idle(stat: &str, name: &str) -> f64 {
     let line = stat
         .lines()
@@ -241,7 +241,7 @@ fn idle(stat: &str, name: &str) -> f64 {
         .sum()
 }
 
-/// Connections to a port of this machine that are established, as its server sees them.
+/// Established connections to a local port, from the server's side.
 fn established(port: u16) -> f64 {
     let end = format!(":{port:04X}");
     ["/proc/net/tcp", "/proc/net/tcp6"]
@@ -251,7 +251,7 @@ fn established(port: u16) -> f64 {
             let of_port = |line: &&str| {
                 let mut fields = line.split_whitespace().skip(1);
                 let local = fields.next().is_some_and(|local| local.ends_with(&end));
-                // A state of 01 is ESTABLISHED.
+                // State 01 is ESTABLISHED.
                 local && fields.nth(1) == Some("01")
             };
             text.lines().filter(of_port).count() as f64
@@ -259,7 +259,7 @@ fn established(port: u16) -> f64 {
         .sum()
 }
 
-/// The number after a name that begins a line.
+/// The number after a name at the start of a line.
 fn number(text: &str, name: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok())
@@ -327,7 +327,7 @@ mod tests {
             let value = line[name].as_f64().expect(name);
             assert!((value - wanted).abs() < 1e-9, "{name}: {value}");
         }
-        // Memory stays when connections go.
+        // Memory stays after connections close.
         let later: Vec<Look> = (5..9)
             .map(|second| Look {
                 connections: 0.0,
@@ -338,7 +338,7 @@ mod tests {
         let line = summary(&[looks.clone(), later].concat(), 2, 0, true);
         assert!((line["kib_per_connection"].as_f64().expect("KiB") - 30.0).abs() < 1e-9);
         assert!(line["server_idle_pct"].is_null(), "no processor is its alone");
-        // Where nothing is held open, nothing can be said of what a connection takes.
+        // Without open connections there is no estimate.
         assert!(summary(&looks[..1], 2, 0, false)["kib_per_connection"].is_null());
     }
 

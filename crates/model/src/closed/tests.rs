@@ -210,7 +210,7 @@ fn pool() -> Network {
 
 #[test]
 fn the_sweep_is_exact_with_several_servers_too() {
-    // Seidmann's rule says 0.13698 and 0.13564 here, which a curve once showed beside the exact answer.
+    // Seidmann's rule gives 0.13698 and 0.13564 here; a curve once showed these beside the exact answer.
     let points = pool().sweep(100).unwrap();
     assert!((points[99].2.0 - 0.135_401).abs() < 1e-6, "{:?}", points[99]);
     assert!((points[35].2.0 - 0.135_13).abs() < 1e-5, "{:?}", points[35]);
@@ -219,7 +219,7 @@ fn the_sweep_is_exact_with_several_servers_too() {
         assert!((x / exact.throughput - 1.0).abs() < 1e-10, "{users}");
         assert!((response.0 / exact.response.0 - 1.0).abs() < 1e-7, "{users}");
     }
-    // Few users of many: the constants of the many underflow there.
+    // Few users in a computation for many: their constants underflow at that scale.
     let points = pool().sweep(2_500).unwrap();
     for users in [1, 2, 50, 400, 2_500] {
         let exact = pool().exact(users).unwrap().throughput;
@@ -247,7 +247,7 @@ fn balanced_bounds_hold_with_several_servers() {
                 low <= x + slack && x <= high + slack,
                 "{c} {users}: {low} {x} {high}"
             );
-            // They say more than the asymptotes, or as much.
+            // They are at least as tight as the asymptotes.
             assert!(low >= b.throughput_asymptotic.0 * (1.0 - 1e-12));
             assert!(high <= b.throughput_asymptotic.1 * (1.0 + 1e-12));
         }

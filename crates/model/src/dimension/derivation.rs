@@ -1,5 +1,5 @@
-//! How an answer of dimensioning came about: every part of the turnaround with its formula, the bounds of the reading, what
-//! is assumed. Computes no part itself.
+//! The derivation of a dimensioning answer: every part of the turnaround with its formula, the bounds of the reading,
+//! the assumptions. Computes no part itself.
 
 use super::{Basis, Dimension, Parts, Question, thinking};
 use crate::explain::{Bound, Explained, Quantity, Region, counted, significant};
@@ -9,7 +9,7 @@ use crate::waiting::{ASSUMPTIONS, same_size_region};
 use measure::Rate;
 
 impl Question {
-    /// The answer at `rate`, which is made of `parts`.
+    /// The answer at `rate` with the derivation of `parts`.
     pub(super) fn explain(&self, rate: Rate, parts: Parts) -> Explained<Dimension> {
         let total = parts.total();
         let utilization = match self.basis {
@@ -116,7 +116,7 @@ impl Question {
         };
         let (formula, numbers) = match self.basis {
             _ if self.loss == 0.0 => (formula, numbers),
-            // There it is in the demand.
+            // In a steady state, loss is part of the demand.
             Basis::Steady { .. } => (
                 formula.replace('D', "D/(1-p)"),
                 format!("{numbers}, p = {}", significant(self.loss)),
@@ -157,7 +157,7 @@ impl Question {
         );
     }
 
-    /// Between what the turnaround lies, whatever the order of service.
+    /// Bounds of the turnaround for any order of service.
     fn bracket(&self, parts: Parts, e: &mut Explained<Dimension>) {
         let m = self.users;
         let wire = parts.wire.0;
@@ -167,7 +167,7 @@ impl Question {
                 let demand = parts.wire * self.carried_again();
                 if let Ok(network) = thinking(demand, latency, think) {
                     let bounds = network.brackets(m).to_bounds().into_iter();
-                    // One's own bytes that are sent again are among the losses, not on the link.
+                    // Retransmissions of a user's own bytes count as losses, not as link time.
                     let own = (demand - parts.wire).0;
                     e.bounds
                         .extend(bounds.filter(|b| b.quantity == "response").map(|b| Bound {
@@ -208,7 +208,7 @@ impl Question {
         }
     }
 
-    /// What is assumed, and where that holds.
+    /// The assumptions and their regions.
     fn grant(&self, e: &mut Explained<Dimension>) {
         loss::grant(
             e,

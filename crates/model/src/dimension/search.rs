@@ -1,5 +1,6 @@
-//! The least whole bit per second that meets an objective: by halving, as turnaround falls with the rate, and where it
-//! falls only between steps, step by step. Knows what a rate gives from [`Question::turnaround_at`] alone.
+//! The least whole bit per second that meets an objective: by bisection, because turnaround falls with the rate;
+//! stretch by stretch where it falls only between steps. Knows the effect of a rate only from
+//! [`Question::turnaround_at`].
 
 use super::{Basis, Dimension, Question};
 use crate::domain::DomainError;
@@ -11,7 +12,7 @@ use measure::Rate;
 const RATE_MAX: u64 = 1_000_000_000_000_000;
 
 impl Question {
-    /// Whether users turn around in time at so many bits per second.
+    /// Whether the mean turnaround at this rate, in bit/s, meets the objective.
     pub(super) fn meets(&self, rate: u64) -> Result<bool, DomainError> {
         Ok(self.turnaround_at(Rate(rate))?.total() <= self.turnaround)
     }
@@ -48,7 +49,7 @@ impl Question {
         let (mut start, mut closest) = (1, (f64::INFINITY, RATE_MAX));
         loop {
             let here = rounds(start)?;
-            // The last rate with as many rounds.
+            // The last rate with this number of rounds.
             let (mut last, mut beyond) = (start, RATE_MAX + 1);
             while beyond - last > 1 {
                 let middle = last + (beyond - last) / 2;
@@ -72,7 +73,7 @@ impl Question {
         }
     }
 
-    /// The answer; [`DomainError::Unattainable`] tells what remains at any bandwidth.
+    /// The answer; [`DomainError::Unattainable`] states the turnaround that remains at any bandwidth.
     pub fn answer(&self) -> Result<Explained<Dimension>, DomainError> {
         self.check()?;
         let found = match self.basis {

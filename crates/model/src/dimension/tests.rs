@@ -1,4 +1,4 @@
-//! The least rate against brute force, against the transfer alone, and what each reading of "users" costs.
+//! The least rate compared with brute force and with a lone transfer, and the cost of each reading of "users".
 
 use super::*;
 use crate::explain::Quantity;
@@ -177,12 +177,12 @@ fn what_binds_is_named() {
         }),
         Binds::Window
     );
-    // One user shares with nobody, to the last bit.
+    // A single user shares with nobody, exact to the last bit.
     let one = question(Basis::Windows);
     let one = Question { users: 1, ..one };
     assert_eq!(one.turnaround_at(Rate::mbit(10)).unwrap().sharing, Seconds::ZERO);
     assert!(one.answer().unwrap().line.contains("for 1 user of"));
-    // Beyond any rate for its bytes, not for its round trips: the reason says so.
+    // Unattainable because of round trips, not bytes: the reason says so.
     let vast = Question {
         users: 1_000_000_000,
         page: Bytes(1_000_000_000),
@@ -232,7 +232,7 @@ fn one_user_with_loss_is_the_transfer_with_loss() {
                         .0
                 };
                 let parts = q.turnaround_at(rate).unwrap();
-                // In turn, the first packet of a page is waited for by nobody: Eq. 2 of one user is nothing.
+                // A single user's first packet waits for nobody: Eq. 2 of one user is zero.
                 let total = parts.total().0;
                 assert!(
                     (total / of(loss) - 1.0).abs() < 1e-9,
@@ -247,8 +247,7 @@ fn one_user_with_loss_is_the_transfer_with_loss() {
     }
 }
 
-/// The search halves, which is right only where the turnaround falls with the rate: held against every rate of a
-/// fine ladder.
+/// Bisection is right only if turnaround falls with the rate, so it is compared with every rate of a fine ladder.
 #[test]
 fn with_loss_the_least_rate_is_what_brute_force_finds() {
     let ladder: Vec<u64> = (0..=210)

@@ -1,6 +1,7 @@
-//! Splits of users over lines whose cost is any function of their number: a dynamic program finds the least.
+//! Splits of users over lines with arbitrary cost functions: a dynamic program finds the least total cost.
 //!
-//! Two such costs: users who ask at once and are served in windows, and users who think. Knows nothing of Eq. 4.
+//! Implements two costs: users who ask at the same time and are served in windows, and thinking users. Knows nothing
+//! of Eq. 4.
 
 use super::than_one_line;
 use crate::Seconds;
@@ -14,7 +15,7 @@ use serde::Serialize;
 
 /// The least split for arbitrary costs: `costs[k][m]` is the total cost of `m` users on line `k`.
 ///
-/// Answers the users of each line and the least total; a table of lines times users squared steps.
+/// Returns the users of each line and the least total; takes lines times users squared steps.
 pub fn split_by_cost(users: usize, costs: &[Vec<f64>]) -> Result<(Vec<u64>, f64), DomainError> {
     few(users as u64)?;
     if costs.is_empty() || costs.iter().any(|cost| cost.len() <= users) {
@@ -34,7 +35,7 @@ pub fn split_by_cost(users: usize, costs: &[Vec<f64>]) -> Result<(Vec<u64>, f64)
     Ok((given, best[users]))
 }
 
-/// The least total for every number of users up to `users`, and how many of these each line takes, lines after it having
+/// The least total for every number of users up to `users`, and the users of each line after the following lines have
 /// taken theirs.
 fn least(users: usize, costs: &[Vec<f64>]) -> (Vec<f64>, Vec<Vec<usize>>) {
     let mut best = vec![f64::INFINITY; users + 1];
@@ -57,12 +58,12 @@ fn least(users: usize, costs: &[Vec<f64>]) -> (Vec<f64>, Vec<Vec<usize>>) {
     (best, choices)
 }
 
-/// What every number of users would turn around in: entry m is for m + 1 users.
+/// Mean turnaround for every number of users: entry m is for m + 1 users.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Curves {
-    /// Split for the least mean.
+    /// With the optimal split.
     pub split: Vec<Seconds>,
-    /// All on one line, for each line.
+    /// With all users on one line, for each line.
     pub alone: Vec<Vec<Seconds>>,
 }
 
@@ -91,13 +92,13 @@ pub fn curves_steady(users: u64, think: Seconds, lines: &[SteadyLine]) -> Result
     Ok(Curves::of(users, &steady_costs(users, think, lines)?))
 }
 
-/// As many users as a table of lines times users squared is made for.
+/// Limit on the users of a table with lines times users squared steps.
 fn few(users: u64) -> Result<usize, DomainError> {
     let allowed = "1 to 5,000; to 10,000,000 where packets are served in turn";
     within("users", users as f64, (1..=5_000).contains(&users), allowed).map(|users| users as usize)
 }
 
-/// The users of each line: those `given`, if they are all of the `users`, or the least split.
+/// The users of each line: `given`, if they add up to `users`, otherwise the optimal split.
 fn chosen(users: usize, costs: &[Vec<f64>], given: Option<&[u64]>) -> Result<Vec<u64>, DomainError> {
     let Some(given) = given else {
         return Ok(split_by_cost(users, costs)?.0);
@@ -112,14 +113,14 @@ fn chosen(users: usize, costs: &[Vec<f64>], given: Option<&[u64]>) -> Result<Vec
     Ok(given.to_vec())
 }
 
-/// A line for users who think.
+/// A line for thinking users.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SteadyLine {
-    /// Its name in answers.
+    /// Name in answers.
     pub name: String,
-    /// Time a page takes on its wire.
+    /// Time that a page occupies the line.
     pub demand: Seconds,
-    /// Time a page takes besides, which is not shared.
+    /// Remaining, unshared time of a page.
     pub latency: Seconds,
 }
 
@@ -133,20 +134,20 @@ impl SteadyLine {
     }
 }
 
-/// How users are split over lines of any cost.
+/// A split of users over lines with any cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CostSplit {
     /// Users of each line, in the order of the lines.
     pub users: Vec<u64>,
-    /// Mean response of each line; zero where nobody is.
+    /// Mean response time of each line; zero for lines without users.
     pub responses: Vec<Seconds>,
     /// Mean response of a user.
     pub response: Seconds,
-    /// The same under the name the other splits have for it.
+    /// The mean response time, under the name that other splits use.
     pub turnaround: Seconds,
 }
 
-/// What a split makes of lines whose `costs[k][m]` is the total time of `m` users on line `k`.
+/// The result of a split over lines whose `costs[k][m]` is the total time of `m` users on line `k`.
 fn by_cost(names: &[&str], costs: &[Vec<f64>], given: Vec<u64>) -> Explained<CostSplit> {
     let m: u64 = given.iter().sum();
     let total: f64 = costs.iter().zip(&given).map(|(cost, &k)| cost[k as usize]).sum();
@@ -171,12 +172,12 @@ fn by_cost(names: &[&str], costs: &[Vec<f64>], given: Vec<u64>) -> Explained<Cos
     Explained::new(answer, line)
 }
 
-/// A line for users who ask at once.
+/// A line for users who ask at the same time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WindowLine {
-    /// Its name in answers.
+    /// Name in answers.
     pub name: String,
-    /// Its rate.
+    /// Bandwidth of the line.
     pub rate: Rate,
     /// Its round-trip time.
     pub rtt: Seconds,
@@ -208,9 +209,9 @@ fn window_costs(question: &Question, lines: &[WindowLine]) -> Result<Vec<Vec<f64
     lines.iter().map(cost).collect()
 }
 
-/// The split of the users of `question`, who ask at once and whose windows are served in turn
-/// ([`Basis::Windows`]), with the least mean turnaround; or, if `given` holds users for every line, what that
-/// split makes of it. Up to 5,000 users; the question's own rate, round trip, objective and loss do not count.
+/// The split with the least mean turnaround for the users of `question`, who ask at the same time and whose windows
+/// are served in turn ([`Basis::Windows`]); or, if `given` holds users for every line, the result of that split. Up
+/// to 5,000 users; the question's rate, round trip, objective and loss are ignored.
 pub fn split_windows(
     question: &Question,
     lines: &[WindowLine],
@@ -286,7 +287,7 @@ pub fn split_windows(
     e.bounds.push(Bound {
         quantity: "mean turnaround",
         low: low.into_iter().fold(f64::INFINITY, f64::min),
-        // A split that is given may be worse than no split.
+        // A given split may be worse than no split.
         high: given.is_none().then_some(alone),
         unit: "s",
         source: "one user alone on the best line; everyone on the best line",
@@ -309,8 +310,8 @@ fn steady_costs(users: usize, think: Seconds, lines: &[SteadyLine]) -> Result<Ve
     lines.iter().map(cost).collect()
 }
 
-/// The split of thinking users over lines with the least mean response; or, if `given` holds users for every
-/// line, what that split makes of it.
+/// The split of thinking users over lines with the least mean response time; or, if `given` holds users for every
+/// line, the result of that split.
 pub fn split_steady(
     users: usize,
     think: Seconds,
@@ -383,7 +384,7 @@ pub fn split_steady(
             .iter()
             .map(|line| (line.demand + line.latency).0)
             .fold(f64::INFINITY, f64::min),
-        // A split that is given may be worse than no split.
+        // A given split may be worse than no split.
         high: given.is_none().then_some(alone),
         unit: "s",
         source: "one user alone on the best line; everyone on the best line",

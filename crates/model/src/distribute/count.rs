@@ -1,6 +1,6 @@
-//! How many: equal lines for users who ask at once, servers for an open stream of requests.
+//! Counts: identical lines for users who ask at the same time, servers for an open stream of requests.
 //!
-//! Both are the least number that keeps a mean time, found by halving, as more never make it longer.
+//! Both are the least number that meets a mean time, found by bisection, because more never make it longer.
 
 use super::{Offer, check, total};
 use crate::Seconds;
@@ -10,7 +10,7 @@ use crate::queue::{mm1, mmc};
 use crate::waiting::{ASSUMPTIONS, Distributed, Line, same_size_region};
 use serde::Serialize;
 
-/// Users who are spread evenly over equal lines.
+/// Users spread evenly over identical lines.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Even {
     /// Mean waiting of a user.
@@ -19,8 +19,8 @@ pub struct Even {
     pub turnaround: Seconds,
 }
 
-/// What `users` users wait and turn around in on average (Eqs. 2 and 4, weighted by users), spread evenly over `lines` lines
-/// like `offer`; errors name what is zero.
+/// Mean waiting and turnaround (Eqs. 2 and 4, weighted by users) of `users` users, spread evenly over `lines` lines
+/// like `offer`; errors name a parameter that is zero.
 pub fn evenly(users: u64, packets: u64, offer: &Offer, lines: u64) -> Result<Even, DomainError> {
     check(users, packets, core::slice::from_ref(offer))?;
     positive("lines", lines as f64, "1 or more")?;
@@ -30,7 +30,7 @@ pub fn evenly(users: u64, packets: u64, offer: &Offer, lines: u64) -> Result<Eve
             packets,
             packet_time: offer.packet_time,
         };
-        // A line without users has no mean, and adds nothing to the sum.
+        // A line without users has no mean and adds nothing to the sum.
         if users == 0 { 0.0 } else { line.waiting_total().0 }
     };
     let (each, more) = (users / lines, users % lines);
@@ -42,7 +42,8 @@ pub fn evenly(users: u64, packets: u64, offer: &Offer, lines: u64) -> Result<Eve
     })
 }
 
-/// The least number of lines like `offer` over which `users` users, spread evenly, turn around within `objective` on average.
+/// The least number of lines like `offer` for a mean turnaround of at most `objective`, with `users` users spread
+/// evenly.
 pub fn least_lines(users: u64, packets: u64, offer: &Offer, objective: Seconds) -> Result<u64, DomainError> {
     positive("turnaround", objective.0, "above 0 s")?;
     let mean = |lines| evenly(users, packets, offer, lines).map(|even| even.turnaround);
@@ -66,7 +67,7 @@ pub fn least_lines(users: u64, packets: u64, offer: &Offer, objective: Seconds) 
     Ok(low)
 }
 
-/// How many equal lines are needed.
+/// Number of identical lines.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Lines {
     /// The least number of lines.
@@ -156,11 +157,11 @@ pub fn lines_for(
 /// Servers for an open stream of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Pool {
-    /// Least servers behind one queue, M/M/c.
+    /// Least number of servers behind one queue (M/M/c).
     pub pooled: u32,
     /// Mean response with them.
     pub pooled_response: Seconds,
-    /// Least servers with a queue each and requests split evenly, M/M/1.
+    /// Least number of servers with a queue each and requests split evenly (M/M/1).
     pub separate: u32,
     /// Mean response with them.
     pub separate_response: Seconds,
@@ -296,7 +297,7 @@ mod tests {
             split(100, 12, &each).unwrap().answer.turnaround.0
         };
         assert!(with(e.answer.lines) <= 5.0 && with(e.answer.lines - 1) > 5.0);
-        // An even spread over lines alike is the best one, for every number of them.
+        // An even spread over identical lines is optimal for every number of users.
         for lines in 1..=e.answer.lines + 5 {
             let even = evenly(100, 12, &offer("T1", 0.036), lines).unwrap();
             assert!((even.turnaround.0 / with(lines) - 1.0).abs() < 1e-12, "{lines}");

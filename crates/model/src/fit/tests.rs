@@ -1,4 +1,4 @@
-//! Parameters put into the models come out again, and the intervals cover them as often as they claim.
+//! The fit finds the parameters that made the samples, and its intervals cover them as often as they claim.
 
 use super::*;
 use measure::{Rate, Rng, Seed};
@@ -45,7 +45,7 @@ fn a_clean_load_result_gives_its_parameters_back() {
     assert!((predicted.throughput - 100.0).abs() < 0.01);
 }
 
-/// A server that does nothing but serve: there is no delay to be found, and that is no reason to find nothing.
+/// A server without any delay: the fit must still succeed.
 #[test]
 fn a_system_without_delay_has_a_demand_all_the_same() {
     let network = Network::new(vec![Station::queue("q", Seconds(0.01))], Seconds(0.0)).unwrap();
@@ -73,7 +73,7 @@ fn a_system_without_delay_has_a_demand_all_the_same() {
             "seed {seed}"
         );
     }
-    // One load says nothing of what queues and what does not.
+    // A single load does not separate queueing from delay.
     let one = LoadSample {
         users: 1,
         throughput: 100.0,
@@ -199,7 +199,7 @@ fn student_quantiles_are_the_tables() {
 
 #[test]
 fn samples_that_break_littles_law_are_refused() {
-    // A hundred requests a second that take 0.1 s are ten at a time, and there is one user.
+    // A hundred requests per second of 0.1 s each are ten at a time, but there is one user.
     let sample = |users: u64, throughput: f64, response: f64| LoadSample {
         users,
         throughput,
@@ -213,7 +213,7 @@ fn samples_that_break_littles_law_are_refused() {
     let error = service(&impossible).unwrap_err();
     assert!(matches!(error, DomainError::Contradictory { .. }), "{error}");
     assert!(error.to_string().contains("Little's law"), "{error}");
-    // Users who do not think, measured as well as it goes.
+    // Users without think time, measured as precisely as possible.
     let busy = [
         sample(1, 101.0, 0.01),
         sample(4, 205.0, 0.0197),

@@ -1,25 +1,25 @@
-//! One line of the flow simulation: who is served, how fast, and when the next service ends.
+//! One line of the flow simulation: which jobs are served, at which rate, and when the next service ends.
 //!
-//! It knows no users and no think times, only jobs with remaining work. Work is counted in nanoseconds of
-//! the whole line; under processor sharing a virtual clock counts the work every job present has received,
-//! so an arrival or an end costs one heap operation instead of an update of every job.
+//! Knows no users and no think times, only jobs with remaining work, counted in nanoseconds of the whole line. Under
+//! processor sharing, a virtual clock counts the work that every job present has received, so an arrival or an end
+//! costs one heap operation instead of an update of every job.
 
 use core::cmp::Reverse;
 use measure::{Bytes, Rate};
 use serde::Serialize;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// How a line shares its rate among transfers.
+/// Service discipline of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Discipline {
-    /// All transfers present share equally.
+    /// Processor sharing: all transfers share equally.
     #[default]
     Sharing,
-    /// First come, first served.
+    /// First in, first out.
     Fifo,
     /// `quantum` bytes of each transfer in turn: document 004's packet-wise round robin.
     RoundRobin {
-        /// Bytes of a turn.
+        /// Bytes per turn.
         quantum: Bytes,
     },
     /// Shortest remaining processing time first, preemptive.
@@ -35,7 +35,7 @@ enum Jobs {
         attained: f64,
         ends: BinaryHeap<Reverse<(Work, u32)>>,
     },
-    /// Remaining work of each job, the first in service; `turn` is the longest service in one go.
+    /// Remaining work of each job, the first in service; `turn` is the longest uninterrupted service.
     Queue {
         waiting: VecDeque<(f64, u32)>,
         turn: f64,
@@ -94,7 +94,7 @@ impl Line {
         self.count
     }
 
-    /// Moves the line's clock to `now`, which never lies before the last one.
+    /// Moves the line's clock to `now`, which never precedes the last value.
     pub(super) fn advance(&mut self, now: u64) {
         let passed = now - self.now;
         self.now = now;
@@ -115,7 +115,7 @@ impl Line {
         match &mut self.jobs {
             Jobs::Sharing { attained, ends } => {
                 if idle {
-                    // Starting the virtual clock anew keeps its digits for the differences that matter.
+                    // Restarting the virtual clock keeps its precision for small differences.
                     *attained = 0.0;
                 }
                 ends.push(Reverse(((*attained + work).to_bits(), job)));
@@ -145,7 +145,7 @@ impl Line {
         }
     }
 
-    /// When the next service ends if nothing arrives; the end of time when idle.
+    /// Time at which the next service ends without further arrivals; the end of time if idle.
     pub(super) fn next_end(&self) -> u64 {
         let after = |start: u64, work: f64| start.saturating_add((work + 0.5) as u64).max(self.now);
         match &self.jobs {
@@ -162,7 +162,7 @@ impl Line {
         }
     }
 
-    /// Ends the service that was due now: the job it completed, if its turn was its last.
+    /// Ends the service due now; returns the job if it is complete.
     pub(super) fn end_next(&mut self) -> Option<u32> {
         self.since = self.now;
         let ended = match &mut self.jobs {

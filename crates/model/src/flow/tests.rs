@@ -196,7 +196,7 @@ fn a_run_too_short_for_an_interval_says_so() {
         measured: Seconds(measured),
         ..closed(1, Sizes::Fixed(100.0), 1)
     };
-    // A request or two, in one batch of the twenty: no interval.
+    // One or two requests, in one batch of the twenty: no interval.
     let short = (1..2_000).find_map(|tenth| {
         let e = run(&plan(f64::from(tenth) / 10.0), &Limits::DEFAULT).ok()?;
         Some(e)
@@ -204,7 +204,7 @@ fn a_run_too_short_for_an_interval_says_so() {
     let e = short.unwrap();
     assert_eq!((e.answer.completed, e.answer.half_width), (1, None));
     assert!(e.warnings[0].contains("measure longer"));
-    // None at all: no mean either, where there was once one of 0 s.
+    // No requests: no mean either (it once was 0 s).
     let error = run(&plan(1e-6), &Limits::DEFAULT).unwrap_err().to_string();
     assert!(
         error.starts_with("measured time is 0.000001; allowed: so long"),
@@ -263,7 +263,7 @@ fn every_run_has_bounds_and_a_region() {
             .any(|why| why.contains("another variability")),
         "{varied}"
     );
-    // Users who never think are users.
+    // Users without think time are valid.
     let busy = Plan {
         source: Source::Closed {
             users: 3,
@@ -289,7 +289,7 @@ fn limits_and_nonsense_are_errors() {
         ..Limits::DEFAULT
     };
     assert!(run(&closed(5, Sizes::Fixed(1.0), 1), &short).is_err());
-    // Before memory is asked for.
+    // Refused before any allocation.
     let crowd = closed(u32::MAX, Sizes::Fixed(1.0), 1);
     let error = run(&crowd, &Limits::DEFAULT).unwrap_err().to_string();
     assert!(error.starts_with("users is 4294967295"), "{error}");

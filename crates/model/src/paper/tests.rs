@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Counts of match, last digit, erratum and measured, and the keys of the last-digit and erratum entries.
+/// Counts of match, last digit, erratum and measured; keys of the last-digit and erratum entries.
 fn tally(table: Table) -> ([usize; 4], Vec<String>, Vec<String>) {
     let mut counts = [0; 4];
     let (mut last, mut errata) = (Vec::new(), Vec::new());
@@ -23,7 +23,7 @@ fn tally(table: Table) -> ([usize; 4], Vec<String>, Vec<String>) {
     (counts, last, errata)
 }
 
-/// The column of the CSV named `name` must hold what we compute, to the digits it has.
+/// The CSV column `name` must hold our computed values, to its digits.
 fn agrees_with_reference(table: Table, name: &str) {
     let mut lines = table.csv().lines().filter(|line| !line.starts_with('#'));
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();

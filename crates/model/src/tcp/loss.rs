@@ -1,18 +1,18 @@
-//! Expected latency of a transfer that may lose packets: the transfer without loss, and what loss adds to it by
+//! Expected latency of a transfer with packet loss: the transfer without loss, plus the effect of loss according to
 //! Cardwell, Savage and Anderson, "Modeling TCP Latency", INFOCOM 2000.
 //!
-//! The paper counts rounds as real numbers and its path has no rate, so that its sum can undercut the time the same
-//! transfer takes without loss, and even the time its bytes take on the wire. Its parts are therefore used as
-//! differences, which vanish with the loss:
+//! The paper counts rounds as real numbers and its path has no rate. Its sum can therefore be less than the time
+//! without loss, and even less than the time on the wire. Weir uses its parts as differences, which vanish with the
+//! loss:
 //!
 //! ```text
 //! T = T_0 + (L_h(p) - L_h(0)) + T_loss + [T_ca - (T_ss(d) - T_ss(d_ss))]
 //! ```
 //!
-//! `T_0` is the ramp form, windows over the link, exact without loss. The bracket is what the segments after the first
-//! loss take longer than slow start would have taken for them. A link of rate C carries at most `R/s + 1` segments of `s` seconds per `R + s`,
-//! which caps the windows of slow start; no long-run rate exceeds C, nor a window a round trip. So latency never falls
-//! when loss, round trip or size grow.
+//! `T_0` is the ramp form, windows over the link, exact without loss. The bracket is the time by which the segments
+//! after the first loss take longer than in slow start. A link of rate C carries at most `R/s + 1` segments of `s`
+//! seconds per `R + s`, which limits the windows of slow start; no long-run rate exceeds C or a window per round
+//! trip. So latency never falls when loss, round trip or size grow.
 
 use super::ramp::{Path, slow_start_rounds};
 use super::setup::Setup;
@@ -31,7 +31,7 @@ const SOURCE: &str = "Cardwell et al. 2000";
 pub struct Latency {
     /// `d`, segments.
     pub segments: f64,
-    /// Setup round trips with lost SYNs sent again, Eq. 4.
+    /// Set-up round trips with retransmitted SYNs, Eq. 4.
     pub setup: Seconds,
     /// The request's own round trip.
     pub request: Seconds,
@@ -45,16 +45,16 @@ pub struct Latency {
     pub congestion_avoidance: Seconds,
     /// The receiver's delayed first ACK.
     pub delayed_ack: Seconds,
-    /// All of it.
+    /// Sum of the parts.
     pub total: Seconds,
 }
 
-/// What the parts with loss are made of.
+/// Intermediate values of the parts with loss.
 #[derive(Clone, Copy, Debug)]
 struct Lossy {
     /// `R + s/C`.
     rtt: f64,
-    /// Most segments a round of slow start sends.
+    /// Largest number of segments in a round of slow start.
     cap: f64,
     /// `T_ss(d)` and `T_ss(d_ss)`.
     rounds: (f64, f64),
@@ -92,14 +92,14 @@ pub fn latency(
     Ok(explain(path, sender, setup, size, p, parts, clean, lossy))
 }
 
-/// The loss rates for which there is an answer.
+/// Whether the model has an answer for loss `p`.
 pub(crate) fn check(p: f64) -> Result<(), DomainError> {
     let allowed = "0 or more, below 0.5 per packet";
     within("loss", p, (0.0..0.5).contains(&p), allowed).map(|_| ())
 }
 
-/// What loss adds to the expected latency of `size`, set-up included: [`latency`] with it less [`latency`] without.
-/// Nothing for no bytes, and never less than nothing.
+/// The part of the expected latency of `size` that is due to loss, set-up included: [`latency`] with loss minus
+/// [`latency`] without. Zero for zero bytes, and never negative.
 pub fn added(
     path: &Path,
     sender: &Sender,
@@ -118,7 +118,7 @@ pub fn added(
     Ok(Seconds((lossy.total - clean.total).0.max(0.0)))
 }
 
-/// Where an answer that was computed for loss `p` holds.
+/// The region in which an answer for loss `p` holds.
 fn region(p: f64) -> [Region; 2] {
     [
         Region {
@@ -136,7 +136,7 @@ fn region(p: f64) -> [Region; 2] {
     ]
 }
 
-/// What must be said of a loss of `p`.
+/// Caveats for loss `p`.
 fn caveat(p: f64) -> Option<String> {
     (p > 0.1).then(|| {
         format!(
@@ -146,8 +146,8 @@ fn caveat(p: f64) -> Option<String> {
     })
 }
 
-/// Says in `e` what it takes for granted of losses: none, `advice` being for whoever has some; or a share `p` of the packets,
-/// from which Reno recovers.
+/// Adds the assumptions about losses to `e`: none, with `advice` for lossy paths; or a share `p` of the packets, from
+/// which Reno recovers.
 pub(crate) fn grant<T>(e: &mut Explained<T>, p: f64, advice: &'static str) {
     if p == 0.0 {
         e.assumptions.push("no loss");
@@ -166,11 +166,12 @@ pub(crate) fn grant<T>(e: &mut Explained<T>, p: f64, advice: &'static str) {
     e.warnings.extend(caveat(p));
 }
 
-/// Set-up round trips with lost SYNs sent again, Eq. 4.
+/// Set-up round trips with retransmitted SYNs, Eq. 4.
 pub(crate) fn setup_time(path: &Path, sender: &Sender, setup: Setup, p: f64) -> Seconds {
     let odds = (1.0 - p) / (1.0 - 2.0 * p);
     let trips = f64::from(setup.round_trips());
-    // Each setup round trip is a message each way; only the SYN's timeout is that long, so the rest is bounded by it.
+    // Each set-up round trip is a message in each direction. Only the SYN has the long timeout, so this bounds the
+    // others.
     let resent = if setup.round_trips() == 0 {
         0.0
     } else {
@@ -223,10 +224,10 @@ fn with_loss(
     };
     let survive = f64::exp(d * f64::ln_1p(-p));
     let slow_start_segments = ((1.0 - survive) * (1.0 - p) / p + 1.0).min(d);
-    // The window may exceed the pipe, for a queue holds the rest; what it cannot exceed is the sender's own cap.
+    // The window may exceed the pipe, because a queue holds the rest, but not the sender's own limit.
     let g = sender.growth;
     let window = (slow_start_segments * (g - 1.0) / g + sender.initial_window / g).min(sender.cap());
-    // Even one segment takes a round; the real-valued form would grant it a part of one.
+    // Even one segment takes a round; the real-valued form would count only a part of one.
     let rounds = |segments: f64| rtt * slow_start_rounds(&capped, segments).max(1.0);
     let rounds = (rounds(d), rounds(slow_start_segments));
     let timeout_chance = timeout_chance(p, window);
@@ -382,7 +383,7 @@ fn explain(
 }
 
 impl Lossy {
-    /// What loss adds, step by step, and the sum.
+    /// The effect of loss step by step, and the sum.
     fn explain(&self, e: &mut Explained<Latency>, sender: &Sender, setup: Setup, p: f64, clean: Latency) {
         let parts = e.answer;
         let (d, d_ss) = (parts.segments, parts.slow_start_segments);
@@ -636,7 +637,8 @@ mod tests {
 
     #[test]
     fn loss_makes_no_transfer_faster() {
-        // Found: 461 ms without loss, 387 ms with 0.01 %, and 66 ms where the bytes and round trips take 72 ms.
+        // Found by a search: 461 ms without loss, 387 ms with 0.01 %, and 66 ms where bytes and round trips take 72
+        // ms.
         let path = |rtt: f64| Path {
             rate: Some(Rate::mbit(20)),
             rtt: Seconds(rtt),

@@ -1,7 +1,7 @@
-//! Windows over a loss-free link: when the sender stalls waiting for an acknowledgement, and for how long.
+//! Windows over a link without loss: when the sender stalls for an acknowledgment, and for how long.
 //!
-//! Window `i` holds about `w g^i` segments, at most `Wmax`: every ACK opens it by a whole one. After sending it
-//! the sender waits until the first acknowledgement of that window is back, unless the window fills the pipe:
+//! Window `i` holds about `w g^i` segments, at most `Wmax`: every ACK opens it by a whole segment. After sending a
+//! window, the sender waits for its first acknowledgment, unless the window fills the pipe:
 //!
 //! ```text
 //! stall_i = max(0, R + s/C - W_i s/C)      latency = R + o/C + sum of the stalls before the last window
@@ -20,7 +20,7 @@ use serde::Serialize;
 /// A path without loss.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Path {
-    /// Rate of its slowest link; absent when rate is no limit.
+    /// Rate of its slowest link; `None` if unlimited.
     pub rate: Option<Rate>,
     /// Round-trip time of a small packet.
     pub rtt: Seconds,
@@ -29,11 +29,11 @@ pub struct Path {
 /// One object moved over a [`Path`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ramped {
-    /// Segments moved.
+    /// Number of segments.
     pub segments: f64,
-    /// Windows that cover them.
+    /// Number of windows.
     pub windows: u64,
-    /// Windows after which the sender stalled.
+    /// Number of windows followed by a stall.
     pub stalls: u64,
     /// Time on the wire, headers included.
     pub wire: Seconds,
@@ -44,7 +44,7 @@ pub struct Ramped {
 }
 
 impl Ramped {
-    /// From the first byte sent to the last byte sent.
+    /// Time from the first byte sent to the last byte sent.
     pub fn sending(&self) -> Seconds {
         self.wire + self.stalled
     }
@@ -61,7 +61,7 @@ impl Path {
         })
     }
 
-    /// Seconds `bytes` take on the wire.
+    /// Time on the wire for `bytes`, in seconds.
     pub(crate) fn wire(&self, bytes: f64) -> f64 {
         self.rate.map_or(0.0, |rate| bytes * 8.0 / rate.bits_per_second())
     }
@@ -87,8 +87,8 @@ pub(crate) fn send_at(seconds_per_byte: f64, rtt: f64, sender: &Sender, size: By
     }
     while left > 0.0 {
         let stall = rtt + segment - w * segment;
-        // Windows only grow, so a window that never waits for an ACK is followed by no stall,
-        // and at the cap every further window stalls alike.
+        // Windows only grow, so no stall follows a window without one, and at the limit all further windows stall
+        // alike.
         if stall <= 0.0 || w >= cap {
             let rounds = (left / w).ceil().max(1.0);
             windows += rounds as u64;
@@ -117,9 +117,9 @@ pub(crate) fn send_at(seconds_per_byte: f64, rtt: f64, sender: &Sender, size: By
     }
 }
 
-/// Rounds slow start needs for `segments` when rate is no limit, as a real number:
-/// `log_g(d (g-1)/w + 1)`, and with the cap reached `log_g(Wmax/w) + 1 + (d - (g Wmax - w)/(g-1))/Wmax`
-/// (Cardwell, Savage, Anderson 2000, Eq. 15).
+/// Rounds of slow start for `segments` without a rate limit, as a real number: `log_g(d (g-1)/w + 1)`, and with the
+/// window limit reached `log_g(Wmax/w) + 1 + (d - (g Wmax - w)/(g-1))/Wmax` (Cardwell, Savage, Anderson 2000, Eq.
+/// 15).
 pub fn slow_start_rounds(sender: &Sender, segments: f64) -> f64 {
     let (w, g, cap) = (sender.initial_window, sender.growth, sender.cap());
     let reached = segments * (g - 1.0) / g + w / g;

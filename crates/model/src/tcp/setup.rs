@@ -1,10 +1,10 @@
 //! Round trips before the first request byte can leave the client, by protocol.
 //!
-//! It counts round trips only: certificate bytes, cryptography and lost packets cost extra.
+//! Counts round trips only: certificates, cryptography and lost packets cost extra.
 
 use serde::Serialize;
 
-/// How a connection comes to carry a request.
+/// Kind of connection set-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Setup {
     /// The connection is already open.
@@ -35,7 +35,7 @@ pub enum Setup {
 }
 
 impl Setup {
-    /// Every way, in order of appearance.
+    /// All kinds, in the order of the definition.
     pub const ALL: [Setup; 12] = [
         Setup::Open,
         Setup::Tcp,
@@ -51,7 +51,7 @@ impl Setup {
         Setup::QuicEarlyData,
     ];
 
-    /// Whole round trips before the request leaves; the request's own round trip is not among them.
+    /// Whole round trips before the request leaves, without the request's own.
     pub const fn round_trips(self) -> u32 {
         match self {
             Setup::Open
@@ -83,12 +83,12 @@ impl Setup {
         }
     }
 
-    /// The way called `name`.
+    /// The set-up with this name.
     pub fn from_name(name: &str) -> Option<Setup> {
         Setup::ALL.into_iter().find(|setup| setup.name() == name)
     }
 
-    /// Where the count comes from.
+    /// Source of the count.
     pub const fn source(self) -> &'static str {
         match self {
             Setup::Open => "persistent connection, RFC 9112, section 9.3",
@@ -104,7 +104,7 @@ impl Setup {
         }
     }
 
-    /// What the shortcut asks in return, if it is one.
+    /// Precondition or risk of a shortcut; `None` for other set-ups.
     pub const fn caveat(self) -> Option<&'static str> {
         match self {
             Setup::FastOpen | Setup::FastOpenTls13 => Some(

@@ -1,7 +1,8 @@
-//! Long-run rate of a TCP sender that loses packets: Padhye, Firoiu, Towsley and Kurose 1998 ("PFTK"),
-//! and the square-root law of Mathis et al. 1997 that it refines.
+//! Long-run rate of a TCP sender with packet loss: Padhye, Firoiu, Towsley and Kurose 1998 ("PFTK"), and the
+//! square-root law of Mathis et al. 1997, which it refines.
 //!
-//! Reno whose window grows by a segment in `b` round trips, loss rate `p` per packet, the rest of a lossy round lost together.
+//! Reno: the window grows by a segment per `b` round trips, loss rate `p` per packet, the rest of a lossy round is
+//! lost, too.
 
 use super::Sender;
 use crate::Seconds;
@@ -11,9 +12,9 @@ use serde::Serialize;
 /// Long-run rates, in segments per second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Steady {
-    /// `W(p)`, the window a loss finds on average, in segments, before the cap.
+    /// `W(p)`, the mean window at a loss in segments, without the window limit.
     pub window: f64,
-    /// Chance that a loss ends in a timeout.
+    /// Probability that a loss ends in a timeout.
     pub timeout_chance: f64,
     /// Segments sent per second, retransmissions included.
     pub send_rate: f64,
@@ -21,14 +22,14 @@ pub struct Steady {
     pub throughput: f64,
     /// PFTK's one-line approximation of the send rate.
     pub approximate: f64,
-    /// Mathis et al.: `sqrt(3/(2bp))/R`, without timeouts or cap.
+    /// Mathis et al.: `sqrt(3/(2bp))/R`, without timeouts or window limit.
     pub square_root: f64,
 }
 
-/// `Q(p, w)`: chance that a loss in a window of `w` segments is detected by timeout (PFTK, Eq. 24).
+/// `Q(p, w)`: probability that a loss in a window of `w` segments is detected by timeout (PFTK, Eq. 24).
 pub(crate) fn timeout_chance(p: f64, w: f64) -> f64 {
     let q = 1.0 - p;
-    // 1 - q^n loses all digits for small p when written out.
+    // `1 - q^n` loses all digits for small p if computed directly.
     let lost = |n: f64| -f64::exp_m1(n * f64::ln_1p(-p));
     let some = lost(w);
     if w <= 3.0 || some <= 0.0 {
@@ -37,12 +38,12 @@ pub(crate) fn timeout_chance(p: f64, w: f64) -> f64 {
     ((1.0 + q.powi(3) * lost(w - 3.0)) * lost(3.0) / some).min(1.0)
 }
 
-/// `G(p)`: the backed-off timeouts of a loss, in units of the first (PFTK, Eq. 28).
+/// `G(p)`: duration of the backed-off timeouts of a loss, in units of the first (PFTK, Eq. 28).
 pub(crate) fn backoff(p: f64) -> f64 {
     1.0 + p * (1.0 + p * (2.0 + p * (4.0 + p * (8.0 + p * (16.0 + p * 32.0)))))
 }
 
-/// `W(p)`: the expected window at a loss, uncapped (PFTK, Eq. 13).
+/// `W(p)`: expected window at a loss without the window limit (PFTK, Eq. 13).
 pub(crate) fn window_at_loss(p: f64, b: f64) -> f64 {
     let a = (2.0 + b) / (3.0 * b);
     a + (8.0 * (1.0 - p) / (3.0 * b * p) + a * a).sqrt()
@@ -106,7 +107,7 @@ mod tests {
         let rate = |sender: Sender| steady(&sender, Seconds(0.09), 0.01).unwrap().throughput;
         let modern = Sender::modern(Bytes(1460));
         assert_eq!(modern.segments_per_ack, 2.0);
-        // Counting ACKs of two segments instead is what made a bulk transfer take 1.4 times as long.
+        // Counting ACKs of two segments made a bulk transfer take 1.4 times as long.
         assert!(rate(modern) > 1.3 * rate(modern.with_delayed_acks(2.0)));
         assert_eq!(rate(modern), rate(modern.with_delayed_acks(1.0)));
     }

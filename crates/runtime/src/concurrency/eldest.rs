@@ -1,43 +1,43 @@
-//! Which connection has been idle longest, found by sampling: a list in order of idling would cost every connection memory
-//! and every request two writes, for an order that is wanted only when connections are short.
+//! Finds the connection that has been idle longest, by sampling. A list in order of idling would cost every connection
+//! memory and every request two writes, for an order that is needed only when connections are short.
 //!
 //! ```text
 //!   slots:  · · i · i i │ · i · · i · i · │ · i ...     a hand goes round and looks at the next SAMPLE idle ones
 //!                       └──── hand ───────┘
 //!   the KEPT eldest it has seen so far ──▶ the eldest of them that is still idle since then
 //! ```
-//! Exact up to [`SAMPLE`] idle connections. Of more, the one found is among the eldest hundredth: with 10,000 idle ones the mean
-//! place is the 26th (the test below measures it). Pure: whoever asks knows what a slot holds.
+//! Exact up to [`SAMPLE`] idle connections. Beyond that, the result is among the oldest hundredth: with 10,000 idle
+//! connections, its mean rank is 26 (the test below measures it). Pure: the caller knows what a slot holds.
 
 use crate::io::Id;
 use measure::Instant;
 
-/// Idle connections looked at for each that is found.
+/// Idle connections sampled per search.
 const SAMPLE: usize = 64;
-/// Slots looked at for each that is found, idle or not, so that a search stays short where few are idle.
+/// Maximum slots examined per search, idle or not, so that a search stays short if few are idle.
 const LOOKS_MAX: u32 = 4096;
-/// The eldest seen so far that are kept for the next search.
+/// The oldest connections seen so far that are kept for the next search.
 const KEPT: usize = 16;
 
-/// The search.
+/// The state of the search.
 #[derive(Debug, Default)]
 pub(crate) struct Eldest {
     /// The next slot to look at.
     hand: u32,
-    /// The eldest seen so far, the eldest last.
+    /// The oldest seen so far, the eldest last.
     kept: Vec<(Instant, Id)>,
 }
 
 impl Eldest {
-    /// The connection that has been idle longest, as far as it was seen, if it became so by `until`. `look` says what is
-    /// idle in a slot, and since when.
+    /// The connection that has been idle longest among those seen, if it became idle by `until`. `look` returns the
+    /// idle connection of a slot, and since when it is idle.
     pub(crate) fn find(
         &mut self,
         slots: u32,
         until: Instant,
         mut look: impl FnMut(u32) -> Option<(Id, Instant)>,
     ) -> Option<Id> {
-        // Some have gone or done something since.
+        // Some have ended or become active since.
         self.kept
             .retain(|(since, id)| look(id.index) == Some((*id, *since)));
         let mut seen = 0;
@@ -61,7 +61,7 @@ impl Eldest {
         let at = self.kept.partition_point(|(other, _)| *other > since);
         self.kept.insert(at, (since, id));
         if self.kept.len() > KEPT {
-            // The youngest.
+            // The youngest of those kept.
             self.kept.remove(0);
         }
     }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use measure::{Draw as _, Seed};
 
-    /// Connections by slot: since when each is idle, if it is there and idle.
+    /// By slot: since when the connection is idle; `None` if there is none or it is active.
     type Idle = Vec<Option<Instant>>;
 
     fn find(eldest: &mut Eldest, idle: &Idle, until: Instant) -> Option<usize> {
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(find(&mut eldest, &idle, ANY), Some(2));
     }
 
-    /// The share of idle connections that are older than the one found, over a thousand searches.
+    /// The share of idle connections older than the one found, over a thousand searches.
     #[test]
     fn of_many_the_one_found_is_among_the_eldest_hundredth() {
         let seed = Seed(11);
@@ -137,7 +137,7 @@ mod tests {
             let found = find(&mut eldest, &idle, ANY).expect("all are idle");
             let since = idle[found].expect("it is idle");
             older += idle.iter().flatten().filter(|other| **other < since).count();
-            // Another comes to its place.
+            // Another connection takes its slot.
             idle[found] = Some(at(u64::MAX / 2 + (rng.next_u64() >> 2)));
         }
         assert!(older / 1_000 < 100, "{seed}: the mean place is {}", older / 1_000);

@@ -1,12 +1,12 @@
-//! Hands connections with a request to threads that begin and end with it, and takes them back.
+//! Gives connections with input to short-lived threads, one per request, and takes them back.
 //!
 //! ```text
 //!   event thread ── connection with input ──▶ a new thread: receive, answer, until nothing is there
 //!     ▲                    │ as many run as may: in line                │
 //!     └──────── wake ◀── returns ◀── the connection, or that it is gone ┘
 //! ```
-//! The line is bounded by the number of connections. Decides how many threads run at once and what
-//! happens when the system will not start one (it is tried again); refuses to know what a thread does.
+//! The queue is bounded by the number of connections. Decides how many threads run at once and retries if the system
+//! refuses a thread. What a thread does is not known here.
 
 use super::worker::Parcel;
 use measure::{Duration, Instant};
@@ -14,23 +14,23 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How long to wait after the system refused a thread.
+/// The wait after the system refused a thread.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// A connection on its way to a thread; still there if no thread took it.
+/// A connection on its way to a thread; still present if no thread took it.
 pub(crate) type Offer<S> = Arc<Mutex<Option<Parcel<S>>>>;
 
-/// Where threads leave what they are done with. It outlives an event thread that has to be replaced, so
-/// that the next one finds what is under way.
+/// Where threads leave connections they are done with. It outlives an event thread that is replaced, so that the
+/// replacement finds the connections under way.
 pub(crate) struct Returns<S> {
     list: Mutex<Vec<Option<Parcel<S>>>>,
-    /// Threads whose return was not taken yet. Written by the event thread alone.
+    /// Threads whose return was not taken yet. Written by the event thread only.
     running: AtomicUsize,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
 impl<S> Returns<S> {
-    /// `wake` makes the event thread look.
+    /// `wake` makes the event thread check.
     pub(crate) fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Returns<S>> {
         Arc::new(Returns {
             list: Mutex::default(),
@@ -39,7 +39,7 @@ impl<S> Returns<S> {
         })
     }
 
-    /// A thread ends; it returns the connection unless that has gone.
+    /// A thread ends; it returns the connection unless the connection is gone.
     pub(crate) fn put(&self, parcel: Option<Parcel<S>>) {
         let first = {
             let mut list = lock(&self.list);
@@ -52,7 +52,7 @@ impl<S> Returns<S> {
     }
 }
 
-/// The event thread's side.
+/// The event thread's side: the queue, and the threads running.
 pub(crate) struct Front<S> {
     start: Box<dyn FnMut(Offer<S>) -> std::io::Result<()> + Send>,
     returns: Arc<Returns<S>>,
@@ -62,8 +62,8 @@ pub(crate) struct Front<S> {
 }
 
 impl<S> Front<S> {
-    /// At most `running_max` threads run at once. `start` begins one that takes what is offered and puts
-    /// something into `returns` when it ends, whatever happens.
+    /// At most `running_max` threads run at once. `start` starts one that takes the offered connection and always puts
+    /// something into `returns` when it ends.
     pub(crate) fn new(
         running_max: usize,
         returns: Arc<Returns<S>>,
@@ -78,14 +78,14 @@ impl<S> Front<S> {
         }
     }
 
-    /// Gives a connection to a thread as soon as one may start. An error is the system's, to be told to
-    /// whoever operates it.
+    /// Gives a connection to a thread as soon as one may start. An error is the system's, to be reported to the
+    /// operator.
     pub(crate) fn give(&mut self, parcel: Parcel<S>, now: Instant) -> std::io::Result<()> {
         self.line.push_back(parcel);
         self.go_on(now)
     }
 
-    /// Starts threads for those in line, as far as there may be more.
+    /// Starts threads for queued connections, as far as the limit allows.
     pub(crate) fn go_on(&mut self, now: Instant) -> std::io::Result<()> {
         if self.retry_at.is_some_and(|at| now < at) {
             return Ok(());
@@ -106,7 +106,7 @@ impl<S> Front<S> {
         Ok(())
     }
 
-    /// Moves what came back to the end of `to`.
+    /// Appends the returned connections to `to`.
     pub(crate) fn take_back(&mut self, to: &mut Vec<Parcel<S>>) {
         for returned in lock(&self.returns.list).drain(..) {
             self.returns.running.fetch_sub(1, Ordering::Relaxed);
@@ -114,7 +114,7 @@ impl<S> Front<S> {
         }
     }
 
-    /// Takes those who are still in line.
+    /// Takes the connections that are still queued.
     pub(crate) fn dissolve(&mut self) -> impl Iterator<Item = Parcel<S>> + use<S> {
         std::mem::take(&mut self.line).into_iter()
     }
@@ -123,18 +123,18 @@ impl<S> Front<S> {
         self.returns.running.load(Ordering::Relaxed)
     }
 
-    /// Connections that are with threads or in line.
+    /// Connections with threads or in the queue.
     pub(crate) fn outstanding(&self) -> usize {
         self.running() + self.line.len()
     }
 
-    /// When to go on even if nothing happens.
+    /// When to retry even if nothing happens.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.retry_at.filter(|_| !self.line.is_empty())
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code under these locks can panic, so a poisoned one is still whole.
+    // No code under these locks can panic, so the data of a poisoned one is intact.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

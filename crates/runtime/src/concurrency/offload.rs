@@ -1,14 +1,14 @@
-//! Work that may block, done by a few threads beside the event loops.
+//! Jobs that may block, run by a few threads (the crew) beside the event loops.
 //!
 //! ```text
 //!   worker ── job, or a file range to read in ──▶ queue ──▶ crew thread
 //!     ▲                                                         │ run
 //!     └────────────── wake ◀── inbox ◀── output ────────────────┘
 //! ```
-//! A connection hands over one piece of work and waits for it, as long as its session has patience: a job that outlives
-//! that goes on, its output is dropped, and one that was not begun by then is dropped unrun. Whoever makes
-//! jobs bounds their number. Threads are there from the start (for loops) or come when all are busy and go when
-//! they have had nothing to do for a while (for workers that block). Refuses to know what a job does.
+//! A connection hands over one job and waits for it until its session's deadline. A job that takes longer runs on, and
+//! its output is dropped; one that has not started by then is dropped without running. The callers bound the number of
+//! jobs. The threads exist from the start (for event loops), or start when all are busy and end after some time without
+//! work (for workers that block). What a job does is not known here.
 
 use crate::clock;
 use crate::io::Id;
@@ -18,33 +18,33 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// How long a thread that came because all were busy stays without work.
+/// How long a thread that started on demand stays without work.
 const STAYS: Duration = Duration::from_secs(10);
 
-/// Tells the jobs of a worker apart: by the time one ends, its connection may wait for another.
+/// Identifies a job of a worker: by the time it ends, its connection may wait for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(pub(crate) u64);
 
-/// Something to do that may block.
+/// Work that may block.
 pub(crate) enum Work<J: Job> {
     /// A session's job.
     Job(Ticket, J),
-    /// Reading a file's range into memory, so that it can then be sent without waiting.
+    /// Read a file's range into memory, so that it can then be sent without blocking.
     Warm(FileRange),
 }
 
-/// Work that is done.
+/// Completed work.
 pub(crate) enum Finished<O> {
     /// A job's output.
     Job(Id, Ticket, O),
-    /// A range is in memory, or its file failed.
+    /// The range is in memory, or its file failed.
     Warm(Id, Result<(), Loss>),
-    /// The job panicked: nothing can be said to the session but that its connection is lost.
+    /// The job panicked: the session can only be told that its connection is lost.
     Panicked(Id, Ticket),
 }
 
 impl<J: Job> Work<J> {
-    /// Does it, on whatever thread this is.
+    /// Runs the work on the calling thread.
     pub(crate) fn run(self, id: Id) -> Finished<J::Output> {
         match self {
             Work::Job(ticket, job) => match catch_unwind(AssertUnwindSafe(|| job.run())) {
@@ -64,14 +64,14 @@ impl<J: Job> Work<J> {
     }
 }
 
-/// Where a worker finds what was finished for it.
+/// Completed work of one worker.
 pub(crate) struct Inbox<O> {
     list: Mutex<Vec<Finished<O>>>,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
 impl<O> Inbox<O> {
-    /// `wake` makes the worker look; it is called once for any number of pieces it has not seen.
+    /// `wake` makes the worker check; it is called once for any number of unseen items.
     pub(crate) fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Inbox<O>> {
         Arc::new(Inbox {
             list: Mutex::new(Vec::new()),
@@ -90,7 +90,7 @@ impl<O> Inbox<O> {
         }
     }
 
-    /// Moves what is there to the end of `to`.
+    /// Appends the items to `to`.
     pub(crate) fn take(&self, to: &mut Vec<Finished<O>>) {
         to.append(&mut lock(&self.list));
     }
@@ -100,7 +100,7 @@ struct Piece<J: Job> {
     id: Id,
     work: Work<J>,
     inbox: Arc<Inbox<J::Output>>,
-    /// Nobody waits for it any longer than this.
+    /// The end of the wait for its result.
     until: Option<Instant>,
 }
 
@@ -108,20 +108,20 @@ struct Queue<J: Job> {
     pieces: VecDeque<Piece<J>>,
     closed: bool,
     threads: usize,
-    /// Of these, with nothing to do.
+    /// Of these, without work.
     idle: usize,
 }
 
 struct Shared<J: Job> {
     queue: Mutex<Queue<J>>,
     more: Condvar,
-    /// Threads at the most.
+    /// Maximum number of threads.
     most: usize,
-    /// How long a thread stays without work; none: for ever.
+    /// How long a thread stays without work; `None`: forever.
     stays: Option<Duration>,
 }
 
-/// The threads. Dropped, they end after what they are at; nobody waits for that, because a job may hang
+/// The threads. When dropped, they end after their current job. The drop does not wait for that, because a job may hang
 /// as long as the disk or network file system it reads from.
 pub(crate) struct Crew<J: Job> {
     shared: Arc<Shared<J>>,
@@ -131,7 +131,7 @@ impl<J: Job> Crew<J> {
     /// Starts `size` threads.
     ///
     /// # Errors
-    /// The system's, if it will not start a thread.
+    /// The system's, if it refuses a thread.
     pub(crate) fn start(size: usize) -> std::io::Result<Crew<J>> {
         let crew = Crew::of(size.max(1), None);
         for number in 0..size.max(1) {
@@ -141,7 +141,7 @@ impl<J: Job> Crew<J> {
         Ok(crew)
     }
 
-    /// No threads yet; at most so many when they are wanted, which end when they are not.
+    /// Starts with no threads and adds up to `most` on demand, which end when idle.
     pub(crate) fn growing(most: usize) -> Crew<J> {
         Crew::of(most.max(1), Some(STAYS))
     }
@@ -162,10 +162,10 @@ impl<J: Job> Crew<J> {
         Crew { shared }
     }
 
-    /// Has a thread do this. `until` is how long somebody waits for it.
+    /// Gives work to a thread. `until` is when the wait for its result ends.
     ///
     /// # Errors
-    /// The work, where there is no thread and the system starts none.
+    /// The work, if there is no thread and the system refuses one.
     pub(crate) fn give(
         &self,
         id: Id,
@@ -201,7 +201,7 @@ impl<J: Job> Crew<J> {
         Ok(())
     }
 
-    /// A hand for one worker to give work through.
+    /// A handle through which one worker gives work.
     pub(crate) fn hand(self: &Arc<Self>, inbox: Arc<Inbox<J::Output>>) -> Hand<J> {
         Hand {
             crew: Arc::clone(self),
@@ -209,13 +209,13 @@ impl<J: Job> Crew<J> {
         }
     }
 
-    /// How many threads there are.
+    /// Number of threads.
     #[cfg(test)]
     pub(crate) fn threads(&self) -> usize {
         lock(&self.shared.queue).threads
     }
 
-    /// How many pieces of work wait for a thread.
+    /// Number of waiting jobs.
     pub(crate) fn depth(&self) -> usize {
         lock(&self.shared.queue).pieces.len()
     }
@@ -233,7 +233,7 @@ impl<J: Job> Drop for Crew<J> {
 }
 
 impl<J: Job> Shared<J> {
-    /// Starts a thread that is counted already.
+    /// Starts a thread that is already counted.
     fn spawn(self: &Arc<Self>, number: usize) -> std::io::Result<()> {
         let shared = Arc::clone(self);
         let started = std::thread::Builder::new()
@@ -256,7 +256,7 @@ impl<J: Job> Shared<J> {
         }
     }
 
-    /// The next piece of work; none if the thread is to end.
+    /// The next work item; `None` if the thread is to end.
     fn next(&self) -> Option<Piece<J>> {
         let mut queue = lock(&self.queue);
         loop {
@@ -289,7 +289,7 @@ impl<J: Job> Shared<J> {
     }
 }
 
-/// A worker's access to the crew, which it keeps.
+/// A worker's handle on the crew; it keeps the crew alive.
 pub(crate) struct Hand<J: Job> {
     crew: Arc<Crew<J>>,
     inbox: Arc<Inbox<J::Output>>,
@@ -306,13 +306,13 @@ impl<J: Job> Hand<J> {
     }
 }
 
-/// Whoever does a worker's blocking work.
+/// Who runs a worker's blocking work.
 pub(crate) enum Hands<J: Job> {
-    /// The worker's own, which may block: where a job would have to wait, a thread of the crew does it and the worker waits
-    /// for that, so that waiting can end before the job does.
+    /// The worker itself, which may block. A job that would block runs on a crew thread while the worker waits, so that
+    /// the wait can end before the job does.
     Own(Arc<Crew<J>>),
-    /// The crew, which lives as long as some worker has a hand in it: the worker first tries what can be
-    /// done without waiting.
+    /// The crew, which lives as long as some worker has a handle on it. The worker first tries what can be done without
+    /// blocking.
     Crew(Hand<J>),
     /// Nobody until told to: the simulator.
     Held {
@@ -322,6 +322,6 @@ pub(crate) enum Hands<J: Job> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code under these locks can panic, so a poisoned one is still whole.
+    // No code under these locks can panic, so the data of a poisoned one is intact.
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

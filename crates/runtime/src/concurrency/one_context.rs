@@ -1,8 +1,7 @@
-//! One context for all workers of a service, so that a connection can move from one to another: what a
-//! session leaves with its context it finds again, on whatever thread.
+//! One context for all workers of a service, so that a connection can move between workers: a session finds its state
+//! in the context on every thread.
 //!
-//! A lock is the price, taken for each call and never while bytes move or a job runs. Decides nothing
-//! else; everything is passed on.
+//! The cost is a lock, taken for each call and never while bytes move or a job runs. Everything else is forwarded.
 
 use crate::memory::Budget;
 use crate::session::{Accepted, Action, Context, Event, JobOf, Line, Service, Session, Tx};
@@ -17,7 +16,7 @@ pub(crate) struct OneContext<V: Service> {
 }
 
 impl<V: Service> OneContext<V> {
-    /// Makes the context.
+    /// Creates the context.
     pub(crate) fn new(service: Arc<V>) -> Arc<OneContext<V>> {
         let one = One {
             cx: service.context(0),
@@ -34,22 +33,23 @@ impl<V: Service> OneContext<V> {
 
 struct One<C> {
     cx: C,
-    /// The latest instant it was told.
+    /// The latest instant it was given.
     latest: Instant,
-    /// How often its bounds have changed.
+    /// How often the sessions' timeouts have changed.
     bounds: u64,
 }
 
-/// The context, as each worker has it.
+/// One worker's handle on the context.
 pub(crate) struct SharedContext<C> {
     inner: Arc<Mutex<One<C>>>,
-    /// Of `One::bounds`, those this worker has told its sessions of.
+    /// The value of `One::bounds` this worker has told its sessions about.
     bounds: u64,
 }
 
 impl<C> SharedContext<C> {
     fn lock(&self) -> MutexGuard<'_, One<C>> {
-        // A session that panicked is gone; its context is what it also is after a panic on one thread.
+        // A session that panicked is gone; the context is in the state it also has after a panic with a context per
+        // thread.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -59,7 +59,7 @@ impl<C: Context> Context for SharedContext<C> {
 
     fn turn(&mut self, now: Instant, wall: UnixTime) {
         let mut inner = self.lock();
-        // Two threads may read the clock in one order and come here in the other.
+        // Two threads may read the clock in one order and arrive here in the other.
         inner.latest = inner.latest.max(now);
         let now = inner.latest;
         inner.cx.turn(now, wall);
@@ -69,7 +69,7 @@ impl<C: Context> Context for SharedContext<C> {
         self.lock().cx.wake()
     }
 
-    /// Each worker is told of a change, whichever of them heard of it first.
+    /// Each worker learns of a change, whichever of them noticed it first.
     fn has_new_bounds(&mut self) -> bool {
         let mut inner = self.lock();
         inner.bounds += u64::from(inner.cx.has_new_bounds());
@@ -131,7 +131,7 @@ impl<V: Service> Service for OneContext<V> {
 
     fn context(&self, _worker: usize) -> SharedContext<<V::Session as Session>::Cx> {
         let inner = Arc::clone(&self.cx.inner);
-        // It has no session yet, and whoever brings one says what has changed.
+        // It has no session yet; a session that moves here is told of changes on arrival.
         let bounds = self.cx.lock().bounds;
         SharedContext { inner, bounds }
     }

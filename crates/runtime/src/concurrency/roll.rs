@@ -1,10 +1,10 @@
-//! Who of workers with one connection each is free, busy, or has been idle for how long: threads of a process, or processes.
-//! So they can agree, without a lock, on whose connection gives way to one that waits at a listener.
+//! Which workers with one connection each (threads of a process, or processes) are free, busy, or idle and since when.
+//! They use it to agree, without a lock, whose connection is closed for one that waits at a listener.
 //!
 //! ```text
 //!   word of a worker:  0 no connection │ 1 something is under way │ n idle since this instant, in nanoseconds
 //! ```
-//! Each worker writes its own word only. Refuses to know what a connection is.
+//! Each worker writes only its own word. Knows nothing about connections.
 
 use crate::shared::Words;
 use measure::Instant;
@@ -13,23 +13,23 @@ use std::sync::atomic::Ordering;
 const FREE: u64 = 0;
 const BUSY: u64 = 1;
 
-/// The words of all workers, and which is this one's.
+/// The words of all workers, and the index of this worker's.
 #[derive(Clone, Debug)]
 pub(crate) struct Roll {
     words: Words,
-    /// Words from one worker's to the next.
+    /// Words from one worker's word to the next.
     stride: usize,
     count: usize,
     own: usize,
 }
 
 impl Roll {
-    /// One for `count` workers of this process. The first is the one whose own it is.
+    /// A roll for `count` workers of this process, as the first has it.
     pub(crate) fn of_threads(count: usize) -> Roll {
         Roll::on(Words::own(count), 1, count, 0)
     }
 
-    /// On every `stride`-th of these words.
+    /// A roll on every `stride`-th of these words.
     pub(crate) fn on(words: Words, stride: usize, count: usize, own: usize) -> Roll {
         Roll {
             words,
@@ -39,7 +39,7 @@ impl Roll {
         }
     }
 
-    /// The same, as worker number `own` has it.
+    /// The same roll, as worker number `own` has it.
     pub(crate) fn of(&self, own: usize) -> Roll {
         Roll { own, ..self.clone() }
     }
@@ -72,7 +72,7 @@ impl Roll {
         self.all().all(|word| word != FREE)
     }
 
-    /// Whether no other worker's connection has been idle for longer; of equals the first one is the eldest.
+    /// Whether no other worker's connection has been idle longer; among equal ones, the first counts as oldest.
     pub(crate) fn is_eldest(&self) -> bool {
         let idle = self.all().enumerate().filter(|(_, word)| *word > BUSY);
         idle.min_by_key(|(_, since)| *since)

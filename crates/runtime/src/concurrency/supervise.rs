@@ -1,12 +1,12 @@
-//! A worker that died, by a panic outside any session or by a failure of the system, is replaced.
+//! Replaces a worker that died by a panic outside any session or by a system failure.
 //!
 //! ```text
 //!   run ── drained ──▶ end
 //!    ▲ │ died: report (once a second for all), wait (longer the more often in a row)
 //!    └─┘
 //! ```
-//! Decides when; refuses to know what a worker is. A session that panics never comes here: its worker
-//! buries it.
+//! Decides when to replace, and knows nothing about workers. A session that panics never comes here: its worker removes
+//! it.
 
 use super::together::{Control, Together};
 use crate::clock;
@@ -16,16 +16,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Who worked this long did not die of how it was started.
+/// A worker that ran this long did not die because of how it was started.
 const SETTLED: Duration = Duration::from_secs(5);
 /// The wait before the second replacement in a row; it doubles with each further one.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The longest wait.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// How often one who waits looks whether all is ending.
+/// How often a waiting replacement checks whether the strategy is ending.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Sockets kept for a worker's successors, until nobody is to succeed.
+/// Sockets kept for a worker's successors until none is needed.
 #[derive(Debug)]
 pub(crate) struct Listeners(Mutex<Vec<Arc<OwnedFd>>>);
 
@@ -34,12 +34,12 @@ impl Listeners {
         Arc::new(Listeners(Mutex::new(sockets)))
     }
 
-    /// The sockets; none once they were given up.
+    /// The sockets; empty once they were given up.
     pub(crate) fn get(&self) -> Vec<Arc<OwnedFd>> {
         self.lock().clone()
     }
 
-    /// Lets them be closed by whoever still uses them.
+    /// Drops them, so that they close with their last user.
     pub(crate) fn give_up(&self) {
         self.lock().clear();
     }
@@ -49,10 +49,10 @@ impl Listeners {
     }
 }
 
-/// Runs a worker's life, and then another's, until one ends because it was asked to.
+/// Runs a worker, and replacements, until one ends because it was asked to.
 ///
 /// # Errors
-/// Why the last one died, if all was ending then.
+/// Why the last one died, if the strategy was ending then.
 pub(crate) fn supervise(
     name: &str,
     control: &Control,
@@ -82,7 +82,7 @@ pub(crate) fn supervise(
         together.replaced.fetch_add(1, Ordering::Relaxed);
         if together.may_complain(now) {
             tracing::error!(
-                "thread {name} died ({why}): its connections are lost, another takes its place{}",
+                "thread {name} died ({why}): its connections are lost; starting another{}",
                 if pause.is_zero() {
                     String::new()
                 } else {
@@ -92,8 +92,8 @@ pub(crate) fn supervise(
         }
         let until = now + pause;
         while clock::now() < until && !control.is_draining() {
-            // The pause is what is waited for, so that a worker that dies at once does not take a processor for
-            // itself. In small steps, as a drain has no other way to reach a thread without a back end.
+            // The pause keeps a worker that dies at once from using a whole processor. It consists of small steps,
+            // because a drain has no other way to reach a thread without a back end.
             std::thread::sleep(LOOK.min(until.since(clock::now())));
         }
     }

@@ -1,7 +1,7 @@
-//! The same behavior over every strategy, on real sockets.
+//! The common behavior of every strategy, on real sockets.
 //!
-//! Nothing here sleeps: a test waits for bytes, for an end of input, or for a condition that another
-//! thread makes true, each with a timeout that only a failure reaches.
+//! Nothing here sleeps: a test waits for bytes, for an end of input, or for a condition that another thread makes true,
+//! each with a timeout that only a failure reaches.
 use crate::fs::tests::Temp;
 use crate::fs::{How, Root, Symlinks, Wait};
 use crate::listen::{Listener, Listening};
@@ -25,7 +25,7 @@ struct Server {
 
 impl Server {
     fn start(strategy: Strategy, toy: Toy, limits: Limits) -> Server {
-        // Clients of these tests connect first and send later, which deferring would hide.
+        // Clients of these tests connect first and send later, which deferred accept would hide.
         let how = Listening {
             defer_accept: false,
             ..Listening::default()
@@ -83,7 +83,7 @@ fn until(what: &str, done: &mut dyn FnMut() -> bool) {
     }
 }
 
-/// Every strategy, with as many workers as make its kind. Where rings are tiny, those that have one.
+/// Every strategy, with enough workers to show its nature. With tiny rings, only those that use a ring.
 fn strategies() -> impl Iterator<Item = Strategy> {
     let refused = try_uring()
         .inspect_err(|why| println!("skipped uring: {why}"))
@@ -116,7 +116,7 @@ fn each(toy: impl Fn() -> Toy, test: impl Fn(&Server)) {
     }
 }
 
-/// As `each`, with all strategies at once: for what is mostly waited for.
+/// As `each`, with all strategies at once: for tests that mostly wait.
 fn each_at_once(toy: impl Fn() -> Toy + Sync, test: impl Fn(&Server) + Sync) {
     std::thread::scope(|scope| {
         for strategy in strategies() {
@@ -348,7 +348,7 @@ fn a_worker_that_panics_is_replaced_and_its_connections_give_their_places_back()
         }
         drop(victim);
         server.until("all places to be free", || server.handle().open() == 0);
-        // One that dies while all ends is a failure of the whole.
+        // A worker that dies while the strategy ends is a failure of the whole.
         let lives_shortly = matches!(
             server.strategy.concurrency(),
             Concurrency::ThreadPerConnection | Concurrency::ThreadPerRequest
@@ -450,7 +450,7 @@ fn draining_answers_the_backlog_lets_the_busy_finish_and_closes_the_idle() {
         handle.drain(PATIENCE);
         assert_eq!(read_to_end(&idle), b"");
         let refused = || TcpStream::connect(server.address).is_err();
-        // Threads that are busy take their turn when they are done; the test's own listener is gone.
+        // Busy threads stop listening when they are done; the test's own listener is dropped.
         assert_eq!(read_to_end(&busy).len(), 20_000_000);
         server.until("the threads to end", || server.handle().is_finished());
         server.until("the port to be closed", refused);
@@ -501,7 +501,7 @@ fn connections_past_the_limit_wait_and_are_served_when_others_leave() {
                     Ok(_) => panic!("closed unserved"),
                     Err(e) => {
                         assert!(
-                            // A wait with a bound is not begun again after a signal meant for others.
+                            // A wait with a timeout is not restarted after a signal meant for others.
                             matches!(
                                 e.kind(),
                                 ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
@@ -559,7 +559,7 @@ fn several_addresses_are_served_by_one_strategy() {
     }
 }
 
-/// Names the I/O strategy in the child process that runs one test with few descriptors.
+/// Names the I/O back end in the child process that runs one test with few descriptors.
 const FEW: &str = "RUNTIME_TEST_FEW_DESCRIPTORS";
 
 #[test]
@@ -594,13 +594,13 @@ fn with_few_descriptors() {
         return; // `out_of_descriptors_...` runs it in a process of its own.
     };
     let strategy = Strategy::new(Concurrency::Loop, io.parse().unwrap(), NonZeroUsize::MIN).unwrap();
-    // Client sockets are made first, so that only the server's side runs out.
+    // Client sockets are created first, so that only the server's side runs out.
     let mut made: Vec<socket2::Socket> = (0..41)
         .map(|_| socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap())
         .collect();
     let maximum = getrlimit(Resource::Nofile).maximum;
     let used = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
-    // Before the start: a ring's accept goes by the limit that held when it was armed.
+    // Before the start: a ring's accept uses the limit in force when it was armed.
     setrlimit(
         Resource::Nofile,
         Rlimit {
@@ -663,7 +663,7 @@ fn an_idle_connection_costs_the_driver_little() {
     assert!(worker + backend <= 40, "{worker} + {backend}");
 }
 
-/// What waits on a disk that hangs is answered without it, by every strategy, and nobody gets the answer of another job.
+/// Every strategy answers a request whose disk hangs without the file, and no connection gets another job's result.
 #[test]
 fn a_job_that_takes_too_long_is_given_up_and_what_it_brings_is_dropped() {
     let toy = || Toy {
@@ -683,7 +683,7 @@ fn a_job_that_takes_too_long_is_given_up_and_what_it_brings_is_dropped() {
     });
 }
 
-/// A worker that blocks comes back from a job that hangs: it is not lost to others.
+/// A blocking worker returns from a job that hangs and can serve others.
 #[test]
 fn jobs_that_hang_do_not_take_the_workers() {
     let toy = || Toy {
@@ -722,15 +722,15 @@ fn a_job_that_nobody_waits_for_any_more_is_not_begun() {
             assert_eq!(read_exactly(client, 5), b"late\n");
         }
         server.toy.latch.open();
-        // In line behind both.
+        // Queued behind both.
         ask(&first, "later 3\n", "3\n");
         assert_eq!(server.seen(|seen| seen.jobs_done), 1, "{strategy:?}");
         server.end();
     }
 }
 
-/// A send buffer is asked for more only when a third of it is free: who reads slowly seems to take nothing for longer than
-/// the deadline, and takes something all the time.
+/// A kernel accepts more for a send buffer only when a third of it is free. A slow reader therefore seems to take
+/// nothing for longer than the deadline, although it takes data all the time.
 #[test]
 fn who_reads_slowly_is_not_who_reads_nothing() {
     let toy = || Toy {
@@ -755,7 +755,7 @@ fn who_reads_slowly_is_not_who_reads_nothing() {
         assert_eq!(closed, 0, "{:?}: {taken:?}", server.strategy);
         let most = taken.iter().map(|taken| taken.bytes).max();
         assert!(most > Some(0), "{:?}: {taken:?}", server.strategy);
-        // Now it reads nothing: the connection is reset, and the kernel keeps nothing of it.
+        // Now it reads nothing: the connection is reset, and the kernel keeps none of its data.
         server.until("it is given up", || server.seen(|seen| seen.closed == 1));
         let error = loop {
             match client.read(&mut buf) {
@@ -768,7 +768,7 @@ fn who_reads_slowly_is_not_who_reads_nothing() {
     });
 }
 
-/// Every call a worker makes reaches the service's own context, also where a wrapper stands between.
+/// Every call of a worker reaches the service's own context, even through a wrapper.
 #[test]
 fn a_shared_context_passes_on_what_it_is_told_and_asked() {
     let toy = || Toy {
@@ -848,7 +848,7 @@ fn helpers_come_when_they_are_wanted_and_not_beyond_their_number() {
     });
     assert!(finished.iter().all(|one| matches!(one, Finished::Job(..))));
 }
-/// Three times as many come, one after the other, as there may be; nobody leaves.
+/// Three times as many connections as the limit arrive one after another, and none leaves.
 #[test]
 fn at_the_limit_whoever_is_idle_longest_gives_way() {
     for strategy in strategies() {

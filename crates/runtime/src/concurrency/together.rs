@@ -1,7 +1,7 @@
-//! What workers share with each other and with whoever started them: how many connections are open, what each
-//! counts, and that all is to end.
+//! State that workers share with each other and with their starter: open connections, each worker's counters, and the
+//! request to end.
 //!
-//! Decides nothing: a worker writes, others read, and nobody waits for anybody.
+//! Decides nothing: a worker writes, others read, and nobody waits.
 
 use crate::herd::Seat;
 use crate::machine::give_memory_back_aside;
@@ -11,33 +11,34 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// How often at most a failing accept is written to the log.
+/// Minimum interval between log lines about failing accepts.
 const LOG_EVERY: Duration = Duration::from_secs(1);
-/// How long a wish for room holds, if nobody fulfills it: workers that block look once a second.
+/// How long a request for room holds if nobody fulfills it: workers that block check once a second.
 const WISH: Duration = Duration::from_millis(1_500);
 
-/// What workers of one strategy share.
+/// State shared by the workers of one strategy.
 #[derive(Debug)]
 pub(crate) struct Together {
-    /// Connections open now. Written per connection, never per request.
+    /// Open connections. Written per connection, never per request.
     pub(crate) open: AtomicUsize,
-    /// The same by the listener they came from.
+    /// Open connections by the listener they came from.
     open_at: Vec<AtomicUsize>,
     /// Workers that died and were replaced.
     pub(crate) replaced: AtomicU64,
-    /// Nanoseconds of the instant before which a failing accept is not written to the log again.
+    /// Nanoseconds of the instant before which no further failing accept is logged.
     complained_until: AtomicU64,
-    /// When connections have gone whose memory is worth returning.
+    /// Detects when enough connections have gone to return their memory to the system.
     ebb: Mutex<Ebb>,
-    /// Nanoseconds of the instant until which a worker that found nobody idle wants another's to give way; 0: none does.
+    /// Nanoseconds of the instant until which a worker without idle connections asks another to close one; 0: none
+    /// asks.
     room_wanted: AtomicU64,
-    /// Wake workers that wait, to see that.
+    /// They wake waiting workers to check that.
     alarms: Mutex<Alarms>,
-    /// Where other processes see how many are open.
+    /// Where other processes see the number of open connections.
     seat: Option<Seat>,
 }
 
-/// What wakes workers.
+/// Callbacks that wake workers.
 #[derive(Default)]
 struct Alarms(Vec<Box<dyn Fn() + Send + Sync>>);
 
@@ -63,7 +64,7 @@ impl Default for Together {
 }
 
 impl Together {
-    /// For so many listeners, and for a process among others if it has a seat.
+    /// For this many listeners; with a seat, for one process among others.
     pub(crate) fn at(listeners: usize, seat: Option<Seat>) -> Together {
         Together {
             open_at: (0..listeners).map(|_| AtomicUsize::new(0)).collect(),
@@ -72,7 +73,7 @@ impl Together {
         }
     }
 
-    /// Connections open now that came from this listener.
+    /// Open connections that came from this listener.
     pub(crate) fn open_at(&self, listener: usize) -> usize {
         let one = self.open_at.get(listener);
         one.map_or(0, |open| open.load(Ordering::Relaxed))
@@ -99,7 +100,7 @@ impl Together {
         if let Some(seat) = &self.seat {
             seat.tell_open(before - 1);
         }
-        // Whoever comes while another looks need not.
+        // If another thread is checking, this one need not.
         if let Ok(mut ebb) = self.ebb.try_lock()
             && ebb.is_low(before as u64 - 1)
         {
@@ -107,19 +108,19 @@ impl Together {
         }
     }
 
-    /// Where this process stands among others; none if it is the only one.
+    /// This process's seat among others; `None` if it is the only one.
     pub(crate) fn seat(&self) -> Option<&Seat> {
         self.seat.as_ref()
     }
 
-    /// Has `alarm` called when another worker wants room.
+    /// Registers an `alarm` to call when another worker needs room.
     pub(crate) fn on_want(&self, alarm: impl Fn() + Send + Sync + 'static) {
         let mut alarms = self.alarms.lock().unwrap_or_else(PoisonError::into_inner);
         alarms.0.push(Box::new(alarm));
     }
 
-    /// Asks the other workers, of other processes too, to close a connection that is idle. Those that wait in an event loop
-    /// of this process look at once, others within a second.
+    /// Asks the other workers, of other processes too, to close an idle connection. Event loops of this process check
+    /// at once, others within a second.
     pub(crate) fn want_room(&self, now: Instant) {
         let until = (now + WISH).as_nanos();
         let before = self.room_wanted.swap(until, Ordering::Relaxed);
@@ -132,7 +133,7 @@ impl Together {
         }
     }
 
-    /// Whether somebody wants room now.
+    /// Whether a worker needs room now.
     #[inline]
     pub(crate) fn is_room_wanted(&self, now: Instant) -> bool {
         let wanted = match &self.seat {
@@ -142,7 +143,7 @@ impl Together {
         wanted > now.as_nanos()
     }
 
-    /// Takes the wish back: a connection has given way.
+    /// Withdraws the request: a connection was closed.
     pub(crate) fn has_room(&self) {
         if self.room_wanted.load(Ordering::Relaxed) != 0 {
             self.room_wanted.store(0, Ordering::Relaxed);
@@ -152,7 +153,7 @@ impl Together {
         }
     }
 
-    /// Whether it is this caller's turn to complain: once in [`LOG_EVERY`] for all workers together.
+    /// Whether this caller may log a complaint: once per [`LOG_EVERY`] for all workers together.
     pub(crate) fn may_complain(&self, now: Instant) -> bool {
         let next = (now + LOG_EVERY).as_nanos();
         let due = |until: u64| (until <= now.as_nanos()).then_some(next);
@@ -162,7 +163,7 @@ impl Together {
     }
 }
 
-/// What a worker tells about itself; written by it alone, read by anyone.
+/// A worker's counters; written by it alone, readable by all.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) accepted: AtomicU64,
@@ -175,7 +176,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Adds what a worker that has ended counted to a sum that others add to as well.
+    /// Adds the counters of an ended worker to a sum that others add to as well.
     pub(crate) fn add_to(&self, sum: &Counters) {
         for (own, sum) in [
             (&self.accepted, &sum.accepted),
@@ -190,7 +191,7 @@ impl Counters {
     }
 }
 
-/// Adds to a counter that only this thread writes: no locked instruction.
+/// Adds to a counter that only this thread writes, without a locked instruction.
 #[inline]
 pub(super) fn count(counter: &AtomicU64, by: u64) {
     counter.store(
@@ -199,20 +200,20 @@ pub(super) fn count(counter: &AtomicU64, by: u64) {
     );
 }
 
-/// How a worker is told to stop.
+/// Tells a worker to stop.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     draining: AtomicBool,
-    /// Nothing is urgent: whoever is idle may still ask.
+    /// Without haste: an idle connection may still send one more request.
     gently: AtomicBool,
-    /// Others have the listening sockets, and with them whoever waits in a backlog.
+    /// Another strategy has the listening sockets, with the connections in their accept queues.
     followed: AtomicBool,
-    /// Nanoseconds of the instant at which patience ends.
+    /// Nanoseconds of the instant at which the grace period ends.
     until: AtomicU64,
 }
 
 impl Control {
-    /// Asks for a drain that ends at `until` at the latest. Waking the worker is the caller's part.
+    /// Requests a drain that ends at `until` at the latest. The caller wakes the worker.
     pub(crate) fn drain(&self, until: Instant) {
         self.until.store(until.as_nanos(), Ordering::Relaxed);
         self.gently.store(false, Ordering::Relaxed);
@@ -220,8 +221,8 @@ impl Control {
         self.draining.store(true, Ordering::Release);
     }
 
-    /// Asks for an end without haste: whoever is connected may ask once more. A drain may follow. `followed` says that
-    /// others have the listening sockets.
+    /// Requests an end without haste: each connection may send one more request. A drain may follow. `followed` says
+    /// that another strategy has the listening sockets.
     pub(crate) fn retire(&self, followed: bool) {
         self.gently.store(true, Ordering::Relaxed);
         self.followed.store(followed, Ordering::Relaxed);
@@ -229,22 +230,22 @@ impl Control {
         self.draining.store(true, Ordering::Release);
     }
 
-    /// Whether nothing is urgent.
+    /// Whether the end is without haste.
     pub(super) fn is_gentle(&self) -> bool {
         self.gently.load(Ordering::Relaxed)
     }
 
-    /// Whether others take whoever waits in a backlog.
+    /// Whether another strategy takes the connections in the accept queues.
     pub(super) fn is_followed(&self) -> bool {
         self.followed.load(Ordering::Relaxed)
     }
 
-    /// When patience ends; may come closer while draining.
+    /// The end of the grace period; may move closer while draining.
     pub(super) fn until(&self) -> Instant {
         Instant::from_nanos(self.until.load(Ordering::Relaxed))
     }
 
-    /// Whether patience has ended by `now`.
+    /// Whether the grace period has ended by `now`.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.is_draining() && now >= self.until()
     }

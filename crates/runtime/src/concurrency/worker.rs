@@ -9,13 +9,12 @@
 //!             ▼ │ bytes, eof, deadline, drain
 //!           READING                     Close, failure: gone, from anywhere
 //! ```
-//! Decides the order of events, fairness between connections, limits on their number, timers and
-//! draining, the same way for every strategy and for the simulator. Refuses to know how bytes move (the
-//! back end does) and what they mean (the session does).
+//! Decides the order of events, fairness between connections, limits on their number, timers and draining, in the same
+//! way for every strategy and for the simulator. How bytes move is up to the back end; what they mean, up to the
+//! session.
 //!
-//! A completion is followed depth-first as far as it goes without waiting: receive, handle, send,
-//! receive again. `ROUNDS_MAX` bounds that, so that a peer who never stops sending waits in line like
-//! everyone else.
+//! A completion is followed depth-first as far as possible without waiting: receive, handle, send, receive again.
+//! `ROUNDS_MAX` bounds that, so that a peer that never stops sending has to wait in the queue like all others.
 
 mod coming;
 mod ending;
@@ -46,29 +45,29 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How often one connection may receive before the others have their turn.
+/// Receives of one connection before others have their turn.
 const ROUNDS_MAX: u32 = 8;
-/// How many boxes for output are kept for reuse.
+/// Output boxes kept for reuse.
 const SPARE_OUT_MAX: usize = 16;
 
-/// What bounds a worker.
+/// The limits of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// Connections open at once, over all workers of this listener set.
     pub(crate) connections_max: usize,
-    /// Bytes a half-closed connection may still send before it is cut off.
+    /// Bytes a peer may still send on a half-closed connection before it is cut off.
     pub(crate) linger_bytes_max: u32,
-    /// Grain of deadlines.
+    /// Granularity of deadlines.
     pub(crate) tick: Duration,
-    /// How it goes about its work.
+    /// Details of the strategy.
     pub(crate) manner: Manner,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// In the hands of the worker, or staying: only a deadline or a drain moves it.
+    /// Being processed by the worker, or staying: only a deadline or a drain moves it.
     Turn,
-    /// In line for the worker's next turn, which begins with this.
+    /// Queued for the worker's next turn, which begins with this.
     Queued(Owed),
     /// A receive is under way.
     Reading,
@@ -78,31 +77,31 @@ enum State {
     Working,
 }
 
-/// What a connection in line is owed.
+/// The next step of a queued connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owed {
-    /// To receive.
+    /// A receive.
     Receive,
-    /// To be told that all was sent.
+    /// The event that all was sent.
     Sent,
 }
 
 struct Conn<S> {
     session: S,
-    /// When the wheel asks for the session's deadline, on its scale.
+    /// When the wheel asks for the session's deadline, on the wheel's scale.
     due: u32,
     state: State,
     eof: bool,
-    /// Our half is closed; what the peer may still send stands with the worker.
+    /// Our half is closed; the worker keeps the number of bytes the peer may still send.
     half_closed: bool,
     /// The listener it came from.
     listener: u8,
 }
 
-/// The wheel does not ask.
+/// The wheel does not ask for this connection.
 const NEVER: u32 = u32::MAX;
 
-/// What comes next for a connection in hand.
+/// The next step of the connection being processed.
 enum Next<J: Job> {
     Done(Done),
     Poll(Id),
@@ -113,7 +112,7 @@ enum Next<J: Job> {
 }
 
 impl<J: Job> Next<J> {
-    /// The connection it is about.
+    /// The connection concerned.
     fn id(&self) -> Option<Id> {
         match self {
             Next::Done(done) => done.id(),
@@ -123,7 +122,6 @@ impl<J: Job> Next<J> {
     }
 }
 
-/// The worker.
 pub(crate) struct Worker<V: Service, B: Backend> {
     service: Arc<V>,
     cx: <V::Session as Session>::Cx,
@@ -143,40 +141,40 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     )]
     spare: Vec<Box<Out>>,
     done: Vec<Done>,
-    /// Connections whose share of this turn was used up.
+    /// Connections that used up their share of this turn.
     again: Vec<Id>,
-    /// Jobs that begin when the output before them is sent, by slot.
+    /// Jobs that start when the output before them is sent, by slot.
     held: HashMap<u32, JobOf<V::Session>>,
-    /// Bytes that peers may still send after our half is closed, by slot: of the few there are, so that it costs idle
-    /// connections nothing.
+    /// Bytes that peers may still send after our half is closed, by slot. A map, because there are few: idle
+    /// connections pay nothing for it.
     lingering: HashMap<u32, u32>,
-    /// Whether there may be something in `held` or in `looks`: one thing to ask per request.
+    /// Whether `held` or `looks` may have entries: a single check per request.
     is_aside: bool,
-    /// Of output that has waited for a while, what its peer has acknowledged, by slot.
+    /// For output that has waited for a while: what its peer has acknowledged, by slot.
     looks: HashMap<u32, Look>,
     /// Jobs that sessions wait for, by slot.
     tickets: HashMap<u32, Ticket>,
-    /// Jobs begun so far.
+    /// Jobs started so far.
     jobs: u64,
     finished: Vec<Finished<<JobOf<V::Session> as Job>::Output>>,
     due: Vec<u32>,
     arrivals: Vec<Arrival<V::Session>>,
-    /// Who takes connections with input, if this worker only waits for that.
+    /// Takes connections with input, if this worker only waits for input.
     front: Option<Front<V::Session>>,
     listeners: usize,
-    /// Where the connection came from that is being accepted.
+    /// The listener of the connection being accepted.
     accepting: u8,
     /// Listeners at which connections may be waiting.
     waiting: Vec<usize>,
     accept_paused_until: Option<Instant>,
-    /// Whose connection gives way at the connection limit.
+    /// Finds the connection to close at the connection limit.
     eldest: Eldest,
-    /// Since when no connection could be taken because all are at work.
+    /// Since when no connection could be accepted because none is idle.
     full_since: Option<Instant>,
     budget: Arc<Budget>,
     relief: Relief,
     stopping: Stopping,
-    /// If it stops: without haste.
+    /// Whether a stop is without haste.
     gently: bool,
 }
 
@@ -236,7 +234,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Bytes of memory per idle connection besides its session.
+    /// Memory per idle connection besides its session, in bytes.
     #[cfg(test)]
     pub(crate) fn conn_size() -> usize {
         // Only the back end's table has a list of free slots.
@@ -244,10 +242,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
         slot - size_of::<V::Session>() + Wheel::ENTRY_SIZE
     }
 
-    /// Runs as long as there is a connection.
+    /// Runs while there is a connection.
     ///
     /// # Errors
-    /// The back end's, when it cannot go on.
+    /// The back end's, if it cannot continue.
     pub(crate) fn run_until_empty(&mut self) -> std::io::Result<()> {
         while !self.arrivals.is_empty() || self.conns.len() > 0 {
             self.turn(self.next_wake())?;
@@ -255,11 +253,11 @@ impl<V: Service, B: Backend> Worker<V, B> {
         Ok(())
     }
 
-    /// Runs its one connection until that waits for input that is not there, and gives it up then; or
-    /// until it has gone. While draining it is kept to the end.
+    /// Runs its one connection until the connection waits for input, then gives it up; or until it has ended. While
+    /// draining, the worker keeps it to the end.
     ///
     /// # Errors
-    /// The back end's, when it cannot go on.
+    /// The back end's, if it cannot continue.
     pub(crate) fn run_until_idle(&mut self) -> std::io::Result<Option<Parcel<V::Session>>> {
         while !self.arrivals.is_empty() || self.conns.len() > 0 {
             self.turn(self.next_wake())?;
@@ -279,17 +277,16 @@ impl<V: Service, B: Backend> Worker<V, B> {
             .store(self.conns.len() as u64, Ordering::Relaxed);
     }
 
-    /// Connections open.
     pub(crate) fn open(&self) -> usize {
         self.conns.len()
     }
 
-    /// The context its sessions share.
+    /// The context shared by its sessions.
     pub(crate) fn context(&mut self) -> &mut <V::Session as Session>::Cx {
         &mut self.cx
     }
 
-    /// Whether there is something to do before anything happens outside.
+    /// Whether there is work to do without waiting for events.
     pub(crate) fn has_more(&self) -> bool {
         !self.again.is_empty()
             || !self.arrivals.is_empty()
@@ -305,7 +302,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if self.has_more() {
             return Some(Instant::ZERO);
         }
-        // Contexts are promised a turn a second while there are connections.
+        // Contexts are guaranteed a turn a second while there are connections.
         let second = (self.conns.len() > 0).then(|| self.now + Duration::from_secs(1));
         let paused = self.accept_paused_until.filter(|_| !self.waiting.is_empty());
         let grace = match self.stopping {
@@ -319,10 +316,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
             .min()
     }
 
-    /// Waits until `until` for something to happen and deals with all that did.
+    /// Waits until `until` for events and processes them.
     ///
     /// # Errors
-    /// The back end's, when it cannot go on.
+    /// The back end's, if it cannot continue.
     pub(crate) fn turn(&mut self, until: Option<Instant>) -> std::io::Result<()> {
         let mut done = std::mem::take(&mut self.done);
         if self.backend.stands_by() {
@@ -384,7 +381,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         Ok(())
     }
 
-    /// Gives those their turn who had used up the last one.
+    /// Continues connections that used up their share of the last turn.
     fn go_on(&mut self) {
         for id in std::mem::take(&mut self.again) {
             match self.conns.get_mut(id).map(|conn| conn.state) {
@@ -395,8 +392,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Follows a completion as far as it goes without waiting. A session that panics loses its own
-    /// connection and no other.
+    /// Follows a completion as far as possible without waiting. A session that panics loses only its own connection.
     #[inline]
     fn run(&mut self, first: Next<JobOf<V::Session>>) {
         let id = first.id();
@@ -421,10 +417,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Removes a connection whose session panicked and can be asked nothing any more.
+    /// Removes a connection whose session panicked and can no longer be called.
     #[cold]
     fn bury(&mut self, id: Option<Id>) {
-        tracing::error!("a session panicked: its connection is closed, the others go on");
+        tracing::error!("a session panicked: its connection is closed; others stay open");
         self.out.reset();
         let Some(id) = id else { return };
         let _ = self.backend.submit(Op::Close { id });
@@ -445,7 +441,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// The same for what may leave output waiting.
+    /// Submits an operation that may leave output waiting.
     #[inline]
     fn submit_output(&mut self, id: Id, op: Op) -> Next<JobOf<V::Session>> {
         match self.backend.submit(op) {
@@ -457,7 +453,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Hands an event to the session, whose turn it then is.
+    /// Reports an event to the session; the session is polled next.
     #[inline]
     fn tell(&mut self, id: Id, event: Event<'_, JobOf<V::Session>>) -> Next<JobOf<V::Session>> {
         let Some(conn) = self.conns.get_mut(id) else {
@@ -532,14 +528,14 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 self.offload(id, Work::Warm(range))
             }
             Done::Failed { id, loss } => self.lose(id, loss),
-            // The turn takes these itself.
+            // The turn itself handles these.
             Done::Incoming { .. } | Done::AcceptFailed { .. } | Done::Woken | Done::Contended { .. } => {
                 Next::Park
             }
         }
     }
 
-    /// Gives the connection what it is owed if its share of this turn is not used up.
+    /// Takes the connection's next step if its share of this turn is not used up.
     #[inline]
     fn take_turn(&mut self, id: Id, owed: Owed, rounds_left: &mut u32) -> Next<JobOf<V::Session>> {
         if *rounds_left == 0 {
@@ -581,7 +577,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.tell(id, Event::Sent)
     }
 
-    /// Asks the session what to do, and starts it: what stands in `tx` goes first, whatever the action.
+    /// Asks the session for its action and starts it; output in `tx` goes first, whatever the action.
     #[inline]
     fn poll(&mut self, id: Id, rounds_left: &mut u32) -> Next<JobOf<V::Session>> {
         let Some(conn) = self.conns.get_mut(id) else {
@@ -613,7 +609,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     let _ = self.backend.submit(Op::ShutdownWrite { id });
                 }
                 if conn.eof {
-                    // Nothing is owed and nothing will come.
+                    // Nothing is due, and nothing will come.
                     return self.close(id);
                 }
                 if conn.state == State::Reading {
@@ -661,7 +657,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.end(id, Op::Close { id })
     }
 
-    /// Closes a connection that this side gives up: one that did not take its output is reset.
+    /// Closes a connection that this side gives up; one that did not take its output is reset.
     fn cut_off(&mut self, id: Id) -> Next<JobOf<V::Session>> {
         let is_sending = self
             .conns
@@ -685,7 +681,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         Next::Park
     }
 
-    /// Takes a connection that has gone out of the books.
+    /// Removes an ended connection from all tables.
     fn forget(&mut self, id: Id) {
         self.wheel.disarm(id.index);
         if !self.held.is_empty() {
@@ -702,7 +698,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
         self.show_open();
         if self.accept_paused_until.is_some() {
-            // A descriptor and a place came free.
+            // A descriptor and a place are free again.
             self.accept_paused_until = Some(self.now);
         }
     }
@@ -715,7 +711,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.close(id)
     }
 
-    /// Gives the job to whoever does it; goes on at once with its output if that needed no waiting.
+    /// Starts the job; continues at once with its output if it did not block.
     fn begin(&mut self, id: Id, job: JobOf<V::Session>) -> Next<JobOf<V::Session>> {
         count(&self.counters.jobs, 1);
         let job = match &self.hands {
@@ -751,7 +747,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         Next::Park
     }
 
-    /// Takes in work that others finished.
+    /// Processes work that others finished.
     pub(crate) fn finish(&mut self, finished: Finished<<JobOf<V::Session> as Job>::Output>) {
         self.finished.push(finished);
     }
@@ -778,7 +774,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Moves the connection forward in the wheel if it wants to be asked sooner than it will be.
+    /// Moves the connection forward in the wheel if its deadline is now earlier.
     #[inline]
     fn rearm(&mut self, id: Id) {
         let Some(conn) = self.conns.get_mut(id) else {
@@ -789,7 +785,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Has the wheel ask for the connection's deadline at `at`, unless it does so earlier.
+    /// Makes the wheel ask for the connection's deadline at `at`, unless it does so earlier.
     #[inline]
     fn wake_at(&mut self, id: Id, at: Instant) {
         let Some(conn) = self.conns.get_mut(id) else {
@@ -830,7 +826,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.tell_aside(id, Event::Deadline);
     }
 
-    /// Tells a connection something that did not come from its peer.
+    /// Reports an event that did not come from the peer.
     fn tell_aside(&mut self, id: Id, event: Event<'_, JobOf<V::Session>>) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
@@ -846,7 +842,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let told = catch_unwind(AssertUnwindSafe(|| {
             conn.session
                 .handle(&mut self.cx, event, &mut self.out.tx, self.now);
-            // While output or a job is under way all it can do is give up.
+            // While output or a job is under way, a session can only give up.
             !idle
                 && matches!(
                     conn.session.poll(&mut self.cx, &mut self.out.tx, self.now),

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 
-/// Every line says hello, expects the answer, closes, sleeps and says it again.
+/// Every line says hello, expects the reply, closes, sleeps and repeats.
 struct Greeters {
     lines: u32,
     rounds: Vec<u32>,
@@ -76,7 +76,7 @@ impl Crew for Greeters {
     }
 }
 
-/// A server that answers five bytes in capitals and closes, so many times.
+/// A server that answers five bytes in capitals and closes, `times` times.
 fn shouter(times: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -118,7 +118,7 @@ fn a_refused_connection_is_lost_while_opening() {
 fn crews_that_sleep_can_be_stopped() {
     let mut sleepy = greeters(1000, 1);
     sleepy.sleeps = Duration::from_secs(3600);
-    // Line 0 of every seven would connect at once.
+    // Otherwise line 0 of every seven would connect at once.
     sleepy.lines = 0;
     let running = start(vec![sleepy], shouter(0)).expect("started");
     assert!(!running.is_over());
@@ -126,7 +126,7 @@ fn crews_that_sleep_can_be_stopped() {
     running.join().expect("no failure");
 }
 
-/// Sets alarms near and far, some of them twice, and looks at when they ring.
+/// Sets near and distant alarms, some of them twice, and checks when they fire.
 struct Sleepers {
     set: Vec<Instant>,
     rang: mpsc::Sender<(u32, Instant)>,
@@ -176,7 +176,7 @@ fn alarms_ring_once_in_order_at_what_was_set_last() {
     assert!(heard.is_sorted_by_key(|(_, at)| *at));
 }
 
-/// Asks for nothing and takes what comes until the end.
+/// Sends nothing and reads until the end.
 struct Drain {
     bytes: u64,
 }
@@ -216,7 +216,7 @@ fn a_long_stream_arrives_whole() {
     assert_eq!(crew.bytes, (PIECES * (16 << 10)) as u64);
 }
 
-/// Looks at the first bytes of an answer and at what follows the next `skip`, which it has dropped.
+/// Reads the first bytes of a reply, skips the next `skip`, and reads what follows.
 struct Skipping {
     skip: u64,
     asked: bool,
@@ -238,7 +238,7 @@ impl Crew for Skipping {
                 if !self.asked {
                     self.asked = true;
                     port.skip(line, self.skip);
-                    // Only now does the server go on.
+                    // Only now does the server continue.
                     port.send(line, |out| out.push(b'!'));
                 }
             }
@@ -251,7 +251,7 @@ impl Crew for Skipping {
     fn stop(&mut self, _: &mut Port, _: Instant) {}
 }
 
-/// Exactly as many bytes as were asked for, of however many segments; what follows is shown.
+/// Exactly the requested number of bytes is skipped, in however many segments; the following bytes are delivered.
 #[test]
 fn what_nobody_wants_to_see_is_dropped_and_counted() {
     for (skip, sent) in [(1, 1), (100_000, 100_000), (3 << 20, 3 << 20), (5 << 20, 1000)] {
@@ -284,11 +284,11 @@ fn what_nobody_wants_to_see_is_dropped_and_counted() {
     }
 }
 
-/// Asks on many lines and looks where in memory the answers lie.
+/// Sends on many lines and records where in memory the replies lie.
 struct Onlookers {
     lines: u32,
     left: u32,
-    /// Says that all answers have been sent.
+    /// Signals that all replies have been sent.
     answered: mpsc::Receiver<()>,
     lay: BTreeSet<usize>,
 }
@@ -305,7 +305,7 @@ impl Crew for Onlookers {
         match happened {
             Happened::Connected => {}
             Happened::Bytes(bytes) => {
-                // Whoever is first waits for the others, so that all of them are ready in the next turn.
+                // The first waits for the others, so that all are ready in the next turn.
                 if self.lay.is_empty() {
                     self.answered.recv().expect("the server answers");
                 }
@@ -323,7 +323,7 @@ impl Crew for Onlookers {
     fn stop(&mut self, _: &mut Port, _: Instant) {}
 }
 
-/// Otherwise each connection that is ready holds one, and all but a few of them are made, and zeroed, anew each turn.
+/// Otherwise each ready connection holds a buffer, and most of them are created and zeroed anew each turn.
 #[test]
 fn connections_that_are_ready_together_share_one_buffer() {
     const LINES: u32 = 64;
@@ -357,7 +357,7 @@ fn connections_that_are_ready_together_share_one_buffer() {
     assert_eq!(crew.lay.len(), 1, "buffers");
 }
 
-/// A name that has an address where nobody listens before one where somebody does: `localhost`, often.
+/// A name whose first address has no listener and whose second has one: often `localhost`.
 #[test]
 fn of_several_addresses_the_first_that_answers_is_used() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -378,7 +378,7 @@ fn of_several_addresses_the_first_that_answers_is_used() {
     assert!(listener.accept().is_err(), "the only one is not tried");
 }
 
-/// Says hello on one line, asks what was counted when the answer is here, and leaves.
+/// Says hello on one line, requests the counters when the reply is there, and leaves.
 #[derive(Default)]
 struct Guest {
     /// Leaves when the peer has closed, not when it has answered.
@@ -401,7 +401,7 @@ impl Crew for Guest {
         }
         port.inspect(0);
         port.leave(0);
-        // Nothing more is heard of that one, and the line is free again.
+        // No further event of that connection is reported, and the line is free again.
         port.connect(0);
         port.end();
     }
@@ -425,7 +425,8 @@ fn segments_of_closing_are_counted_whoever_closes_first() {
             panic!("told twice: {:?}", guest.told)
         };
         assert!(!before.is_over && after.is_over, "{before:?} {after:?}");
-        // A FIN each way, and the acknowledgment of the server's; the server's own is not awaited where it rides on another.
+        // A FIN each way, and the ACK of the server's FIN. The server's own ACK is not awaited; it may ride on another
+        // segment.
         let all = |tcp: &Tcp| tcp.segments_in + tcp.segments_out;
         let heard = u32::from(waits);
         assert!(all(after) >= all(before) + 2 - heard, "{before:?} {after:?}");

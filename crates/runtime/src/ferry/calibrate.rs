@@ -1,11 +1,11 @@
-//! How exact an emulated link is on this machine: probes sent through the real one, compared with the same link in
-//! virtual time.
+//! The accuracy of an emulated link on this machine: probes over the real link, compared with the same link in virtual
+//! time.
 //!
-//! Delay: datagrams at a steady pace; when each was sent is fed to a second [`Path`] of the same profile and seed, which
-//! says when it should have come out; the kernel's stamp at the receiver says when it did. So chance, queues and rates
-//! are part of the comparison and need no formula. Rate: more than the line takes, for a while; what comes out between
-//! the first and the last. Throughput: one TCP connection over a link that shapes nothing. The same probes over a loopback
-//! say how much of the delay's error is the method's own. Judges nothing.
+//! Delay: datagrams are sent at a steady pace. The send times are fed to a second [`Path`] of the same profile and
+//! seed, which computes when each should have arrived; the kernel's timestamp at the receiver says when it did. Chance,
+//! queues and rates are thus part of the comparison and need no formula. Rate: more than the line takes, for a while;
+//! measured between the first and the last arrival. Throughput: one TCP connection over a link that shapes nothing. The
+//! same probes over a loopback show how much of the delay's error is the method's own. Passes no judgment.
 
 use super::ground::Ground;
 use super::room::Room;
@@ -18,50 +18,50 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 
-/// Headers of IP and UDP before a probe's payload.
+/// Headers of IP and UDP before a probe's payload, in bytes.
 const HEADERS: usize = 28;
-/// Payload of a delay probe: number and time.
+/// Payload of a delay probe, in bytes: number and time.
 const PROBE: usize = 16;
 const PORT: u16 = 9;
 
-/// How the calibration is done.
+/// How much effort to spend.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Delay probes a second, fewer on a line that is too slow for them.
+    /// Delay probes per second; fewer if the line is too slow for them.
     pub probes_per_second: u32,
-    /// How long each part lasts, at least.
+    /// Minimum duration of each part.
     pub span: Duration,
 }
 
-/// What was found.
+/// The results.
 #[derive(Clone, Debug)]
 pub struct Findings {
-    /// What carried the packets.
+    /// The back end in use.
     pub backend: Backend,
-    /// One-way delay, from the command's end to the far one.
+    /// One-way delay, from the command's end to the far end.
     pub delay: DelayError,
-    /// The line up and down, where it has a fixed rate.
+    /// The line up and down, if it has a fixed rate.
     pub rates: [Option<RateError>; 2],
-    /// A link that shapes nothing.
+    /// Over a link that shapes nothing.
     pub unshaped: Throughput,
-    /// A link so fast that it shapes nothing either, packet by packet.
+    /// Over a link that handles each packet but is too fast to shape anything.
     pub packetwise: Throughput,
 }
 
-/// Measured delay less the expected one.
+/// Measured delay minus the expected delay.
 #[derive(Clone, Debug)]
 pub struct DelayError {
-    /// Probes a second.
+    /// Probes per second.
     pub pace: f64,
     /// Probes sent.
     pub sent: u64,
-    /// Probes that came although they should not have, or did not although they should have.
+    /// Probes that arrived although the model lost them, or the other way round.
     pub misjudged: u64,
-    /// Pairs that changed places without being meant to.
+    /// Pairs in the wrong order, where the model kept the order.
     pub reordered: u64,
     /// Absolute errors.
     pub errors: Errors,
-    /// What the method adds to them: from a probe's time to the kernel's stamp where no link lies between.
+    /// The method's own share: from a probe's send time to the kernel's timestamp without a link.
     pub own: Errors,
     /// Packets lost to a busy machine.
     pub overflowed: u64,
@@ -77,7 +77,7 @@ impl Errors {
         Errors(nanos)
     }
 
-    /// The error that so large a share stay below; zero if there are none.
+    /// The error's quantile for this share (0 to 1); zero without errors.
     pub fn quantile(&self, share: f64) -> Duration {
         let place = (share * self.0.len() as f64).ceil() as usize;
         let nanos = self
@@ -86,36 +86,36 @@ impl Errors {
         Duration::from_nanos(nanos.copied().unwrap_or(0))
     }
 
-    /// Whether there are none.
+    /// Whether there are no errors.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// A line's rate as it is and as it should be.
+/// A line's rate, measured and described.
 #[derive(Clone, Copy, Debug)]
 pub struct RateError {
-    /// As described.
+    /// The profile's rate.
     pub described: Rate,
-    /// Bits a second that came out, framing counted.
+    /// Measured bits per second, framing included.
     pub measured: f64,
-    /// Packets it was measured with.
+    /// Packets measured.
     pub packets: u64,
 }
 
 impl RateError {
-    /// Relative error.
+    /// Relative error, as a share.
     pub fn share(&self) -> f64 {
         self.measured / self.described.bits_per_second() - 1.0
     }
 }
 
-/// What one TCP connection moved.
+/// Throughput of one TCP connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Throughput {
-    /// Payload bits a second.
+    /// Payload bits per second.
     pub bits_per_second: f64,
-    /// Share of one processor the ferry used.
+    /// Share of one processor used by the ferry.
     pub ferry_load: f64,
 }
 
@@ -129,7 +129,7 @@ impl Packet for Expected {
     }
 }
 
-/// Measures.
+/// Measures delay, rates and throughput.
 ///
 /// # Errors
 /// The step that was refused.
@@ -157,7 +157,7 @@ pub fn measure(plan: &Plan, effort: Effort) -> Result<Findings, Fault> {
     })
 }
 
-/// A socket at each end: the sender's first, connected; the receiver's stamped by the kernel.
+/// A socket at each end: the sender's, connected, and the receiver's, with kernel timestamps.
 fn ends(ground: &Ground, direction: Direction) -> Result<(UdpSocket, UdpSocket), Fault> {
     match direction {
         Direction::Up => between(&ground.near, &ground.far, GATEWAY),
@@ -187,7 +187,7 @@ fn between(from: &Room, to: &Room, address: Ipv4Addr) -> Result<(UdpSocket, UdpS
     Ok((sender, receiver))
 }
 
-/// Receives until nothing has come for `patience` after `done` was said: number, stamp.
+/// Receives until nothing has arrived for `patience` after `done` was set: number and timestamp of each probe.
 fn receive(socket: &UdpSocket, patience: Duration, done: &std::sync::atomic::AtomicBool) -> Vec<(u64, u64)> {
     use std::sync::atomic::Ordering;
     let mut got = Vec::new();
@@ -262,7 +262,8 @@ fn delay(plan: &Plan, effort: Effort) -> Result<(Backend, DelayError), Fault> {
     Ok((ground.backend, found))
 }
 
-/// Sends `count` probes at `pace` a second: when each was sent, and what came with the kernel's stamp.
+/// Sends `count` probes at `pace` per second; returns when each was sent, and the arrivals with the kernel's
+/// timestamps.
 fn probe(
     sender: &UdpSocket,
     receiver: &UdpSocket,
@@ -280,7 +281,7 @@ fn probe(
             let mut probe = [0u8; PROBE];
             probe[..8].copy_from_slice(&number.to_be_bytes());
             let at = clock::civil_nanos();
-            // A probe the socket does not take is one that does not come.
+            // A probe the socket rejects counts as one that does not arrive.
             let _ = sender.send(&probe);
             sent.push(at);
         }
@@ -300,10 +301,10 @@ fn own_error(ground: &Ground, pace: f64, count: u64) -> Result<Errors, Fault> {
     Ok(Errors::new(got.iter().filter_map(late).collect()))
 }
 
-/// When each probe should have come, by a path in virtual time.
+/// When each probe should have arrived, by a path in virtual time.
 fn expect(plan: &Plan, sent: &[u64], size: u64, origin: Instant) -> Vec<Option<u64>> {
     let mut due = vec![None; sent.len()];
-    // The ferry's time began at `origin`: this was then in civil time.
+    // The ferry's time began at `origin`: this is `origin` in civil time.
     let zero = clock::civil_nanos().saturating_sub(clock::now().since(origin).as_nanos() as u64);
     let mut path = Path::new(&plan.profile, plan.seed, &plan.limits);
     let take = |path: &mut Path<Expected>, until: Instant, due: &mut Vec<Option<u64>>| {
@@ -339,7 +340,7 @@ fn rate(plan: &Plan, direction: Direction, effort: Effort) -> Result<Option<Rate
     }
     let mut plan = plan.clone();
     for way in [&mut plan.profile.up, &mut plan.profile.down] {
-        // What is lost or late after the line says nothing about it.
+        // Loss and delay after the line do not affect its rate.
         way.loss = None;
         way.jitter = Jitter::None;
         way.delay = Duration::ZERO;
@@ -362,7 +363,7 @@ fn rate(plan: &Plan, direction: Direction, effort: Effort) -> Result<Option<Rate
         let start = clock::now();
         let mut packet = vec![0u8; mtu as usize - HEADERS];
         for number in 0..count {
-            // A tenth faster than the line, so that it never waits.
+            // A tenth faster than the line, so that the line never waits.
             sleep_until(start + Duration::from_secs_f64(number as f64 * per_packet / 1.1));
             packet[..8].copy_from_slice(&number.to_be_bytes());
             let _ = sender.send(&packet);
@@ -389,7 +390,7 @@ fn rate(plan: &Plan, direction: Direction, effort: Effort) -> Result<Option<Rate
 fn throughput(plan: &Plan, effort: Effort) -> Result<Throughput, Fault> {
     let mut ground = Ground::make(plan)?;
     let running = ground.start(plan, None, false)?;
-    let fault = || Fault::at("a connection over the link");
+    let fault = || Fault::at("opening a connection over the link");
     let listener = ground
         .far
         .call(|| TcpListener::bind(SocketAddrV4::new(GATEWAY, PORT)))
@@ -427,7 +428,7 @@ fn throughput(plan: &Plan, effort: Effort) -> Result<Throughput, Fault> {
 fn sleep_until(at: Instant) {
     let now = clock::now();
     if at > now {
-        // The instant is what is waited for: packets are to leave at a known pace, and nothing else happens here.
+        // Sleeping is intended: packets have to leave at a known pace, and nothing else happens here.
         std::thread::sleep(at.since(now));
     }
 }

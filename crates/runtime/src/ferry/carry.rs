@@ -1,9 +1,9 @@
 //! The ferry: one thread that carries packets between two ports through a [`link::Path`], on time.
 //!
-//! It decides when to wake, nothing else. A packet enters the path at the instant the kernel saw it, not when this
-//! thread got round to it, and every part of a path works with the instants at which things were due; so what is late
-//! is only the last step, the departure. To be punctual there it sleeps until shortly before and then spins, for at
-//! most a quarter of the time, so that a fast link leaves the processor to those it serves.
+//! It decides only when to wake. A packet enters the path at the instant the kernel saw it, not when this thread got to
+//! it, and every part of a path works with due times. So only the last step, the departure, can be late. To depart on
+//! time, the thread sleeps until shortly before and then spins, for at most a quarter of the time, so that a fast link
+//! leaves the processor to the programs it serves.
 
 use super::port::{Frame, Port};
 use super::relay::Door;
@@ -18,40 +18,40 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex};
 
-/// How long before a departure the thread wakes: what a timer of a virtual machine is late by, at most.
+/// How long before a departure the thread wakes: the maximum lateness of a virtual machine's timer.
 const EARLY: Duration = Duration::from_micros(100);
-/// So close to a departure nothing else is looked at.
+/// This close to a departure, nothing else is checked.
 const CLOSE: Duration = Duration::from_micros(15);
-/// One part in this many of the time may be spent spinning.
+/// At most one part in this many of the time may be spent spinning.
 const SPIN_SHARE: u32 = 4;
-/// Most spinning that can be saved up.
+/// Maximum allowance for spinning that can accumulate.
 const SPIN_SAVED: Duration = Duration::from_millis(5);
 
-/// What others may do to a running ferry.
+/// Control over a running ferry, from other threads.
 #[derive(Debug)]
 pub(super) struct Reins {
     pub(super) bell: Bell,
     pub(super) stop: AtomicBool,
-    /// What has passed, as of a moment ago.
+    /// The counters, as of a moment ago.
     pub(super) tally: Mutex<Tally>,
 }
 
-/// Where what passes is told, and how often the counters.
+/// Where notices go, and how often the counters are reported.
 pub(super) struct Watch {
     pub(super) to: SyncSender<Notice>,
-    /// Every packet, too.
+    /// Whether packets are reported, too.
     pub(super) frames: bool,
     pub(super) every: Duration,
 }
 
-/// Everything the thread needs.
+/// The thread's state.
 pub(super) struct Ferry {
     /// The command's end, then the other.
     pub(super) ports: [Port; 2],
     pub(super) path: Path<Frame>,
-    /// When the path's time began: traces and beats count from here.
+    /// When the path's time began; traces and beats count from here.
     pub(super) origin: Instant,
-    /// Where new connections are announced before they arrive, if somebody relays them.
+    /// Where new connections are announced before they arrive, if there is a relay.
     pub(super) door: Option<(Door, Receiver<Frame>)>,
     pub(super) watch: Option<Watch>,
     pub(super) reins: Arc<Reins>,
@@ -75,17 +75,17 @@ impl Thrift {
 }
 
 impl Ferry {
-    /// Carries until told to stop.
+    /// Carries packets until told to stop.
     ///
     /// # Errors
-    /// What the system says of a port that has become unusable.
+    /// The system's, of a port that has become unusable.
     pub(super) fn run(mut self) -> io::Result<()> {
         if let Some(slack) = std::num::NonZeroU64::new(1) {
-            // Without it timers are late by 50 microseconds on purpose.
+            // With the default slack, timers are deliberately 50 microseconds late.
             let _ = rustix::thread::set_current_timer_slack(Some(slack));
         }
-        // Before those it serves, where that is allowed: a real link is no slower because its users are busy. It never
-        // takes a processor for itself, see below.
+        // With a higher priority than the programs it serves, if allowed: a real link is no slower because its users
+        // are busy. The limit on spinning keeps it from occupying a processor.
         let _ = crate::sys::run_first();
         let mut last = clock::now();
         let mut thrift = Thrift {
@@ -121,7 +121,7 @@ impl Ferry {
                 break Ok(());
             }
             if moved > 0 {
-                // What comes often comes in a row.
+                // Frequent packets come in a row.
                 continue;
             }
             self.wait(&mut thrift, report_at);
@@ -130,7 +130,7 @@ impl Ferry {
         outcome
     }
 
-    /// An instant of the machine in the path's time.
+    /// A machine's instant in the path's time.
     fn inside(&self, at: Instant) -> Instant {
         Instant::ZERO + at.since(self.origin)
     }
@@ -160,7 +160,7 @@ impl Ferry {
                 incoming.push((at, direction, frame));
             })?;
         }
-        // Each batch is in order; together they must be as well, one medium may be shared.
+        // Each batch is in order; all batches together must be as well, because both directions may share one medium.
         incoming.sort_by_key(|(at, _, _)| *at);
         Ok(moved)
     }
@@ -170,7 +170,7 @@ impl Ferry {
             outgoing[0].extend(back.try_iter());
         }
         let inside = self.inside(now);
-        // By the first that is due: what leaves with it and was due later is taken for as late.
+        // Judged by the first due packet: a packet that leaves with it but was due later counts as equally late.
         let due = self.path.next_departure().unwrap_or(inside);
         let late = inside.since(due.min(inside));
         let mut left = 0;
@@ -198,7 +198,7 @@ impl Ferry {
                 }
             }
             if !out.is_empty() {
-                // What goes up leaves at the far port, and the other way round.
+                // Upward packets leave at the far port, and the other way round.
                 self.ports[direction.reverse() as usize].send(out);
                 out.clear();
             }
@@ -228,7 +228,7 @@ impl Ferry {
         }
     }
 
-    /// Sleeps until something comes, or shortly before something is due, then spins.
+    /// Sleeps until a packet arrives, or until shortly before one is due, then spins.
     fn wait(&self, thrift: &mut Thrift, report_at: Instant) {
         let due = self
             .path
@@ -251,7 +251,7 @@ impl Ferry {
                 return;
             }
             if gap <= early {
-                // Near enough to stay awake, far enough to look at the ports again.
+                // Too near to sleep, far enough to check the ports again.
                 thrift.spend(gap.min(Duration::from_micros(2)));
                 return;
             }
@@ -271,7 +271,7 @@ impl Ferry {
             PollFd::from_borrowed_fd(far, PollFlags::IN),
             PollFd::new(self.reins.bell.fd(), PollFlags::IN),
         ];
-        // Interrupted or not: the loop looks at everything anyway.
+        // Interrupted or not: the loop checks everything anyway.
         let _ = poll(&mut waiting, timeout.as_ref());
         if waiting[2].revents().contains(PollFlags::IN) {
             self.reins.bell.silence();

@@ -1,8 +1,8 @@
-//! The commands at both ends: started, told the signals this process gets, waited for.
+//! The commands at both ends: starts them, forwards signals, and waits for them.
 //!
-//! Each has a namespace of processes of its own under a keeper ([`sys::under_a_keeper`]). Whatever ends this process
-//! ends the keepers, which the kernel kills when the thread that started them is gone, and with a keeper ends all that
-//! its command has started, however far that got away from it.
+//! Each has a process namespace of its own under a keeper ([`sys::under_a_keeper`]). The kernel kills the keepers when
+//! the thread that started them is gone, so they end with this process, however it ends. With a keeper end all
+//! processes its command has started, however far they have detached.
 //!
 //! ```text
 //!  far started ── ready ──▶ near started ── near ended ──▶ far told to end ── 2 s ──▶ far killed
@@ -23,20 +23,20 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 const FORWARDED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
-/// How often the far end is looked at until it is ready.
+/// How often the far end is checked until it is ready.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The command at the far end before the near one starts.
+/// The far command's state before the near one starts.
 pub(super) enum Far {
-    /// None was asked for.
+    /// None was requested.
     None,
-    /// It runs, or has ended already.
+    /// It runs, or has already ended.
     Running(Child),
-    /// This process was told to end meanwhile; with which code.
+    /// This process was told to end meanwhile; the exit code.
     Interrupted(u8),
 }
 
-/// Signals held for this module. Threads made afterwards leave them alone; children start with none held.
+/// Signals blocked for this module. Threads created later leave them alone; children start with none blocked.
 pub(super) struct Signals {
     all: Vec<i32>,
 }
@@ -65,19 +65,19 @@ impl Signals {
         let why = loop {
             let ended = far.try_wait().ok().flatten();
             if let Some(status) = ended.filter(|status| !status.success()) {
-                // One that has put itself into the background ends well.
+                // A command that moved to the background ends successfully.
                 let why = format!("the command at the far end has ended with code {}", code(status));
                 return Err(Fault::Far { why });
             }
-            if ready::is_ready(&ground.far, wanted).map_err(Fault::at("looking at the far end"))? {
+            if ready::is_ready(&ground.far, wanted).map_err(Fault::at("checking the far end"))? {
                 return Ok(Far::Running(far));
             }
             if ended.is_some() {
-                break format!("nobody listens {who}: its command has ended");
+                break format!("nobody listens {who}: the command there has ended");
             }
             if clock::now().since(start) >= patience {
                 break format!(
-                    "nobody listens {who} after {} s (nobody on a loopback address can be reached)",
+                    "nobody listens {who} after {} s (a listener on a loopback address cannot be reached)",
                     patience.as_secs()
                 );
             }
@@ -91,11 +91,11 @@ impl Signals {
             self.end(&mut far);
             return Err(Fault::Far { why });
         }
-        tracing::warn!("{why}; the command starts all the same");
+        tracing::warn!("{why}; starting the command anyway");
         Ok(Far::Running(far))
     }
 
-    /// Runs the near command to its end, then ends the far one; the near one's exit code.
+    /// Runs the near command to its end, then ends the far one; returns the near one's exit code.
     pub(super) fn see_through(
         &self,
         ground: &Ground,
@@ -111,7 +111,7 @@ impl Signals {
         outcome
     }
 
-    /// Runs the near command where this process is, to its end; its exit code.
+    /// Runs the near command in this process's namespace to its end; returns its exit code.
     pub(super) fn see_alone(&self, commands: &Commands) -> Result<u8, Fault> {
         let (mut command, name) = words_of(&commands.near, commands)?;
         sys::dies_with_its_parent(&mut command, self.all.clone());
@@ -119,7 +119,7 @@ impl Signals {
         self.attend(near, &mut None)
     }
 
-    /// Waits until this process is told to end, which is how it should end: 0.
+    /// Waits until this process is told to end, which is the expected end: 0.
     pub(super) fn wait_for_the_end(&self) -> io::Result<u8> {
         loop {
             if let (SIGINT | SIGTERM | SIGHUP | SIGQUIT, _) = sys::next_signal_and_sender(&self.all)? {
@@ -143,7 +143,7 @@ impl Signals {
             }
             let (signal, is_from_process) =
                 sys::next_signal_and_sender(&self.all).map_err(Fault::at("waiting for signals"))?;
-            // A terminal's signal has reached the command already: it is in the same group.
+            // A terminal's signal has already reached the command, which is in the same group.
             if signal != SIGCHLD && is_from_process {
                 let _ = tell(&near, signal);
             }
@@ -159,7 +159,8 @@ impl Signals {
     ) -> Result<Child, Fault> {
         let (mut command, name) = words_of(words, commands)?;
         if is_far {
-            // A server that passes its end on to its whole group (Apache does) must not end whoever started the link.
+            // A server that forwards its end to its whole group (as Apache does) must not end the program that started
+            // the link.
             command.stdin(Stdio::null()).process_group(0);
         }
         match room.call(sys::own_processes).and_then(|made| made) {
@@ -196,7 +197,7 @@ impl Signals {
     }
 }
 
-/// What these words start, and the first of them.
+/// The command of these words, and its name.
 fn words_of(words: &[OsString], commands: &Commands) -> Result<(Command, String), Fault> {
     let first = words.first().cloned().unwrap_or_default();
     let name = first.to_string_lossy().into_owned();
@@ -216,7 +217,7 @@ fn tell(child: &Child, signal: i32) -> io::Result<()> {
     Ok(kill_process(pid, signal)?)
 }
 
-/// As a shell says it.
+/// Exit code as in a shell.
 fn code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,

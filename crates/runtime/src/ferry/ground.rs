@@ -1,7 +1,7 @@
-//! The ground a link stands on: namespaces, two ends with their addresses and routes, ports for the ferry, the relay.
+//! The environment of a link: namespaces, two ends with addresses and routes, the ferry's ports, the relay.
 //!
-//! Decides which back end and whether a user namespace is needed, and says why. Addresses are the same for every link:
-//! each has namespaces of its own, so that none can see another's.
+//! Decides which back end to use and whether a user namespace is needed, and gives the reasons. Addresses are equal for
+//! all links: each link has namespaces of its own, so none can see another's.
 
 use super::carry::{Ferry, Reins, Watch};
 use crate::bell::Bell;
@@ -21,13 +21,13 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// Locally administered; there is nobody else on the cable.
+/// Locally administered; there is no other host on the cable.
 const NEAR_MAC: Mac = [2, 0, 0, 0, 0, 2];
 const FAR_MAC: Mac = [2, 0, 0, 0, 0, 1];
 const FAR_INTERFACE: &str = "far0";
-/// What Ethernet carries, and what a link without an MTU of its own has.
+/// Ethernet's MTU, used for a link without an MTU of its own.
 const USUAL_MTU: u32 = 1_500;
-/// The MTUs with which Linux keeps IPv4 on an interface.
+/// The smallest MTU with which Linux keeps IPv4 on an interface; the largest follows.
 const MTU_MIN: u32 = 68;
 const MTU_MAX: u32 = 65_535;
 /// The largest MTU of a TUN device: Linux keeps room for an Ethernet header (`drivers/net/tun.c`).
@@ -40,14 +40,14 @@ pub(super) struct Ground {
     pub(super) backend: Backend,
     pub(super) reasons: Vec<String>,
     ports: Option<[Port; 2]>,
-    /// Whether segments pass that are longer than a packet of a wire.
+    /// Whether segments longer than a wire's packets pass.
     offload: bool,
 }
 
-/// A thread at work until it is told to stop.
+/// A thread that runs until told to stop.
 type Worker = JoinHandle<io::Result<()>>;
 
-/// A ferry and a relay at work.
+/// A running ferry and relay.
 pub(super) struct Running {
     pub(super) reins: Arc<Reins>,
     /// When the link's time began.
@@ -69,11 +69,11 @@ impl Ground {
         let try_tun = || tun(&near, &far, mtu, &plan.hosts);
         let (ports, backend) = match plan.backend {
             Some(Backend::Tun) => {
-                reasons.push("TUN was asked for".to_owned());
+                reasons.push("TUN was requested".to_owned());
                 (try_tun()?, Backend::Tun)
             }
             Some(Backend::Veth) => {
-                reasons.push("veth was asked for".to_owned());
+                reasons.push("veth was requested".to_owned());
                 (try_veth()?, Backend::Veth)
             }
             None => match try_veth() {
@@ -94,7 +94,7 @@ impl Ground {
         let offload = offload && backend == Backend::Veth;
         if offload {
             reasons.push(
-                "nothing of the profile counts packets, so segments of up to 64 KiB pass whole".to_owned(),
+                "the profile shapes nothing per packet, so segments of up to 64 KiB pass whole".to_owned(),
             );
         }
         Ok(Ground {
@@ -107,7 +107,7 @@ impl Ground {
         })
     }
 
-    /// Sets ferry and, if asked for, relay to work.
+    /// Starts the ferry and, if requested, the relay.
     pub(super) fn start(
         &mut self,
         plan: &Plan,
@@ -176,7 +176,7 @@ impl Ground {
 }
 
 impl Running {
-    /// Ends both; what passed.
+    /// Stops both and returns the final counters.
     pub(super) fn stop(self) -> Tally {
         if let Some((thread, bell, stop)) = self.relay {
             stop.store(true, Ordering::Release);
@@ -206,7 +206,7 @@ fn thread(name: &str, work: impl FnOnce() -> io::Result<()> + Send + 'static) ->
         .map_err(Fault::at("starting a thread"))
 }
 
-/// Gets the right to make network namespaces; says how.
+/// Obtains the right to create network namespaces; says how.
 fn enter_user_namespace() -> Result<String, Fault> {
     let capabilities =
         rustix::thread::capabilities(None).map_err(|error| Fault::at("capget")(error.into()))?;
@@ -219,26 +219,26 @@ fn enter_user_namespace() -> Result<String, Fault> {
         rustix::process::getegid().as_raw(),
     );
     sys::unshare(true, false).map_err(Fault::at(
-        "entering a user namespace (`weir lab doctor` says what to do)",
+        "entering a user namespace (for a remedy, see `weir lab doctor`)",
     ))?;
     let write =
         |file: &str, text: String| std::fs::write(file, text).map_err(Fault::at(format!("writing {file}")));
-    // Not there before Linux 3.19, and not needed then.
+    // Missing before Linux 3.19, and not needed then.
     let _ = write("/proc/self/setgroups", "deny".to_owned());
     write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
     write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
-    Ok("a user namespace, because this process may not make network namespaces otherwise".to_owned())
+    Ok("a user namespace, because this process may not create network namespaces without one".to_owned())
 }
 
 fn no_namespace(error: io::Error) -> Fault {
     Fault::Refused {
-        step: "making a network namespace (`weir lab doctor` says what to do)".to_owned(),
+        step: "creating a network namespace (for a remedy, see `weir lab doctor`)".to_owned(),
         error,
     }
 }
 
 impl Fault {
-    /// Whether it lies in a setting the user asked for, which no other back end would change.
+    /// Whether the cause is a setting of the user, which no other back end would change.
     fn is_of_hosts(&self) -> bool {
         matches!(self, Fault::Refused { step, .. } if step.contains("sysctl"))
     }
@@ -281,7 +281,7 @@ fn possible(mtu: u32, backend: Option<Backend>) -> Result<(), Fault> {
     })
 }
 
-/// Whether nothing in the profile looks at single packets.
+/// Whether no part of the profile handles single packets.
 fn is_unshaped(profile: &Profile) -> bool {
     let plain = |way: &Way| {
         let is_lossless = match way.loss {
@@ -294,7 +294,7 @@ fn is_unshaped(profile: &Profile) -> bool {
     plain(&profile.up) && plain(&profile.down)
 }
 
-/// Both ends as veth pairs, their other halves in a namespace of the ferry's.
+/// Creates both ends as veth pairs, their other halves in a namespace of the ferry.
 fn veth(near: &Room, far: &Room, mtu: u32, offload: bool, hosts: &HostSettings) -> Result<[Port; 2], Fault> {
     let middle = Room::new("middle").map_err(no_namespace)?;
     let middle_namespace = Arc::new(middle.namespace().map_err(Fault::at("opening a namespace"))?);
@@ -332,11 +332,11 @@ fn veth(near: &Room, far: &Room, mtu: u32, offload: bool, hosts: &HostSettings) 
             let kernel = Netlink::open().map_err(Fault::at("opening rtnetlink"))?;
             kernel
                 .add_pair((end.name, end.mac), (end.cable, namespace.fd()), mtu)
-                .map_err(Fault::at("making a veth pair"))?;
+                .map_err(Fault::at("creating a veth pair"))?;
             if !offload {
                 let socket = any_socket()?;
                 sys::offloads_off(std::os::fd::AsFd::as_fd(&socket), end.name)
-                    .map_err(Fault::at("switching offloads off"))?;
+                    .map_err(Fault::at("disabling offloads"))?;
             }
             settle(&kernel, &end, true, &hosts)
         })
@@ -358,16 +358,16 @@ fn veth(near: &Room, far: &Room, mtu: u32, offload: bool, hosts: &HostSettings) 
         }
         ports.push(Port::packets(socket, offload, mtu));
     }
-    <[Port; 2]>::try_from(ports).map_err(|_| no_namespace(io::Error::other("two ports were made")))
+    <[Port; 2]>::try_from(ports).map_err(|_| no_namespace(io::Error::other("expected two ports")))
 }
 
 /// How long an interface may take to transmit once both ends of its cable are on. The kernel's link watch runs at once,
 /// or a second later if it has just run.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is asked.
+/// How often the state is checked.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A packet sent before this returns would be dropped without a word, and a SYN repeated after a second.
+/// Before this returns, the interface drops packets silently, and a SYN would be repeated only after a second.
 fn wait_until_it_transmits(name: &str) -> io::Result<()> {
     let kernel = Netlink::open()?;
     let index = kernel.index(name)?;
@@ -381,7 +381,7 @@ fn wait_until_it_transmits(name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Both ends as TUN devices. They have their carrier when they are opened, so that they transmit once they are on.
+/// Creates both ends as TUN devices. They have a carrier when opened, so they transmit once they are up.
 fn tun(near: &Room, far: &Room, mtu: u32, hosts: &HostSettings) -> Result<[Port; 2], Fault> {
     possible(mtu, Some(Backend::Tun))?;
     let mut ports = Vec::new();
@@ -426,14 +426,14 @@ fn tun(near: &Room, far: &Room, mtu: u32, hosts: &HostSettings) -> Result<[Port;
             .map_err(Fault::at("a thread"))??;
         ports.push(Port::tun(device, mtu));
     }
-    <[Port; 2]>::try_from(ports).map_err(|_| no_namespace(io::Error::other("two ports were made")))
+    <[Port; 2]>::try_from(ports).map_err(|_| no_namespace(io::Error::other("expected two ports")))
 }
 
 /// One end of the link.
 #[derive(Clone, Copy)]
 struct End {
     name: &'static str,
-    /// What the other half of the pair is called.
+    /// Name of the pair's other half.
     cable: &'static str,
     own: Ipv4Addr,
     peer: Ipv4Addr,
@@ -441,7 +441,7 @@ struct End {
     peer_mac: Mac,
 }
 
-/// Gives an end its address and its routes. With Ethernet the neighbor is named, so that nobody asks over the link.
+/// Gives an end its address and routes. With Ethernet, the neighbor entry is fixed, so no ARP request crosses the link.
 fn settle(kernel: &Netlink, end: &End, ethernet: bool, hosts: &HostSettings) -> Result<(), Fault> {
     let step = |what: &str| Fault::at(format!("{what} of {}", end.name));
     let index = kernel.index(end.name).map_err(step("looking up the index"))?;
@@ -454,7 +454,7 @@ fn settle(kernel: &Netlink, end: &End, ethernet: bool, hosts: &HostSettings) -> 
     if ethernet {
         kernel
             .neighbor(index, end.peer, end.peer_mac)
-            .map_err(step("naming the neighbor"))?;
+            .map_err(step("setting the neighbor entry"))?;
     }
     let metrics = Metrics {
         mss: hosts.mss,
@@ -467,7 +467,7 @@ fn settle(kernel: &Netlink, end: &End, ethernet: bool, hosts: &HostSettings) -> 
     if end.own == GATEWAY {
         return kernel
             .everybody_is_here(loopback)
-            .map_err(step("setting the route that takes everything in"));
+            .map_err(step("setting the catch-all route"));
     }
     kernel
         .route(index, None, Some(end.peer), &metrics)
@@ -475,13 +475,13 @@ fn settle(kernel: &Netlink, end: &End, ethernet: bool, hosts: &HostSettings) -> 
 }
 
 fn no_ipv6() {
-    // Without IPv6 in the kernel there is nothing to switch off.
+    // Without IPv6 in the kernel there is nothing to disable.
     for which in ["all", "default"] {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
     }
 }
 
-/// Sets what a namespace's TCP is told.
+/// Sets the TCP options of a namespace.
 fn prepare(hosts: &HostSettings, is_far: bool) -> Result<(), Fault> {
     no_ipv6();
     let set = |name: &str, value: &str| {
@@ -490,19 +490,19 @@ fn prepare(hosts: &HostSettings, is_far: bool) -> Result<(), Fault> {
     };
     if let Some(name) = &hosts.congestion {
         match set("tcp_congestion_control", name) {
-            // tcp(7): there is no such file among the kernel's modules, or nobody may load it.
+            // tcp(7): the kernel has no such module, or this process may not load it.
             Err(Fault::Refused { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => {
                 let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
                 return Err(Fault::Host {
                     why: format!(
-                        "`congestion`: this kernel has no `{}` loaded; there are {}",
+                        "`congestion`: this kernel has no `{}` loaded; available: {}",
                         name.escape_debug(),
                         known.unwrap_or_default().trim()
                     ),
                 });
             }
-            // Outside the first namespace the sysctl takes only what tcp_allowed_congestion_control names. The routes
-            // say it too, and take any.
+            // Outside the initial namespace, the sysctl accepts only names from tcp_allowed_congestion_control. The
+            // routes carry the setting too, and accept any.
             Err(Fault::Refused { error, .. }) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
             other => other?,
         }
@@ -510,7 +510,7 @@ fn prepare(hosts: &HostSettings, is_far: bool) -> Result<(), Fault> {
     if let Some(restarts) = hosts.idle_restart {
         set("tcp_slow_start_after_idle", if restarts { "1" } else { "0" })?;
     }
-    // Conveniences: ping without rights, and at the far end servers on the ports people know.
+    // Conveniences: ping without privileges, and servers on well-known ports at the far end.
     let gid = rustix::process::getegid().as_raw();
     let _ = set("ping_group_range", &format!("{gid} {gid}"));
     if is_far {
@@ -519,7 +519,7 @@ fn prepare(hosts: &HostSettings, is_far: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Any socket will do to ask about interfaces.
+/// Any socket can be used to query interfaces.
 fn any_socket() -> Result<std::os::fd::OwnedFd, Fault> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)

@@ -1,7 +1,7 @@
 //! Interfaces, addresses, neighbors and routes, set through rtnetlink in the calling thread's network namespace.
 //!
-//! rtnetlink(7), `linux/if_link.h`, `linux/rtnetlink.h`. Seven requests with fixed attributes; each waits for the kernel's
-//! answer. Decides no address and no name.
+//! rtnetlink(7), `linux/if_link.h`, `linux/rtnetlink.h`. Seven requests with fixed attributes; each waits for the
+//! kernel's answer. Addresses and names come from the caller.
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 use std::io;
@@ -24,15 +24,15 @@ const REPLACE: u16 = 0x100;
 /// A hardware address.
 pub(super) type Mac = [u8; 6];
 
-/// What a route says of the connections over it.
+/// TCP settings of a route's connections.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Metrics {
-    /// Largest segment that is announced, and therefore sent by the other side.
+    /// Largest segment announced, and therefore sent by the peer, in bytes.
     pub(super) mss: Option<u32>,
-    /// Segments a sender begins with.
+    /// Initial congestion window, in segments.
     pub(super) initcwnd: Option<u32>,
-    /// Congestion control of the connections (RTAX_CC_ALGO). Unlike the sysctl it may be one that the machine allows
-    /// only to the privileged, since it is an administrator of the namespace who sets the route.
+    /// Congestion control of the connections (RTAX_CC_ALGO). Unlike with the sysctl, it may be one that the machine
+    /// reserves for privileged users, because an administrator of the namespace sets the route.
     pub(super) congestion: Option<String>,
 }
 
@@ -69,19 +69,19 @@ impl Message {
         self.attribute(kind, &bytes)
     }
 
-    /// An attribute made of attributes, or of a fixed part and attributes.
+    /// An attribute that consists of attributes, or of a fixed part and attributes.
     fn nest(self, kind: u16, fixed: &[u8], inside: impl FnOnce(Message) -> Message) -> Message {
         let inner = inside(Message(fixed.to_vec()));
         self.attribute(kind, &inner.0)
     }
 }
 
-/// A connection to the kernel's tables of one network namespace: that of the thread that made it.
+/// A connection to the kernel's tables for the network namespace of the thread that opened it.
 pub(super) struct Netlink(OwnedFd);
 
 impl Netlink {
     pub(super) fn open() -> io::Result<Netlink> {
-        // Of the families of netlink, rtnetlink is number 0.
+        // rtnetlink is number 0 of the netlink families.
         let kind = SocketType::RAW;
         let socket = socket_with(AddressFamily::NETLINK, kind, SocketFlags::CLOEXEC, None)?;
         Ok(Netlink(socket))
@@ -105,12 +105,12 @@ impl Netlink {
         }
     }
 
-    /// Whether an interface hands on what is sent over it: its operational state (RFC 2863) is up.
+    /// Whether an interface forwards packets: its operational state (RFC 2863) is up.
     ///
-    /// Between the moment at which both halves of a pair are switched on and the one at which the kernel's link watch
-    /// has run, the interface already has its flags and its routes, and drops every packet.
+    /// After both halves of a pair are switched on and until the kernel's link watch has run, the interface already has
+    /// its flags and routes but drops every packet.
     pub(super) fn transmits(&self, interface: u32) -> io::Result<bool> {
-        // Without counters (RTEXT_FILTER_SKIP_STATS) the answer fits.
+        // Without counters (RTEXT_FILTER_SKIP_STATS), the answer fits.
         let mut bytes = Message::new(GET_LINK, 0, &link(interface, false)).number(29, 8).0;
         let len = bytes.len() as u32;
         bytes[..4].copy_from_slice(&len.to_ne_bytes());
@@ -132,12 +132,12 @@ impl Netlink {
         }
     }
 
-    /// The number of an interface.
+    /// An interface's index.
     pub(super) fn index(&self, name: &str) -> io::Result<u32> {
         Ok(rustix::net::netdevice::name_to_index(&self.0, name)?)
     }
 
-    /// A pair of interfaces joined by a cable: `here` with a hardware address, `there` in another namespace.
+    /// Creates a veth pair: `here` with a hardware address, `there` in another namespace.
     pub(super) fn add_pair(
         &self,
         here: (&str, Mac),
@@ -160,17 +160,17 @@ impl Netlink {
         self.call(message)
     }
 
-    /// Switches an interface on.
+    /// Brings an interface up.
     pub(super) fn up(&self, interface: u32) -> io::Result<()> {
         self.call(Message::new(NEW_LINK, 0, &link(interface, true)))
     }
 
-    /// Sets the largest packet of an interface.
+    /// Sets an interface's MTU.
     pub(super) fn mtu(&self, interface: u32, mtu: u32) -> io::Result<()> {
         self.call(Message::new(NEW_LINK, 0, &link(interface, false)).number(4, mtu))
     }
 
-    /// Gives an interface an address that stands for itself alone.
+    /// Gives an interface an address with a full-length prefix.
     pub(super) fn address(&self, interface: u32, address: Ipv4Addr) -> io::Result<()> {
         let mut fixed = vec![2, 32, 0, 0];
         fixed.extend_from_slice(&interface.to_ne_bytes());
@@ -182,7 +182,7 @@ impl Netlink {
         )
     }
 
-    /// Says once and for all which hardware address a neighbor has, so that nobody asks over the link.
+    /// Sets a permanent neighbor entry, so that no ARP request crosses the link.
     pub(super) fn neighbor(&self, interface: u32, address: Ipv4Addr, mac: Mac) -> io::Result<()> {
         const PERMANENT: u16 = 0x80;
         let mut fixed = vec![2, 0, 0, 0];
@@ -193,7 +193,7 @@ impl Netlink {
         self.call(message.attribute(1, &address.octets()).attribute(2, &mac))
     }
 
-    /// A route to one host, or with `gateway` to everybody else.
+    /// Adds a route to one host, or with `gateway` the default route.
     pub(super) fn route(
         &self,
         interface: u32,
@@ -228,7 +228,7 @@ impl Netlink {
         self.call(message)
     }
 
-    /// Makes every address that no other route knows one of this host's own.
+    /// Makes every address without another route a local address of this host.
     pub(super) fn everybody_is_here(&self, loopback: u32) -> io::Result<()> {
         let message = Message::new(NEW_ROUTE, CREATE | REPLACE, &route(0, 254, 2));
         self.call(message.number(4, loopback))
@@ -257,7 +257,7 @@ fn operational_state(message: &[u8]) -> Option<u8> {
     None
 }
 
-/// `struct ifinfomsg`, to switch on or to leave.
+/// `struct ifinfomsg`; `up` switches the interface on, otherwise its state is unchanged.
 fn link(interface: u32, up: bool) -> Vec<u8> {
     let mut fixed = vec![0; 4];
     fixed.extend_from_slice(&interface.to_ne_bytes());

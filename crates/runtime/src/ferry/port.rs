@@ -1,7 +1,7 @@
-//! An end of the link as the ferry sees it: frames come in, frames go out, in batches.
+//! An end of the link as the ferry sees it: batches of frames in and out.
 //!
-//! Two back ends: a packet socket on the near end of a veth pair, and a TUN device. Both hand over IP packets with
-//! something in front that the link does not count; frames of one kind go only to ports of the same kind.
+//! Two back ends: a packet socket on the near end of a veth pair, and a TUN device. Both deliver IP packets with a
+//! prefix that the link does not count; frames of one kind go only to ports of the same kind.
 
 use crate::sys;
 use link::{Packet, TcpView};
@@ -9,12 +9,12 @@ use measure::{Bytes, Instant};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Ethernet's header.
+/// Length of an Ethernet header.
 const ETHERNET: usize = 14;
-/// What precedes a frame whose segmentation or checksum is left to the receiver (`virtio_net_hdr`).
+/// Length of the header before a frame whose segmentation or checksum is left to the receiver (`virtio_net_hdr`).
 const OFFLOAD: usize = 10;
 
-/// A packet on its way, with what its port needs in front of it.
+/// A packet on its way, with the prefix its port needs.
 #[derive(Debug)]
 pub(super) struct Frame {
     bytes: Vec<u8>,
@@ -42,14 +42,14 @@ impl Packet for Frame {
     }
 }
 
-/// What a port is made of.
+/// The device behind a port.
 #[derive(Debug)]
 enum Device {
     /// Frames with an Ethernet header.
     Packets(OwnedFd),
-    /// The same, each preceded by what a segmenting device would be told.
+    /// Frames with an Ethernet header, each preceded by segmentation offload information.
     Offload(OwnedFd),
-    /// Bare IP packets, one a call.
+    /// Bare IP packets, one per call.
     Tun(OwnedFd),
 }
 
@@ -57,9 +57,9 @@ enum Device {
 pub(super) struct Port {
     device: Device,
     batch: sys::Batch,
-    /// Frames the kernel would not take from us.
+    /// Frames the kernel rejected.
     pub(super) refused: u64,
-    /// Frames that came while the receive buffer was full.
+    /// Frames that arrived while the receive buffer was full.
     overflowed: u64,
 }
 
@@ -93,8 +93,8 @@ impl Port {
         }
     }
 
-    /// Hands over what has come, with the instant at which it came as far as that is known; says how much it was.
-    /// What is not IP is left out.
+    /// Delivers the frames that have arrived, with the instant of arrival as far as it is known; returns their number.
+    /// Skips everything that is not IP.
     pub(super) fn receive(
         &mut self,
         now: Instant,
@@ -130,7 +130,7 @@ impl Port {
                         continue;
                     }
                     let age = stamp.map_or(0, |stamp| civil.saturating_sub(stamp));
-                    // A clock that was set meanwhile makes no packet a second old.
+                    // If the clock was set meanwhile, no packet may appear a second old.
                     let age = if age < 1_000_000_000 { age } else { 0 };
                     let at = Instant::from_nanos(now.as_nanos().saturating_sub(age));
                     let bytes = bytes.to_vec();
@@ -141,7 +141,7 @@ impl Port {
         }
     }
 
-    /// Sends frames in order. What the kernel will not take is counted: a real interface would have dropped it.
+    /// Sends frames in order. Frames the kernel rejects are counted: a real interface would have dropped them.
     pub(super) fn send(&mut self, frames: &[Frame]) {
         match &self.device {
             Device::Tun(fd) => {
@@ -167,7 +167,7 @@ impl Port {
         }
     }
 
-    /// Frames that came while the receive buffer was full, since the start.
+    /// Frames that arrived while the receive buffer was full, since the start.
     pub(super) fn overflowed(&mut self) -> u64 {
         if let Device::Packets(fd) | Device::Offload(fd) = &self.device {
             self.overflowed += u64::from(sys::overflowed(fd.as_fd()));
@@ -176,7 +176,7 @@ impl Port {
     }
 }
 
-/// Whether it begins as an IPv4 packet.
+/// Whether it starts like an IPv4 packet.
 fn is_ip(bytes: &[u8]) -> bool {
     bytes.len() >= 20 && bytes[0] >> 4 == 4
 }

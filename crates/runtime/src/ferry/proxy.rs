@@ -1,10 +1,10 @@
-//! The last resort where there are neither namespaces nor TUN: TCP connections are taken up here and made again to one
-//! target, and their bytes pass through the queues of a [`link::Path`] in pieces of a packet's size.
+//! The last resort without namespaces and TUN: a proxy that accepts TCP connections, opens each again to one target,
+//! and passes their bytes through the queues of a [`link::Path`] in pieces of a packet's size.
 //!
-//! This is no link. What it keeps: propagation delay, jitter in order, the rate of the line and its framing, trace-driven
-//! lines, half duplex, one line shared by all connections, a round trip before the first byte. What it cannot keep, and
-//! refuses to be asked for ([`impossible`]): loss, reordering, queues that drop, ACKs and everything else of the hosts'
-//! TCP. There is no slow start either: a connection has a window of twice the bandwidth-delay product from its start.
+//! This is not a link. It keeps propagation delay, jitter in order, the line's rate and framing, trace-driven lines,
+//! half duplex, one line shared by all connections, and a round trip before the first byte. It cannot keep, and rejects
+//! ([`impossible`]), loss, reordering, queues that drop, ACKs and all other properties of the hosts' TCP. There is no
+//! slow start either: a connection has a window of twice the bandwidth-delay product from its start.
 //!
 //! ```text
 //!  accepted ── Open ─▶ far dialed ── Opened ─▶ near is read ── Bytes ─▶ written ── End ─▶ shut
@@ -28,19 +28,19 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Headers of IPv4 and TCP, which a piece would have as a packet.
+/// Headers of IPv4 and TCP that a piece would have as a packet, in bytes.
 const HEADERS: u64 = 40;
 /// Connections at a time; further ones wait in the kernel.
 const CONNECTIONS_MAX: usize = 1_024;
-/// Least and most bytes of one direction of a connection that are under way or not yet taken.
+/// Minimum and maximum bytes of one direction of a connection under way or not yet read.
 const WINDOW: (u64, u64) = (24_000, 1 << 20);
-/// Most bytes of all connections, headers counted.
+/// Maximum bytes of all connections, headers included.
 const INSIDE_MAX: u64 = 64 << 20;
-/// Tokens of the bell and the listener; a connection's are the numbers from here on, two each.
+/// Tokens of the bell and the listener; connections have the numbers from here on, two each.
 const BELL: u64 = 0;
 const LISTENER: u64 = 1;
 
-/// What of this no proxy can do, by the names of the keys.
+/// Settings that a proxy cannot emulate, by their keys.
 pub fn impossible(profile: &Profile, hosts: &HostSettings) -> Vec<&'static str> {
     let any = |is: &dyn Fn(&Way) -> bool| is(&profile.up) || is(&profile.down);
     let is_default = |way: &Way| way.discipline == Discipline::default();
@@ -59,20 +59,20 @@ pub fn impossible(profile: &Profile, hosts: &HostSettings) -> Vec<&'static str> 
     .collect()
 }
 
-/// What travels for a connection.
+/// An item that travels for a connection.
 #[derive(Debug)]
 enum Cargo {
-    /// The first packet of a handshake, and the second.
+    /// The first and the second packet of a handshake.
     Open,
     Opened,
     Bytes(Vec<u8>),
-    /// No more bytes this way.
+    /// No more bytes in this direction.
     End,
-    /// The other end broke, or refused.
+    /// The other end broke or refused.
     Reset,
 }
 
-/// A packet, as far as there are any here.
+/// The proxy's equivalent of a packet.
 #[derive(Debug)]
 struct Piece {
     connection: u64,
@@ -93,15 +93,15 @@ impl Packet for Piece {
 #[derive(Debug, Default)]
 struct Half {
     source: Source,
-    /// Bytes under way, headers counted.
+    /// Bytes under way, headers included.
     inside: u64,
-    /// Bytes that have come and that the sink has not taken, from `start` on.
+    /// Bytes that have arrived and that the sink has not accepted, from `start` on.
     held: Vec<u8>,
     start: usize,
     sink: Sink,
 }
 
-/// Where bytes come from.
+/// State of the socket that bytes come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Source {
     /// The handshake is under way.
@@ -111,12 +111,12 @@ enum Source {
     Ended,
 }
 
-/// Where they go.
+/// State of the socket that bytes go to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Sink {
     #[default]
     Open,
-    /// The end has come; bytes may still wait to be written.
+    /// The end has arrived; bytes may still wait to be written.
     Ending,
     Shut,
 }
@@ -126,7 +126,7 @@ impl Half {
         (self.held.len() - self.start) as u64
     }
 
-    /// Writes what the sink takes.
+    /// Writes as much as the sink accepts.
     fn flush(&mut self, mut to: &Socket) -> io::Result<()> {
         while self.start < self.held.len() {
             match to.write(&self.held[self.start..]) {
@@ -146,19 +146,19 @@ impl Half {
     }
 }
 
-/// A connection: the accepted socket, and the one to the target once it has been dialed.
+/// A connection: the accepted socket, and the socket to the target once it has been dialed.
 struct Connection {
     ends: [Option<Socket>; 2],
-    /// Addresses of the target that have not been tried.
+    /// Addresses of the target not yet tried.
     untried: Vec<SocketAddr>,
     is_connected: bool,
     /// Up, down.
     halves: [Half; 2],
-    /// What each end is watched for.
+    /// The events watched at each end.
     watched: [EventFlags; 2],
 }
 
-/// A listener and where its connections lead.
+/// A listener and the target of its connections.
 #[derive(Debug)]
 pub struct Proxy {
     listener: Socket,
@@ -169,7 +169,7 @@ impl Proxy {
     /// Listens.
     ///
     /// # Errors
-    /// What the system says of the address.
+    /// The system's, for the address.
     pub fn open(listen: SocketAddr, target: Vec<SocketAddr>) -> Result<Proxy, Fault> {
         let open = || {
             let socket = Socket::new(
@@ -186,10 +186,10 @@ impl Proxy {
         Ok(Proxy { listener, target })
     }
 
-    /// Where it listens; the port is the system's choice if none was named.
+    /// Its address, with the port chosen by the system if none was named.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's.
     pub fn address(&self) -> io::Result<SocketAddr> {
         let address = self.listener.local_addr()?;
         address
@@ -197,10 +197,11 @@ impl Proxy {
             .ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))
     }
 
-    /// Carries until the near command has ended, or without one until a signal says so. There is no far command.
+    /// Carries connections until the near command has ended, or without a command until a signal ends it. There is no
+    /// far command.
     ///
     /// # Errors
-    /// What cannot be started, or what the system refused.
+    /// A command that cannot be started, or a step the system refused.
     pub fn run(self, plan: &Plan, commands: &Commands, observer: Option<Observer>) -> Result<Outcome, Fault> {
         let signals = Signals::block().map_err(Fault::at("blocking signals"))?;
         let bell = Arc::new(Bell::new().map_err(Fault::at("eventfd"))?);
@@ -235,17 +236,17 @@ impl Proxy {
     }
 }
 
-/// The thread at work.
+/// The thread's state.
 struct Carrier {
     listener: Socket,
     accepts: bool,
     target: Vec<SocketAddr>,
     path: Path<Piece>,
     origin: Instant,
-    /// Payload of a full piece, up and down.
+    /// Payload of a full piece, up and down, in bytes.
     payload: [usize; 2],
     window: [u64; 2],
-    /// Bytes under way for all connections, headers counted.
+    /// Bytes under way for all connections, headers included.
     inside: u64,
     connections: HashMap<u64, Connection>,
     next: u64,
@@ -275,7 +276,7 @@ impl Carrier {
         let profile = &plan.profile;
         let payload =
             |way: &Way| (way.mtu.map_or(1_500, |mtu| mtu.0).clamp(HEADERS + 1, 65_535) - HEADERS) as usize;
-        // Senders are held back, nothing is ever dropped: this is more than INSIDE_MAX lets in.
+        // Senders are held back and nothing is ever dropped: this exceeds what INSIDE_MAX lets in.
         let pieces = (INSIDE_MAX / HEADERS) as usize + 8 * CONNECTIONS_MAX;
         let limits = link::Limits {
             in_flight_max: pieces,
@@ -370,7 +371,7 @@ impl Carrier {
                     connection.halves[direction as usize].inside += size;
                 }
             }
-            // A line with a rate of zero takes what fits and nothing more; the rest is as good as stuck.
+            // A line with a rate of zero takes what fits and nothing more; the rest is stuck.
             Verdict::Dropped(_) => {}
         }
     }
@@ -395,11 +396,11 @@ impl Carrier {
             self.connections.insert(id, connection);
             self.send(Direction::Up, id, Cargo::Open);
         }
-        // Level-triggered: a listener that is not accepted from would be reported without end.
+        // Level-triggered: a listener that is not accepted from would be reported endlessly.
         self.accepts = epoll::delete(&self.poll, &self.listener).is_err();
     }
 
-    /// What has come to the end of the path.
+    /// Processes items that have reached the end of the path.
     fn arrive(&mut self) {
         let now = Instant::ZERO + clock::now().since(self.origin);
         for direction in [Direction::Up, Direction::Down] {
@@ -442,7 +443,7 @@ impl Carrier {
         self.tend(id);
     }
 
-    /// Connects to the next address of the target; when there is none left, the near end is reset.
+    /// Connects to the target's next address; if none is left, resets the near end.
     fn dial(&mut self, id: u64) {
         while let Some(connection) = self.connections.get_mut(&id) {
             let Some(address) = connection.untried.pop() else {
@@ -477,7 +478,7 @@ impl Carrier {
         }
     }
 
-    /// Something happened at an end: 0 near, 1 far.
+    /// Processes an event at an end: 0 near, 1 far.
     fn ready(&mut self, id: u64, end: usize) {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
@@ -496,7 +497,7 @@ impl Carrier {
         self.tend(id);
     }
 
-    /// Reads what the window lets in and sends it on its way.
+    /// Reads as much as the window allows and sends it through the path.
     fn read(&mut self, id: u64, end: usize) {
         let direction = [Direction::Up, Direction::Down][end];
         let mut buffer = vec![0; self.payload[end]];
@@ -527,7 +528,7 @@ impl Carrier {
         })
     }
 
-    /// Writes what can be written, then watches both ends for what is wanted of them.
+    /// Writes what can be written, then watches both ends for the events they need.
     fn tend(&mut self, id: u64) {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
@@ -537,7 +538,7 @@ impl Carrier {
             if let Some(socket) = connection.ends[sink].as_ref().filter(|_| is_there)
                 && connection.halves[way].flush(socket).is_err()
             {
-                // Broken here: told there, after the time it takes.
+                // Broken here: the other end learns of it after the path's delay.
                 connection.halves[way].sink = Sink::Shut;
                 (connection.halves[way].held, connection.halves[way].start) = (Vec::new(), 0);
                 connection.halves[1 - way].source = Source::Ended;
@@ -567,7 +568,7 @@ impl Carrier {
             );
             let data = EventData::new_u64(id * 2 + end as u64);
             let was = connection.watched[end];
-            // Nothing wanted is said by leaving: a broken socket would report that without end.
+            // A socket without wanted events is removed: a broken one would be reported endlessly.
             let _ = match (was.is_empty(), wanted.is_empty()) {
                 (true, true) => Ok(()),
                 (true, false) => epoll::add(&self.poll, socket, data, wanted),
@@ -588,7 +589,7 @@ impl Carrier {
     }
 }
 
-/// Twice what fits on the way and back at the line's rate: enough to fill it, not enough to hide it.
+/// Twice the bandwidth-delay product: enough to fill the line, not enough to hide it.
 fn window(profile: &Profile, way: &Way) -> u64 {
     let server = if profile.half_duplex {
         &profile.up.server

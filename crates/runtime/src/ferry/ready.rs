@@ -1,8 +1,8 @@
-//! Whether somebody at the far end is ready to be spoken to: the kernel's tables of sockets, read.
+//! Whether a process at the far end is ready for connections, from the kernel's tables of sockets.
 //!
-//! Decides what counts as ready, not how long to wait. `/proc/net/tcp` and its neighbors are described in proc(5):
-//! a line a socket, whose second field is the local address and port in hexadecimal, the third the remote one, the
-//! fourth the state.
+//! Decides what counts as ready, not how long to wait. proc(5) describes `/proc/net/tcp` and its neighbors: one line
+//! per socket, with the local address and port in hexadecimal as the second field, the remote ones as the third, and
+//! the state as the fourth.
 
 use super::FarReady;
 use super::room::Room;
@@ -11,10 +11,10 @@ use std::net::IpAddr;
 
 /// `TCP_LISTEN` in `include/net/tcp_states.h`.
 const LISTENS: &str = "0A";
-/// `TCP_CLOSE`, which is what an unconnected UDP socket is in.
+/// `TCP_CLOSE`, the state of an unconnected UDP socket.
 const UNCONNECTED: &str = "07";
 
-/// Whether a socket of the room's namespace is as asked for.
+/// Whether a socket in the room's namespace matches.
 pub(super) fn is_ready(room: &Room, wanted: FarReady) -> io::Result<bool> {
     room.call(move || {
         [
@@ -25,14 +25,14 @@ pub(super) fn is_ready(room: &Room, wanted: FarReady) -> io::Result<bool> {
         ]
         .iter()
         .any(|(table, state)| {
-            // Without IPv6 there is no table of it.
+            // Without IPv6, its tables do not exist.
             let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}"));
             has(&text.unwrap_or_default(), state, wanted)
         })
     })
 }
 
-/// A socket on a loopback address does not count: the near command cannot reach it.
+/// Sockets on loopback addresses do not count: the near command cannot reach them.
 fn has(table: &str, state: &str, wanted: FarReady) -> bool {
     table.lines().skip(1).any(|line| {
         let mut fields = line.split_whitespace().skip(1);
@@ -49,7 +49,7 @@ fn has(table: &str, state: &str, wanted: FarReady) -> bool {
     })
 }
 
-/// An address as the kernel prints it: words of four bytes in the machine's order, then the port as a number.
+/// Parses an address as the kernel prints it: four-byte words in the machine's byte order, then the port as a number.
 fn local(field: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = field.split_once(':')?;
     let word = |k: usize| {
@@ -99,7 +99,7 @@ mod tests {
             ("0.0.0.0", LISTENS, FarReady::Port(80), false),
             ("127.0.0.1", LISTENS, FarReady::Anybody, false),
             ("::1", LISTENS, FarReady::Port(8_080), false),
-            // A connection that is made is nobody who listens.
+            // An established connection is not a listener.
             ("198.18.0.1", "01", FarReady::Anybody, false),
         ] {
             let text = table(address.parse().expect("an address"), 8_080, state);
@@ -109,7 +109,7 @@ mod tests {
                 "{address} {state} {wanted:?}"
             );
             for cut in 0..text.len() {
-                // Half a table is no reason to fall over.
+                // Half a table must not cause a panic.
                 let _ = has(&text[..cut], LISTENS, wanted);
             }
         }

@@ -1,9 +1,9 @@
-//! How what runs behind the link reaches what is outside: TCP connections are taken up at the far end and made again
+//! Connects commands behind the link with the outside: TCP connections are accepted at the far end and opened again
 //! from the namespace this process was started in.
 //!
-//! No right over that namespace is needed, which is the point; the price is that the connection over the link ends at
-//! the far end, so that a server outside has a connection of its own. A connection is first made outside, while its
-//! SYN waits; only then is the SYN let on. So a refusal outside is a refusal inside, and no port listens that nobody
+//! No rights over that namespace are needed, which is the purpose. The price: the connection over the link ends at the
+//! far end, so a server outside has a connection of its own. A connection is first made outside, while its SYN waits;
+//! only then is the SYN let on. A refusal outside is therefore a refusal inside, and no port listens without being
 //! asked for.
 //!
 //! ```text
@@ -33,17 +33,17 @@ use std::time::Duration;
 const ROOM: usize = 64 << 10;
 /// Rounds of reading and writing before others have their turn.
 const ROUNDS: usize = 8;
-/// Connections relayed at a time; a SYN beyond is dropped.
+/// Connections relayed at a time; further SYNs are dropped.
 const CONNECTIONS_MAX: usize = 8_192;
 
-/// The ferry's side: where SYNs are announced.
+/// The ferry's side, where SYNs are announced.
 pub(super) struct Door {
     pub(super) to: Sender<Frame>,
     pub(super) bell: Arc<Bell>,
 }
 
 impl Door {
-    /// Takes a frame that is a SYN away; it comes back when it may go on, if it may. Others stay.
+    /// Takes a SYN out of the stream; it returns later if it may continue. Returns all other frames.
     pub(super) fn announce(&self, frame: Frame) -> Option<Frame> {
         if connection(frame.ip()).is_none() {
             return Some(frame);
@@ -53,13 +53,13 @@ impl Door {
                 self.bell.ring();
                 None
             }
-            // Nobody relays any more: the kernel of the far end answers as it likes.
+            // The relay has ended: the kernel of the far end answers.
             Err(back) => Some(back.0),
         }
     }
 }
 
-/// From where to where, if the packet is the SYN of a new connection.
+/// Source and destination, if the packet is the SYN of a new connection.
 fn connection(ip: &[u8]) -> Option<Key> {
     let header = usize::from(ip.first()? & 15) * 4;
     let is_first_of_tcp = ip.get(9) == Some(&6) && ip.get(6)? & 0x3f == 0 && ip.get(7) == Some(&0);
@@ -89,7 +89,7 @@ struct Key {
     to: SocketAddrV4,
 }
 
-/// What travels one way through a pair.
+/// One direction of a pair.
 #[derive(Default)]
 struct Half {
     held: Vec<u8>,
@@ -113,7 +113,7 @@ impl Half {
         self.start == self.held.len()
     }
 
-    /// Moves what can be moved.
+    /// Moves as many bytes as possible.
     ///
     /// # Errors
     /// One of the ends is broken.
@@ -161,21 +161,20 @@ fn waits(error: &io::Error) -> bool {
     )
 }
 
-/// What an event is about.
+/// The subject of an event.
 enum Subject {
     Listener(Socket, SocketAddrV4),
-    /// A connection outside that is being made, the further addresses to try, and the SYN that waits for it.
+    /// A connection being made outside, further addresses to try, and the waiting SYN.
     Connecting(Socket, Vec<SocketAddr>, Key, Frame),
     /// Inside first.
     Pair(Box<([Socket; 2], [Half; 2])>),
 }
 
-/// The relay.
 pub(super) struct Relay {
-    /// Where listeners are made.
+    /// Where listeners are created.
     far: Room,
     gateway: Ipv4Addr,
-    /// What stands for the gateway outside.
+    /// The outside address of the gateway.
     host: Ipv4Addr,
     news: Receiver<Frame>,
     bell: Arc<Bell>,
@@ -226,7 +225,7 @@ impl Relay {
     /// Relays until told to stop.
     ///
     /// # Errors
-    /// What the system says to an epoll instance.
+    /// The system's, for an epoll instance.
     pub(super) fn run(mut self) -> io::Result<()> {
         let poll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&poll, self.bell.fd(), EventData::new_u64(BELL), EventFlags::IN)?;
@@ -265,7 +264,7 @@ impl Relay {
         token
     }
 
-    /// A SYN has arrived at the far end.
+    /// Processes a SYN that has arrived at the far end.
     fn announced(&mut self, poll: impl std::os::fd::AsFd, frame: Frame) {
         let Some(key) = connection(frame.ip()) else {
             return self.let_on(frame);
@@ -274,7 +273,7 @@ impl Relay {
             return self.let_on(frame);
         }
         if self.connecting.contains_key(&key) || self.subjects.len() >= CONNECTIONS_MAX {
-            // A repeated SYN; the first one still waits. Or one too many.
+            // A repeated SYN while the first one still waits, or a SYN beyond the limit.
             return;
         }
         if !self.listening.contains_key(&key.to) {
@@ -286,7 +285,7 @@ impl Relay {
                     }
                     self.listening.insert(key.to, token);
                 }
-                // Somebody at the far end has this port: it is for them.
+                // A process at the far end listens on this port: the SYN is for it.
                 _ => return self.let_on(frame),
             }
         }
@@ -328,7 +327,8 @@ impl Relay {
         self.let_on(frame);
     }
 
-    /// Closes a listener that led nowhere, so that the kernel refuses. Connections it gave stay.
+    /// Closes a listener whose outside connection failed, so that the kernel refuses. Connections accepted from it
+    /// stay.
     fn unused(&mut self, address: SocketAddrV4) {
         let is_awaited = self
             .parked
@@ -367,7 +367,7 @@ impl Relay {
                     .and_then(|()| back.pump(outside, inside));
                 let is_over = out.stage == Stage::Shut && back.stage == Stage::Shut;
                 if moved.is_err() {
-                    // Broken on one side is broken on the other.
+                    // If one side is broken, both are.
                     for socket in sockets.iter() {
                         let _ = socket.set_linger(Some(Duration::ZERO));
                     }
@@ -381,7 +381,7 @@ impl Relay {
                     wanted.set(EventFlags::IN, reads.stage == Stage::Open && reads.is_empty());
                     wanted.set(EventFlags::OUT, !writes.is_empty());
                     let data = EventData::new_u64(token);
-                    // Nothing wanted is said by leaving: a broken socket would report that without end.
+                    // A socket without wanted events is removed: a broken one would be reported endlessly.
                     if wanted.is_empty() {
                         let _ = epoll::delete(poll, socket);
                     } else if epoll::modify(poll, socket, data, wanted).is_err() {
@@ -403,13 +403,13 @@ impl Relay {
                 continue;
             };
             let Some(outside) = self.parked.remove(&Key { from, to }) else {
-                // Its SYN was not announced to us, so nothing stands behind it.
+                // Its SYN was not announced to the relay, so it has no connection outside.
                 let _ = inside.set_linger(Some(Duration::ZERO));
                 continue;
             };
             let _ = inside.set_nonblocking(true);
             let _ = inside.set_tcp_nodelay(true);
-            // What waits here unsent is what a server outside believes to be on its way.
+            // A server outside believes that bytes waiting here unsent are on their way.
             let _ = inside.set_tcp_notsent_lowat(16 << 10);
             let token = self.next;
             let added = [&inside, &outside]
@@ -439,7 +439,7 @@ fn listen(at: SocketAddrV4) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A connection outside, and whether it is made already.
+/// A connection outside, and whether it is already established.
 fn dial(to: SocketAddr) -> io::Result<(Socket, bool)> {
     let socket = Socket::new(
         Domain::for_address(to),

@@ -1,8 +1,7 @@
-//! A thread that lives in a network namespace and does there what others ask of it.
+//! A thread that lives in a network namespace and runs jobs there for other threads.
 //!
-//! A namespace belongs to a thread, and a socket to the namespace of the thread that made it. A room is such a thread:
-//! what runs in it sees the interfaces of its namespace, children it starts stay there, and its sockets may be used by
-//! everybody.
+//! A namespace belongs to a thread, and a socket to the namespace of the thread that created it. Jobs in a room see the
+//! interfaces of its namespace, children they start stay there, and their sockets may be used by all threads.
 
 use crate::sys;
 use std::fs::File;
@@ -12,7 +11,7 @@ use std::sync::mpsc::{Sender, channel, sync_channel};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread in a network namespace. It ends, and the namespace with it, when this is dropped and its children are gone.
+/// A thread in a network namespace. Both end when this is dropped and its children are gone.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
     jobs: Sender<Job>,
@@ -35,7 +34,7 @@ impl Room {
         Ok(Room { jobs })
     }
 
-    /// Has something done in the room and waits for it.
+    /// Runs a job in the room and waits for it.
     pub(super) fn call<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
         let (tell, told) = sync_channel(1);
         let job = move || {
@@ -45,7 +44,7 @@ impl Room {
         told.recv().map_err(|_| gone())
     }
 
-    /// Something that names the room's namespace to the kernel.
+    /// A handle that identifies the room's namespace to the kernel.
     pub(super) fn namespace(&self) -> io::Result<Namespace> {
         self.call(|| File::open("/proc/thread-self/ns/net").map(Namespace))?
     }

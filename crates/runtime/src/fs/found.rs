@@ -1,13 +1,13 @@
-//! Which bytes of a file were in memory a moment ago, so that the kernel is not asked again for each answer that sends
-//! them: to ask for a mebibyte takes some microseconds, to send it a hundred.
+//! Remembers which bytes of a file were in memory a moment ago, so that the kernel is not asked again for each response
+//! that sends them. Asking for a mebibyte takes some microseconds; sending it, a hundred.
 //!
-//! Decides how long a moment is, and joins what was found side by side. What is evicted within it is waited for, once.
+//! Decides how long a moment is, and joins adjacent findings. An eviction within that time costs one wait.
 
 use measure::{Duration, Instant};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError, TryLockError};
 
-/// How long what was found is believed. What was sent so lately is the last that the kernel evicts.
+/// How long a finding is trusted. Bytes sent this recently are the last that the kernel evicts.
 const MOMENT: Duration = Duration::from_millis(20);
 
 /// One range of a file.
@@ -15,8 +15,8 @@ const MOMENT: Duration = Duration::from_millis(20);
 pub(super) struct Found(Mutex<Option<(Instant, Range<u64>)>>);
 
 impl Found {
-    /// Whether all of `range` was found less than a moment ago. No if somebody else is looking: asking the kernel costs
-    /// less than waiting.
+    /// Whether all of `range` was found less than a moment ago. False if another thread holds the lock: asking the
+    /// kernel costs less than waiting.
     pub(super) fn holds(&self, range: &Range<u64>, now: Instant) -> bool {
         let found = match self.0.try_lock() {
             Ok(found) => found,
@@ -28,11 +28,11 @@ impl Found {
         })
     }
 
-    /// All of `range` is in memory.
+    /// Notes that all of `range` is in memory.
     pub(super) fn note(&self, range: Range<u64>, now: Instant) {
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *found = match found.take() {
-            // The older of both times: no part is believed longer than a moment.
+            // The older of both times: no part is trusted longer than a moment.
             Some((since, old))
                 if now.since(since) < MOMENT && range.start <= old.end && old.start <= range.end =>
             {
@@ -42,7 +42,7 @@ impl Found {
         };
     }
 
-    /// Nothing is believed any more.
+    /// Drops the finding.
     pub(super) fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

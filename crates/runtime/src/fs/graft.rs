@@ -1,7 +1,7 @@
 //! Names directly below a root that stand for directories elsewhere.
 //!
-//! Decides which part of a path is such a name and what is left for the directory it stands for. Where a
-//! name leads is the owner's to say, and how a directory is opened is [`super::open`]'s.
+//! Decides which part of a path is such a name and which part is left for its directory. The owner decides where a name
+//! leads; [`super::open`] opens the directory.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -11,22 +11,21 @@ use std::path::PathBuf;
 /// Where a grafted directory is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graft {
-    /// A path that whoever named it answers for: links on it are followed.
+    /// A path chosen by the operator: links on it are followed.
     pub base: PathBuf,
-    /// The directory below that. No link on this part is followed; it must be readable and searchable.
+    /// The directory below the base. No link on this part is followed; it must be readable and searchable.
     pub below: Vec<u8>,
-    /// False for one that is only to be looked for like the others, and never found.
+    /// False for a graft that takes the same lookup steps and is never found.
     pub exists: bool,
 }
 
 impl Graft {
-    /// Its path.
     pub(super) fn path(&self) -> PathBuf {
         self.base.join(OsStr::from_bytes(&self.below))
     }
 }
 
-/// Says where a name leads.
+/// Returns where a name leads.
 type Lead = Box<dyn Fn(&[u8]) -> Graft + Send + Sync>;
 
 /// The grafted directories of a root: all names that begin with one byte.
@@ -36,8 +35,8 @@ pub struct Grafts {
 }
 
 impl Grafts {
-    /// Names that begin with `sign` lead where `lead` says, which is asked for each path that is opened,
-    /// with the name and its sign. It must not wait, and should take as long for a name that leads nowhere.
+    /// Names that begin with `sign` lead where `lead` says. It is called for each opened path, with the name including
+    /// its sign. It must not block, and should take equally long for a name that leads nowhere.
     pub fn new(sign: u8, lead: impl Fn(&[u8]) -> Graft + Send + Sync + 'static) -> Grafts {
         Grafts {
             sign,
@@ -45,14 +44,14 @@ impl Grafts {
         }
     }
 
-    /// Where a path leads, and what follows the name. `None` if it leads below the root.
+    /// Where a path leads, and the part after the name. `None` if it leads below the root.
     pub(super) fn find<'p>(&self, rel: &'p [u8]) -> Option<(Graft, &'p [u8])> {
         let name = self.name(rel)?;
         let rest = rel.get(name.len() + 1..).unwrap_or_default();
         Some(((self.lead)(name), rest))
     }
 
-    /// The name at the beginning of a path.
+    /// The grafted name at the start of a path.
     pub(super) fn name<'p>(&self, rel: &'p [u8]) -> Option<&'p [u8]> {
         let name = rel.split(|&b| b == b'/').next()?;
         (name.first() == Some(&self.sign)).then_some(name)

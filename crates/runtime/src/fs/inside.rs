@@ -1,13 +1,13 @@
-//! Which absolute paths lie in a directory, by how they are spelled.
+//! Which absolute paths lie in a directory, judged by their spelling.
 //!
-//! Decides what of the target of an absolute link is left once the directory's own path is taken off its front.
-//! Nothing on disk is looked at for that, so nothing outside the directory is touched and nobody can change the
-//! outcome meanwhile; the rest is resolved beneath the directory like any other path.
+//! Decides which part of an absolute link's target is left once the directory's own path is removed from its front.
+//! This reads nothing on disk, so nothing outside the directory is touched and no concurrent change affects the result.
+//! The rest is resolved beneath the directory like any other path.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The absolute paths of one directory: as it was named, and with the links on it resolved.
+/// The absolute paths of one directory: as it was named, and with its links resolved.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spellings(Vec<PathBuf>);
 
@@ -20,7 +20,7 @@ impl Spellings {
         Spellings(spellings)
     }
 
-    /// What follows the directory's path in this absolute path; `None` if it leads elsewhere.
+    /// The part of this absolute path after the directory's path; `None` if it leads elsewhere.
     pub(super) fn below<'t>(&self, target: &'t [u8]) -> Option<&'t [u8]> {
         self.0
             .iter()
@@ -28,7 +28,7 @@ impl Spellings {
     }
 }
 
-/// `path` without the names of `base`. Names are compared as they stand: `..` equals nothing but itself.
+/// `path` without the names of `base`. Names are compared literally: `..` equals only itself.
 fn strip<'t>(base: &[u8], path: &'t [u8]) -> Option<&'t [u8]> {
     names(base).try_fold(path, |left, name| {
         let left = skip(left);
@@ -42,7 +42,7 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|name| !name.is_empty() && *name != b".")
 }
 
-/// Without the slashes and single dots in front.
+/// Without leading slashes and single dots.
 fn skip(mut path: &[u8]) -> &[u8] {
     loop {
         path = match path {

@@ -1,8 +1,7 @@
-//! The root of a tree and the ways into it.
+//! The root of a tree and how paths in it are opened.
 //!
-//! Decides how a relative path becomes an open file: one `openat2(2)` where the kernel has it and
-//! allows it, else the walk of [`super::walk`]. Refuses to know URLs: what comes in is bytes of a
-//! path that the caller has decoded and split.
+//! Decides how a relative path becomes an open file: by one `openat2(2)` if the kernel has and permits it, otherwise by
+//! the walk of [`super::walk`]. Knows nothing of URLs: the input is path bytes that the caller has decoded and split.
 
 use super::inside::Spellings;
 use super::{File, Found, Graft, Grafts, Kind, Meta, Wait, walk};
@@ -17,17 +16,17 @@ use std::sync::{Arc, RwLock, RwLockReadGuard};
 /// Whether symbolic links are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symlinks {
-    /// Followed as long as they stay within the root. An absolute one stays if its target begins with the root's
-    /// path, as it was given or with its links resolved.
+    /// Followed as long as they stay within the root. An absolute link stays if its target begins with the root's path,
+    /// as it was given or with its links resolved.
     FollowWithinRoot,
-    /// Any symbolic link on the path is `Link`.
+    /// Any symbolic link on the path fails with `Link`.
     Refuse,
 }
 
 /// How a path is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
-    /// What to do at a symbolic link.
+    /// How to treat symbolic links.
     pub symlinks: Symlinks,
     /// Whether the call may wait for directories to be read from disk.
     pub wait: Wait,
@@ -36,17 +35,17 @@ pub struct How {
 /// Why a path could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// Nothing has this name, or a part of the path that should be a directory is none.
+    /// Nothing has this name, or a part of the path that must be a directory is not one.
     NotFound,
-    /// Permissions: of the thing itself, or of a directory on the path.
+    /// Permissions of the object itself or of a directory on the path.
     Forbidden,
     /// A symbolic link where none is allowed.
     Link,
-    /// Symbolic links that lead to each other without end, or more than the kernel follows.
+    /// A loop of symbolic links, or more than the kernel follows.
     Loop,
     /// A FIFO, a socket or a device.
     Special,
-    /// The names on the path are not all in memory and the call was not to wait.
+    /// Not all names on the path are in memory, and the call may not wait.
     WouldBlock,
     /// The path, or a symbolic link on it, leads out of the root.
     OutsideRoot,
@@ -77,9 +76,9 @@ impl fmt::Display for OpenError {
             OpenError::NotFound => f.write_str("no such file or directory"),
             OpenError::Forbidden => f.write_str("permission denied"),
             OpenError::Link => f.write_str("a symbolic link where none is allowed"),
-            OpenError::Loop => f.write_str("symbolic links that lead nowhere (ELOOP)"),
+            OpenError::Loop => f.write_str("too many levels of symbolic links (ELOOP)"),
             OpenError::Special => f.write_str("a FIFO, socket or device, not a file"),
-            OpenError::WouldBlock => f.write_str("the path's directories are not in memory"),
+            OpenError::WouldBlock => f.write_str("the path's directories are not in the kernel's cache"),
             OpenError::OutsideRoot => f.write_str("the path leads out of the root"),
             OpenError::TooManyOpen => f.write_str("too many open files; raise the limit (ulimit -n)"),
             OpenError::Io(errno) => write!(f, "open: {}", Errno::from_raw_os_error(*errno)),
@@ -89,12 +88,12 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// One name in a directory.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// The name, without any slash; bytes, because file names are.
     pub name: Vec<u8>,
-    /// What it names, links followed if they were to be.
+    /// Its type, after following links if they are followed.
     pub kind: Kind,
     /// Length in bytes.
     pub len: u64,
@@ -102,21 +101,21 @@ pub struct Listed {
     pub modified: measure::UnixTime,
 }
 
-/// The names in a directory, sorted bytewise.
+/// The entries of a directory, sorted bytewise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// The names, without `.` and `..`, and without names that cannot be followed.
+    /// The entries, without `.`, `..` and links that cannot be followed.
     pub entries: Vec<Listed>,
-    /// Whether the limit left names out (which ones is the file system's choice).
+    /// Whether the limit left entries out (which ones is the file system's choice).
     pub truncated: bool,
 }
 
-/// What the kernel lets us resolve paths with.
+/// How this kernel lets us resolve paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resolver {
     /// `openat2(2)`; `cached` if it knows `RESOLVE_CACHED` (Linux 5.12).
     Kernel { cached: bool },
-    /// A seccomp filter or an old kernel refuses `openat2`: component by component.
+    /// A seccomp filter or an old kernel rejects `openat2`: component by component.
     Walk,
 }
 
@@ -124,11 +123,11 @@ enum Resolver {
 #[derive(Debug)]
 pub struct Root {
     path: PathBuf,
-    /// Behind a lock for [`Root::refresh`] only; cold paths take it, requests served from memory don't.
+    /// Locked for [`Root::refresh`] only; cold paths take the lock, requests served from memory do not.
     dir: RwLock<Arc<Dir>>,
     resolver: Resolver,
     grafts: Option<Grafts>,
-    /// The errno that opening the root's path failed with; 0 while it can be opened.
+    /// The errno of opening the root's path; 0 while it can be opened.
     trouble: AtomicI32,
 }
 
@@ -136,7 +135,7 @@ pub struct Root {
 struct Dir {
     fd: OwnedFd,
     meta: Meta,
-    /// What absolute links to something in it begin with.
+    /// The possible beginnings of absolute links into it.
     spellings: Spellings,
 }
 
@@ -144,7 +143,7 @@ impl Dir {
     fn open(path: &Path) -> Result<Dir, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
-        // It may be opened by a process that may not search it, which then could open nothing in it.
+        // A process can open a directory that it may not search; it could then open nothing in it.
         rustix::fs::statat(&fd, ".", AtFlags::empty())?;
         may_be_read(fd.as_fd())?;
         let meta = Meta::of(fd.as_fd())?;
@@ -157,8 +156,8 @@ impl Dir {
     }
 }
 
-/// Fails where the process is confined to other directories (Landlock), which a descriptor of the kind above does
-/// not show. A directory whose permissions deny reading is good enough: files in it can be opened by name.
+/// Fails if the process is confined to other directories (Landlock), which the root's own descriptor does not reveal. A
+/// directory whose permissions deny reading is acceptable: files in it can be opened by name.
 fn may_be_read(dir: BorrowedFd<'_>) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match rustix::fs::openat(dir, ".", flags, Mode::empty()) {
@@ -171,14 +170,14 @@ fn may_be_read(dir: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
-/// What became of the path that a root was opened with.
+/// The result of opening a root's path again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refreshed {
-    /// It names the directory that is in use.
+    /// It names the directory in use.
     Same,
     /// It names another directory, which is in use from now on.
     Moved,
-    /// It cannot be opened, for this errno. The directory that was in use stays in use.
+    /// It cannot be opened; the errno. The directory in use stays in use.
     Unreachable(i32),
 }
 
@@ -186,7 +185,7 @@ impl Root {
     /// Opens the directory at `path`.
     ///
     /// # Errors
-    /// `NotFound` also if `path` is no directory.
+    /// `NotFound` also if `path` is not a directory.
     pub fn open(path: impl AsRef<Path>) -> Result<Root, OpenError> {
         let path = path.as_ref().to_owned();
         let dir = Dir::open(&path).map_err(OpenError::from_errno)?;
@@ -200,8 +199,8 @@ impl Root {
         })
     }
 
-    /// The same root with names that stand for directories elsewhere; what the root itself has under such
-    /// a name is no longer to be reached, nor listed.
+    /// Adds names that stand for directories elsewhere. Entries of the root itself with such names can no longer be
+    /// reached or listed.
     #[must_use]
     pub fn with_grafts(self, grafts: Grafts) -> Root {
         Root {
@@ -210,7 +209,7 @@ impl Root {
         }
     }
 
-    /// As [`Root::open`], but resolving component by component even where the kernel could do it.
+    /// As [`Root::open`], but always resolves component by component.
     #[cfg(test)]
     pub(super) fn open_walking(path: &Path) -> Root {
         Root {
@@ -224,13 +223,13 @@ impl Root {
         &self.path
     }
 
-    /// What the root directory was like when it was opened.
+    /// The root directory's metadata when it was opened.
     pub fn meta(&self) -> Meta {
         self.dir().meta
     }
 
-    /// Opens the root's path again and goes over to the directory it names by now (a release was switched, say).
-    /// While the path cannot be opened the old directory stays in use.
+    /// Opens the root's path again and switches to the directory it now names, for example after a release was
+    /// switched. While the path cannot be opened, the old directory stays in use.
     pub fn refresh(&self) -> Refreshed {
         let new = match Dir::open(&self.path) {
             Ok(new) => new,
@@ -244,7 +243,7 @@ impl Root {
         Refreshed::Moved
     }
 
-    /// Whether the root's path can be opened now. Waits for the disk and changes nothing.
+    /// Whether the root's path can be opened now. Blocks on the disk and changes nothing.
     ///
     /// # Errors
     /// As [`Root::open`].
@@ -252,8 +251,7 @@ impl Root {
         Dir::open(&self.path).map(drop).map_err(OpenError::from_errno)
     }
 
-    /// The errno that opening the root's path failed with when the watcher last looked; `None` while the root is
-    /// reachable.
+    /// The errno of opening the root's path at the watcher's last check; `None` while the root is reachable.
     pub fn trouble(&self) -> Option<i32> {
         Some(self.trouble.load(Ordering::Relaxed)).filter(|errno| *errno != 0)
     }
@@ -267,15 +265,15 @@ impl Root {
         Arc::clone(&guard)
     }
 
-    /// Opens what `rel` names for reading; the empty path is the root itself.
+    /// Opens `rel` for reading; the empty path is the root itself.
     ///
-    /// Only regular files and directories are opened. Anything else is reported as [`Kind::Other`] and left alone:
-    /// opening a FIFO, even without waiting, lets a writer go on who waits for a reader, and opening a device can
-    /// do anything. A file under a write lease (fcntl(2), `F_SETLEASE`) is waited for if `how` says so, at the most
-    /// as long as the kernel gives its holder (`fs.lease-break-time`).
+    /// Only regular files and directories are opened. All other types are reported as [`Kind::Other`] and left alone:
+    /// opening a FIFO, even without blocking, releases a writer that waits for a reader, and opening a device can have
+    /// any effect. If `how` permits, the call waits for a write lease (fcntl(2), `F_SETLEASE`), at most as long as the
+    /// kernel gives its holder (`fs.lease-break-time`).
     ///
     /// # Errors
-    /// See [`OpenError`]; `WouldBlock` only if `how` says not to wait.
+    /// See [`OpenError`]; `WouldBlock` only if `how` does not permit waiting.
     pub fn open_file(&self, rel: &[u8], how: How) -> Result<File, OpenError> {
         let found = self.resolve(rel, how, OFlags::PATH)?;
         let meta = Meta::of(found.as_fd()).map_err(OpenError::from_errno)?;
@@ -295,7 +293,7 @@ impl Root {
         })
     }
 
-    /// Opens for reading what was found at `rel`: the very file, not what has its name by now.
+    /// Opens for reading the very object found at `rel`, even if another has that name by now.
     fn open_found(&self, found: &OwnedFd, rel: &[u8], how: How) -> Result<OwnedFd, OpenError> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
         let flags = match how.wait {
@@ -307,7 +305,7 @@ impl Root {
             match rustix::fs::open(&magic_link, flags, Mode::empty()) {
                 Ok(fd) => return Ok(fd),
                 Err(Errno::INTR) => {}
-                // There is no /proc. By its name, it may be a FIFO this time, so nothing is waited for.
+                // Without /proc, it is opened by name. It may be a FIFO this time, so the call does not block.
                 Err(Errno::NOENT) => {
                     return self.resolve(rel, how, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY);
                 }
@@ -316,8 +314,8 @@ impl Root {
         }
     }
 
-    /// What `rel` names is like, without opening it for reading. Of a grafted directory itself it says
-    /// which directory that is, and nothing that changes with what is in it.
+    /// The metadata of `rel`, without opening it for reading. For a grafted directory itself, it contains only the
+    /// directory's identity, nothing that changes with its content.
     ///
     /// # Errors
     /// As [`Root::open_file`].
@@ -328,16 +326,16 @@ impl Root {
         Ok(if is_graft { meta.identity() } else { meta })
     }
 
-    /// The name at the beginning of `rel` that stands for a directory elsewhere, whether or not that exists.
+    /// The name at the start of `rel` that stands for a directory elsewhere, whether or not that directory exists.
     pub fn graft_of<'p>(&self, rel: &'p [u8]) -> Option<&'p [u8]> {
         self.grafts.as_ref()?.name(rel)
     }
 
-    /// Up to `limit` names of the directory `rel`. Waits for the disk. A name that is a symbolic link
-    /// appears as what it leads to within the root, or not at all.
+    /// Up to `limit` entries of the directory `rel`. Blocks on the disk. A symbolic link appears as its target within
+    /// the root, or not at all.
     ///
     /// # Errors
-    /// As [`Root::open_file`]; `NotFound` if it is no directory.
+    /// As [`Root::open_file`]; `NotFound` if it is not a directory.
     pub fn list(&self, rel: &[u8], symlinks: Symlinks, limit: usize) -> Result<Listing, OpenError> {
         let how = How {
             symlinks,
@@ -387,7 +385,7 @@ impl Root {
         }
         let graft = self.grafts.as_ref().and_then(|grafts| grafts.find(rel));
         if let Some((graft, rest)) = graft {
-            // Going there takes several steps, and whether they wait must not depend on where it leads.
+            // Opening it takes several steps, and whether they block must not depend on where it leads.
             if how.wait == Wait::Cached {
                 return Err(OpenError::WouldBlock);
             }
@@ -399,8 +397,8 @@ impl Root {
         self.resolve_in(dir.fd.as_fd(), rel, how, flags, || dir.spellings.clone())
     }
 
-    /// Opens a grafted directory. Whatever keeps it from being opened, it is not there, and the steps are the
-    /// same up to the answer: a home that is missing costs the second as well.
+    /// Opens a grafted directory. Every failure is reported as not found, after the same steps: a missing home costs
+    /// the second step as well.
     fn reach(&self, graft: &Graft) -> Result<OwnedFd, OpenError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let base = rustix::fs::open(&graft.base, flags, Mode::empty()).map_err(OpenError::from_errno);
@@ -413,7 +411,7 @@ impl Root {
             symlinks: Symlinks::Refuse,
             wait: Wait::Block,
         };
-        // The dot makes the kernel ask whether it may be searched.
+        // The dot makes the kernel check whether it may be searched.
         let below = [&graft.below, b"/.".as_slice()].concat();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let dir = self.resolve_in(start.as_fd(), &below, how, flags, Spellings::default);
@@ -441,7 +439,7 @@ impl Root {
         match (self.resolver, how.wait) {
             (Resolver::Kernel { cached: true }, _) | (Resolver::Kernel { cached: false }, Wait::Block) => {
                 match kernel_resolve(dir, rel, how, flags) {
-                    // The kernel refuses every absolute link, wherever it leads.
+                    // The kernel rejects every absolute link, wherever it leads.
                     Err(OpenError::OutsideRoot) if how.symlinks == Symlinks::FollowWithinRoot => {
                         match how.wait {
                             Wait::Block => walk::open(dir, rel, how.symlinks, flags, &spellings()),
@@ -452,13 +450,13 @@ impl Root {
                 }
             }
             (Resolver::Walk, Wait::Block) => walk::open(dir, rel, how.symlinks, flags, &spellings()),
-            // It cannot be told whether these would wait.
+            // There is no way to tell whether these would block.
             (_, Wait::Cached) => Err(OpenError::WouldBlock),
         }
     }
 }
 
-/// `dir` and `name` with a slash between, unless `dir` is the root.
+/// `dir` and `name` joined by a slash, unless `dir` is the root.
 pub(super) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(dir.len() + 1 + name.len());
     path.extend_from_slice(dir);
@@ -477,7 +475,7 @@ fn kernel_resolve(dir: BorrowedFd<'_>, rel: &[u8], how: How, flags: OFlags) -> R
     if how.wait == Wait::Cached {
         resolve |= ResolveFlags::CACHED;
     }
-    // A rename elsewhere in the tree makes the kernel say EAGAIN to be safe; then it is asked again.
+    // After a concurrent rename anywhere, the kernel may return EAGAIN to be safe; then retry.
     let mut tries_left = 16;
     loop {
         match rustix::fs::openat2(dir, rel, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {

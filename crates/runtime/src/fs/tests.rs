@@ -1,4 +1,4 @@
-//! Files and roots over a real file system, through both ways of resolving.
+//! Files and roots on a real file system, with both resolvers.
 use super::*;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ fn tree() -> Temp {
     dir
 }
 
-/// Every test of resolving runs with the kernel's resolver and with the walk.
+/// Runs every resolving test with the kernel's resolver and with the walk.
 fn both(dir: &Temp) -> [Root; 2] {
     let path = dir.path().join("root");
     [Root::open(&path).unwrap(), Root::open_walking(&path)]
@@ -121,7 +121,7 @@ fn paths_resolve_within_the_root_and_never_out_of_it() {
     }
 }
 
-/// Who writes to a FIFO without waiting finds out whether somebody has it open for reading.
+/// A non-blocking writer to a FIFO can tell whether any process has it open for reading.
 #[test]
 fn a_fifo_is_looked_at_and_never_opened() {
     let dir = tree();
@@ -156,8 +156,8 @@ fn a_cached_path_opens_without_waiting() {
         wait: Wait::Cached,
         ..FOLLOW
     };
-    // The first look puts the names in memory; whether the second finds them depends on a kernel that
-    // knows RESOLVE_CACHED, which is reported as WouldBlock otherwise.
+    // The first lookup puts the names in memory. Whether the second finds them depends on a kernel with RESOLVE_CACHED;
+    // otherwise the result is WouldBlock.
     root.open_file(b"a/b.txt", FOLLOW).unwrap();
     match root.open_file(b"a/b.txt", cached) {
         Ok(file) => assert_eq!(file.meta().len, 5),
@@ -202,13 +202,13 @@ fn a_forgotten_file_is_not_resident_until_warmed() {
     let root = Root::open(dir.path()).unwrap();
     let file = root.open_file(b"f", FOLLOW).unwrap();
     rustix::fs::fsync(&file).unwrap();
-    // A page that the kernel is about to put in its place is passed over; of the first one all depends.
+    // Eviction skips a page that the kernel is about to map; only the first page matters here.
     let is_forgotten = (0..100).any(|_| {
         file.cool();
         !file.is_resident(0, 1)
     });
     if !is_forgotten {
-        return; // A file system that lives in memory forgets nothing.
+        return; // A file system in memory evicts nothing.
     }
     assert_eq!(
         file.read_all(0, 1 << 20, Wait::Cached),
@@ -270,7 +270,7 @@ fn a_replaced_root_is_noticed_on_refresh() {
     assert_eq!(root.open_file(b"f", FOLLOW).unwrap().meta().len, 2);
 }
 
-/// A root with `~a` (a directory), `~b` (a link to it), `~c` (nothing) and no other.
+/// A root with `~a` (a directory), `~b` (a link to it), `~c` (nothing) and no other graft.
 fn grafted(dir: &Temp) -> [Root; 2] {
     for home in ["a", "b", "c"] {
         std::fs::create_dir_all(dir.path().join("home").join(home)).unwrap();

@@ -1,5 +1,5 @@
-//! Resolves a path beneath a directory where the kernel's `openat2(2)` is not to be had, or refuses an absolute link
-//! without looking where it leads.
+//! Resolves a path beneath a directory if the kernel's `openat2(2)` is not available, or rejects an absolute link
+//! without checking where it leads.
 //!
 //! ```text
 //!   names to do          directories above        done when no name is left
@@ -7,7 +7,7 @@
 //!      │ a is a directory: push it     │ `..`: pop, never the root     │ link: its names go in front
 //!                                                                      │ absolute and inside: back to the root first
 //! ```
-//! Every component is opened without following links and looked at, so a component swapped for a link
+//! Every component is opened without following links and then inspected, so a component that is replaced by a link
 //! between two steps is seen as a link, never followed by the kernel.
 
 use super::OpenError;
@@ -17,11 +17,11 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// As many links as Linux follows (`MAXSYMLINKS`).
+/// Linux's limit on followed links (`MAXSYMLINKS`).
 const LINKS_MAX: usize = 40;
 
 /// Opens `rel` beneath `root` with `flags`. Absolute links are followed if their target begins with one of the
-/// `spellings` of the root's path; what follows is looked for beneath `root` itself, whatever is at that path now.
+/// `spellings` of the root's path; the rest is resolved beneath `root` itself, whatever is at that path now.
 pub(super) fn open(
     root: BorrowedFd<'_>,
     rel: &[u8],
@@ -65,7 +65,7 @@ pub(super) fn open(
                 }
             }
             FileType::Directory => above.push(here),
-            // Opened again by name for reading; NOFOLLOW catches a link put there meanwhile.
+            // Opened again by name for reading; NOFOLLOW catches a link placed there meanwhile.
             _ if todo.is_empty() && !must_be_dir => match openat(dir, &name, flags) {
                 Err(OpenError::Link) if symlinks == Symlinks::FollowWithinRoot && links_left > 1 => {
                     links_left -= 1;
@@ -93,7 +93,7 @@ fn openat(dir: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> Result<OwnedFd, Op
     }
 }
 
-/// Puts the names of `path` on the stack so that the first comes off first.
+/// Pushes the names of `path` so that the first is popped first.
 fn push_names(todo: &mut Vec<Vec<u8>>, path: &[u8]) {
     for name in path.split(|&b| b == b'/').rev().filter(|name| !name.is_empty()) {
         todo.push(name.to_vec());

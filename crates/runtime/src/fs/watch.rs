@@ -1,11 +1,10 @@
-//! Says when something below a root changed, well within a second, without anyone asking per request.
+//! Reports changes below a root, well within a second, without a check per request.
 //!
-//! One thread listens to inotify for the directories that were asked for and their ancestors. Where
-//! inotify cannot be trusted (network and layered file systems) or is used up
-//! (`fs.inotify.max_user_watches`), single paths are polled twice a second by the same thread. So is
-//! the root's own path if a symbolic link is on it, as whole sites are switched by changing one; a
-//! root that was moved or removed is looked for from then on. Not every way to lose a root makes an event, so its
-//! path is also looked at when somebody asks to ([`Watcher::look`]). A server with nothing to poll never wakes.
+//! One thread listens to inotify for the requested directories and their ancestors. Where inotify cannot be trusted
+//! (network and layered file systems) or is exhausted (`fs.inotify.max_user_watches`), the same thread polls single
+//! paths twice a second. It also polls the root's own path if it contains a symbolic link, because whole sites are
+//! switched by changing one, and after the root was moved or removed. Not every loss of a root causes an event, so its
+//! path is also checked on request ([`Watcher::look`]). Without anything to poll, the thread never wakes.
 //!
 //! ```text
 //!            opened                 opened, told
@@ -13,9 +12,9 @@
 //!       │              ▲ │       ▼                    ▲
 //!       └──── failed ──┘ └── failed again, 400 ms later
 //! ```
-//! What lies above a grafted directory is not watched: whoever keeps something of it polls the name.
+//! Directories above a grafted directory are not watched: a cache that holds something of it polls the name.
 //!
-//! Watch *before* reading: whatever changes after `watch` returned is reported.
+//! Watch *before* reading: every change after `watch` returns is reported.
 
 use super::{How, Meta, Refreshed, Root, Symlinks, Wait};
 use crate::{clock, complaints};
@@ -31,18 +30,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// What changed. Paths are relative to the root, without leading or trailing slash; the root is empty.
+/// A change. Paths are relative to the root, without leading or trailing slash; the root is the empty path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// `name` in `dir` was made, removed, replaced, rewritten or had its permissions changed.
+    /// `name` in `dir` was created, removed, replaced, rewritten, or had its permissions changed.
     Entry {
         /// The directory.
         dir: Vec<u8>,
         /// The name in it.
         name: Vec<u8>,
     },
-    /// The directory and everything beneath it: moved, removed, made or its permissions changed; or the
-    /// name is a grafted one and leads elsewhere.
+    /// The directory and everything beneath it: it was moved, removed, created, or had its permissions changed; or it
+    /// is a grafted name that leads elsewhere now.
     Tree {
         /// The directory.
         dir: Vec<u8>,
@@ -54,18 +53,18 @@ pub enum Change {
 /// How changes in a directory will be noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watched {
-    /// By events. Nothing else to do.
+    /// By events; nothing more to do.
     Events,
-    /// Not by events: hand the paths that matter to [`Watcher::poll`].
+    /// Not by events: pass the paths that matter to [`Watcher::poll`].
     Poll,
 }
 
-/// Bounds of a watcher.
+/// Limits of a watcher.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Directories watched by events at the most; past it, paths are polled. 0: no inotify at all.
+    /// Maximum directories watched by events; beyond it, paths are polled. 0: no inotify at all.
     pub directories_max: usize,
-    /// Paths polled at the most; past it, [`Watcher::poll`] refuses.
+    /// Maximum paths polled; beyond it, [`Watcher::poll`] refuses.
     pub polled_max: usize,
 }
 
@@ -86,17 +85,17 @@ const POLL_INTERVAL: Timespec = Timespec {
 /// As [`POLL_INTERVAL`].
 const LOOK_INTERVAL: Duration = Duration::from_millis(400);
 
-/// How often it is said that a root cannot be reached.
+/// Minimum interval between log lines about an unreachable root.
 const TELL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Whether the root's path can be opened.
 #[derive(Clone, Copy, Debug)]
 enum Reach {
     Reachable,
-    /// It failed once. Whoever replaces a link by removing it first leaves such a gap.
+    /// It failed once. Replacing a link by removing it first leaves such a gap.
     Doubted,
     Unreachable {
-        /// Whether this process has said so.
+        /// Whether this process has logged it.
         is_told: bool,
     },
 }
@@ -115,7 +114,7 @@ struct Shared {
     wake: OwnedFd,
     limits: Limits,
     symlinks: Symlinks,
-    /// Somebody wants the root's path to be looked at.
+    /// A check of the root's path was requested.
     asked: AtomicBool,
     tables: Mutex<Tables>,
 }
@@ -123,10 +122,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Tables {
     stopping: bool,
-    /// Whether the root's path may come to name another directory without an event.
+    /// Whether the root's path may name another directory without an event.
     root_moves: bool,
-    /// The watch on the directory that holds the root. A root that is removed makes no event of its own while it is
-    /// open here.
+    /// The watch on the parent directory of the root. Removing the root causes no event of its own while it is open
+    /// here.
     above: Option<i32>,
     directory_of: HashMap<i32, Vec<u8>>,
     watch_of: BTreeMap<Vec<u8>, i32>,
@@ -155,8 +154,8 @@ impl Watcher {
     /// Starts the thread. `on_change` runs on it and should return soon.
     ///
     /// # Errors
-    /// What the system says to a new thread or event descriptor. inotify being refused is no error:
-    /// everything is polled then.
+    /// The system's, if it refuses a thread or event descriptor. Refused inotify is not an error: everything is polled
+    /// then.
     pub fn start(
         root: Arc<Root>,
         symlinks: Symlinks,
@@ -169,11 +168,11 @@ impl Watcher {
         let inotify = match events {
             Ok(fd) => fd,
             Err(errno) => {
-                tracing::warn!("inotify is refused ({errno}): changes on disk are found by polling");
+                tracing::warn!("inotify is not available ({errno}): changes on disk are found by polling");
                 None
             }
         };
-        // A path that is its own canonical form has no link on it.
+        // A path that equals its canonical form contains no link.
         let root_moves = std::fs::canonicalize(root.path()).ok().as_deref() != Some(root.path());
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared {
@@ -206,8 +205,8 @@ impl Watcher {
         self.shared.watch(dir)
     }
 
-    /// Compares `path` with `expected` (`None`: it does not exist) twice a second until it differs.
-    /// False if the table is full: what was read must not be kept.
+    /// Compares `path` with `expected` (`None`: it does not exist) twice a second until it differs. False if the table
+    /// is full: the caller must not cache what it read.
     pub fn poll(&self, path: &[u8], expected: Option<Meta>) -> bool {
         let mut tables = self.shared.tables();
         if tables.polled.len() >= self.shared.limits.polled_max && !tables.polled.contains_key(path) {
@@ -220,8 +219,8 @@ impl Watcher {
         true
     }
 
-    /// Has the root's path looked at soon: [`Root::trouble`] then tells whether it can be opened. However often this
-    /// is asked, it is looked at 2.5 times a second at most.
+    /// Requests a check of the root's path soon: [`Root::trouble`] then tells whether it can be opened. However often
+    /// this is called, there are at most 2.5 checks a second.
     pub fn look(&self) {
         if !self.shared.asked.swap(true, Ordering::Relaxed) {
             self.shared.wake();
@@ -238,10 +237,10 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.shared.tables().stopping = true;
         self.shared.wake();
-        // `on_change` may hold the last reference to the watcher's owner; a thread cannot await itself.
+        // `on_change` may hold the last reference to the watcher's owner; a thread cannot join itself.
         let elsewhere = |thread: &JoinHandle<()>| thread.thread().id() != std::thread::current().id();
         if let Some(thread) = self.thread.take().filter(elsewhere) {
-            // A panic in `on_change` was already reported by the panic hook.
+            // The panic hook has already reported a panic in `on_change`.
             let _ = thread.join();
         }
     }
@@ -261,7 +260,7 @@ impl Shared {
             return Watched::Poll;
         };
         let mut tables = self.tables();
-        // From the root down, so that a rename of an ancestor is seen from then on.
+        // From the root down, so that a rename of an ancestor is noticed from then on.
         let ends = dir
             .iter()
             .enumerate()
@@ -270,7 +269,7 @@ impl Shared {
         for end in std::iter::once(0).chain(ends).chain(std::iter::once(dir.len())) {
             let part = &dir[..end];
             let known = tables.watch_of.get(part).copied();
-            // No event tells where such a name leads now.
+            // No event tells that such a name leads elsewhere now.
             let is_graft = !part.is_empty() && self.root.graft_of(part) == Some(part);
             if known.is_some() && !is_graft {
                 continue;
@@ -284,8 +283,8 @@ impl Shared {
                     if known.is_some() {
                         tables.let_go(inotify, part);
                     }
-                    // The same directory by two names (a bind mount, or a move whose event is still
-                    // in the queue): the first name keeps the events.
+                    // One directory by two names (a bind mount, or a move whose event is still queued): the first name
+                    // keeps the events.
                     if tables.directory_of.contains_key(&wd) {
                         return Watched::Poll;
                     }
@@ -298,7 +297,7 @@ impl Shared {
         Watched::Events
     }
 
-    /// Watches for the removal of the root, where its path has no link that would have it polled anyway.
+    /// Watches for the removal of the root, unless its path contains a link and is polled anyway.
     fn watch_above(&self) {
         let (Some(inotify), Some(above)) = (&self.inotify, self.root.path().parent()) else {
             return;
@@ -311,7 +310,7 @@ impl Shared {
     }
 
     fn add(&self, inotify: &OwnedFd, dir: &[u8]) -> Option<i32> {
-        // Links are refused here: a directory reached through one has another, watched, path.
+        // Links are refused here: a directory reached through one has another path, which is watched.
         let how = How {
             symlinks: Symlinks::Refuse,
             wait: Wait::Block,
@@ -326,7 +325,7 @@ impl Shared {
             | WatchFlags::MOVED_FROM
             | WatchFlags::MOVED_TO
             | WatchFlags::MODIFY
-            // What is written through a memory map shows when the map and the file are closed.
+            // Writes through a memory map are noticed when the map and the file are closed.
             | WatchFlags::CLOSE_WRITE
             | WatchFlags::ATTRIB
             | WatchFlags::DELETE_SELF
@@ -335,7 +334,7 @@ impl Shared {
         match inotify::add_watch(inotify, path, flags) {
             Ok(wd) => Some(wd),
             Err(Errno::NOSPC) => {
-                tracing::debug!("fs.inotify.max_user_watches is used up: further paths are polled");
+                tracing::debug!("fs.inotify.max_user_watches is exhausted: further paths are polled");
                 None
             }
             Err(_) => None,
@@ -424,14 +423,14 @@ impl Shared {
             Some(name) => join(&dir, &name),
             None => dir,
         };
-        // Only the root's own end has an empty name: its path is looked at from now on.
+        // Only the end of the root itself has an empty name: its path is polled from now on.
         tables.root_moves |= tree.is_empty();
-        // A moved directory keeps its watch, which would report under the old name.
+        // A moved directory keeps its watch, which would report the old name.
         tables.let_go(inotify, &tree);
         Some(Change::Tree { dir: tree })
     }
 
-    /// Goes over to the directory that the root's path names now, and says so when it names none any more.
+    /// Switches to the directory that the root's path names now, and logs if it names none any more.
     fn follow_root(&self, before: Reach, now: Instant, on_change: &dyn Fn(Change)) -> Reach {
         match self.root.refresh() {
             Refreshed::Unreachable(errno) => return self.miss_root(before, errno, now),
@@ -451,13 +450,13 @@ impl Shared {
         }
         self.root.set_trouble(None);
         if let Reach::Unreachable { is_told: true } = before {
-            tracing::info!("the root `{}` can be reached again", self.root.path().display());
+            tracing::info!("the root `{}` is reachable again", self.root.path().display());
             complaints::is_over(self.topic());
         }
         Reach::Reachable
     }
 
-    /// What complaints about the root are filed under.
+    /// The topic of complaints about the root.
     fn topic(&self) -> &[u8] {
         self.root.path().as_os_str().as_bytes()
     }
@@ -526,8 +525,8 @@ fn is_beneath(path: &[u8], tree: &[u8]) -> bool {
     path.len() == tree.len() || path.get(tree.len()) == Some(&b'/')
 }
 
-/// Whether changes on this file system raise events here: not where others can write to it behind
-/// the kernel's back (NFS, SMB, 9P, FUSE) or where layers may change beneath it (overlayfs).
+/// Whether changes on this file system cause events here: not if others can write to it without the kernel's knowledge
+/// (NFS, SMB, 9P, FUSE), or if layers may change beneath it (overlayfs).
 fn has_events(dir: &super::File) -> bool {
     const UNRELIABLE: [u64; 7] = [
         0x6969,
@@ -653,7 +652,7 @@ mod tests {
                 let began = std::time::Instant::now();
                 while root.trouble() != wanted {
                     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", root.trouble());
-                    // A directory above it that is renamed makes no event.
+                    // Renaming a directory above it causes no event.
                     watcher.look();
                     std::thread::park_timeout(Duration::from_millis(5));
                 }
@@ -666,7 +665,7 @@ mod tests {
             std::fs::remove_file(at("above")).unwrap();
             std::fs::rename(at("aside"), at("above")).unwrap();
             wait(None);
-            // Another directory of its name takes its place.
+            // Another directory of this name takes its place.
             std::fs::remove_dir_all(at("above/site")).unwrap();
             wait(Some(libc::ENOENT));
             std::fs::create_dir(at("above/site")).unwrap();
@@ -735,7 +734,7 @@ mod tests {
         assert_eq!(watcher.watch(b"~a/sub"), Watched::Events);
         std::fs::write(at("home/a/web/sub/file"), b"2").unwrap();
         expect(&changes, &entry("~a/sub", "file"));
-        // Without anybody polling the name, the next one who watches notices.
+        // Nobody polls the name, so the next call to watch notices.
         std::fs::rename(at("home/a"), at("home/older")).unwrap();
         std::fs::create_dir_all(at("home/a/web/sub")).unwrap();
         assert_eq!(watcher.watch(b"~a/sub"), Watched::Events);

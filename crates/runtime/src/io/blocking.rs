@@ -1,15 +1,14 @@
-//! A thread that waits for one thing at a time: a connection, its input, or room for its output.
+//! The blocking back end: a thread that waits for one thing at a time: a connection, its input, or room for its output.
 //!
 //! ```text
 //!   no connection:  wait for the lead ─▶ lead: poll listeners ─▶ accept, pass the lead on
 //!   connection:     poll that one descriptor for what is under way, until the next deadline
 //! ```
-//! One idle thread of the pool leads: it alone polls the listeners, so that a connection wakes one
-//! thread and not all. Between processes there is no lead, as one that is killed could not pass it on:
-//! each waits in a queue of its own, registered exclusively, and the kernel wakes one. (Apache 1.3 had a
-//! lock around accept for this.) A connection may also be given to a thread that accepts none itself.
-//! Every `poll` also watches the bell, which rings once, when the pool drains.
-//! Reading a file's cold pages simply takes its time here: nobody else waits for this thread.
+//! One idle thread of the pool leads: it alone polls the listeners, so a connection wakes one thread and not all.
+//! Processes have no lead, because a killed process could not pass it on. Each waits in an epoll queue of its own,
+//! registered exclusively, and the kernel wakes one. (Apache 1.3 used a lock around accept for this.) A connection may
+//! also be given to a thread that accepts none itself. Every `poll` also watches the bell, which rings once, when the
+//! pool drains. Reading a file's cold pages simply blocks: no other connection waits for this thread.
 
 use super::socket::{self, Disk, Pushed, Received};
 use super::turnstile::Turnstile;
@@ -30,16 +29,16 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Listeners and the bell are told apart by what their events carry.
+/// Event data that tells the bell from listeners.
 const BELL: u64 = u64::MAX;
 /// Events taken per system call.
 const EVENTS: usize = 16;
-/// How often a thread whose connection is idle looks whether all places are taken.
+/// How often a thread with an idle connection checks whether all places are taken.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long another, whose connection was idle for longer, has to give way before this one looks again.
+/// How long a connection that was idle longer has to close before this thread checks again.
 const YIELDS: Duration = Duration::from_millis(10);
 
-/// What the threads of a pool share.
+/// State shared by the threads of a pool.
 #[derive(Debug)]
 pub(crate) struct Door {
     lead: Mutex<Lead>,
@@ -55,7 +54,7 @@ struct Lead {
 
 impl Door {
     /// # Errors
-    /// What the system says to a new descriptor.
+    /// The system's, if it refuses a descriptor.
     pub(crate) fn new() -> std::io::Result<Arc<Door>> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Arc::new(Door {
@@ -65,7 +64,7 @@ impl Door {
         }))
     }
 
-    /// Wakes every thread of the pool, once and for all.
+    /// Wakes every thread of the pool, permanently.
     pub(crate) fn ring(&self) {
         self.lead().rung = true;
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
@@ -75,7 +74,7 @@ impl Door {
     /// Waits until one of these is readable or the bell rings.
     ///
     /// # Errors
-    /// Only such as make going on impossible.
+    /// Only errors after which waiting is impossible.
     pub(crate) fn wait_for(&self, listeners: &[Arc<OwnedFd>]) -> std::io::Result<()> {
         let mut polled: Vec<PollFd<'_>> = listeners
             .iter()
@@ -104,20 +103,20 @@ enum Underway {
 struct Connection {
     fd: OwnedFd,
     underway: Underway,
-    /// Input may have arrived before anyone waited for it.
+    /// Input may have arrived before any thread waited for it.
     fresh: bool,
 }
 
-/// What a thread looks at while its connection is idle, so that the one that has been idle longest gives way when there is
-/// no thread (or process) left for a connection that comes. All that are idle are woken then: that is the price of having no
-/// thread beside them, and paid only when there is no place.
+/// What a thread watches while its connection is idle, so that the connection idle longest can be closed when no thread
+/// (or process) is left for a new one. All idle threads wake up then. That is the cost of having no thread beside them,
+/// and it arises only when there is no place.
 pub(crate) struct Standby {
     roll: Roll,
-    /// Where connections come that this thread could have a place for.
+    /// Listeners whose connections could take this thread's place.
     listeners: Vec<Arc<OwnedFd>>,
     /// Whether there is no place left.
     is_full: Box<dyn Fn() -> bool + Send>,
-    /// Another's connection was older: until then it is that one's turn.
+    /// Another connection was idle longer: it has until this instant to close.
     yields_until: Instant,
 }
 
@@ -149,29 +148,29 @@ impl fmt::Debug for Standby {
 #[derive(Debug)]
 pub(crate) struct Blocking {
     door: Arc<Door>,
-    /// Empty once this thread accepts no more; the last thread's closing closes them.
+    /// Empty once this thread has stopped accepting; they close when the last thread drops them.
     listeners: Vec<Arc<OwnedFd>>,
     turnstile: Turnstile,
-    /// Where the kernel says that a connection waits, if there is no lead: listeners and the bell.
+    /// Without a lead: the epoll queue for listeners and the bell.
     queue: Option<OwnedFd>,
     generation: u32,
     connection: Option<Connection>,
-    /// It was asked to stop listening while it had a connection: it takes who waits, one after the other, and goes
-    /// when nobody does.
+    /// The thread was asked to stop listening while it had a connection. It serves waiting connections one after
+    /// another and ends when none is left.
     last_calls: bool,
-    /// This thread has the lead.
+    /// Whether this thread has the lead.
     leads: bool,
-    /// `Incoming` was reported and the worker has not come to the end of what waits.
+    /// `Incoming` was reported, and the worker has not yet accepted all waiting connections.
     told: bool,
-    /// This thread has heard the bell, which goes on ringing.
+    /// Whether this thread has seen the bell, which keeps ringing.
     heard: bool,
-    /// How it gives way to others, where there may be no place for them.
+    /// How it closes its idle connection for others, if places can run out.
     standby: Option<Standby>,
     /// Since when the connection is idle, if it is.
     idle: Option<Instant>,
     /// Bytes received at a time.
     receive_max: usize,
-    /// The kernel is to buffer little.
+    /// Whether the kernel is to use a small send buffer.
     is_tight: bool,
     buf: Option<Buf>,
 }
@@ -197,10 +196,10 @@ impl Blocking {
         }
     }
 
-    /// One that shares its listeners with other processes.
+    /// A back end that shares its listeners with other processes.
     ///
     /// # Errors
-    /// What the system says to a new descriptor.
+    /// The system's, if it refuses a descriptor.
     pub(crate) fn among_processes(
         door: Arc<Door>,
         listeners: Vec<Arc<OwnedFd>>,
@@ -222,19 +221,19 @@ impl Blocking {
         Ok(blocking)
     }
 
-    /// As it is, but an idle connection gives way to one that finds no place.
+    /// Lets an idle connection be closed for one that finds no place.
     pub(crate) fn standing_by(mut self, standby: Standby) -> Blocking {
         self.standby = Some(standby);
         self
     }
 
-    /// The roll, if it stands by.
+    /// The roll, if the thread stands by.
     fn roll(&self) -> Option<&Roll> {
         self.standby.as_ref().map(|standby| &standby.roll)
     }
 
-    /// Waits for input on an idle connection, and looks meanwhile whether another connection needs the place. Whether there
-    /// is input.
+    /// Waits for input on an idle connection and checks meanwhile whether another connection needs the place. Returns
+    /// whether there is input.
     fn wait_idle(
         &mut self,
         fd: &OwnedFd,
@@ -319,12 +318,12 @@ impl Blocking {
         }
         let accepted = self.turnstile.accept(self.listeners.get(listener)?);
         self.pass_on();
-        // A worker that cannot accept for now pauses and tries again by itself.
+        // A worker that cannot accept for now pauses and tries again on its own.
         self.told = accepted.is_err();
         match accepted {
             Ok(None) => {
                 if self.last_calls {
-                    // The others are asked in the next round, under other numbers.
+                    // The other listeners have new indices now and are asked in the next round.
                     self.listeners.remove(listener);
                 }
                 None
@@ -386,7 +385,7 @@ impl Blocking {
                     return Some(Done::Sent { id, out });
                 }
                 Pushed::Lost(loss) => return Some(Done::Failed { id, loss }),
-                // Nobody else waits for this thread.
+                // No other connection waits for this thread.
                 Pushed::Enough | Pushed::Cold(_) => {}
                 Pushed::Blocked => {
                     let bytes = std::mem::take(&mut out.unreported);
@@ -424,7 +423,7 @@ impl Blocking {
         }
     }
 
-    /// Waits for the lead until `until`; whether this thread has it then.
+    /// Waits for the lead until `until`; returns whether this thread has it then.
     fn take_lead(&mut self, until: Option<Instant>) -> bool {
         let mut lead = self.door.lead();
         while lead.taken {
@@ -453,7 +452,7 @@ impl Blocking {
         true
     }
 
-    /// Waits for one of these or the bell until `until`; which of them is ready, by position.
+    /// Waits for one of these or the bell until `until`; returns the index of the ready one.
     fn poll(&mut self, fds: &[(&OwnedFd, PollFlags)], until: Option<Instant>) -> std::io::Result<Vec<usize>> {
         let door = Arc::clone(&self.door);
         let mut polled: Vec<PollFd<'_>> = fds.iter().map(|(fd, want)| PollFd::new(*fd, *want)).collect();
@@ -517,16 +516,15 @@ impl Blocking {
     }
 }
 
-/// Whether a connection is there to be accepted.
 fn somebody_waits(listener: &OwnedFd) -> bool {
     let at_once = Timespec::default();
     poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
-/// What is left until then.
+/// Time left until `until`.
 fn timeout(until: Instant) -> Timespec {
     let left = until.since(clock::now());
-    // A day at the most: what waits longer is asked again.
+    // At most one day: a longer wait is repeated.
     Timespec {
         tv_sec: left.as_secs().min(86_400) as i64,
         tv_nsec: i64::from(left.subsec_nanos()),
@@ -534,7 +532,7 @@ fn timeout(until: Instant) -> Timespec {
 }
 
 impl Drop for Blocking {
-    /// A thread that panics while it leads must not leave the others without.
+    /// A thread that panics while it leads must pass the lead on.
     fn drop(&mut self) {
         if let Some(roll) = self.roll() {
             roll.free();
@@ -551,7 +549,7 @@ impl Backend for Blocking {
             Op::Send { id, out } => self.send(id, out),
             Op::Resume { id, .. } => self.resume(id),
             Op::ShutdownWrite { id } => {
-                // Fails only where the connection is gone, which the next receive will say.
+                // Fails only if the connection is gone; the next receive reports that.
                 if let Some(connection) = self.connection(id) {
                     let _ = rustix::net::shutdown(&connection.fd, Shutdown::Write);
                 }
@@ -569,7 +567,7 @@ impl Backend for Blocking {
                 None
             }
             Op::StopListening => {
-                // Others may hold the listeners, so that only closing the queue ends its events.
+                // Other processes may hold the listeners, so only closing the queue ends its events.
                 self.queue = None;
                 self.standby = None;
                 self.listeners
@@ -586,7 +584,7 @@ impl Backend for Blocking {
             self.wait_for_connection(until, done)?;
             return Ok(clock::now());
         };
-        // A connection came another way than by leading (the last of the backlog): pass the lead on.
+        // A connection that did not come by leading (the last of the accept queue): pass the lead on.
         self.pass_on();
         let want = match connection.underway {
             Underway::Nothing => PollFlags::empty(),

@@ -1,4 +1,4 @@
-//! Readiness made to look like completion: epoll, edge-triggered, registered once and late.
+//! The epoll back end: readiness presented as completion. Edge-triggered, registered once and late.
 //!
 //! ```text
 //!   submit(Recv) ──▶ bytes? ──yes──▶ Done::Recv (inline)
@@ -10,10 +10,10 @@
 //!                      │ no: keep the rest, park ──▶ wait() ──▶ Done::Ready ─▶ submit(Resume)
 //!                      └ next part of the file is cold ──▶ Done::Cold
 //! ```
-//! A connection is registered when it first has to wait (a short exchange never is), for input and
-//! output at once and edge-triggered, so that it is never modified again: `ADD` and `DEL` cost 840 ns
-//! together, `MOD` 197. Closing the descriptor ends the registration. Waiting has no timeout: a timer
-//! descriptor, armed about once a second, is cheaper than a kernel timer started for every wait.
+//! A connection is registered when it first has to wait; a short exchange never is. It is registered for input and
+//! output together, edge-triggered, so it is never modified: `ADD` and `DEL` cost 840 ns together, `MOD` 197. Closing
+//! the descriptor ends the registration. Waiting has no timeout: a timer descriptor, armed about once a second, is
+//! cheaper than a kernel timer started for every wait.
 
 use super::marker::Marker;
 use super::socket::{self, Disk, Pushed, Received};
@@ -38,9 +38,9 @@ use std::sync::Arc;
 
 /// Events taken per system call.
 const EVENTS: usize = 256;
-/// Receive buffers kept for reuse; one is in use at a time, as receives complete inline.
+/// Receive buffers kept for reuse; receives complete inline, so only one is in use at a time.
 const BUFS_KEPT: usize = 2;
-/// The generation that marks the events of listeners, the waker and the timer.
+/// The generation of events from listeners, the waker and the timer.
 const SPECIAL: u32 = u32::MAX;
 const WAKE: u32 = u32::MAX;
 const TIMER: u32 = u32::MAX - 1;
@@ -49,22 +49,21 @@ const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 /// Registered with epoll.
 const REGISTERED: u8 = 1;
-/// The last receive took everything; only an event can change that.
+/// The last receive emptied the socket; only an event can change that.
 const EXHAUSTED: u8 = 2;
-/// The peer has closed or the socket failed: receiving always has an answer.
+/// The peer has closed or the socket failed: a receive always completes at once.
 const HUNG_UP: u8 = 4;
 /// A receive is parked.
 const WANTS_INPUT: u8 = 8;
-/// A send is parked for want of room (not for a cold file).
+/// A send is parked until the socket has room (not for a cold file).
 const WANTS_ROOM: u8 = 16;
-/// A send waits for its file to be read in.
+/// A send waits for its file to be read from disk.
 const COLD: u8 = 32;
-/// A send is under way; what is left of it lies in [`Epoll::sending`].
+/// A send is under way; the rest of it is in [`Epoll::sending`].
 const SENDING: u8 = 64;
-/// Its file was read in for a send that waits for the line.
+/// The file was read in for a send that waits for the line.
 const WARMED: u8 = 128;
 
-/// What is kept of a connection.
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
@@ -77,25 +76,25 @@ pub(crate) struct Waker(Arc<OwnedFd>);
 
 impl Waker {
     /// # Errors
-    /// What the system says to a new descriptor.
+    /// The system's, if it refuses a descriptor.
     pub(crate) fn new() -> std::io::Result<Waker> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Waker(Arc::new(wake)))
     }
 
     pub(crate) fn wake(&self) {
-        // Fails only when the counter is full, and then the worker is being woken already.
+        // Fails only if the counter is full, and then the worker is already being woken.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 
-    /// What becomes readable.
+    /// The descriptor that becomes readable.
     pub(super) fn fd(&self) -> &OwnedFd {
         &self.0
     }
 
-    /// Makes it ready for the next time.
+    /// Resets it.
     pub(super) fn hear(&self) {
-        // Fails only if somebody else has heard it.
+        // Fails only if another thread has already reset it.
         let _ = rustix::io::read(&*self.0, &mut [0; 8]);
     }
 }
@@ -106,31 +105,31 @@ pub(crate) struct Epoll {
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
     timer: OwnedFd,
-    /// When the timer goes off.
+    /// When the timer fires.
     timer_at: Instant,
     listeners: Vec<Arc<OwnedFd>>,
     turnstile: Turnstile,
     sockets: Table<Socket>,
-    /// Output under way, by slot: of the few that have some, so that it costs idle connections nothing.
+    /// Output under way, by slot. A map, because only few connections have any: idle ones pay nothing for it.
     sending: HashMap<u32, Box<Out>>,
-    /// Bytes of memory that takes.
+    /// Memory of that output, in bytes.
     held: usize,
     /// Bytes received at a time.
     receive_max: usize,
-    /// The kernel is to buffer little.
+    /// Whether the kernel is to use small send buffers.
     is_tight: bool,
-    /// Sends that had their share of the last turn.
+    /// Sends that used up their share of the last turn.
     again: Vec<Id>,
-    /// What output waits at, if the line's rate is known.
+    /// Where output waits, if the line's rate is limited.
     gate: Option<Box<Gate>>,
-    /// What is put at the end of the line of what is ready, once there was a line.
+    /// The mark that is put at the end of the kernel's ready queue. Created when the queue first exceeds a turn.
     mark: Option<OwnedFd>,
     marker: Marker,
     /// Whether the mark came out in this turn.
     mark_came: bool,
     line: Line,
     bufs: Vec<Buf>,
-    /// Only says when input is there; somebody else receives it.
+    /// Reports input as `Ready` and leaves receiving to others.
     tells_only: bool,
     now: Instant,
 }
@@ -139,7 +138,7 @@ impl Epoll {
     /// A back end that accepts from these listeners, through this turnstile.
     ///
     /// # Errors
-    /// What the system says to new descriptors.
+    /// The system's, if it refuses descriptors.
     pub(crate) fn new(
         listeners: Vec<Arc<OwnedFd>>,
         turnstile: Turnstile,
@@ -155,7 +154,7 @@ impl Epoll {
         epoll::add(&epoll, &*wake, data(WAKE, SPECIAL), edge)?;
         epoll::add(&epoll, &timer, data(TIMER, SPECIAL), edge)?;
         for (at, listener) in listeners.iter().enumerate() {
-            // Exclusive: where workers share a listener, one connection wakes one of them.
+            // Exclusive: if workers share a listener, one connection wakes one of them.
             epoll::add(
                 &epoll,
                 &**listener,
@@ -187,13 +186,13 @@ impl Epoll {
         })
     }
 
-    /// What the kernel has counted on a connection.
+    /// The kernel's counters of a connection.
     pub(crate) fn tcp(&mut self, id: Id) -> Option<crate::dial::Tcp> {
         sys::tcp_of(self.sockets.get_mut(id)?.fd.as_fd())
     }
 
-    /// Waits for input without looking for it: the last receive took everything, and only news can change that.
-    /// `Ready` if some may be there already.
+    /// Waits for input without trying to receive: the last receive emptied the socket, and only an event can change
+    /// that. `Ready` if some may already be there.
     #[inline]
     pub(crate) fn expect(&mut self, id: Id) -> Option<Done> {
         match self.sockets.get_mut(id)?.flags & EXHAUSTED {
@@ -202,7 +201,7 @@ impl Epoll {
         }
     }
 
-    /// As it is, but its output goes through this gate, if there is one.
+    /// Sends output through this gate, if there is one.
     pub(crate) fn behind(self, gate: Option<Gate>) -> Epoll {
         Epoll {
             gate: gate.map(Box::new),
@@ -210,7 +209,7 @@ impl Epoll {
         }
     }
 
-    /// As it is, but it never receives: a connection with input is reported as ready.
+    /// Never receives: a connection with input is reported as ready.
     pub(crate) fn telling_only(self) -> Epoll {
         Epoll {
             tells_only: true,
@@ -218,7 +217,6 @@ impl Epoll {
         }
     }
 
-    /// Bytes of memory per idle connection.
     #[cfg(test)]
     pub(crate) const fn conn_size() -> usize {
         Table::<Socket>::slot_size()
@@ -271,7 +269,7 @@ impl Epoll {
         self.park(id, WANTS_INPUT)
     }
 
-    /// As a receive of at most `most` bytes that nobody wants to see: how many were dropped, or what else there is to tell.
+    /// As a receive of at most `most` bytes, but discards them: how many, or another result.
     pub(crate) fn discard(&mut self, id: Id, most: u64) -> Result<u64, Option<Done>> {
         let Some(socket) = self.sockets.get_mut(id) else {
             return Err(None);
@@ -321,8 +319,8 @@ impl Epoll {
         }
     }
 
-    /// Has output wait for the line, until the turn's end at least: what else wants to be sent then goes first if less
-    /// of it is left.
+    /// Holds output back for the line, at least until the end of the turn, so that output with fewer bytes left can go
+    /// first.
     fn hold(&mut self, id: Id, out: Box<Out>, disk: Disk) -> Option<Done> {
         let socket = self.sockets.get_mut(id)?;
         let Some(gate) = self.gate.as_mut().filter(|_| !out.is_sent()) else {
@@ -338,7 +336,7 @@ impl Epoll {
         None
     }
 
-    /// Sends what the line takes now.
+    /// Sends as much as the line takes now.
     #[cold]
     fn let_go(&mut self, done: &mut Vec<Done>) {
         let now = clock::now();
@@ -361,7 +359,7 @@ impl Epoll {
     #[inline]
     fn push(&mut self, id: Id, mut out: Box<Out>, disk: Disk, grant: Option<Grant>) -> Option<Done> {
         let socket = self.sockets.get_mut(id)?;
-        // One thing at a time: input that arrives meanwhile stays where it is.
+        // One operation at a time: input that arrives meanwhile stays in the socket.
         socket.flags &= !WANTS_INPUT;
         if self.is_tight {
             socket::press(&socket.fd);
@@ -465,20 +463,18 @@ impl Epoll {
         }
     }
 
-    /// Keeps output for later.
     fn put_by(&mut self, id: Id, out: Box<Out>) {
         self.held += out.cost();
         self.sending.insert(id.index, out);
     }
 
-    /// Takes output that was kept.
     fn take_up(&mut self, id: Id) -> Option<Box<Out>> {
         let out = self.sending.remove(&id.index)?;
         self.held -= out.cost();
         Some(out)
     }
 
-    /// Takes a connection out, and drops what it had to send.
+    /// Removes a connection and drops its output.
     fn remove(&mut self, id: Id) -> Option<Socket> {
         let socket = self.sockets.remove(id)?;
         if socket.flags & SENDING != 0 {
@@ -490,7 +486,7 @@ impl Epoll {
         Some(socket)
     }
 
-    /// Makes sure that waiting ends at `until`. Whether the timer goes off earlier does not matter.
+    /// Ensures that waiting ends at `until`. An earlier timer does no harm.
     fn arm(&mut self, until: Instant) {
         if until >= self.timer_at {
             return;
@@ -508,13 +504,13 @@ impl Epoll {
             it_interval: zero,
             it_value: value,
         };
-        // Only wrong arguments are refused.
+        // Fails only for invalid arguments.
         let _ = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &timer);
         self.timer_at = until;
     }
 
-    /// Puts the mark at the end of the line of what is ready. Where there is no descriptor for it nobody will know how
-    /// long the line is, and nothing else suffers.
+    /// Puts the mark at the end of the kernel's ready queue. Without a descriptor for it, the queue's length stays
+    /// unknown; nothing else is affected.
     #[cold]
     fn put_mark(&mut self) {
         if self.mark.is_none() {
@@ -528,7 +524,7 @@ impl Epoll {
             self.mark = Some(mark);
         }
         if let Some(mark) = &self.mark {
-            // Each write is an event, read or not; its count has room for some centuries of them.
+            // Each write is an event, read or not; the counter overflows only after centuries.
             let _ = rustix::io::write(mark, &1u64.to_ne_bytes());
         }
     }
@@ -553,7 +549,7 @@ impl Backend for Epoll {
                 None
             }
             Op::ShutdownWrite { id } => {
-                // Fails only where the connection is gone, which the next receive will say.
+                // Fails only if the connection is gone; the next receive reports that.
                 if let Some(socket) = self.sockets.get_mut(id) {
                     let _ = rustix::net::shutdown(&socket.fd, Shutdown::Write);
                 }
@@ -561,7 +557,7 @@ impl Backend for Epoll {
             }
             Op::StopListening => {
                 for listener in self.listeners.drain(..) {
-                    // Others may hold the descriptor, so that closing it would not end the events.
+                    // Other processes may hold the descriptor, so closing it would not end the events.
                     let _ = epoll::delete(&self.epoll, &*listener);
                 }
                 None
@@ -646,7 +642,7 @@ impl Backend for Epoll {
     fn release(&mut self, id: Id) -> Option<OwnedFd> {
         let socket = self.remove(id)?;
         if socket.flags & REGISTERED != 0 {
-            // Whoever takes it keeps it open, so that nothing else ends the registration.
+            // The new owner keeps the descriptor open, so nothing else ends the registration.
             let _ = epoll::delete(&self.epoll, &socket.fd);
         }
         Some(socket.fd)
@@ -688,15 +684,14 @@ mod tests {
         Epoll::new(Vec::new(), Turnstile::Open, &waker).expect("descriptors")
     }
 
-    /// A connection, and its other end.
     fn connected(epoll: &mut Epoll) -> (Id, UnixStream) {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
         ours.set_nonblocking(true).expect("set");
         (epoll.adopt(ours.into()).expect("taken"), theirs)
     }
 
-    /// What a shorter receive leaves behind its end is what a longer one brought: nobody made the buffer anew,
-    /// or zeroed it.
+    /// After a shorter receive, the rest of the buffer still holds bytes of a longer one: the buffer was neither
+    /// recreated nor zeroed.
     #[test]
     fn a_receive_takes_the_buffer_that_was_given_back_as_it_is() {
         let mut epoll = backend();

@@ -1,18 +1,18 @@
-//! How long what is ready waits in the kernel's line before a worker takes it: something of our own that is put at the end
-//! of the line, and comes out after everything that was ready before it.
+//! Measures how long ready events wait in the kernel's queue before a worker takes them: a mark of our own at the end
+//! of the queue comes out after everything that was ready before it.
 //!
 //! ```text
 //!          a turn took all it can: put it in line             it came out: so long did its neighbors wait
 //!   Out ───────────────────────────────────────────▶ In { since } ───────────────────────────────────────▶ Out
 //! ```
-//! A loop takes no more than so many events a turn, and the kernel does not say how many it has beside them. It keeps them
-//! in the order in which they came, so one that comes out tells how long the line was. Nothing is put there, and nothing
-//! costs anything, while the loop takes all there is. Refuses to know what waits, and whether that is too long.
+//! An event loop takes a limited number of events per turn, and the kernel does not say how many are left. It keeps
+//! them in order of arrival, so the mark's wait shows how long the queue is. While the loop takes all events, no mark
+//! is needed and nothing is spent. The marker neither knows what waits nor judges whether that is too long.
 
 use crate::session::Line;
 use measure::Instant;
 
-/// Whether something of ours is in the line.
+/// Whether the mark is in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marker {
     Out,
@@ -20,8 +20,8 @@ pub(super) enum Marker {
 }
 
 impl Marker {
-    /// After a turn's events were taken at `now`: whether they were as many as can be taken, and whether the mark was among
-    /// them. What that says of the line, and whether the mark has to be put at its end now.
+    /// Called after a turn took its events at `now`, with two facts: whether it took as many as a turn can, and whether
+    /// the mark was among them. Returns the state of the queue, and whether to put the mark at its end now.
     #[inline]
     pub(super) fn pass(&mut self, is_full: bool, came: bool, now: Instant) -> (Line, bool) {
         let line = match (*self, came, is_full) {
@@ -31,7 +31,7 @@ impl Marker {
         };
         match *self {
             Marker::In { .. } if is_full && !came => (line, false),
-            // Where everything was taken it was too, or it never got there.
+            // If all events were taken, the mark was too, or it never got there.
             _ if !is_full => {
                 *self = Marker::Out;
                 (line, false)
@@ -52,7 +52,7 @@ mod tests {
 
     const MOST: usize = 4;
 
-    /// A line of the kernel's, from which a turn takes so many; the mark is a `None`.
+    /// A kernel queue with a limit per turn; `None` is the mark.
     struct Queue {
         line: VecDeque<Option<u32>>,
         marker: Marker,
@@ -79,7 +79,7 @@ mod tests {
             marker: Marker::Out,
             now: Instant::ZERO,
         };
-        // Sixteen are before the mark: four turns, and it comes with the fifth, alone.
+        // Sixteen events are before the mark: four turns; it comes out alone in the fifth.
         let seen: Vec<_> = (0..7).map(|_| queue.turn()).collect();
         assert_eq!(seen[..5], [(4, Line::Longer); 5]);
         assert_eq!(seen[5], (0, Line::Waited(Duration::from_millis(5))));
@@ -96,7 +96,7 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..100 {
             let (taken, line) = queue.turn();
-            // Whoever was answered asks again.
+            // Clients that were answered send again.
             queue.line.extend((0..taken as u32).map(Some));
             if let Line::Waited(waited) = line {
                 waits.push(waited);
@@ -114,7 +114,7 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(marker.pass(false, false, Instant::ZERO), (Line::Taken, false));
         }
-        // One that could not be put there is not waited for.
+        // A mark that could not be placed is not waited for.
         assert_eq!(marker.pass(true, false, Instant::ZERO), (Line::Longer, true));
         assert_eq!(marker.pass(false, false, Instant::ZERO), (Line::Taken, false));
         assert_eq!(marker, Marker::Out);

@@ -1,26 +1,27 @@
-//! Whether this machine lets a process use io_uring, and if not, why: containers and careful
-//! administrators forbid it, old kernels lack it. Decides what counts as a refusal (to which another I/O
-//! strategy is the answer) and what as a failure; tries, and keeps nothing.
+//! Whether this machine lets a process use io_uring, and if not, why: containers and administrators may forbid it, and
+//! old kernels lack it. Decides which errors are a refusal (solved by another I/O back end) and which are failures.
+//! Keeps no state.
 
 use super::uring::SIZES;
 use crate::sys::Ring;
 use std::fmt;
 
-/// Why io_uring is not to be had.
+/// Why io_uring is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The kernel was built without it, or a seccomp filter says so (`ENOSYS`).
+    /// The kernel was built without it, or a seccomp filter pretends so (`ENOSYS`).
     Absent,
     /// A seccomp filter, a security module or `kernel.io_uring_disabled` forbids it (`EPERM`, `EACCES`).
     Forbidden,
-    /// The kernel is older than Linux 6.1 and lacks a part that is used here (`EINVAL`).
+    /// The kernel is older than Linux 6.1 and lacks a feature used here (`EINVAL`).
     TooOld,
-    /// The memory this process may lock does not suffice (`ENOMEM`).
+    /// The process may not lock enough memory (`ENOMEM`).
     Memory,
 }
 
 impl Refusal {
-    /// What an errno of setting a ring up means; `None` for one that is no refusal (no descriptors left).
+    /// The refusal behind an errno of creating a ring; `None` if it is not a refusal (for example, no descriptors
+    /// left).
     pub const fn of(errno: i32) -> Option<Refusal> {
         match errno {
             libc::ENOSYS => Some(Refusal::Absent),
@@ -40,22 +41,22 @@ impl fmt::Display for Refusal {
                 "a seccomp filter or kernel.io_uring_disabled forbids io_uring (EPERM or EACCES)"
             }
             Refusal::TooOld => "the io_uring of this kernel is too old: Linux 6.1 is needed (EINVAL)",
-            Refusal::Memory => "io_uring gets no memory here (ENOMEM; ulimit -l)",
+            Refusal::Memory => "no memory for io_uring (ENOMEM); raise `ulimit -l`",
         })
     }
 }
 
 impl std::error::Error for Refusal {}
 
-/// Sets a ring up as a worker would, enters it once, and takes it down again: a filter may allow one of
-/// its three calls and forbid another.
+/// Creates a ring as a worker would, enters it once, and drops it: a filter may allow one of its three calls and forbid
+/// another.
 ///
 /// # Errors
-/// Why that was refused. Other failures are not reported here: they will be when workers start.
+/// The refusal. Other failures are not reported here, but when workers start.
 pub fn try_uring() -> Result<(), Refusal> {
     let refusal = |error: std::io::Error| error.raw_os_error().and_then(Refusal::of);
-    // On a thread of its own: when a ring is gone the kernel interrupts the thread that entered it, and a
-    // call of the caller's that waits with a timeout would fail with EINTR.
+    // In a thread of its own: when a ring is dropped, the kernel interrupts the thread that entered it. A caller's
+    // later call with a timeout would fail with EINTR.
     let tried = std::thread::spawn(|| {
         let mut ring = Ring::new(SIZES)?;
         ring.enable()?;

@@ -1,4 +1,4 @@
-//! Receiving and sending on one socket without waiting: what epoll and the blocking back end share.
+//! Non-blocking receives and sends on one socket, shared by epoll and the blocking back end.
 
 use super::{Buf, Out};
 use crate::fs::{ReadError, Wait};
@@ -12,21 +12,21 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// Bytes of a file sent between two looks at whether the next ones are in memory.
+/// Bytes of a file sent between two checks whether the next ones are in memory.
 const FILE_CHUNK: u64 = 1 << 20;
-/// Bytes one connection may send before the others have their turn.
+/// Bytes one connection may send before others have their turn.
 const SEND_MAX: u64 = 4 << 20;
 
-/// Bytes dropped at once.
+/// Maximum bytes discarded per call.
 const DISCARD_MAX: usize = 1 << 30;
 
-/// Bytes of a file copied at once, where files are copied.
+/// Bytes copied per call when files are copied.
 const COPY_CHUNK: u64 = 64 << 10;
 
-/// What a receive found.
+/// The result of a receive.
 #[derive(Debug)]
 pub(super) enum Received {
-    /// Bytes; `all` if there were no more at that moment.
+    /// Bytes; `all` if the socket was empty afterwards.
     Bytes {
         all: bool,
     },
@@ -35,7 +35,7 @@ pub(super) enum Received {
     Lost(Loss),
 }
 
-/// Receives what is there into `buf`, at most `most` bytes.
+/// Receives available bytes into `buf`, at most `most`.
 #[inline]
 pub(super) fn receive(fd: &OwnedFd, buf: &mut Buf, most: usize) -> Received {
     loop {
@@ -52,7 +52,7 @@ pub(super) fn receive(fd: &OwnedFd, buf: &mut Buf, most: usize) -> Received {
     }
 }
 
-/// Drops what is there, at most `most` bytes; how many come first.
+/// Discards available bytes, at most `most`; returns the number first.
 #[inline]
 pub(super) fn discard(fd: &OwnedFd, most: u64) -> (u64, Received) {
     let most = usize::try_from(most).unwrap_or(usize::MAX).min(DISCARD_MAX);
@@ -69,25 +69,25 @@ pub(super) fn discard(fd: &OwnedFd, most: u64) -> (u64, Received) {
     }
 }
 
-/// Has the last closing of this socket send a reset and drop what is queued (`SO_LINGER` of zero, socket(7)).
+/// Makes closing the socket's last descriptor send a reset and drop queued data (`SO_LINGER` of zero, socket(7)).
 pub(super) fn reset_when_closed(fd: &OwnedFd) {
-    // Refused only for what is no socket; then closing is all there is to do.
+    // Fails only for something that is not a socket; closing it is then all there is to do.
     let _ = rustix::net::sockopt::set_socket_linger(fd, Some(std::time::Duration::ZERO));
 }
 
-/// Takes a waiting connection: `Ok(None)` if there is none.
+/// Accepts a waiting connection; `Ok(None)` if there is none.
 pub(crate) fn accept(listener: &OwnedFd) -> Result<Option<(OwnedFd, SocketAddr)>, i32> {
     loop {
         match rustix::net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok((fd, peer)) => {
                 let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                // The kernel always tells; an unknown family cannot come from these listeners.
+                // The kernel always reports the address, and these listeners have no other families.
                 return Ok(Some((
                     fd,
                     peer.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)),
                 )));
             }
-            // The peer went away while it waited; there may be others.
+            // The peer left while it waited; there may be others.
             Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
             Err(Errno::AGAIN) => return Ok(None),
             Err(errno) => return Err(errno.raw_os_error()),
@@ -95,49 +95,50 @@ pub(crate) fn accept(listener: &OwnedFd) -> Result<Option<(OwnedFd, SocketAddr)>
     }
 }
 
-/// Bytes the kernel buffers for a connection under pressure: as much again for its own structures. Otherwise it may be megabytes
-/// for one that reads nothing, all of which count in a control group of version 2.
+/// The kernel's send buffer of a connection under memory pressure, in bytes; the kernel uses as much again for its own
+/// structures. Without a limit, a peer that reads nothing can hold megabytes, all counted in a control group of version
+/// 2.
 const PRESSED_SEND_BUFFER: usize = 32 << 10;
 const PRESSED_RECEIVE_BUFFER: usize = 16 << 10;
 
-/// Has the kernel buffer little for a connection from now on.
+/// Makes the kernel use a small send buffer for a connection from now on.
 #[cold]
 pub(super) fn press(fd: &OwnedFd) {
-    // Refused only for what is no socket; then it buffers as it does.
+    // Fails only for something that is not a socket; the buffer then stays as it is.
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(fd, PRESSED_SEND_BUFFER);
     let _ = rustix::net::sockopt::set_socket_recv_buffer_size(fd, PRESSED_RECEIVE_BUFFER);
 }
 
-/// How far a send came.
+/// The result of a send.
 #[derive(Debug)]
 pub(super) enum Pushed {
-    /// Everything went.
+    /// Everything was sent.
     All,
-    /// The kernel takes no more for now.
+    /// The socket's send buffer is full.
     Blocked,
-    /// The connection has had its share, or all that was granted; the kernel would take more.
+    /// The connection used up its share or its grant; the kernel would accept more.
     Enough,
     /// The next bytes are on disk.
     Cold(FileRange),
     Lost(Loss),
 }
 
-/// Whether reading the file may wait for a disk.
+/// Whether reading the file may block on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Disk {
-    /// Never: say `Cold` instead.
+    /// Never: return `Cold` instead.
     Ask,
-    /// Not for the next chunk: it was just read in. (Nor asked, so that a machine that drops pages as
-    /// fast as they are read still makes progress.)
+    /// Not for the next chunk, which was just read in. It is not checked again, so that a machine that evicts pages as
+    /// fast as it reads them still makes progress.
     Warmed,
-    /// As long as it takes.
+    /// Yes.
     Wait,
 }
 
-/// What is granted where nothing bounds it.
+/// The grant without a limit.
 pub(super) const ALL: u64 = u64::MAX;
 
-/// Hands as much of `out` to the kernel as it takes, of as many bytes as are granted.
+/// Hands as much of `out` to the kernel as it accepts, up to `granted` bytes.
 #[inline]
 pub(super) fn push(fd: &OwnedFd, out: &mut Out, disk: Disk, granted: u64) -> Pushed {
     let mut room = granted;
@@ -165,7 +166,7 @@ pub(super) fn push(fd: &OwnedFd, out: &mut Out, disk: Disk, granted: u64) -> Pus
                 }
             },
             Some(Body::File(_)) if head.is_empty() => return push_file(fd, out, disk, room),
-            // Nothing of the file may follow now, and the head is not to wait for it.
+            // Nothing of the file may follow now, and the head must not wait for it.
             Some(Body::File(range)) if range.len == 0 || split_head || head.len() as u64 == room => {
                 rustix::net::send(fd, head, SendFlags::NOSIGNAL)
             }
@@ -201,7 +202,7 @@ fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk, granted: u64) -> Pushe
             false => range.len.min(FILE_CHUNK).min(share),
         };
         let chunk = chunk.min(out.writing.most as u64);
-        // While bytes are missing the client knows that it has not got all.
+        // While bytes are missing, the client knows that the response is incomplete.
         if range.len <= chunk && out.unchecked >= FILE_CHUNK {
             if !range.file.has_same_content() {
                 return Pushed::Lost(range.lost(Loss::CHANGED));
@@ -233,20 +234,20 @@ fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk, granted: u64) -> Pushe
             rustix::fs::sendfile(fd, range.file.as_fd(), Some(&mut offset), chunk as usize)
         };
         match sent {
-            // The file was cut while it was being sent.
+            // The file was truncated while it was sent.
             Ok(0) => return Pushed::Lost(range.lost(Loss::File(0))),
             Ok(n) => {
                 share -= (n as u64).min(share);
                 out.advance(n);
                 out.unchecked += n as u64;
-                // What went in one call was looked at right before it. After it, whoever has all of it may already write the
-                // next content.
+                // A range sent by one call was checked right before it. After the call, a client that has all of it may
+                // already cause the next content to be written.
                 if let Some(Body::File(range)) = &out.tx.body
                     && range.len == 0
                     && out.unchecked > n as u64
                     && !range.file.has_same_content()
                 {
-                    // The last bytes went already: a reset says that they are not to be believed.
+                    // The last bytes are already sent: a reset tells the client not to trust them.
                     let _ = rustix::net::sockopt::set_socket_linger(fd, Some(std::time::Duration::ZERO));
                     return Pushed::Lost(range.lost(Loss::CHANGED));
                 }
@@ -259,13 +260,12 @@ fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk, granted: u64) -> Pushe
     }
 }
 
-/// The first `most` bytes.
 #[inline]
 fn cut(bytes: &[u8], most: usize) -> &[u8] {
     bytes.get(..most).unwrap_or(bytes)
 }
 
-/// Gives back the memory that a blocked connection does not need: it keeps what is unsent.
+/// Frees memory that a blocked connection does not need; keeps the unsent part.
 pub(super) fn shrink(out: &mut Out) {
     let left = out.head_left();
     if out.tx.head.capacity() > 2 * left.len() + 64 {
@@ -280,7 +280,7 @@ mod tests {
     use bytes::Bytes;
     use rustix::net::{AddressFamily, SocketType};
 
-    /// What each call sent: on these sockets calls do not run together.
+    /// The bytes of each call: these sockets preserve the boundaries between calls.
     fn calls(writing: Writing, body: Option<Body>) -> Vec<Vec<u8>> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (near, far) =

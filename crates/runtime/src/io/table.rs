@@ -1,7 +1,7 @@
-//! Slots for connections: stable numbers, generations, memory that grows by pages.
+//! Slots for connections: stable numbers, generations, memory that grows in pages.
 //!
-//! A page is never moved, so growing copies nothing and never doubles; freed slots are used again
-//! last-out-first-in, while they are still warm in the processor's cache.
+//! A page never moves, so growing copies nothing and never doubles the memory. Freed slots are reused last in, first
+//! out, while they are still in the processor's cache.
 
 use super::Id;
 
@@ -31,13 +31,13 @@ impl<T> Table<T> {
         }
     }
 
-    /// How many slots hold a value.
+    /// Number of slots that hold a value.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.used
     }
 
-    /// How many slots there are, used or not: every index is below.
+    /// Number of slots, used or not: every index is below.
     pub(crate) fn slots(&self) -> u32 {
         (self.pages.len() * PAGE) as u32
     }
@@ -59,7 +59,7 @@ impl<T> Table<T> {
         );
     }
 
-    /// Puts a value into a free slot.
+    /// Stores a value in a free slot.
     pub(crate) fn insert(&mut self, value: T) -> Id {
         if self.free.is_empty() {
             let first = self.slots();
@@ -76,7 +76,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Puts a value into the slot another table chose.
+    /// Stores a value in the slot chosen by another table.
     pub(crate) fn insert_at(&mut self, id: Id, value: T) {
         while id.index >= self.slots() {
             self.add_page();
@@ -102,7 +102,7 @@ impl<T> Table<T> {
         slot.value.as_mut()
     }
 
-    /// The id of whatever is in a slot now.
+    /// The id of a slot's current value.
     pub(crate) fn id_at(&self, index: u32) -> Option<Id> {
         let slot = self
             .pages
@@ -115,7 +115,7 @@ impl<T> Table<T> {
         })
     }
 
-    /// Takes a value out; the slot's next owner has another generation.
+    /// Removes a value; the slot's next value has another generation.
     pub(crate) fn remove(&mut self, id: Id) -> Option<T> {
         let value = self.take(id)?;
         self.free.push(id.index);
@@ -130,7 +130,7 @@ impl<T> Table<T> {
     fn take(&mut self, id: Id) -> Option<T> {
         self.get_mut(id)?;
         let slot = &mut self.pages[id.index as usize / PAGE][id.index as usize % PAGE];
-        // The highest is never used: back ends mark what is no connection with it.
+        // The highest generation is never used: back ends mark events that belong to no connection with it.
         slot.generation = (slot.generation + 1) % u32::MAX;
         self.used -= 1;
         slot.value.take()

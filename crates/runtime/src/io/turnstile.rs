@@ -1,8 +1,8 @@
-//! A lock around accept, as servers of document 002 had: Apache and Zeus between their processes, Enterprise
-//! between its threads. Weir needs none; this is for measuring what it costs.
+//! A lock around accept, as in servers of document 002: Apache and Zeus had one between processes, Enterprise between
+//! threads. Weir needs none; this measures its cost.
 //!
-//! Between threads it is a mutex. Between processes it is an advisory lock on the listening socket itself, as
-//! they had it on a file: the kernel lets go of it when its holder dies.
+//! Between threads, it is a mutex. Between processes, it is an advisory lock on the listening socket itself, as those
+//! servers used on a file: the kernel releases it when its holder dies.
 
 use super::socket;
 use rustix::fs::{FlockOperation, fcntl_lock};
@@ -10,19 +10,19 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Lets one worker at a time accept.
+/// Admits one worker at a time to accept.
 #[derive(Clone, Debug)]
 pub(crate) enum Turnstile {
-    /// Everybody at once.
+    /// No lock.
     Open,
-    /// One thread of those that share it.
+    /// A mutex shared by the threads.
     Threads(Arc<Mutex<()>>),
-    /// One process of those that share the listener.
+    /// An advisory lock shared by the processes that have the listener.
     Processes,
 }
 
 impl Turnstile {
-    /// Takes a waiting connection, as [`socket::accept`] does.
+    /// Accepts a waiting connection, as [`socket::accept`] does.
     pub(crate) fn accept(&self, listener: &OwnedFd) -> Result<Option<(OwnedFd, SocketAddr)>, i32> {
         match self {
             Turnstile::Open => socket::accept(listener),
@@ -33,7 +33,7 @@ impl Turnstile {
             Turnstile::Processes => {
                 fcntl_lock(listener, FlockOperation::LockExclusive).map_err(|e| e.raw_os_error())?;
                 let accepted = socket::accept(listener);
-                // Fails only for a descriptor that is none.
+                // Fails only for an invalid descriptor.
                 let _ = fcntl_lock(listener, FlockOperation::Unlock);
                 accepted
             }
@@ -57,7 +57,7 @@ mod tests {
             let client = std::net::TcpStream::connect(listener.address()).unwrap();
             std::io::Write::write_all(&mut &client, b"x").unwrap();
             let accepted = loop {
-                // With deferred accept the connection is there when its first byte is.
+                // With deferred accept, the connection appears with its first byte.
                 if let Some(accepted) = turnstile.accept(listener.fd()).unwrap() {
                     break accepted;
                 }

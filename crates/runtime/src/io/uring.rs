@@ -1,4 +1,4 @@
-//! Completion as the kernel has it: io_uring, one system call per turn for all connections.
+//! The io_uring back end: completion, with one system call per turn for all connections.
 //!
 //! ```text
 //!   submit(Recv) ──▶ bytes held back? ──yes──▶ Done::Recv (at once)
@@ -9,23 +9,23 @@
 //!   submit(Send) ──▶ in memory: queued ──▶ wait(): Done::Sent, or Progress and the rest is queued
 //!                └─▶ a file: sendfile ──▶ Done::Sent, Cold, or room is awaited ──▶ wait(): Done::Ready
 //! ```
-//! What is queued in a turn is submitted by the `wait` that ends it, which also brings what was completed.
-//! A receive is armed once per connection (multishot) and takes one of the worker's buffers only when
-//! bytes come, so an idle connection holds none. Buffers never stay with a connection: what comes while
-//! nobody asks (a pipelining client, while its answer is sent) is copied to that connection, and beyond
-//! [`HELD_MAX`] its receive is ended until somebody asks again. So no client can take the buffers away from
-//! others, and when a burst empties them, the next turn has all of them back.
+//! Operations queued in a turn are submitted by the `wait` that ends it, which also returns completions. A receive is
+//! armed once per connection (multishot) and takes one of the worker's buffers only when bytes arrive, so an idle
+//! connection holds none. Buffers never stay with a connection. Input that arrives unasked (a client pipelines while
+//! its response is being sent) is copied to that connection; beyond [`HELD_MAX`], the receive is ended until the worker
+//! asks again. No client can therefore take the buffers away from others, and after a burst has used them up, the next
+//! turn has all of them back.
 //!
-//! **Files** go by `sendfile`, called directly, which moves pages without copying them; only the wait
-//! for room is the ring's. io_uring has no such operation: its splice is always handed to a kernel
-//! thread, twice per 64 KiB pipe; and reading into a buffer copies every byte once more and holds one
-//! buffer for every slow reader. Cold pages are read by the crew, as with epoll.
+//! **Files** are sent by `sendfile`, called directly, which moves pages without copying them; only the wait for room
+//! uses the ring. io_uring has no equivalent: its splice always goes to a kernel thread, twice per 64 KiB pipe. Reading
+//! into a buffer would copy every byte once more and hold one buffer per slow reader. Cold pages are read by the crew,
+//! as with epoll.
 //!
-//! **Accepting** is armed once per listener, too. The kernel then accepts all that wait at one go, so while
-//! fewer places are left than one go can bring, connections are accepted one at a time instead: the limits
-//! hold as they do with epoll. A failed accept ends the arming, and nothing is armed again before the
-//! worker asks, which after a lack of descriptors it does ten times a second. A listener is left in two steps,
-//! as the kernel goes on telling a cancelled accept of connections until its last completion.
+//! **Accepting** is armed once per listener, too. The kernel then accepts all waiting connections in one go. While
+//! fewer places are left than one go can bring, connections are accepted one at a time instead, so the limits hold as
+//! they do with epoll. A failed accept ends the arming, and the back end arms again only when the worker asks; after a
+//! lack of descriptors, it asks ten times a second. Leaving a listener takes two steps, because the kernel assigns
+//! connections to a canceled accept until its last completion.
 
 use super::epoll::Waker;
 use super::socket::{self, Disk, Pushed};
@@ -43,8 +43,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// A worker's ring. 256 receive buffers of 4 KiB bound its memory to 1 MiB; few enough to stay in the
-/// processor's cache. A request is smaller, and a burst larger than that takes several turns.
+/// A worker's ring. 256 receive buffers of 4 KiB limit its memory to 1 MiB, few enough to stay in the processor's
+/// cache. A request is smaller, and a larger burst takes several turns.
 pub(crate) const SIZES: Sizes = Sizes {
     submissions: 256,
     completions: 1024,
@@ -60,74 +60,73 @@ pub(crate) fn sizes() -> Sizes {
     SIZES
 }
 
-/// Bytes held for a connection that nobody asked for before its receive is ended. What arrives until
-/// the kernel has heard of that comes on top, once.
+/// Bytes held for a connection, received unasked, before its receive is ended. Input that arrives until the kernel has
+/// processed that comes on top, once.
 const HELD_MAX: usize = Buf::CAPACITY;
-/// Marks the tokens of what is no connection; no connection has such an index.
+/// Token of the waker: no connection has this index. Other tokens that belong to no connection follow.
 const WAKE: u64 = (1 << 61) - 1;
 const TIMER: u64 = (1 << 61) - 2;
 
-/// Whether the kernel receives for a connection.
+/// State of the kernel's receive for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Receive {
     Off,
     Armed,
-    /// Cancelled; its last completion is still to come.
+    /// Canceled; its last completion is still to come.
     Ending,
 }
 
-/// What arrived while nobody asked for it.
+/// Input that arrived unasked.
 #[derive(Debug, Default)]
 struct Held {
     bytes: Vec<u8>,
     end: Option<End>,
 }
 
-/// What comes after the last byte.
+/// What follows the last byte.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Eof,
     Lost(i32),
 }
 
-/// Where the output of a connection is.
+/// Where a connection's output is.
 #[derive(Debug)]
 enum Output {
     Nowhere,
-    /// With the kernel.
+    /// In the kernel.
     Flying(Ticket),
     /// Waiting for room in the socket.
     Blocked(Box<Out>),
     /// Waiting for the next turn.
     Shared(Box<Out>),
-    /// Waiting for its file to be read in.
+    /// Waiting for its file to be read from disk.
     Cold(Box<Out>),
     /// Waiting for the line.
     Held(Box<Out>, Disk),
 }
 
-/// What is kept of a connection.
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
     receive: Receive,
-    /// The worker asked for input and has not been answered.
+    /// The worker asked for input and has not received any yet.
     wanted: bool,
     held: Option<Box<Held>>,
     output: Output,
 }
 
-/// Whether the kernel accepts from a listener.
+/// State of the kernel's accept on a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Accept {
     Off,
-    /// The next one.
+    /// The next connection only.
     One,
-    /// All that come.
+    /// All connections.
     All,
-    /// Cancelled; its last completion is still to come.
+    /// Canceled; its last completion is still to come.
     Ending,
-    /// The same, and none follows it.
+    /// As `Ending`, with no accept to follow.
     Leaving,
     /// Out of service.
     Gone,
@@ -135,52 +134,52 @@ enum Accept {
 
 #[derive(Debug)]
 struct Listener {
-    /// None once it is out of service.
+    /// `None` once out of service.
     fd: Option<Arc<OwnedFd>>,
     accept: Accept,
-    /// Accepted, not yet taken by the worker. At most what one go brings.
+    /// Accepted and not yet taken by the worker. At most as many as one go brings.
     accepted: VecDeque<OwnedFd>,
-    /// Why the last accept failed, if the worker has not heard of it.
+    /// Why the last accept failed, until reported to the worker.
     failed: Option<i32>,
-    /// The worker knows that there is something to take.
+    /// Whether the worker knows that there is something to take.
     told: bool,
 }
 
 /// The io_uring back end of one worker.
 pub(crate) struct Uring {
-    // First, so that it is dropped first: it cancels what uses the descriptors below.
+    // The first field, so that it is dropped first: that cancels operations that use the descriptors below.
     ring: Ring,
     enabled: bool,
     wake: Waker,
-    /// When the timer goes off, if it is set.
+    /// When the timer fires, if it is set.
     timer: Option<Instant>,
     listeners: Vec<Listener>,
-    /// How many more connections may be opened, by this worker's share.
+    /// This worker's share of the connections that may still be opened.
     room: Box<dyn Fn() -> usize + Send>,
     sockets: Table<Socket>,
     /// Receives that found no buffer.
     starved: Vec<Id>,
-    /// Sends that had their share of the last turn.
+    /// Sends that used up their share of the last turn.
     again: Vec<Id>,
-    /// What output waits at, if the line's rate is known.
+    /// Where output waits, if the line's rate is limited.
     gate: Option<Box<Gate>>,
-    /// For what was held.
+    /// A buffer for held input.
     spare: Option<Buf>,
-    /// Bytes of memory that output under way and input nobody asked for take.
+    /// Memory of output under way and of input received unasked, in bytes.
     held: usize,
-    /// Bytes received for a connection ahead of being asked, before its receive is ended.
+    /// Bytes received unasked for a connection before its receive is ended.
     ahead_max: usize,
-    /// The kernel is to buffer little.
+    /// Whether the kernel is to use small send buffers.
     is_tight: bool,
     now: Instant,
 }
 
 impl Uring {
-    /// A back end that accepts from these listeners. `room` says how many more connections may be opened
-    /// before all limits are reached, if other workers take as many.
+    /// A back end that accepts from these listeners. `room` returns how many more connections may be opened before all
+    /// limits are reached, if other workers take as many.
     ///
     /// # Errors
-    /// What the kernel says to a new ring; see [`Refusal`](super::refusal::Refusal).
+    /// The kernel's, for a new ring; see [`Refusal`](super::refusal::Refusal).
     pub(crate) fn new(
         listeners: Vec<Arc<OwnedFd>>,
         wake: &Waker,
@@ -213,7 +212,7 @@ impl Uring {
         })
     }
 
-    /// As it is, but its output goes through this gate, if there is one.
+    /// Sends output through this gate, if there is one.
     pub(crate) fn behind(self, gate: Option<Gate>) -> Uring {
         Uring {
             gate: gate.map(Box::new),
@@ -221,7 +220,6 @@ impl Uring {
         }
     }
 
-    /// Bytes of memory per idle connection.
     #[cfg(test)]
     pub(crate) const fn conn_size() -> usize {
         Table::<Socket>::slot_size()
@@ -237,7 +235,7 @@ impl Uring {
         Ok(())
     }
 
-    /// Has the kernel accept from this listener, unless it does or somebody must look at it first.
+    /// Makes the kernel accept from this listener, unless it already does or the worker must check it first.
     fn arm(&mut self, at: usize) {
         let all = (self.room)() > self.ring.completions();
         let listener = &mut self.listeners[at];
@@ -256,7 +254,7 @@ impl Uring {
                 listener.accept = Accept::Ending;
                 self.ring.cancel_accept(at as u64);
             }
-            // Who has gone already has no address, and needs no answer.
+            // A peer that has already gone has no address and needs no answer.
             if let Some(peer) = peer_of(&fd) {
                 return Some(self.open(fd, peer));
             }
@@ -268,7 +266,7 @@ impl Uring {
             self.arm(at);
             return None;
         }
-        // The worker asks of itself: it wants what waits right now, to drain.
+        // The worker asks on its own initiative: it wants the connections waiting right now, to drain.
         match socket::accept(listener.fd.as_ref()?) {
             Ok(None) => None,
             Ok(Some((fd, peer))) => Some(self.open(fd, peer)),
@@ -400,7 +398,7 @@ impl Uring {
     #[inline]
     fn send(&mut self, id: Id, out: Box<Out>, disk: Disk) -> Option<Done> {
         let socket = self.sockets.get_mut(id)?;
-        // One thing at a time: input that arrives meanwhile is held.
+        // One operation at a time: input that arrives meanwhile is held.
         socket.wanted = false;
         if self.is_tight {
             socket::press(&socket.fd);
@@ -409,7 +407,7 @@ impl Uring {
             return Some(Done::Sent { id, out });
         }
         if let Some(gate) = &mut self.gate {
-            // Until the turn's end at least: what else wants to be sent then goes first if less of it is left.
+            // At least until the end of the turn, so that output with fewer bytes left can go first.
             gate.hold(id, out.left(), self.now);
             self.held += out.cost();
             socket.output = Output::Held(out, disk);
@@ -423,7 +421,7 @@ impl Uring {
         None
     }
 
-    /// Sends with calls of this thread: what a file holds, or what is to be cut in a certain way.
+    /// Sends with calls of this thread: files, or output to be divided in a certain way.
     fn send_here(&mut self, id: Id, mut out: Box<Out>, disk: Disk, grant: Option<Grant>) -> Option<Done> {
         let socket = self.sockets.get_mut(id)?;
         let before = out.left();
@@ -463,7 +461,7 @@ impl Uring {
         (bytes > 0).then_some(Done::Progress { id, bytes })
     }
 
-    /// Sends what the line takes now.
+    /// Sends as much as the line takes now.
     #[cold]
     fn let_go(&mut self, done: &mut Vec<Done>) {
         let now = clock::now();
@@ -549,13 +547,13 @@ impl Uring {
         let Some(socket) = self.sockets.remove(id) else {
             return;
         };
-        // The kernel keeps a socket open as long as an operation is under way on it.
+        // The kernel keeps a socket open while an operation is under way on it.
         if socket.receive == Receive::Armed {
             self.ring.cancel_receive(token(id));
         }
         self.held -= socket.held.as_ref().map_or(0, |held| held.bytes.len());
         match socket.output {
-            // Its output is the kernel's until it says otherwise.
+            // Its output belongs to the kernel until the completion.
             Output::Flying(ticket) => self.ring.cancel_send(ticket),
             Output::Blocked(out) => {
                 self.held -= out.cost();
@@ -570,8 +568,8 @@ impl Uring {
         self.ring.close(socket.fd);
     }
 
-    /// Cancels what accepts, and nothing more: a shutdown(2) would end the listener for the process it was
-    /// handed to as well.
+    /// Cancels the accepts and nothing more: a shutdown(2) would also end the listener for the process it was handed
+    /// to.
     fn stop_listening(&mut self) {
         for at in 0..self.listeners.len() {
             let listener = &mut self.listeners[at];
@@ -587,9 +585,9 @@ impl Uring {
         }
     }
 
-    /// Takes what waits, and then the listener out of service. Of all that accept from a listener the kernel
-    /// tells one of each connection, and that may have been this one while it was being cancelled: another
-    /// process that has the listener would not hear of it before the next comes.
+    /// Takes waiting connections, then takes the listener out of service. The kernel announces each connection to only
+    /// one of the processes that accept. If that was this one, while its accept was being canceled, another process
+    /// with the listener would not hear of the connection before the next one arrives.
     fn leave(&mut self, at: usize) {
         let room = (self.room)();
         let listener = &mut self.listeners[at];
@@ -602,7 +600,7 @@ impl Uring {
         }
     }
 
-    /// Makes sure that waiting ends at `until`. Whether the timer goes off earlier does not matter.
+    /// Ensures that waiting ends at `until`. An earlier timer does no harm.
     fn set_timer(&mut self, until: Instant) {
         match self.timer {
             Some(at) if at <= until => return,
@@ -633,8 +631,8 @@ impl Backend for Uring {
                 None
             }
             Op::ShutdownWrite { id } => {
-                // Fails only where the connection is gone, which the receive will say. Not an operation of
-                // the ring: the kernel would hand it to a thread.
+                // Fails only if the connection is gone; the receive reports that. Not an operation of the ring, because
+                // the kernel would hand it to a thread.
                 if let Some(socket) = self.sockets.get_mut(id) {
                     let _ = rustix::net::shutdown(&socket.fd, Shutdown::Write);
                 }
@@ -652,7 +650,7 @@ impl Backend for Uring {
             self.enable()?;
         }
         for id in std::mem::take(&mut self.starved) {
-            // All buffers are back by now.
+            // All buffers have been returned by now.
             if let Some(socket) = self.sockets.get_mut(id)
                 && socket.wanted
                 && socket.receive == Receive::Off
@@ -743,7 +741,7 @@ impl Backend for Uring {
     }
 }
 
-/// Indices stay far below 2^29: so many connections need as many descriptors.
+/// Indices stay far below 2^29, because that many connections need as many descriptors.
 fn token(id: Id) -> u64 {
     u64::from(id.index) << 32 | u64::from(id.generation)
 }

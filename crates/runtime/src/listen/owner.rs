@@ -1,20 +1,20 @@
-//! Who has an address that is taken: so that an error can name the program instead of the errno.
+//! Finds the program that occupies an address, so that an error can name it instead of the errno.
 //!
-//! Reads `/proc`; what it may not see (other users' processes, without privilege) stays unknown.
+//! Reads `/proc`. Processes it may not inspect (other users', without privileges) stay unknown.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// A program that listens.
+/// A listening program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Its process.
+    /// Its process ID.
     pub pid: u32,
-    /// Its name, as the kernel has it (at most 15 bytes).
+    /// Its name in the kernel (at most 15 bytes).
     pub name: String,
 }
 
-/// The program that listens on this port of this address, or of every address, if it can be seen.
+/// The program that listens on this port of this address, or of every address; `None` if it cannot be seen.
 pub fn owner(address: SocketAddr) -> Option<Owner> {
     let inodes: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()

@@ -1,21 +1,21 @@
-//! Which sockets an address has, so that all of them can be handed to another process.
+//! The sockets of an address, so that all of them can be handed to another process.
 //!
-//! Decides nothing about handing over. Sockets that serve are held by whoever accepts from them; here
-//! they are only remembered, so that draining closes them.
+//! Decides nothing about the handover. Sockets in service belong to the workers that accept from them; here are only
+//! weak references, so that draining closes the sockets.
 
 use crate::sys;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Where the sockets of an address come from.
+/// Origin of the sockets of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// This program, or the one before it, bound the address that was asked for. Its port may be 0.
+    /// This program, or its predecessor, bound the requested address. Its port may be 0.
     Bound(SocketAddr),
-    /// More of them than there are workers: no further ones join.
+    /// There are more of them than workers: no further ones join.
     Surplus(SocketAddr),
-    /// A service manager opened it and keeps it when this process is gone.
+    /// A service manager opened it and keeps it when this process ends.
     Passed,
 }
 
@@ -28,9 +28,9 @@ pub struct Sockets {
 
 #[derive(Debug)]
 enum Socket {
-    /// Nobody accepts from it yet.
+    /// No worker accepts from it yet.
     Waiting(Arc<OwnedFd>),
-    /// Lives as long as somebody accepts from it.
+    /// Open while a worker accepts from it.
     Serving(Weak<OwnedFd>),
 }
 
@@ -42,19 +42,19 @@ impl Sockets {
         }
     }
 
-    /// Where they come from.
+    /// Their origin.
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// Where they listen, with the port the system chose; none if all are closed.
+    /// Their address, with the port chosen by the system; `None` if all are closed.
     pub fn address(&self) -> Option<SocketAddr> {
         let living = self.living();
         let name = rustix::net::getsockname(living.first()?).ok()?;
         SocketAddr::try_from(name).ok()
     }
 
-    /// All that are open.
+    /// All open sockets.
     pub fn living(&self) -> Vec<Arc<OwnedFd>> {
         self.all()
             .iter()
@@ -65,13 +65,13 @@ impl Sockets {
             .collect()
     }
 
-    /// The kernel begins no further connection with these; those it has begun are still to be accepted. Sockets of
-    /// a service manager outlive this process and stay as they are: what they queue is for who comes next. Whoever
-    /// shares the sockets gets no connections either.
+    /// Makes the kernel accept no further handshakes on these sockets; connections already begun must still be
+    /// accepted. Sockets of a service manager outlive this process and are not changed: their queue belongs to the next
+    /// process. Other processes that share the sockets get no connections either.
     pub fn admit_no_more(&self) {
         if self.origin != Origin::Passed {
             for fd in self.living() {
-                // Where it is refused, the last to connect may find nobody.
+                // If this is refused, the last clients to connect may find no server.
                 let _ = sys::drop_syns(fd.as_fd());
             }
         }
@@ -91,7 +91,7 @@ impl Sockets {
         self.all().push(Socket::Waiting(fd));
     }
 
-    /// One that waits, which the caller holds from now on.
+    /// Takes a waiting socket; the caller owns it from now on.
     pub(super) fn take(&self) -> Option<Arc<OwnedFd>> {
         self.all().iter_mut().find_map(|socket| {
             let Socket::Waiting(fd) = socket else { return None };

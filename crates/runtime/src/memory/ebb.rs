@@ -1,13 +1,14 @@
-//! When much was in use and little is any more: the moment to return to the system what the allocator keeps. Pure.
+//! Detects when much was in use and little is left: the moment to return the allocator's free memory to the system.
+//! Pure.
 
-/// Connections of which, when they have gone, something is worth returning.
+/// Minimum peak of connections worth returning memory for.
 const CONNECTIONS_MIN: u64 = 64;
-/// Bytes of which the same is true.
+/// Minimum peak of bytes worth returning memory for.
 const BYTES_MIN: u64 = 4 << 20;
-/// So much of the peak, as one part in this many, is little.
+/// Use below the peak divided by this is little.
 const LITTLE: u64 = 8;
 
-/// The peak since memory was returned last.
+/// The peak since memory was last returned.
 #[derive(Debug)]
 pub(crate) struct Ebb {
     peak: u64,
@@ -15,7 +16,7 @@ pub(crate) struct Ebb {
 }
 
 impl Ebb {
-    /// Of connections.
+    /// Counts connections.
     pub(crate) const fn of_connections() -> Ebb {
         Ebb {
             peak: 0,
@@ -23,7 +24,7 @@ impl Ebb {
         }
     }
 
-    /// Of bytes.
+    /// Counts bytes.
     pub(super) const fn of_bytes() -> Ebb {
         Ebb {
             peak: 0,
@@ -31,12 +32,12 @@ impl Ebb {
         }
     }
 
-    /// So much is in use now, more than before.
+    /// Notes that use has risen to `now`.
     pub(crate) fn rise(&mut self, now: u64) {
         self.peak = self.peak.max(now);
     }
 
-    /// So much is in use now; whether that is little after much. Says so once for each peak.
+    /// Notes the use `now`; returns whether it is little after a peak. True once per peak.
     pub(crate) fn is_low(&mut self, now: u64) -> bool {
         self.rise(now);
         let is_low = self.peak >= self.least && now <= self.peak / LITTLE;

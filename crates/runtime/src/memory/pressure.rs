@@ -1,39 +1,39 @@
-//! How near the end of memory is, in steps, each of which costs clients more than the one before.
+//! Memory pressure in steps, each of which costs clients more than the one before.
 //!
 //! ```text
 //!            30 %         40 %         85 %       95 %       of the budget
 //!   Calm ──▶ Reading ──▶ Output ──▶ Idle ──▶ Refusing        up at once, as many steps as it takes
 //!        ◀──         ◀──        ◀──      ◀──                 down to the first that holds, 5 % below, after DWELL
 //! ```
-//! The first two cost an honest client next to nothing, and keep what a connection can hold to a few kilobytes: they come
-//! early, as what was handed out before they came cannot be taken back. Pure: time and use are arguments.
+//! The first two cost an honest client next to nothing and limit what a connection can hold to a few kilobytes. They
+//! start early because memory already handed out cannot be taken back. Pure: time and use are arguments.
 
 use measure::{Duration, Instant};
 
-/// What is done to save memory; each step includes those before it.
+/// A step to save memory; each includes those before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// Nothing.
+    /// No step.
     #[default]
     Calm,
-    /// Receive little at a time: what pipelining clients send ahead stays with them.
+    /// Receive little at a time: requests that clients pipeline stay with them.
     Reading,
-    /// Answer one request per turn of a connection, and refer to content in place of copying it.
+    /// Answer one request per turn of a connection, and reference content instead of copying it.
     Output,
-    /// Close idle connections, those that have been idle longest first.
+    /// Close idle connections, longest idle first.
     Idle,
     /// Answer requests with 503 and close.
     Refusing,
 }
 
 impl Step {
-    /// How many there are.
+    /// Number of steps.
     pub(super) const COUNT: usize = 5;
 
-    /// Those that do something, in order.
+    /// All steps but `Calm`, in order.
     pub const PRESSED: [Step; 4] = [Step::Reading, Step::Output, Step::Idle, Step::Refusing];
 
-    /// That of this number.
+    /// The step of this number.
     #[inline]
     pub(super) fn of(number: u8) -> Step {
         match number {
@@ -56,10 +56,10 @@ impl Step {
         }
     }
 
-    /// What it does, for the log.
+    /// Its effect, for the log.
     pub(super) const fn effect(self) -> &'static str {
         match self {
-            Step::Calm => "nothing is done about it",
+            Step::Calm => "no memory-saving step is in effect",
             Step::Reading => "connections read 1 KiB at a time",
             Step::Output => "connections get one answer per turn",
             Step::Idle => "idle connections are closed",
@@ -79,9 +79,9 @@ impl Step {
     }
 }
 
-/// So far below its beginning, in thousandths, a step ends.
+/// A step ends this far below its beginning, in thousandths.
 const HYSTERESIS: u64 = 50;
-/// A step lasts so long at the least.
+/// Minimum duration of a step.
 const DWELL: Duration = Duration::from_secs(1);
 
 /// The step in force.
@@ -97,7 +97,7 @@ impl Pressure {
         self.step
     }
 
-    /// So many thousandths of the budget are used now: the step that follows.
+    /// Updates the step for the use of the budget in thousandths, and returns it.
     pub(super) fn advance(&mut self, used: u64, now: Instant) -> Step {
         let due = Step::PRESSED
             .into_iter()
@@ -109,7 +109,7 @@ impl Pressure {
             self.since = now;
         } else if used + HYSTERESIS < self.step.begins() && now.since(self.since) >= DWELL {
             self.step = Step::of(self.step as u8 - 1);
-            // The next one down needs no wait of its own if memory is that free.
+            // With that much memory free, the next step down needs no wait of its own.
             if used + HYSTERESIS >= self.step.begins() {
                 self.since = now;
             } else {
@@ -124,7 +124,7 @@ impl Pressure {
 mod tests {
     use super::*;
 
-    /// Seconds, thousandths used, and the step that follows.
+    /// Script entries: seconds, thousandths used, and the resulting step.
     fn check(script: &[(u64, u64, Step)]) {
         let mut pressure = Pressure::default();
         for &(secs, used, step) in script {

@@ -1,7 +1,7 @@
-//! Where the numbers come from: the control group, which counts what the kernel holds for sockets as well, and what is
-//! resident of this process.
+//! The source of the figures: the control group, which includes the kernel's memory for sockets, and the process's
+//! resident memory.
 //!
-//! What can be dropped and read again (cached files) does not count as used.
+//! Memory that can be dropped and read again (cached files) does not count as used.
 
 use super::Bound;
 use crate::machine;
@@ -9,7 +9,7 @@ use crate::sensors::cgroup::Cgroup;
 use measure::Bytes;
 use std::path::Path;
 
-/// What is used of a bound.
+/// A limit and the use of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Used {
     pub(crate) bytes: u64,
@@ -24,7 +24,7 @@ impl Used {
     }
 }
 
-/// Who is asked.
+/// The files to read.
 pub(super) struct Source {
     group: Option<Cgroup>,
     told: Option<Bytes>,
@@ -61,7 +61,7 @@ impl Source {
         }
     }
 
-    /// The bound that is least.
+    /// The lowest limit.
     pub(super) fn limit(&self) -> Option<u64> {
         let group = self
             .group
@@ -71,7 +71,7 @@ impl Source {
         group.into_iter().chain(self.told.map(|told| told.0)).min()
     }
 
-    /// What is used of the bound that is nearest; none if nothing can be read.
+    /// The use of the nearest limit; `None` if nothing can be read.
     pub(super) fn read(&mut self) -> Option<Used> {
         #[cfg(test)]
         if let Some((limit, used)) = &mut self.script {

@@ -1,6 +1,6 @@
-//! Names of system calls by number, as this architecture numbers them. Knows no more of them.
+//! Names of system calls by number, for this architecture.
 
-/// The name of a call; none for one that is not listed here.
+/// The name of a call; `None` if it is not listed here.
 pub fn name(number: u64) -> Option<&'static str> {
     let number = libc::c_long::try_from(number).ok()?;
     NAMES
@@ -13,13 +13,13 @@ macro_rules! names {
     ($($word:ident)*; $($old:ident)*) => {
         const NAMES: &[(libc::c_long, &str)] = &[
             $((libc::$word, call(stringify!($word))),)*
-            // Calls that younger architectures do without.
+            // Calls that newer architectures lack.
             $(#[cfg(target_arch = "x86_64")] (libc::$old, call(stringify!($old))),)*
         ];
     };
 }
 
-/// Without the prefix of its constant.
+/// Removes the prefix of its constant.
 const fn call(constant: &str) -> &str {
     constant.split_at(4).1
 }

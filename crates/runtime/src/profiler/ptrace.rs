@@ -1,11 +1,11 @@
-//! Calls as a debugger sees them: each thread stops at every entry and exit, is looked at, and goes on.
+//! Tracing by ptrace: each thread stops at every entry and exit, is inspected, and continues.
 //!
 //! ```text
 //!   seized ──interrupt──▶ stopped ──go on──▶ entry ──go on──▶ exit ──go on──▶ entry …
 //!                            ▲                  a signal on its way is handed on, a stop by SIGSTOP is kept
 //! ```
-//! What it has run is read from its `schedstat` while it is stopped, so that waiting and running are told apart. One
-//! whose call was interrupted by us finds EINTR in it, as under any debugger. Refuses to know what calls mean.
+//! A thread's processor time is read from its `schedstat` while it is stopped, to tell waiting from running. A call
+//! that the tracer interrupts returns EINTR, as under any debugger. What calls mean is not known here.
 
 use super::{ENDS, Event, Refusals, SIGCHLD, Tracer, What, tasks};
 use crate::clock;
@@ -19,25 +19,25 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Stops looked at before somebody asks for the time.
+/// Stops processed before the time is checked.
 const BATCH: usize = 256;
-/// How long threads that are to be let go may take to stop.
+/// How long threads may take to stop before they are released.
 const LEAVE_MAX: Duration = Duration::from_secs(2);
 
 struct Thread {
     process: u32,
-    /// Where what it has run is written.
+    /// The file with its processor time.
     schedstat: Option<File>,
 }
 
 pub(super) struct Ptrace {
     threads: BTreeMap<u32, Thread>,
-    /// Processes that ended, with how.
+    /// Processes that ended, with their exit codes.
     ended: BTreeMap<u32, i32>,
 }
 
 impl Ptrace {
-    /// Watches these threads, and says which it may not. One that ended meanwhile is neither.
+    /// Watches these threads and returns those it may not watch. A thread that ended meanwhile is in neither group.
     pub(super) fn attach(threads: &[u32]) -> io::Result<(Ptrace, Refusals)> {
         let mut seized = Ptrace {
             threads: BTreeMap::new(),
@@ -79,7 +79,7 @@ impl Ptrace {
         tasks::parse_schedstat(text).map(|(ran, _)| ran)
     }
 
-    /// Tells of a stop; the thread stays stopped.
+    /// Delivers the event of a stop; the thread stays stopped.
     fn tell(&mut self, number: u32, what: What, take: &mut dyn FnMut(Event)) {
         let thread = self.thread(number);
         let (process, ran) = (thread.process, Self::ran(thread));
@@ -109,14 +109,14 @@ impl Ptrace {
                 0
             }
             Stop::Group => {
-                // Killed meanwhile, it is told of as ended.
+                // If it was killed meanwhile, its end is reported next.
                 let _ = sys::ptrace::stay(number);
                 return;
             }
             Stop::Signal(signal) => signal,
             Stop::Ended(code) => return self.end(number, code, take),
         };
-        // The same.
+        // If it was killed meanwhile, its end is reported next.
         let _ = sys::ptrace::go_on(number, signal);
     }
 
@@ -135,7 +135,7 @@ impl Ptrace {
         }
     }
 
-    /// The next stop; when there are no more threads to wait for, none.
+    /// The next stop; `None` if there are no more threads to wait for.
     fn next(&self) -> io::Result<Option<(u32, Stop)>> {
         match sys::ptrace::next_stop() {
             Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
@@ -159,10 +159,10 @@ impl Tracer for Ptrace {
         Ok(sys::next_signal(&ENDS, Some(Duration::ZERO))?.is_some())
     }
 
-    /// Threads have to be stopped to be let go.
+    /// Threads have to be stopped to be released.
     fn finish(mut self: Box<Self>, take: &mut dyn FnMut(Event)) -> io::Result<u64> {
         for &thread in self.threads.keys() {
-            // One that has ended is told of as such.
+            // If it has ended, its end is reported.
             let _ = sys::ptrace::interrupt(thread);
         }
         let until = clock::now() + LEAVE_MAX;

@@ -1,5 +1,5 @@
-//! Records of a perf ring as bytes, read: samples of the two tracepoints, context switches, ends of threads, losses.
-//! Pure. Layout: perf_event_open(2); the tracepoints' own part as their `format` files give it.
+//! Parses records of a perf ring: samples of the two tracepoints, context switches, ends of threads, losses. Pure.
+//! Layout: perf_event_open(2); the tracepoints' own part as described by their `format` files.
 
 use super::{Event, What};
 use measure::Instant;
@@ -12,7 +12,7 @@ const SWITCH_OUT: u16 = 1 << 13;
 const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 /// Type, flags, size.
 const HEADER: usize = 8;
-/// Process, thread, time: at the end of every record that is no sample.
+/// Process, thread, time: at the end of every record that is not a sample.
 const TRAILER: usize = 16;
 
 /// Numbers of the tracepoints.
@@ -22,8 +22,7 @@ pub(super) struct Ids {
     pub(super) exit: u64,
 }
 
-/// Takes the whole records at the front of `bytes` and says how many bytes those are; `lost` grows by what the kernel
-/// had no room for.
+/// Parses the whole records at the front of `bytes` and returns their length in bytes; adds dropped records to `lost`.
 pub(super) fn read(bytes: &[u8], ids: Ids, events: &mut Vec<Event>, lost: &mut u64) -> usize {
     let mut at = 0;
     while let Some(header) = bytes.get(at..at + HEADER) {
@@ -46,7 +45,7 @@ pub(super) fn read(bytes: &[u8], ids: Ids, events: &mut Vec<Event>, lost: &mut u
 }
 
 fn sample(body: &[u8], ids: Ids) -> Option<Event> {
-    // Process, thread, time, size of what follows, what follows.
+    // Process, thread, time, size of the rest, the rest.
     let raw = body.get(20..)?;
     let kind = u64::from(u16::from_ne_bytes(raw.get(..2)?.try_into().ok()?));
     let what = if kind == ids.enter {
@@ -73,7 +72,8 @@ fn switched(flags: u16) -> What {
     }
 }
 
-/// Process and thread of an end come first, its time after two more numbers and its trailer is of who wrote it.
+/// A thread's end: its process and thread come first, its time after two more numbers; the trailer describes the thread
+/// that wrote the record.
 fn ended(body: &[u8]) -> Option<Event> {
     Some(Event {
         process: half(body, 0)?,
@@ -210,7 +210,7 @@ mod tests {
             read(&bytes[taken..], IDS, &mut events, &mut lost);
             assert_eq!((events.len(), lost), (6, 80), "{cut}");
         }
-        // A size of nothing must not be read forever.
+        // A size of zero must not loop forever.
         let (mut events, mut lost) = (Vec::new(), 0);
         read(&[0; 64], IDS, &mut events, &mut lost);
         assert!(events.is_empty());

@@ -1,12 +1,12 @@
-//! Which processes and threads there are below one, by `/proc` (proc(5)).
+//! The processes and threads below a process, from `/proc` (proc(5)).
 
 use measure::Duration;
 use std::collections::BTreeMap;
 
-/// Processes looked at: more are not a server.
+/// Maximum processes: more than that is not a server.
 const PROCESSES_MAX: usize = 4096;
 
-/// This process and its descendants, and all their threads. Threads of io_uring's own are left out: they make no calls.
+/// This process and its descendants, and all their threads. io_uring's own threads are left out: they make no calls.
 pub(super) fn below(process: u32) -> (Vec<u32>, Vec<u32>) {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for pid in numbers("/proc") {
@@ -45,12 +45,12 @@ fn numbers(folder: &str) -> Vec<u32> {
 /// A field of `/proc/PID/stat`, numbered as in the manual, from the fourth on.
 fn field(pid: u32, number: usize) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name, in parentheses, may hold anything.
+    // The program's name, in parentheses, may contain anything.
     let rest = stat.rsplit_once(')')?.1;
     rest.split_ascii_whitespace().nth(number - 3)?.parse().ok()
 }
 
-/// Whether it has ended; one that nobody has waited for counts.
+/// Whether it has ended; a zombie counts as ended.
 pub(super) fn is_gone(pid: u32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat
@@ -60,7 +60,7 @@ pub(super) fn is_gone(pid: u32) -> bool {
     }
 }
 
-/// How long the threads there are now have waited for a processor in all.
+/// How long the current threads have waited for a processor in total.
 pub(super) fn queued(processes: &[u32]) -> Duration {
     let mut total = Duration::ZERO;
     for pid in processes {
@@ -77,7 +77,7 @@ fn schedstat(path: &str) -> Option<(Duration, Duration)> {
     parse_schedstat(&std::fs::read_to_string(path).ok()?)
 }
 
-/// Time on a processor, and waiting for one.
+/// Time on a processor, and time waiting for one.
 pub(super) fn parse_schedstat(text: &str) -> Option<(Duration, Duration)> {
     let mut fields = text.split_ascii_whitespace();
     let mut next = || Some(Duration::from_nanos(fields.next()?.parse().ok()?));
@@ -91,7 +91,7 @@ pub(super) fn process_of(thread: u32) -> Option<u32> {
     line.trim().parse().ok()
 }
 
-/// The processes these threads belong to, each once, in order; a thread that has ended stands for itself.
+/// The processes of these threads, each once, in order; a thread that has ended stands for itself.
 pub(super) fn owners(threads: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut owners: Vec<u32> = threads
         .map(|thread| process_of(thread).unwrap_or(thread))
@@ -113,7 +113,7 @@ mod tests {
         assert!(threads.contains(&own), "{threads:?}");
         assert_eq!(process_of(own), Some(own));
         assert!(!is_gone(own));
-        // The largest number a process can have is below this one.
+        // The largest possible process ID is below this one.
         assert!(is_gone(1 << 23));
         assert!(below(1 << 23).1.is_empty());
         assert_eq!(

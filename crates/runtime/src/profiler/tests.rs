@@ -1,5 +1,5 @@
-//! Faults in words. What needs one thread (copies of this process) is tested through the built binary, in
-//! `tests/profile.rs`: a test here has several.
+//! The wording of faults. Tests that need a single thread (forks of this process) use the built binary, in
+//! `tests/profile.rs`: a test here has several threads.
 
 use super::*;
 

@@ -1,8 +1,8 @@
-//! Calls and context switches as the kernel writes them down: two tracepoints for each thread on each processor, a ring
-//! for each processor, their records put in order of time. Refuses to know what they mean.
+//! Tracing by tracepoints: two tracepoints for each thread on each processor, a ring for each processor, their records
+//! sorted by time. What calls mean is not known here.
 //!
-//! The numbers of the tracepoints are read from tracefs: where it is mounted, or else from a mount that is attached
-//! nowhere (fsmount(2)), so that nothing on the machine changes.
+//! The IDs of the tracepoints are read from tracefs: where it is mounted, or else from a mount that is attached nowhere
+//! (fsmount(2)), so that nothing on the machine changes.
 
 use super::record::{self, Ids};
 use super::{ENDS, Event, Tracer};
@@ -12,20 +12,20 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Pages of a ring: two to this. What is not allowed is tried with half as many.
+/// Pages of a ring: two to this power. If that is not permitted, half as many are tried.
 const ORDER_MAX: u32 = 11;
 const ORDER_MIN: u32 = 4;
-/// A record may come into its ring this much later than its time says.
+/// A record may appear in its ring this much later than its time says.
 const LATE: Duration = Duration::from_millis(1);
 
 pub(super) struct Tracepoints {
     ids: Ids,
     rings: Vec<sys::perf::PerfRing>,
-    /// Kept open: an event that is closed sees nothing more.
+    /// Kept open: closing an event stops its recording.
     _events: Vec<OwnedFd>,
-    /// Bytes of each ring that are no whole record yet.
+    /// Incomplete records at the end of each ring's data.
     rest: Vec<Vec<u8>>,
-    /// Events later than what all rings have surely shown.
+    /// Events later than the time that all rings have certainly reached.
     waiting: Vec<Event>,
     lost: u64,
 }
@@ -83,14 +83,14 @@ impl Tracepoints {
         })
     }
 
-    /// Reads the rings and hands over what is no later than `until`, in order.
+    /// Reads the rings and delivers events up to `until`, in order.
     fn drain(&mut self, until: Instant, take: &mut dyn FnMut(Event)) {
         for (ring, rest) in self.rings.iter_mut().zip(&mut self.rest) {
             ring.drain(rest);
             let taken = record::read(rest, self.ids, &mut self.waiting, &mut self.lost);
             rest.drain(..taken);
         }
-        // Stable: records of one ring stay in its order where times are equal.
+        // Stable: records of one ring keep their order if times are equal.
         self.waiting.sort_by_key(|event| event.at);
         let due = self.waiting.partition_point(|event| event.at <= until);
         self.waiting.drain(..due).for_each(take);
@@ -99,7 +99,7 @@ impl Tracepoints {
 
 impl Tracer for Tracepoints {
     fn turn(&mut self, patience: Duration, take: &mut dyn FnMut(Event)) -> io::Result<bool> {
-        // Not by polling the rings: those of a thread that ended are always ready.
+        // Not by polling the rings: those of an ended thread are always ready.
         let interrupted = sys::next_signal(&ENDS, Some(patience))?.is_some();
         let now = clock::now().as_nanos();
         let until = Instant::from_nanos(now.saturating_sub(LATE.as_nanos() as u64));
@@ -135,10 +135,10 @@ fn ring(event: OwnedFd) -> io::Result<sys::perf::PerfRing> {
     }
 }
 
-/// Those that are in use: `0-3,6`.
+/// Processors in use: `0-3,6`.
 fn processors() -> io::Result<Vec<usize>> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
-    parse_list(&list).ok_or_else(|| io::Error::other("the list of processors makes no sense"))
+    parse_list(&list).ok_or_else(|| io::Error::other("cannot parse the kernel's list of processors"))
 }
 
 fn parse_list(list: &str) -> Option<Vec<usize>> {
@@ -167,12 +167,13 @@ fn ids() -> io::Result<Ids> {
             Err(error) => refusal = refusal.or(Some(error)),
         }
     }
-    // Where it is not mounted the first refusal says only that nothing is there, and the second that it may not be looked for.
+    // If tracefs is not mounted, the first error says only that nothing is there; the second, that mounting it is
+    // refused.
     let is_of_rights = |refusal: &io::Error| refusal.kind() == io::ErrorKind::PermissionDenied;
     detached().map_err(|error| refusal.filter(is_of_rights).unwrap_or(error))
 }
 
-/// From tracefs that is mounted, but nowhere.
+/// From tracefs, mounted but attached nowhere.
 fn detached() -> io::Result<Ids> {
     use rustix::fs::{Mode, OFlags, openat};
     use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};

@@ -1,5 +1,5 @@
-//! Copies of this process: one that becomes a command once somebody watches it, and one that makes calls to find out
-//! what watching costs. Refuses to know how is watched.
+//! Forks of this process: one that becomes a command once it is watched, and one that makes calls to measure the cost
+//! of watching. How watching works is not known here.
 
 use super::{Means, Price, Target, attach};
 use crate::{clock, sys};
@@ -14,12 +14,12 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
-/// Calls of a trial: some milliseconds of them.
+/// Calls per trial: some milliseconds of them.
 const CALLS: [(Means, u32); 2] = [(Means::Tracepoints, 20_000), (Means::Ptrace, 2_000)];
-/// One trial alone says little: on a machine that others use they are far apart.
+/// A single trial says little: on a machine that others use, results vary widely.
 const TRIALS: usize = 5;
 
-/// Trials that take longer in all say nothing.
+/// Trials that take longer in total are inconclusive.
 const COST_MAX: Duration = Duration::from_secs(5);
 
 /// A process that waits for a word before it becomes a command.
@@ -32,7 +32,7 @@ pub(super) struct Command {
 
 impl Command {
     pub(super) fn prepare(words: &[OsString]) -> io::Result<Command> {
-        // Now, as nobody watches yet: looking for it is no doing of the command's.
+        // Now, before it is watched: the search for the program is not part of the command.
         let program = words.first().map(|word| found(word, std::env::var_os("PATH")));
         let (hear, say) = pipe_with(PipeFlags::CLOEXEC)?;
         let (learn, tell) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -54,7 +54,7 @@ impl Command {
         self.pid.as_raw_nonzero().get() as u32
     }
 
-    /// Lets it begin.
+    /// Lets it start.
     pub(super) fn go(&mut self) -> io::Result<()> {
         match self.word.take() {
             Some(mut word) => word.write_all(b"!"),
@@ -64,19 +64,19 @@ impl Command {
 
     /// Why it did not become the command, once it has ended.
     pub(super) fn refusal(&mut self) -> Option<io::Error> {
-        // Without an end there may be nothing to read yet, and with one there always is an end of it.
+        // Before its end there may be nothing to read yet; after it, reading always finishes.
         self.ended()?;
         let mut errno = [0; 4];
         self.refusal.read_exact(&mut errno).ok()?;
         Some(io::Error::from_raw_os_error(i32::from_ne_bytes(errno)))
     }
 
-    /// Somebody else was told how it ended.
+    /// Notes its exit code, which the tracer learned.
     pub(super) fn has_ended(&self, code: i32) {
         self.ended.set(Some(code));
     }
 
-    /// How it ended, if it has. Not to be asked while somebody else waits for it: this would take its stops away.
+    /// Its exit code, if it has ended. Must not be called while a tracer waits for it: this would take its stops away.
     pub(super) fn ended(&self) -> Option<i32> {
         if self.ended.get().is_none()
             && let Ok(Some((_, status))) = waitpid(Some(self.pid), WaitOptions::NOHANG)
@@ -87,10 +87,10 @@ impl Command {
         self.ended.get()
     }
 
-    /// Asks, and the second time does not ask.
+    /// Asks it to end; the second time, kills it.
     pub(super) fn ask_to_end(&self, asked: bool) {
         let signal = if asked { Signal::KILL } else { Signal::TERM };
-        // One that has ended needs no asking.
+        // A command that has ended needs no signal.
         let _ = kill_process(self.pid, signal);
     }
 }
@@ -104,10 +104,10 @@ impl Drop for Command {
     }
 }
 
-/// In the copy: waits, then becomes the command or says why not.
+/// In the fork: waits, then becomes the command or reports why not.
 fn become_command(program: Option<PathBuf>, words: &[OsString], mut hear: File, mut tell: File) -> ! {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    // Its maker may end without a word.
+    // Its parent may end without a word.
     if hear.read_exact(&mut [0]).is_err() {
         std::process::exit(127);
     }
@@ -124,7 +124,8 @@ fn become_command(program: Option<PathBuf>, words: &[OsString], mut hear: File, 
     std::process::exit(127);
 }
 
-/// The program of this name: where the search path has it first, else the name, which then says itself what is wrong.
+/// The program of this name: the first in the search path; otherwise the name itself, whose exec then reports the
+/// error.
 fn found(name: &OsStr, path: Option<OsString>) -> PathBuf {
     let named = PathBuf::from(name);
     if name.as_encoded_bytes().contains(&b'/') {
@@ -149,7 +150,7 @@ pub(super) fn shown(target: &Target) -> String {
     }
 }
 
-/// How much more processor time a call takes for who is watched.
+/// The additional processor time of a call when it is watched.
 pub(super) fn price(means: Means) -> io::Result<Price> {
     let until = clock::now() + COST_MAX;
     let trials: io::Result<Vec<i64>> = (0..TRIALS).map(|_| cost(means, until)).collect();
@@ -158,7 +159,7 @@ pub(super) fn price(means: Means) -> io::Result<Price> {
 
 fn priced(mut nanoseconds: Vec<i64>) -> Price {
     nanoseconds.sort_unstable();
-    // What is below zero is none, and what it is apart from the others counts all the same.
+    // A negative cost counts as zero, but still counts for the range.
     let at = |place: usize| {
         let value = nanoseconds.get(place).copied().unwrap_or_default();
         Duration::from_nanos(value.max(0).unsigned_abs())
@@ -171,7 +172,7 @@ fn priced(mut nanoseconds: Vec<i64>) -> Price {
     }
 }
 
-/// One trial, in nanoseconds: below zero where chance was more than what it costs.
+/// One trial, in nanoseconds: negative if noise exceeded the cost.
 fn cost(means: Means, until: Instant) -> io::Result<i64> {
     let calls = CALLS
         .iter()
@@ -214,8 +215,8 @@ fn cost(means: Means, until: Instant) -> io::Result<i64> {
     measured
 }
 
-/// In the copy: the processor time of so many calls, alone and, after a word, watched. Not the time that passed: others use
-/// this machine, too.
+/// In the fork: the processor time of `calls` calls, alone and, after a word, watched. Not wall-clock time, because
+/// other programs use this machine, too.
 fn make_calls(calls: u32, mut hear: File, mut tell: File) -> ! {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let time = || {
@@ -225,7 +226,7 @@ fn make_calls(calls: u32, mut hear: File, mut tell: File) -> ! {
         }
         clock::thread_cpu().saturating_sub(start).as_nanos() as u64
     };
-    // The first time everything is slow.
+    // Everything is slow the first time.
     time();
     let bare = time();
     let said = tell

@@ -1,4 +1,4 @@
-//! The program by an interpreter, for every number there is; and the kernel's own, for what can be tried safely.
+//! The program, run by an interpreter for every number there is, and by the kernel where that is safe.
 
 use super::*;
 use crate::privilege::no_new_privileges;
@@ -10,10 +10,10 @@ const NATIVE: u32 = match ARCH {
     Some(arch) => arch,
     None => 0,
 };
-/// Beyond every number that any kernel has given out.
+/// Above every number that any kernel has assigned.
 const NUMBERS: libc::c_long = 600;
 
-/// What the kernel would do with this call.
+/// The kernel's verdict on this call.
 fn run(program: &[Instruction], arch: u32, call: u32, arguments: [u32; 6]) -> u32 {
     let word = |offset: u32| match offset {
         NUMBER => call,
@@ -83,7 +83,7 @@ fn every_number_has_the_verdict_of_its_list() {
     }
 }
 
-/// A call whose number is that of another architecture is another call.
+/// A call with another architecture's number is another call.
 #[test]
 fn other_architectures_and_x32_are_denied_and_nothing_is_killed() {
     let program = program(NATIVE, USUAL);
@@ -177,7 +177,7 @@ fn arguments_decide_where_they_matter() {
     );
 }
 
-/// Runs this in a thread that is given up for it, as a filter holds for a thread and its children.
+/// Runs the check in a thread of its own, because a filter applies to a thread and its children.
 fn filtered(needs: Needs, check: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(move || {
         no_new_privileges().unwrap();
@@ -209,7 +209,7 @@ fn the_kernel_denies_what_the_list_names_and_nothing_else() {
         assert!(is_denied(
             rustix::net::sendto(&stream, b"x", fast_open, &address).map_err(io::Error::from)
         ));
-        // What a server does: listen, start threads and programs, pass sockets on.
+        // A server's calls: listen, start threads and programs, pass sockets on.
         TcpListener::bind("[::1]:0")
             .or_else(|_| TcpListener::bind("127.0.0.1:0"))
             .unwrap();
@@ -217,7 +217,7 @@ fn the_kernel_denies_what_the_list_names_and_nothing_else() {
         UnixDatagram::pair().unwrap().0.send(b"x").unwrap();
         assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
         assert!(std::process::Command::new("true").status().unwrap().success());
-        // Once more, as a program that follows may: filters add up.
+        // A second time, as a successor does: filters add up.
         restrict(USUAL).unwrap();
     });
     filtered(CLIENT, || drop(UdpSocket::bind("127.0.0.1:0").unwrap()));

@@ -1,7 +1,8 @@
-//! The control group this process is in, of either version, and what it says of memory.
+//! The control group of this process, version 1 or 2, and its memory figures.
 //!
-//! `/proc/self/cgroup` names the group, `/proc/self/mountinfo` where its hierarchy is mounted. In version 2 bounds of
-//! all groups above hold as well; in version 1 the kernel adds them up itself (`hierarchical_memory_limit`).
+//! `/proc/self/cgroup` names the group, `/proc/self/mountinfo` the mount point of its hierarchy. In version 2, the
+//! limits of all groups above apply as well; in version 1, the kernel combines them itself
+//! (`hierarchical_memory_limit`).
 
 use super::{Memory, pressure};
 use crate::memory::Used;
@@ -9,19 +10,19 @@ use measure::{Bytes, Duration};
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// Groups above one that are looked at.
+/// Maximum groups read above one.
 const DEPTH_MAX: usize = 32;
 
 #[derive(Debug)]
 pub(crate) enum Cgroup {
-    /// One hierarchy for all; this is the group, and below which directory its ancestors end.
+    /// The group in the single hierarchy, and the directory at which its ancestors end.
     V2 { folder: PathBuf, top: PathBuf },
-    /// The group in the hierarchy of memory.
+    /// The group in the memory hierarchy.
     V1 { folder: PathBuf },
 }
 
 impl Cgroup {
-    /// That of the machine whose files are below `root`; none if memory is in nobody's care.
+    /// The group on the machine whose files are below `root`; `None` if no controller handles memory.
     pub(crate) fn find(root: &Path) -> Option<Cgroup> {
         let groups = read_to_string(root.join("proc/self/cgroup")).ok()?;
         let mounts = read_to_string(root.join("proc/self/mountinfo")).ok()?;
@@ -53,7 +54,7 @@ impl Cgroup {
                 });
             }
         }
-        // In the hierarchy of version 2 only if its groups have a controller for memory.
+        // A group in the version 2 hierarchy counts only if it has a memory controller.
         let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
         let (above, top) = mount(&|mount| mount.kind == "cgroup2")?;
         let folder = place(&top, &above, path);
@@ -63,7 +64,7 @@ impl Cgroup {
             .then_some(Cgroup::V2 { folder, top })
     }
 
-    /// What it says; none if no bound on memory is in force.
+    /// Its memory figures; `None` without a memory limit in force.
     pub(super) fn memory(&self) -> Option<Memory> {
         match self {
             Cgroup::V2 { folder, top } => {
@@ -97,8 +98,9 @@ impl Cgroup {
         }
     }
 
-    /// What is used of the bound that is nearest, cached files aside, which the kernel drops before it kills: of its own bound
-    /// or one above it, each with what all groups below it use. None if no bound on memory is in force.
+    /// The use of the nearest limit, without cached files, which the kernel drops before it kills. The limit may be the
+    /// group's own or one above it; each is compared with the use of all groups below it. `None` without a memory limit
+    /// in force.
     pub(crate) fn demand(&self) -> Option<Used> {
         let of = |limit: u64, usage: &Path, stat: &str, prefix: &str| {
             let file = |name: &str| value(stat, &format!("{prefix}{name}")).unwrap_or(0);
@@ -127,7 +129,7 @@ impl Cgroup {
         }
     }
 
-    /// The group's own account of pressure, which version 1 does not have.
+    /// The group's own pressure record, which version 1 does not have.
     pub(super) fn pressure(&self, what: &str) -> Option<Duration> {
         match self {
             Cgroup::V2 { folder, .. } => pressure::total(&folder.join(format!("{what}.pressure"))),
@@ -158,14 +160,15 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// Where a group is whose hierarchy is mounted at `point` from its group `above` on. A container sees `/` as its own.
+/// The directory of a group whose hierarchy is mounted at `point`, starting at its group `above`. A container sees `/`
+/// as its own.
 fn place(point: &Path, above: &Path, group: &str) -> PathBuf {
     let relative = Path::new(group).strip_prefix(above).unwrap_or(Path::new(""));
     let full = point.join(relative);
     if full.exists() { full } else { point.to_owned() }
 }
 
-/// Version 1 writes "no bound" as the largest number of pages there is.
+/// Version 1 writes "no limit" as the largest possible number of pages.
 fn is_bound(limit: u64) -> bool {
     limit < i64::MAX as u64 / 2
 }

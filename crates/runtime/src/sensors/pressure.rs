@@ -1,4 +1,4 @@
-//! Pressure stall information (the kernel's `Documentation/accounting/psi.rst`): the line `some`, its running total.
+//! Pressure stall information (the kernel's `Documentation/accounting/psi.rst`): the running total of the line `some`.
 
 use measure::Duration;
 use std::path::Path;

@@ -1,13 +1,13 @@
-//! What `/proc/PID` says of a process (proc(5)).
+//! A process's figures in `/proc/PID` (proc(5)).
 
 use super::Process;
 use measure::{Bytes, Duration};
 use std::path::Path;
 
-/// Threads whose waiting is looked at: with more, looking would cost more than it tells.
+/// Maximum threads whose waiting is read: with more, reading would cost more than it is worth.
 const THREADS_MAX: usize = 64;
 
-/// Of the process in this directory; none if it is not there.
+/// The process of this directory; `None` if it does not exist.
 pub(super) fn read(folder: &Path) -> Option<Process> {
     let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
     let mut process = parse(&stat)?;
@@ -16,7 +16,7 @@ pub(super) fn read(folder: &Path) -> Option<Process> {
 }
 
 fn parse(stat: &str) -> Option<Process> {
-    // The second field is the program's name in parentheses, which may hold anything.
+    // The second field is the program's name in parentheses, which may contain anything.
     let rest = stat.rsplit_once(')')?.1;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     // Numbered as in the manual, where the state is the third.
@@ -37,7 +37,7 @@ fn run_delay(tasks: &Path) -> Option<Duration> {
         if number >= THREADS_MAX {
             return None;
         }
-        // A thread that has ended meanwhile waits no more.
+        // A thread that has ended meanwhile no longer waits.
         if let Ok(text) = std::fs::read_to_string(task.ok()?.path().join("schedstat")) {
             let nanos = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
             total += Duration::from_nanos(nanos);

@@ -1,4 +1,4 @@
-//! Readings of recorded machines, with either version of control groups or none, and of this one.
+//! Readings of recorded machines, with control groups of version 1, 2 or none, and of this machine.
 
 use super::*;
 use std::fs;
@@ -110,7 +110,7 @@ fn version_2_bounds_memory_from_above_and_has_pressure_of_its_own() {
     assert_eq!(reading.stalled.memory, Some(Duration::from_micros(99)));
 }
 
-/// Recorded in groups of 256 MiB with a server that held connections: what is used is what the kernel cannot drop.
+/// Recorded in groups of 256 MiB with a server that held connections: memory in use is what the kernel cannot drop.
 #[test]
 fn what_is_used_of_a_bound_leaves_out_what_can_be_dropped() {
     let version_1 = Machine::new(
@@ -136,7 +136,7 @@ fn what_is_used_of_a_bound_leaves_out_what_can_be_dropped() {
         (131_072_000 - 9_592_832, 268_435_456)
     );
     assert_eq!(of_box.thousandths(), 452);
-    // The nearest bound counts, with what its whole group uses.
+    // The nearest limit counts, with the use of its whole group.
     let version_2 = Machine::new(
         "demand-v2",
         &[

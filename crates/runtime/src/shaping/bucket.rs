@@ -1,34 +1,34 @@
-//! The token bucket that workers share: how many bytes may leave by now, one atomic word.
+//! The token bucket that workers share: how many bytes may leave by now, in one atomic word.
 //!
-//! What is stored is when the bucket will be full again (the generic cell rate algorithm, ITU-T I.371): taking bytes
-//! moves that instant on by the time they take on the line, and a bucket that is full already needs no word of it.
-//! Over any interval of length t no more than rate · t + burst is given. Decides how much; who gets it is the
-//! [`order`](super::order)'s.
+//! It stores the instant at which the bucket will be full again (the generic cell rate algorithm, ITU-T I.371). Taking
+//! bytes moves that instant by the time they take on the line; a full bucket needs no update. Over any interval of
+//! length t, it grants at most rate · t + burst. It decides how much; [`order`](super::order) decides for which
+//! response.
 
 use super::Shaping;
 use measure::Instant;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Parts of a nanosecond: a byte at 100 Gbit/s takes five of them, and 2^64 are nine years.
+/// Fractions of a nanosecond: a byte at 100 Gbit/s takes five of them, and 2^64 are nine years.
 const FINE: u64 = 64;
-/// Of a second.
+/// One second in these fractions.
 const SECOND: u64 = 1_000_000_000 * FINE;
 
-/// Bytes of a line, by the time.
+/// Bytes of a line, granted by time.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     /// When it is full again.
     full_at: crossbeam_utils::CachePadded<AtomicU64>,
     /// Bytes per second.
     rate: u64,
-    /// Bytes it holds.
+    /// Capacity in bytes.
     burst: u64,
-    /// What it takes to fill it.
+    /// Time to fill it.
     span: u64,
 }
 
 impl Bucket {
-    /// Full.
+    /// A full bucket.
     pub(crate) fn new(shaping: Shaping) -> Bucket {
         Bucket::holding(shaping.bytes_per_second(), shaping.burst())
     }
@@ -44,25 +44,25 @@ impl Bucket {
         bucket
     }
 
-    /// Bytes it holds when it is full.
+    /// Capacity in bytes.
     pub(crate) fn burst(&self) -> u64 {
         self.burst
     }
 
-    /// How long so many bytes take, rounded up: what is rounded is lost, never given twice.
+    /// Time for this many bytes, rounded up: the rounding is lost, never granted twice.
     fn time_for(&self, bytes: u64) -> u64 {
         let time = (u128::from(bytes) * u128::from(SECOND)).div_ceil(u128::from(self.rate));
         u64::try_from(time).unwrap_or(u64::MAX)
     }
 
-    /// What there is at `now` if it is full at `full_at`.
+    /// The bytes available at `now` if it is full at `full_at`.
     fn level(&self, full_at: u64, now: u64) -> u64 {
         let filled = (now + self.span).saturating_sub(full_at.max(now));
         let bytes = u128::from(filled) * u128::from(self.rate) / u128::from(SECOND);
         u64::try_from(bytes).unwrap_or(u64::MAX).min(self.burst)
     }
 
-    /// Takes as many bytes as there are, at most `most`; none if there are fewer than `least`.
+    /// Takes the available bytes, at most `most`; none if fewer than `least` are available.
     pub(crate) fn take(&self, least: u64, most: u64, now: Instant) -> u64 {
         let now = now.as_nanos() * FINE;
         let mut taken = 0;
@@ -78,12 +78,12 @@ impl Bucket {
         taken
     }
 
-    /// Gives back what was taken and not used.
+    /// Returns bytes that were taken and not used.
     pub(crate) fn give_back(&self, bytes: u64) {
         if bytes == 0 {
             return;
         }
-        // Rounded down, as it was rounded up when it was taken.
+        // Rounded down, because taking rounded up.
         let time = u128::from(bytes) * u128::from(SECOND) / u128::from(self.rate);
         let time = u64::try_from(time).unwrap_or(u64::MAX);
         let _ = self
@@ -93,7 +93,7 @@ impl Bucket {
             });
     }
 
-    /// When there will be so many (no more than it holds) if nobody takes any.
+    /// When this many bytes (at most the capacity) will be available if nobody takes any.
     pub(crate) fn ready_at(&self, bytes: u64, now: Instant) -> Instant {
         let lacking = self.time_for(bytes.min(self.burst));
         let at = (self.full_at.load(Ordering::Relaxed) + lacking).saturating_sub(self.span);
@@ -110,8 +110,8 @@ mod tests {
         rng.next_u64() % bound
     }
 
-    /// Whoever asks as he likes never gets more than rate · t + burst in any interval, and whoever takes all there is
-    /// gets nearly that.
+    /// However it is asked, the bucket never grants more than rate · t + burst in any interval; a caller that takes all
+    /// there is gets nearly that.
     #[test]
     fn no_interval_gets_more_than_its_rate_and_a_burst() {
         for seed in 0..40 {
@@ -181,7 +181,7 @@ mod tests {
             0
         );
         assert_eq!(bucket.take(1_500, 10_000, at), 1_500);
-        // More than it holds is not waited for in vain.
+        // Asking for more than the capacity does not wait forever.
         assert_eq!(
             bucket.ready_at(1 << 40, at).since(at),
             duration_of(&bucket, 6_000)

@@ -1,4 +1,4 @@
-//! One worker's way to the line: who waits, in order, for a bucket that others take from as well.
+//! One worker's access to the line: waiting responses in order, and a bucket shared with other workers.
 
 use super::order::{Order, Pick, Right};
 use super::{Bucket, FULL, SEGMENT, Shaping, on_the_line};
@@ -7,25 +7,24 @@ use measure::{Duration, Instant};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a worker holds back because the line is taken.
+/// Output that a worker holds back because the line is busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Withheld {
-    /// Answers that wait now.
+    /// Responses waiting now.
     pub answers: usize,
-    /// Bytes they have left.
+    /// Their unsent bytes.
     pub bytes: u64,
-    /// Answers that had to wait, so far.
+    /// Responses that had to wait so far.
     pub waited: u64,
-    /// How long they waited together, so far; of those that wait now only what came before.
+    /// Sum of their waiting times so far; for responses waiting now, only earlier waits.
     pub time: Duration,
 }
 
-/// So many bytes of content of this answer may be sent.
+/// Permission to send this many content bytes of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
-    /// Whose.
     pub(crate) id: Id,
-    /// How many; never zero.
+    /// Never zero.
     pub(crate) bytes: u64,
     right: Right,
 }
@@ -37,19 +36,19 @@ struct Held {
     since: Option<Instant>,
     /// How long it waited before that, since it last advanced.
     before: Duration,
-    /// How often all that could go had gone when it came.
+    /// The round in which it came: how often everything sendable had been sent.
     round: u64,
-    /// It had to wait before.
+    /// Whether it had to wait before.
     waited: bool,
 }
 
-/// What stands between a worker's sockets and the line.
+/// Connects a worker's sockets with the line.
 #[derive(Debug)]
 pub(crate) struct Gate {
     bucket: Arc<Bucket>,
     order: Order,
     held: HashMap<u32, Held>,
-    /// Bytes of the line that are worth waking up for.
+    /// Line bytes that are worth a wake-up.
     worth: u64,
     round: u64,
     waited: u64,
@@ -57,7 +56,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// One of those that take from this bucket.
+    /// A gate that takes from this bucket.
     pub(crate) fn new(shaping: Shaping, bucket: Arc<Bucket>) -> Gate {
         let burst = bucket.burst();
         Gate {
@@ -71,7 +70,7 @@ impl Gate {
         }
     }
 
-    /// This answer has so many bytes left, at least one, and waits for the line.
+    /// This response has `left` bytes left, at least one, and waits for the line.
     pub(crate) fn hold(&mut self, id: Id, left: u64, now: Instant) {
         self.order.wait(id.index, left);
         let held = self.held.entry(id.index).or_insert(Held {
@@ -85,8 +84,8 @@ impl Gate {
         held.round = self.round;
     }
 
-    /// Whose bytes leave next, and how many, if any may; the rest is to be told to [`Gate::used`] before the next is
-    /// asked for.
+    /// The next response and how many of its bytes may leave, if any may. Report the outcome to [`Gate::used`] before
+    /// the next call.
     pub(crate) fn next(&mut self, now: Instant) -> Option<Grant> {
         let Some(Pick {
             index,
@@ -105,7 +104,7 @@ impl Gate {
             self.round += 1;
             return None;
         }
-        // Whole segments, unless it is all there is.
+        // Whole segments, unless everything that is left fits.
         let bytes = match taken == whole {
             true => wanted,
             false => taken / FULL * SEGMENT,
@@ -126,7 +125,7 @@ impl Gate {
         })
     }
 
-    /// Of what was granted so many bytes were sent.
+    /// Reports how many of the granted bytes were sent.
     pub(crate) fn used(&mut self, grant: Grant, sent: u64) {
         let sent = sent.min(grant.bytes);
         self.bucket
@@ -134,14 +133,15 @@ impl Gate {
         self.order.got(grant.right, sent);
     }
 
-    /// The session of this answer hears that some of it was taken.
+    /// Notes that the response's session was told of progress.
     pub(crate) fn advanced(&mut self, id: Id) {
         if let Some(held) = self.held.get_mut(&id.index).filter(|held| held.id == id) {
             held.before = Duration::ZERO;
         }
     }
 
-    /// How long this answer waited for the line since it last advanced: time in which its peer was offered nothing.
+    /// How long this response has waited for the line since it last advanced: time in which its peer was offered
+    /// nothing.
     pub(crate) fn waited(&self, id: Id, now: Instant) -> Duration {
         let Some(held) = self.held.get(&id.index).filter(|held| held.id == id) else {
             return Duration::ZERO;
@@ -149,7 +149,7 @@ impl Gate {
         held.before + held.since.map_or(Duration::ZERO, |since| now - since)
     }
 
-    /// This answer has nothing more to send, or nobody to send it to.
+    /// This response has nothing more to send, or its connection is gone.
     pub(crate) fn forget(&mut self, id: Id) {
         if self.held.get(&id.index).is_some_and(|held| held.id == id) {
             self.held.remove(&id.index);
@@ -157,15 +157,15 @@ impl Gate {
         }
     }
 
-    /// When it is worth asking again, if anybody waits.
+    /// When to ask again, if any response waits.
     pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
         let pick = self.order.next()?;
-        // What the next one has left may be less; but many who have little left would wake a worker for each.
+        // The next response may have less left; but waking a worker for each of many small rests would cost too much.
         let enough = on_the_line(pick.left.min(SEGMENT)).max(self.worth);
         Some(self.bucket.ready_at(enough, now))
     }
 
-    /// What is held back.
+    /// What is held back now.
     pub(crate) fn withheld(&self) -> Withheld {
         Withheld {
             answers: self.order.waiting(),
@@ -196,7 +196,7 @@ mod tests {
 
     const START: Instant = Instant::from_nanos(1 << 40);
 
-    /// Sends all that waits as fast as it may: when each was sent.
+    /// Sends all waiting responses as fast as allowed; returns when each was sent.
     fn run(gate: &mut Gate, sizes: &[u64]) -> Vec<(u32, Duration)> {
         let mut left = sizes.to_vec();
         let mut now = START;
@@ -228,9 +228,9 @@ mod tests {
         let mut gate = gate(Rate::mbit(20));
         let ends = run(&mut gate, &[1_000_000, 10_000]);
         assert_eq!([ends[0].0, ends[1].0], [1, 0]);
-        // 10 kB take 4 ms of the line, less the first burst, more the share of the other.
+        // 10 kB take 4 ms of the line, minus the first burst, plus the other's share.
         assert!(ends[0].1 < Duration::from_millis(5), "{:?}", ends[0]);
-        // 1010 kB and their headers at 99 % of 20 Mbit/s.
+        // 1010 kB with headers at 99 % of 20 Mbit/s.
         assert!(
             ends[1].1 > Duration::from_millis(418) && ends[1].1 < Duration::from_millis(426),
             "{:?}",
@@ -241,14 +241,14 @@ mod tests {
         assert!(withheld.time > Duration::from_millis(400), "{withheld:?}");
     }
 
-    /// Large answers of one size, more than the line carries soon: all are sent, and none of their peers seems slow
-    /// meanwhile, however long it got nothing.
+    /// Large responses of one size, more than the line carries soon: all are sent, and none of their peers appears slow
+    /// meanwhile, however long it received nothing.
     #[test]
     fn who_waits_for_the_line_is_not_slow() {
         const SIZE: u64 = 1_000_000;
         let mut gate = gate(Rate::mbit(20));
         let mut now = START;
-        // What is left of each, and when something of it was taken last.
+        // Bytes left of each, and when some were last taken.
         let mut answers = [(SIZE, START); 3];
         for index in 0..3 {
             gate.hold(id(index), SIZE, START);
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!((first.id, first.bytes), (id(0), 2 * SEGMENT));
         gate.used(first, 0);
         let second = gate.next(START).expect("nothing was taken yet");
-        // What was given back is rounded down, and a byte is missing at a fourth.
+        // Returned bytes are rounded down, so one byte is missing for a fourth segment.
         assert_eq!((second.id, second.bytes), (id(1), 3 * SEGMENT));
         gate.used(second, 2 * SEGMENT);
         gate.hold(id(0), 2 * SEGMENT, START);
@@ -343,8 +343,8 @@ mod tests {
         );
     }
 
-    /// Answers of any size come and go, some whose sockets take less than they are offered: what is sent keeps to the rate,
-    /// and while somebody can send less than a segment is held back for nobody.
+    /// Responses of any size come and go, and the sockets of some take less than offered. Sending keeps to the rate,
+    /// and while any response can send, less than a segment is held back.
     #[test]
     fn what_may_be_sent_is_sent_and_nothing_beyond() {
         for seed in 0..20 {

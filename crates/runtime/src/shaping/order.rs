@@ -1,81 +1,80 @@
-//! Who of those that wait goes next: the one with the least left to send, and for one byte in eight the one that began
-//! first; or the one that began after it, while the one that began first has the least left.
+//! The next of the waiting responses: the one with the fewest bytes left, except for one byte in eight. That byte
+//! belongs to the response that began first (the eldest). If the eldest is also the one with the fewest left, it
+//! belongs to the next eldest.
 //!
 //! ```text
 //!   unknown ── wait ──▶ WAITING ── leave ──▶ KNOWN (its socket is full, its file on disk) ── wait ──▶ WAITING
 //!      ▲                                        │
 //!      └──────────────── forget ────────────────┴ from anywhere
 //! ```
-//! Schrage (1968): of all orders, smallest remaining first has the least mean response time. What it costs a large
-//! answer has no bound while smaller ones keep coming; the share of the eldest gives it one: an answer that began
-//! when answers with B bytes left had begun before it is sent no later than after 8 · (B + its own bytes) have left,
-//! whatever comes afterwards, as long as those can be sent. That the eighth is never given to who has the rest already
-//! costs this bound nothing, and no answer has the line to itself while another waits: of equal ones the eldest is
-//! always the one with the least left, too. Decides the order; how much there is to give is the
-//! [`bucket`](super::bucket)'s.
+//! Schrage (1968): of all orders, smallest remaining first has the lowest mean response time. Its cost for a large
+//! response is unbounded while smaller ones keep coming; the eldest's share bounds it. Suppose that responses with B
+//! bytes left had begun before a response. It is then sent no later than after 8 · (B + its own bytes) have left,
+//! whatever comes afterwards, as long as those can be sent. Giving the eighth never to the response that already has
+//! the rest leaves this bound intact, and no response has the line to itself while another waits: of equal ones, the
+//! eldest is always the one with the fewest bytes left, too. This module decides the order; the
+//! [`bucket`](super::bucket) decides the amount.
 
 use super::{FULL, Precedence, SEGMENT, SHARE, on_the_line};
 use std::collections::{BTreeSet, HashMap};
 
-/// The next one.
+/// The next response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pick {
-    /// Which.
     pub(super) index: u32,
-    /// Bytes of content it has left.
+    /// Content bytes it has left.
     pub(super) left: u64,
-    /// Bytes of content after which another may be next.
+    /// Content bytes after which another response may be next.
     pub(super) most: u64,
-    /// Why it.
+    /// Why it was chosen.
     pub(super) right: Right,
 }
 
-/// By what right an answer is next.
+/// Why a response is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Right {
-    /// It has the least left, and another is elder.
+    /// It has the fewest bytes left, and another is older.
     Least,
-    /// It is the eldest and has the least left, and others wait.
+    /// It is the eldest and has the fewest bytes left, and others wait.
     Both,
-    /// It is the eldest, and is owed it or waits alone.
+    /// It is the eldest, and is owed its share or waits alone.
     Eldest,
-    /// It is the next eldest, and is owed it by the eldest, who has the least left.
+    /// It is the next eldest, and is owed a share by the eldest, which has the fewest bytes left.
     Next,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// The order in which they began.
+    /// Order of arrival.
     number: u64,
-    /// Where it stands in line, if it does: what it is ordered by, and what is left of it.
+    /// Its place if it waits: the sort key and the bytes left.
     place: Option<(u64, u64)>,
 }
 
-/// Those that have something to send.
+/// The responses that have something to send.
 #[derive(Debug)]
 pub(super) struct Order {
     precedence: Precedence,
-    /// Bytes of content that are not worth a further decision: whole segments.
+    /// Content bytes per decision: whole segments.
     unit: u64,
-    /// Who waits, the next one first.
+    /// Waiting responses, the next one first.
     line: BTreeSet<(u64, u64, u32)>,
-    /// Who waits, the eldest first.
+    /// Waiting responses, the eldest first.
     elders: BTreeSet<(u64, u32)>,
     entries: HashMap<u32, Entry>,
     /// Numbers and places given so far.
     given: u64,
-    /// Bytes of the line that those with the least left got while an elder one waited, less seven for each that the
-    /// eldest got.
+    /// Line bytes sent for the fewest left while an older response waited, minus seven for each that the eldest got.
     owed: u64,
-    /// Bytes of the line that the eldest got because it had the least left, while others waited, less seven for each that
-    /// the next eldest got.
+    /// Line bytes the eldest got because it had the fewest left while others waited, minus seven for each that the next
+    /// eldest got.
     owed_next: u64,
-    /// Bytes of content left of those that wait.
+    /// Content bytes left of waiting responses.
     waiting: u64,
 }
 
 impl Order {
-    /// Nobody waits. A decision holds for some bytes: the segments that fit into `grain` bytes of the line.
+    /// An empty order. A decision holds for the segments that fit into `grain` line bytes.
     pub(super) fn new(precedence: Precedence, grain: u64) -> Order {
         Order {
             precedence,
@@ -95,7 +94,7 @@ impl Order {
         self.given
     }
 
-    /// This one has so much left and waits for the line.
+    /// This response has `left` bytes left and waits for the line.
     pub(super) fn wait(&mut self, index: u32, left: u64) {
         self.leave(index);
         let number = self.entries.get(&index).map(|entry| entry.number);
@@ -114,7 +113,7 @@ impl Order {
         self.waiting += left;
     }
 
-    /// This one does not wait any more, and keeps its age. Whether it did.
+    /// This response stops waiting and keeps its age. Returns whether it waited.
     pub(super) fn leave(&mut self, index: u32) -> bool {
         let Some(entry) = self.entries.get_mut(&index) else {
             return false;
@@ -128,7 +127,7 @@ impl Order {
         true
     }
 
-    /// This one has nothing to send.
+    /// This response has nothing to send.
     pub(super) fn forget(&mut self, index: u32) {
         self.leave(index);
         self.entries.remove(&index);
@@ -137,22 +136,22 @@ impl Order {
         }
     }
 
-    /// How many wait.
+    /// Number of waiting responses.
     pub(super) fn waiting(&self) -> usize {
         self.line.len()
     }
 
-    /// Bytes of content left of those that wait.
+    /// Content bytes left of waiting responses.
     pub(super) fn waiting_bytes(&self) -> u64 {
         self.waiting
     }
 
-    /// What may go to the one with the least left before another has to have a unit.
+    /// Bytes the response with the fewest left may get before another must have a unit.
     fn patience(&self) -> u64 {
         (SHARE - 1) * on_the_line(self.unit)
     }
 
-    /// Who is next.
+    /// The next response.
     pub(super) fn next(&self) -> Option<Pick> {
         let &(_, _, first) = self.line.first()?;
         let pick = |index: u32, most: u64, right: Right| {
@@ -182,7 +181,7 @@ impl Order {
         }
     }
 
-    /// Whoever was picked by this right got so many bytes of content.
+    /// The response chosen for this reason got this many content bytes.
     pub(super) fn got(&mut self, right: Right, content: u64) {
         if self.precedence == Precedence::Shared {
             return;
@@ -191,7 +190,7 @@ impl Order {
         match right {
             Right::Least => self.owed += bytes,
             Right::Eldest => self.owed = self.owed.saturating_sub(bytes * (SHARE - 1)),
-            // It pays for six others, as the seventh part of it goes to the next eldest.
+            // It pays for six others, because a seventh of it goes to the next eldest.
             Right::Both => {
                 self.owed = self.owed.saturating_sub(bytes * (SHARE - 2));
                 self.owed_next += bytes;
@@ -214,7 +213,7 @@ mod tests {
         Order::new(Precedence::Smallest, FULL)
     }
 
-    /// Gives each in turn what it may have, until nobody waits: whose turns they were.
+    /// Gives each response its grant in turn until none waits; returns the sequence of turns.
     fn turns(order: &mut Order) -> Vec<u32> {
         let mut turns = Vec::new();
         while let Some(pick) = order.next() {
@@ -244,7 +243,7 @@ mod tests {
         assert_eq!((order.waiting(), order.waiting_bytes()), (0, 0));
     }
 
-    /// Of equal answers the eldest has the least left as well, and takes no more than seven eighths for that.
+    /// Among equal responses, the eldest also has the fewest bytes left, and takes no more than seven eighths for that.
     #[test]
     fn what_the_eldest_needs_no_more_goes_to_the_next_eldest() {
         let mut order = smallest();
@@ -293,7 +292,7 @@ mod tests {
         assert_eq!(turns(&mut order), [1, 2, 3, 1, 3, 1]);
     }
 
-    /// However many small ones keep coming, an answer is sent after eight times what had begun before it and itself.
+    /// However many small ones keep coming, a response is sent after eight times what had begun before it plus itself.
     #[test]
     fn no_answer_starves() {
         for seed in 0..50 {
@@ -312,7 +311,7 @@ mod tests {
             let (mut sent, mut next) = (0, 1_000);
             let mut blocked: Vec<(u32, u64)> = Vec::new();
             loop {
-                // There is always a smaller one, or now and then one of any size, so that all are the first at times.
+                // Always a smaller one, or now and then one of any size, so that each is first at times.
                 if seed % 2 == 0 || below(&mut rng, 4) == 0 {
                     let most = if seed % 2 == 0 { 1 } else { 60 };
                     order.wait(next, 1 + below(&mut rng, most * SEGMENT));
@@ -325,7 +324,7 @@ mod tests {
                 sent += on_the_line(bytes);
                 match pick.left - bytes {
                     0 => order.forget(pick.index),
-                    // Some are slow now and then: they do not wait for the line meanwhile.
+                    // Some are slow now and then and do not wait for the line meanwhile.
                     left if pick.index < it && below(&mut rng, 4) == 0 => blocked.push((pick.index, left)),
                     left => order.wait(pick.index, left),
                 }
@@ -342,7 +341,7 @@ mod tests {
         }
     }
 
-    /// Of what leaves while it waits the eldest has its eighth, whether or not it was first now and then.
+    /// The eldest gets its eighth of what leaves while it waits, even if it was first now and then.
     #[test]
     fn the_eldest_has_an_eighth() {
         for seed in 0..50 {
@@ -373,7 +372,7 @@ mod tests {
         }
     }
 
-    /// Without the share it would be least left first, exactly: with it all but one byte in eight are.
+    /// Without the share, the order would be exactly fewest left first; with it, all but one byte in eight are.
     #[test]
     fn all_but_an_eighth_goes_to_the_least_left() {
         let mut rng = Seed(7).rng();

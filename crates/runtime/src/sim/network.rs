@@ -1,4 +1,4 @@
-//! The simulated network: clients, what they sent, and how much they take.
+//! The simulated network: its clients, the bytes they sent, and how much they take.
 
 use crate::fs::Wait;
 use crate::io::table::Table;
@@ -19,14 +19,14 @@ pub(super) enum Piece {
     Eof,
 }
 
-/// How far the server's side of a connection has gone.
+/// State of the server's side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
-    /// In the backlog.
+    /// In the accept queue.
     Waiting,
     /// Accepted.
     Open(Id),
-    /// Sending half closed.
+    /// The server closed its sending half.
     HalfClosed(Id),
     /// Closed; `reset` if input was left unread.
     Closed { reset: bool },
@@ -38,15 +38,15 @@ struct Wire {
     server: Server,
     arriving: VecDeque<Piece>,
     received: Vec<u8>,
-    /// Bytes the client will still take.
+    /// Bytes the client will still accept.
     room: usize,
     /// Whether the client has reset the connection.
     gone: bool,
-    /// Bytes the client is said to have acknowledged; none if that was never said.
+    /// Bytes the client has acknowledged; `None` if the test never set it.
     acknowledged: Option<u64>,
 }
 
-/// What the server has under way on a connection.
+/// The server's operation under way on a connection.
 #[derive(Debug)]
 enum Underway {
     Nothing,
@@ -160,7 +160,7 @@ impl Network {
         self.wires[client.0].server == Server::Closed { reset: true }
     }
 
-    /// Whether something has happened that the worker has not seen.
+    /// Whether something has happened that the worker has not seen yet.
     pub(super) fn has_news(&self) -> bool {
         self.incoming || !self.ready.is_empty()
     }
@@ -194,7 +194,7 @@ impl Network {
             }
             Some(Piece::Eof) => {
                 socket.underway = Underway::Nothing;
-                // It is seen by every later receive too.
+                // Every later receive reports it again.
                 wire.arriving.push_front(Piece::Eof);
                 Some(Done::Eof { id })
             }

@@ -1,4 +1,4 @@
-//! The worker in virtual time: everything a driver promises, without a socket.
+//! The worker in virtual time: the driver's guarantees, tested without a socket.
 use super::*;
 use crate::fs::tests::Temp;
 use crate::fs::{How, Root, Symlinks, Wait};

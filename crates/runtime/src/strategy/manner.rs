@@ -1,19 +1,19 @@
-//! How a strategy goes about its work where servers differ: each default is what costs least.
+//! Details of a strategy in which servers differ. Each default is the cheapest choice.
 //!
-//! What the servers of the documents did otherwise can be switched on to be measured (document 001 on heads
-//! sent apart and Nagle's algorithm; document 002, "Optimizing the protocol processing", on the rest).
+//! The choices of the servers in the documents can be switched on to measure them: heads sent separately, with Nagle's
+//! algorithm (document 001), and the rest (document 002, "Optimizing the protocol processing").
 
 use super::{Concurrency, Io, StrategyError};
 use crate::shaping::Shaping;
 
-/// How output is cut into system calls.
+/// How output is divided into system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Writing {
-    /// A head goes out by a call of its own, so that the content never shares its segment.
+    /// Sends the head with a call of its own, so that the content never shares its segment.
     pub split_head: bool,
-    /// Bytes of one call at the most.
+    /// Maximum bytes per call.
     pub most: usize,
-    /// Files are read into memory and written from there, in place of `sendfile`.
+    /// Reads files into memory and writes them from there, instead of `sendfile`.
     pub copies: bool,
 }
 
@@ -28,35 +28,34 @@ impl Default for Writing {
 }
 
 impl Writing {
-    /// Whether nothing bounds what goes out at once.
+    /// Whether a call may send everything at once.
     pub(crate) fn is_free(self) -> bool {
         self == Writing::default()
     }
 }
 
-/// How a strategy goes about its work.
+/// Details of how a strategy works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Manner {
-    /// How output is cut into system calls.
+    /// How output is divided into system calls.
     pub writing: Writing,
-    /// The clocks are read for each arrival of bytes, not once a turn.
+    /// Reads the clocks at each arrival of bytes instead of once per turn.
     pub fresh_clock: bool,
-    /// Whoever accepts a connection holds a lock meanwhile that all workers share.
+    /// A worker holds a lock shared by all workers while it accepts a connection.
     pub accept_lock: bool,
-    /// The line's rate, if what is sent is held to it.
+    /// The line's rate, if output is limited to it.
     pub shaping: Option<Shaping>,
 }
 
 impl Manner {
-    /// Whether this strategy can go about it like this.
+    /// Whether this strategy supports these details.
     ///
     /// # Errors
-    /// If it has several workers that accept, and the lock cannot be between them; if it cannot hold output back; the
-    /// text names which can.
+    /// If its accepting workers cannot share a lock, or if it cannot hold output back. The text names the strategies
+    /// that can.
     pub(super) fn check(self, concurrency: Concurrency, io: Io) -> Result<(), StrategyError> {
         if self.shaping.is_some() && !concurrency.can_shape() {
-            let text =
-                format!("`{concurrency}` cannot keep to the rate of a line; it goes with loops and loop");
+            let text = format!("`{concurrency}` cannot limit the line's rate; use loops or loop");
             return Err(StrategyError { text });
         }
         let shared = matches!(
@@ -73,8 +72,8 @@ impl Manner {
         };
         Err(StrategyError {
             text: format!(
-                "a lock around accept means nothing to `{concurrency}` with `{io}`, where {why}; it goes \
-                 with loops, process-loops (epoll), pool and processes"
+                "a lock around accept has no effect on `{concurrency}` with `{io}`, because {why}; use it \
+                 with loops, process-loops (epoll), pool or processes"
             ),
         })
     }

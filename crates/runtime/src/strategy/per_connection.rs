@@ -1,14 +1,14 @@
-//! A thread that accepts, and one for each connection, which lives as long.
+//! One accepting thread, and one thread per connection.
 //!
 //! ```text
 //!   acceptor: room for a thread? ─▶ poll the listeners ─▶ accept ─▶ a thread: serve until it is gone
 //!       ▲                                                              │
 //!       └──────────────────── room ◀────────────────────────────────── ┘
 //! ```
-//! A thread begins with nothing: a context of its own, an empty view of what others have cached. That is
-//! what this strategy costs, and why no connection ever waits for a lock of another's. Their number is
-//! bounded by the strategy's workers; then the connection that has been idle longest gives way to one that waits in the
-//! listen backlog, which its own thread looks after while it is idle.
+//! A new thread starts with a context of its own and an empty view of the shared cache. That is the cost of this
+//! strategy, and the reason why no connection waits for a lock held by another. The strategy's workers limit the number
+//! of threads. At the limit, the connection that has been idle longest is closed for one that waits in the accept
+//! queue; the thread of each idle connection watches that queue.
 
 use super::serve::{Handle, Limits};
 use super::{Concurrency, Strategy};
@@ -31,27 +31,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// How long accepting pauses when threads, descriptors or memory ran out.
+/// How long accepting pauses after threads, descriptors or memory ran out.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a connection that the service would refuse waits for an idle one to give way, and between two looks.
+/// How long a connection that the service would reject waits for an idle one to close. Also the interval between
+/// checks.
 const FULL_PATIENCE: Duration = Duration::from_millis(2_500);
 const FULL_PAUSE: Duration = Duration::from_millis(10);
 
-/// How many threads there are, and may be.
+/// The number of threads and its limit.
 #[derive(Debug)]
 struct Crowd {
     live: Mutex<usize>,
     left: Condvar,
     max: usize,
-    /// Numbers on the roll that no thread has.
+    /// Numbers on the roll that no thread uses.
     numbers: Mutex<Vec<usize>>,
-    /// Whose connections are idle.
+    /// Which connections are idle.
     roll: Roll,
 }
 
 impl Crowd {
     fn lock(&self) -> MutexGuard<'_, usize> {
-        // A number is whole whenever a thread panics.
+        // The number is consistent at every point where a thread can panic.
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,14 +60,14 @@ impl Crowd {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until some place comes free, at the most for so long.
+    /// Waits until a place is free, at most this long.
     fn wait_a_moment(&self, span: Duration) {
         let live = self.lock();
-        // Whatever ended the wait, the caller looks again.
+        // Whatever ended the wait, the caller checks again.
         drop(self.left.wait_timeout(live, span));
     }
 
-    /// Waits until one more may come, or `hurried`.
+    /// Waits until another thread may start, or until `hurried`.
     fn wait_for_room(&self, hurried: impl Fn() -> bool) {
         let mut live = self.lock();
         while *live >= self.max && !hurried() {
@@ -82,11 +83,11 @@ impl Crowd {
     }
 }
 
-/// One of the crowd, for as long as this lives.
+/// A place in the crowd, held until dropped.
 #[derive(Debug)]
 struct Place {
     crowd: Arc<Crowd>,
-    /// On the roll. None beyond what it has room for, which threads that are just ending may need.
+    /// The number on the roll. `None` beyond the roll's size, which ending threads may still occupy.
     number: Option<usize>,
 }
 
@@ -108,7 +109,7 @@ impl Drop for Place {
     }
 }
 
-/// What each connection's thread needs.
+/// State shared by all connection threads.
 struct Common<V: Service> {
     service: Arc<V>,
     door: Arc<Door>,
@@ -116,9 +117,9 @@ struct Common<V: Service> {
     together: Arc<Together>,
     control: Arc<Control>,
     counters: Arc<CachePadded<Counters>>,
-    /// Numbers contexts.
+    /// The next context number.
     next: AtomicU64,
-    /// Who does what connections' threads wait for.
+    /// Runs the jobs of connection threads.
     crew: Arc<Crew<JobOf<V::Session>>>,
 }
 
@@ -143,7 +144,7 @@ pub(super) fn start<V: Service>(
         let (door, crowd) = (Arc::clone(&door), Arc::clone(&crowd));
         move || {
             door.ring();
-            // Under its lock, so that nobody is between looking and waiting.
+            // Taken so that no waiter can miss the wake-up between its check and its wait.
             let _live = crowd.lock();
             crowd.left.notify_all();
         }
@@ -179,7 +180,7 @@ pub(super) fn start<V: Service>(
     Ok(())
 }
 
-/// Accepts until draining, and then whoever is in the backlog still.
+/// Accepts until draining, then accepts the connections still in the accept queue.
 fn accept_all<V: Service>(
     common: &Arc<Common<V>>,
     crowd: &Arc<Crowd>,
@@ -192,7 +193,7 @@ fn accept_all<V: Service>(
         let now = clock::now();
         if crowd.max == common.bounds.connections_max && *crowd.lock() >= crowd.max {
             common.complain(
-                "as many are open as the descriptors of this process allow; raise `ulimit -n`",
+                "no more are possible with this process's descriptors; raise `ulimit -n`",
                 None,
             );
         }
@@ -205,7 +206,7 @@ fn accept_all<V: Service>(
             common.door.wait_for(sockets)?;
         }
         if common.service.is_full() && !last {
-            // Threads whose connections are idle look at the listeners, too, and the eldest gives way.
+            // Threads with idle connections also watch the listeners, and the connection idle longest is closed.
             common.together.want_room(now);
             let since = *full_since.get_or_insert(now);
             if now.since(since) < FULL_PATIENCE {
@@ -228,8 +229,8 @@ fn accept_all<V: Service>(
                     common.counters.accept_errors.fetch_add(1, Ordering::Relaxed);
                     if is_out_of_resources(errno) {
                         common.complain("the system is out of descriptors or memory", Some(errno));
-                        // The connection stays in the backlog, so a poll would return at once; and nothing tells
-                        // when the system, or another process, has a descriptor to spare again.
+                        // The connection stays in the accept queue, so a poll would return at once. No event tells when
+                        // the system or another process has a descriptor to spare again.
                         std::thread::sleep(PAUSE);
                     }
                 }
@@ -253,14 +254,14 @@ impl<V: Service> Common<V> {
     }
 }
 
-/// Gives a connection a thread, waiting until the system has one.
+/// Starts a thread for a connection, waiting until the system can start one.
 fn serve_apart<V: Service>(
     common: &Arc<Common<V>>,
     crowd: &Arc<Crowd>,
     sockets: &[Arc<OwnedFd>],
     arrival: Arrival<V::Session>,
 ) {
-    // A thread that does not start drops what it was given.
+    // A thread that fails to start drops its closure, so the connection is kept outside of it.
     let given = Arc::new(Mutex::new(Some(arrival)));
     loop {
         let sockets = sockets.to_vec();
@@ -275,18 +276,16 @@ fn serve_apart<V: Service>(
                 if catch_unwind(AssertUnwindSafe(|| common.serve(&place, sockets, arrival))).is_err()
                     && common.together.may_complain(clock::now())
                 {
-                    tracing::error!("a connection's thread panicked: the connection is lost, no other is");
+                    tracing::error!("a connection's thread panicked: its connection is lost; others stay");
                 }
             });
         match started {
             Ok(_) => return,
             Err(_) if control.is_draining() => return,
             Err(error) => {
-                complainer.complain(
-                    &format!("the system starts no thread: {error}"),
-                    error.raw_os_error(),
-                );
-                // Nothing tells when the system has room for a thread again: it may be others that end.
+                complainer.complain(&format!("cannot start a thread: {error}"), error.raw_os_error());
+                // No event tells when the system can start a thread again: other programs' threads may have to end
+                // first.
                 std::thread::sleep(PAUSE);
             }
         }
@@ -294,7 +293,7 @@ fn serve_apart<V: Service>(
 }
 
 impl<V: Service> Common<V> {
-    /// A connection's life.
+    /// Serves a connection until it ends.
     fn serve(&self, place: &Place, sockets: Vec<Arc<OwnedFd>>, arrival: Arrival<V::Session>) {
         let own = Arc::new(CachePadded::new(Counters::default()));
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -323,7 +322,7 @@ impl<V: Service> Common<V> {
         if let Err(error) = lived
             && self.together.may_complain(clock::now())
         {
-            tracing::error!("a connection's thread could not go on: {error}");
+            tracing::error!("a connection's thread ended early: {error}");
         }
     }
 }

@@ -1,14 +1,13 @@
-//! An event thread that waits for all connections, and a thread for each request, which ends with it.
+//! One event thread that waits for all connections, and one thread per request.
 //!
 //! ```text
 //!   event thread: accept, wait ── input ──▶ a thread: receive, answer, until no input is there
 //!       ▲                                      │
 //!       └──────────── the connection ◀─────────┘
 //! ```
-//! Requests that came together are answered by one thread. Threads share the service's one context under
-//! a lock, as a connection is served by another thread each time; what PHTTPD spent on that is known
-//! (three quarters of its time, document 002, figure 8). Their number is bounded by the strategy's
-//! workers; requests beyond wait in line.
+//! One thread answers all requests that arrived together. The threads share one context under a lock, because a
+//! connection is served by a different thread each time. In PHTTPD, that took three quarters of the time (document 002,
+//! figure 8). The strategy's workers limit the number of threads; further requests wait in a queue.
 
 use super::Strategy;
 use super::serve::{Handle, Limits};
@@ -28,7 +27,7 @@ use crossbeam_utils::CachePadded;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
-/// What each request's thread needs.
+/// State shared by all request threads.
 struct Common<V: Service> {
     service: Arc<V>,
     door: Arc<Door>,
@@ -36,7 +35,7 @@ struct Common<V: Service> {
     together: Arc<Together>,
     control: Arc<Control>,
     counters: Arc<CachePadded<Counters>>,
-    /// Who does what requests' threads wait for.
+    /// Runs the jobs of request threads.
     crew: Arc<Crew<JobOf<V::Session>>>,
 }
 
@@ -84,7 +83,7 @@ pub(super) fn start<V: Service>(
             Some(made) => made,
             None => Epoll::new(sockets.get(), Turnstile::Open, &waker)?,
         };
-        // A new one each time: what was being done for another worker's connections is not wanted.
+        // A replacement worker needs a new inbox: results of jobs for its predecessor's connections are unwanted.
         let inbox = Inbox::new(wake(&waker));
         let mut worker = Worker::new(
             0,
@@ -102,7 +101,7 @@ pub(super) fn start<V: Service>(
             let (common, returns) = (Arc::clone(&common), Arc::clone(&returns));
             move |offer| start_thread(&common, &returns, offer)
         }));
-        // Whatever was returned to the worker before this one is looked at.
+        // Makes the new worker look at connections that were returned to its predecessor.
         waker.wake();
         worker.run_until_drained()
     };
@@ -114,7 +113,7 @@ pub(super) fn start<V: Service>(
     Ok(())
 }
 
-/// Begins a thread that takes what is offered and returns it, or says that it has gone.
+/// Starts a thread that takes offered requests and returns their connections, or reports that it has gone.
 fn start_thread<V: Service>(
     common: &Arc<Common<V>>,
     returns: &Arc<Returns<V::Session>>,
@@ -127,7 +126,7 @@ fn start_thread<V: Service>(
         let Some(parcel) = taken else { return };
         let returned = catch_unwind(AssertUnwindSafe(|| common.serve(parcel)));
         if returned.is_err() && common.together.may_complain(clock::now()) {
-            tracing::error!("a request's thread panicked: its connection is lost, no other is");
+            tracing::error!("a request's thread panicked: its connection is lost; others stay");
         }
         returns.put(returned.ok().flatten());
     });
@@ -135,7 +134,7 @@ fn start_thread<V: Service>(
 }
 
 impl<V: Service> Common<V> {
-    /// Serves what the connection asks for; gives it back when it asks for nothing more.
+    /// Serves the connection's requests and returns it when no more input is there.
     fn serve(&self, parcel: Parcel<V::Session>) -> Option<Parcel<V::Session>> {
         let own = Arc::new(CachePadded::new(Counters::default()));
         let mut worker = Worker::new(
@@ -156,7 +155,7 @@ impl<V: Service> Common<V> {
         own.add_to(&self.counters);
         lived.unwrap_or_else(|error| {
             if self.together.may_complain(clock::now()) {
-                tracing::error!("a request's thread could not go on: {error}");
+                tracing::error!("a request's thread ended early: {error}");
             }
             None
         })

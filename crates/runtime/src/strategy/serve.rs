@@ -1,4 +1,4 @@
-//! Starts a strategy's threads, watches over them, and stops them.
+//! Starts, supervises and stops a strategy's threads.
 
 use super::{Concurrency, Io, Strategy, per_connection, per_request};
 use crate::clock;
@@ -24,17 +24,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// What bounds a strategy.
+/// Limits of a strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections open at once, over all workers. Beyond that the connection that has been idle longest gives way to the
-    /// next; while none is idle, further ones wait in the listen backlog. (Workers that accept in the same instant may exceed
-    /// it by one each.)
+    /// Connections open at once, over all workers. At the limit, the connection that has been idle longest is closed
+    /// for the next; while none is idle, further ones wait in the accept queue. (Workers that accept at the same
+    /// instant may exceed the limit by one each.)
     pub connections_max: usize,
-    /// Threads for work that may block. At most one piece of work per connection waits for them. Where workers block,
-    /// there may be as many as there are workers, and they come when they are wanted.
+    /// Threads for jobs that may block. At most one job per connection waits for them. For blocking strategies there
+    /// may be as many as there are workers, started on demand.
     pub crew: usize,
-    /// What a peer may still send after our half was closed, before it is cut off.
+    /// Bytes a peer may still send after the server closed its half, before the connection is cut off.
     pub linger_max: Bytes,
 }
 
@@ -48,22 +48,22 @@ impl Default for Limits {
     }
 }
 
-/// What a worker has counted since it started.
+/// Counters of a worker since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Connections accepted.
     pub accepted: u64,
-    /// Of these, refused by the service.
+    /// Of these, rejected by the service.
     pub refused: u64,
     /// Connections open now.
     pub open: u64,
     /// Times accepting failed.
     pub accept_errors: u64,
-    /// Jobs begun.
+    /// Jobs started.
     pub jobs: u64,
-    /// Jobs that had to leave the loop because they would have blocked it.
+    /// Jobs moved to a helper thread because they would have blocked the event loop.
     pub offloaded: u64,
-    /// Parts of files that were not in memory when they were to be sent.
+    /// File parts that were not in memory when they were due to be sent.
     pub cold_reads: u64,
 }
 
@@ -82,22 +82,21 @@ impl Counts {
     }
 }
 
-/// A running strategy. Dropped, it goes on running; it ends by [`Handle::drain`] or [`Handle::stop`].
+/// A running strategy. It keeps running if dropped; [`Handle::drain`] or [`Handle::stop`] ends it.
 pub struct Handle {
     pub(super) control: Arc<Control>,
     pub(super) together: Arc<Together>,
     pub(super) counters: Vec<Arc<CachePadded<Counters>>>,
     pub(super) wakers: Vec<Box<dyn Fn() + Send + Sync>>,
     pub(super) threads: Vec<JoinHandle<std::io::Result<()>>>,
-    /// Kept for workers that take the place of others; given up when draining.
+    /// Kept for replacement workers; dropped when draining.
     pub(super) listeners: Vec<Arc<Listeners>>,
     pub(super) queue_depth: Box<dyn Fn() -> usize + Send + Sync>,
 }
 
 impl Handle {
-    /// Takes no new connections, lets open ones finish what they owe for up to `grace`, then closes
-    /// them. Connections that wait in the backlog are served first. Returns at once; the threads end
-    /// when all is done.
+    /// Stops listening, gives open connections up to `grace` to finish the responses that are due, then closes them.
+    /// Connections that wait in the accept queue are served first. Returns at once; the threads end when all is done.
     pub fn drain(&self, grace: Duration) {
         self.control.drain(clock::now() + grace);
         for listeners in &self.listeners {
@@ -108,13 +107,14 @@ impl Handle {
         }
     }
 
-    /// Takes no new connections and lets go of the open ones without haste: the next answer of each is its last.
-    /// For a strategy whose place another has taken, at the same sockets. Returns at once.
+    /// Stops listening and ends open connections without haste: the next response of each is its last. For a strategy
+    /// that another has replaced at the same sockets. Returns at once.
     pub fn retire(&self) {
         self.let_go(true);
     }
 
-    /// The same where nobody takes its place: connections that wait in the backlog are served first. A drain follows.
+    /// As [`Handle::retire`], if no other strategy takes over the sockets: connections that wait in the accept queue
+    /// are served first. A drain follows.
     pub fn ease(&self) {
         self.let_go(false);
     }
@@ -129,7 +129,7 @@ impl Handle {
         }
     }
 
-    /// Closes everything now.
+    /// Closes all connections and listeners now.
     pub fn stop(&self) {
         self.drain(Duration::ZERO);
     }
@@ -139,8 +139,8 @@ impl Handle {
         self.together.open.load(Ordering::Relaxed)
     }
 
-    /// Connections open now that came from this listener, by its place among those the strategy was started on. Those
-    /// beyond 255 count for the last of these.
+    /// Open connections accepted from this listener, given by its position in the list the strategy was started with.
+    /// Listeners beyond the 255th are counted with the last of these.
     pub fn open_at(&self, listener: usize) -> usize {
         self.together.open_at(listener)
     }
@@ -150,12 +150,12 @@ impl Handle {
         self.together.replaced.load(Ordering::Relaxed)
     }
 
-    /// What each worker counted.
+    /// The counters of each worker.
     pub fn counts(&self) -> impl Iterator<Item = Counts> {
         self.counters.iter().map(|counters| Counts::of(counters))
     }
 
-    /// How many pieces of blocking work wait for a thread.
+    /// Number of jobs that wait for a thread.
     pub fn crew_queue_depth(&self) -> usize {
         (self.queue_depth)()
     }
@@ -168,7 +168,7 @@ impl Handle {
     /// Waits for the threads to end.
     ///
     /// # Errors
-    /// The first failure of a worker that nobody could take the place of, because all was ending.
+    /// The first failure of a worker that was not replaced because the strategy was ending.
     pub fn join(self) -> std::io::Result<()> {
         let mut result = Ok(());
         for thread in self.threads {
@@ -193,12 +193,12 @@ impl std::fmt::Debug for Handle {
 
 /// Starts a strategy on these listeners, one per address.
 ///
-/// With several loops each has its own socket per address (`SO_REUSEPORT`): accepting takes no common
-/// lock and a connection stays where the kernel's hash put it. All others share one socket. Of a strategy
-/// of processes this starts what runs in one of them.
+/// With `loops`, each worker has its own socket per address (`SO_REUSEPORT`): workers share no accept lock, and a
+/// connection stays with the worker chosen by the kernel's hash. All other strategies share one socket per address. For
+/// a strategy of processes, this starts the part that runs in one process.
 ///
 /// # Errors
-/// What the system says to threads, descriptors and further sockets; what was started is stopped.
+/// The system's error if it refuses threads, descriptors or further sockets; everything already started is stopped.
 pub fn serve<V: Service>(
     strategy: Strategy,
     listeners: &[Listener],
@@ -209,7 +209,7 @@ pub fn serve<V: Service>(
     start(together, strategy, listeners, service, limits)
 }
 
-/// The same in a worker process, whose founder and siblings see how much it has to do.
+/// As [`serve`], in a worker process whose load its founder and siblings can see.
 ///
 /// # Errors
 /// As [`serve`].
@@ -258,14 +258,14 @@ fn start<V: Service>(
         Ok(()) => Ok(handle),
         Err(error) => {
             handle.stop();
-            // The first error tells more than what follows from it.
+            // The first error says more than those that follow from it.
             let _ = handle.join();
             Err(error)
         }
     }
 }
 
-/// The sockets each of `count` workers has: of its own, or all the same.
+/// The sockets of each of `count` workers: its own, or shared ones.
 fn sockets(listeners: &[Listener], count: usize, own: bool) -> std::io::Result<Vec<Vec<Arc<OwnedFd>>>> {
     let shards: Vec<Vec<Listener>> = listeners
         .iter()
@@ -293,7 +293,7 @@ fn start_loops<V: Service>(
     let crew = Arc::new(Crew::start(limits.crew)?);
     let depth = Arc::downgrade(&crew);
     handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
-    // Sockets of its own would go with a process that dies, and whoever waits at them.
+    // A process's own sockets would die with it, along with the connections waiting there.
     let own = strategy.concurrency == Concurrency::Loops;
     let turnstile = strategy.turnstile();
     let shaped = strategy
@@ -315,7 +315,7 @@ fn start_loops<V: Service>(
         });
         let hands = {
             let (crew, waker) = (Arc::clone(&crew), waker.clone());
-            // A new inbox each time: what was being done for another worker's connections is not wanted.
+            // A replacement worker needs a new inbox: results of jobs for its predecessor's connections are unwanted.
             move || {
                 let waker = waker.clone();
                 Hands::Crew(crew.hand(Inbox::new(move || waker.wake())))
@@ -350,7 +350,7 @@ fn start_loops<V: Service>(
     Ok(())
 }
 
-/// How many connections each of `workers` may still open.
+/// How many more connections each of `workers` may open.
 fn room(
     together: &Arc<Together>,
     limits: Limits,
@@ -374,7 +374,7 @@ fn start_pool<V: Service>(
 ) -> std::io::Result<()> {
     let turnstile = strategy.turnstile();
     let door = Door::new()?;
-    // As many as there are workers: none waits for another's job.
+    // One job thread per worker, so that no worker waits for another's job.
     let crew = Arc::new(Crew::growing(strategy.workers().max(limits.crew)));
     let depth = Arc::downgrade(&crew);
     handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
@@ -390,7 +390,7 @@ fn start_pool<V: Service>(
     {
         let (door, turnstile, crew) = (Arc::clone(&door), turnstile.clone(), Arc::clone(&crew));
         let roll = match handle.together.seat() {
-            // A process has one thread, and its own number on the roll.
+            // A worker process has one thread, and the process's number on the roll.
             Some(_) => roll.clone(),
             None => roll.of(number),
         };
@@ -419,7 +419,7 @@ fn start_pool<V: Service>(
     Ok(())
 }
 
-/// What one thread is to be.
+/// What one worker thread is made of.
 struct Plan {
     name: String,
     number: usize,
@@ -427,11 +427,11 @@ struct Plan {
     limits: Limits,
 }
 
-/// Grain of deadlines: a timeout may come this much late.
+/// Granularity of deadlines: a timeout may fire this much late.
 const TICK: Duration = Duration::from_millis(250);
 
 impl Strategy {
-    /// What holds for a worker within these limits.
+    /// The bounds of one worker within these limits.
     pub(super) fn bounds(self, limits: Limits) -> Bounds {
         Bounds {
             connections_max: limits.connections_max,
@@ -441,7 +441,7 @@ impl Strategy {
         }
     }
 
-    /// What its workers accept through.
+    /// The lock, if any, that its workers accept through.
     fn turnstile(self) -> Turnstile {
         match self.manner.accept_lock {
             false => Turnstile::Open,
@@ -451,8 +451,8 @@ impl Strategy {
     }
 }
 
-/// Starts a worker's thread. `parts` makes what a worker is made of: now, so that what the system refuses
-/// is known, and again whenever one takes the place of another.
+/// Starts a worker's thread. `parts` creates the worker's parts: now, so that a refusal by the system is reported at
+/// once, and again for each replacement.
 fn spawn<V: Service, B: Backend + Send + 'static>(
     handle: &mut Handle,
     plan: Plan,
@@ -475,7 +475,7 @@ fn spawn<V: Service, B: Backend + Send + 'static>(
     let name = plan.name.clone();
     let thread = std::thread::Builder::new().name(plan.name).spawn(move || {
         if plan.strategy.pinned {
-            // Refused only by an affinity that changed meanwhile; then it runs where it may.
+            // Fails only if the affinity changed meanwhile; the thread then runs on any allowed processor.
             let _ = machine::pin_thread(plan.number);
         }
         let (together, counters, control) = shared;

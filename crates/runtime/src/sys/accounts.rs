@@ -1,5 +1,4 @@
-//! Calls about users and groups: looking them up where the system keeps them (NSS), and becoming one.
-//! Refuses to know what for.
+//! Calls about users and groups: looking them up in the system's databases (NSS), and becoming one.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -19,7 +18,7 @@ impl Person {
     /// Copies a record.
     ///
     /// # Safety
-    /// Its name and home are null or point to text that ends in NUL.
+    /// Its name and home must be null or point to text that ends in NUL.
     unsafe fn of(record: &libc::passwd) -> Person {
         let text = |text: *const libc::c_char| match text.is_null() {
             true => CString::default(),
@@ -35,10 +34,10 @@ impl Person {
     }
 }
 
-/// What one record of the user or group database may take at the most: a group may have many members.
+/// Maximum size of a record of the user or group database: a group may have many members.
 const RECORD_MAX: usize = 1 << 20;
 
-/// Calls with a larger and larger buffer until the record fits.
+/// Repeats the call with a larger buffer until the record fits.
 fn with_room<T>(
     mut call: impl FnMut(&mut [libc::c_char]) -> (libc::c_int, Option<T>),
 ) -> io::Result<Option<T>> {
@@ -47,14 +46,14 @@ fn with_room<T>(
         match call(&mut room) {
             (libc::ERANGE, _) if room.len() < RECORD_MAX => room.resize(room.len() * 4, 0),
             (libc::EINTR, _) => {}
-            // Some databases report what is not there as an error.
+            // Some databases report a missing entry as an error.
             (0 | libc::ENOENT | libc::ESRCH, found) => return Ok(found),
             (errno, _) => return Err(io::Error::from_raw_os_error(errno)),
         }
     }
 }
 
-/// The user of this name, `None` if there is none.
+/// The user of this name; `None` if there is none.
 pub(crate) fn find_user(name: &CStr) -> io::Result<Option<Person>> {
     with_room(|room| {
         let mut record = MaybeUninit::<libc::passwd>::uninit();
@@ -78,13 +77,13 @@ pub(crate) fn find_user(name: &CStr) -> io::Result<Option<Person>> {
     })
 }
 
-/// Hands over the users the database lists, one after another, until `take` says that it has enough. Large
-/// directories list nobody and have to be asked for each by name.
+/// Passes the users listed by the database to `take`, one after another, until it returns false. Large directories list
+/// nobody and have to be asked by name.
 pub(crate) fn each_user(mut take: impl FnMut(Person) -> bool) -> io::Result<()> {
-    /// The call keeps its place for the whole process.
+    /// The call keeps its position for the whole process.
     static PLACE: Mutex<()> = Mutex::new(());
     let _held = PLACE.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: nobody else is using the place, as only this function does and it holds the lock.
+    // SAFETY: nobody else uses the position, as only this function does and it holds the lock.
     unsafe { libc::setpwent() };
     let outcome = loop {
         // SAFETY: the address of this thread's own errno is always valid.
@@ -111,7 +110,7 @@ pub(crate) fn each_user(mut take: impl FnMut(Person) -> bool) -> io::Result<()> 
     outcome
 }
 
-/// The number of the group of this name, `None` if there is none.
+/// The ID of the group of this name; `None` if there is none.
 pub(crate) fn find_group(name: &CStr) -> io::Result<Option<u32>> {
     with_room(|room| {
         let mut record = MaybeUninit::<libc::group>::uninit();
@@ -144,7 +143,7 @@ pub(crate) fn groups_of(name: &CStr, gid: u32) -> io::Result<Vec<u32>> {
             groups.truncate(wanted);
             return Ok(groups);
         }
-        // The kernel takes 65,536 groups.
+        // The kernel accepts 65,536 groups.
         if groups.len() > 1 << 16 {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
@@ -152,8 +151,8 @@ pub(crate) fn groups_of(name: &CStr, gid: u32) -> io::Result<Vec<u32>> {
     }
 }
 
-/// Makes every thread of this process that user, for good: real, effective and saved numbers. The C
-/// library does it for all threads, which the bare system calls do not.
+/// Makes every thread of this process that user, permanently: real, effective and saved IDs. The C library does it for
+/// all threads, which the bare system calls do not.
 pub(crate) fn become_user(uid: u32, gid: u32, groups: &[u32]) -> io::Result<()> {
     // SAFETY: the pointer and length describe `groups`, which outlives the call.
     done(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })?;
@@ -163,7 +162,7 @@ pub(crate) fn become_user(uid: u32, gid: u32, groups: &[u32]) -> io::Result<()> 
     done(unsafe { libc::setresuid(uid, uid, uid) })
 }
 
-/// Makes this the effective user of every thread, which is allowed to whoever has kept it in reserve.
+/// Makes this the effective user of every thread, which is allowed if it is still the saved one.
 pub(crate) fn set_effective_user(uid: u32) -> io::Result<()> {
     // SAFETY: takes a number only.
     done(unsafe { libc::seteuid(uid) })

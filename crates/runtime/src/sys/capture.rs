@@ -1,29 +1,29 @@
-//! Packet sockets: whole frames of an interface, as the kernel hands them to `packet(7)`.
+//! Packet sockets: whole frames of an interface, as the kernel delivers them to `packet(7)`.
 
 use super::options::{get, set};
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Room for the control messages of one frame: a time stamp and what `PACKET_AUXDATA` says.
+/// Room for the control messages of one frame: a timestamp and the data of `PACKET_AUXDATA`.
 const CONTROL: usize = 128;
 
-/// What came with a frame.
+/// The metadata of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrived {
     /// Bytes received into the slot.
     pub(crate) captured: usize,
-    /// Bytes the frame has.
+    /// Length of the whole frame in bytes.
     pub(crate) length: usize,
     /// Nanoseconds since 1970, by the kernel's clock.
     pub(crate) nanos: u64,
-    /// The tag that was taken out of the frame: protocol and control information.
+    /// The tag that the kernel removed from the frame: protocol and control information.
     pub(crate) vlan: Option<(u16, u16)>,
     /// The link-level address: interface, hardware type, packet type, protocol.
     pub(crate) from: libc::sockaddr_ll,
 }
 
-/// A packet socket that receives nothing yet. `cooked` ones give packets without their link header.
+/// A packet socket that does not receive yet. `cooked` sockets deliver packets without their link header.
 pub(crate) fn capture_socket(cooked: bool) -> io::Result<OwnedFd> {
     let kind = if cooked { libc::SOCK_DGRAM } else { libc::SOCK_RAW };
     // SAFETY: no pointers are passed.
@@ -62,17 +62,17 @@ pub(crate) fn bind_packet_socket(fd: BorrowedFd<'_>, index: u32) -> io::Result<u
     Ok(address.sll_hatype)
 }
 
-/// Time stamps and taken-out tags come with every frame; the queue holds this many bytes if the system lets it.
+/// Requests timestamps and removed tags with every frame; the queue holds this many bytes if the system permits it.
 pub(crate) fn prepare_packet_socket(fd: BorrowedFd<'_>, queue: usize) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
     set(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
     let queue = i32::try_from(queue).unwrap_or(i32::MAX);
-    // Beyond the administrator's bound with the right to, else up to it.
+    // Beyond the administrator's limit if privileged, otherwise up to it.
     set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, queue)
         .or_else(|_| set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, queue))
 }
 
-/// Frames for other hosts are received, too, for as long as the socket is open.
+/// Also receives frames for other hosts, while the socket is open.
 pub(crate) fn make_promiscuous(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     let request = libc::packet_mreq {
         mr_ifindex: index as i32,
@@ -89,7 +89,7 @@ pub(crate) fn packet_statistics(fd: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
     Ok((counts.tp_packets, counts.tp_drops))
 }
 
-/// Receives up to one frame into each of `slots` without waiting; `arrived` has an entry for each that came.
+/// Receives up to one frame into each of `slots` without blocking; `arrived` has an entry for each received frame.
 pub(crate) fn receive_packets(
     fd: BorrowedFd<'_>,
     slots: &mut [&mut [u8]],
@@ -149,7 +149,7 @@ pub(crate) fn receive_packets(
     Ok(())
 }
 
-/// The time stamp and the tag among a message's control data.
+/// The timestamp and the tag in a message's control data.
 fn control_of(message: &libc::msghdr) -> (u64, Option<(u16, u16)>) {
     let (mut nanos, mut vlan) = (0, None);
     // SAFETY: the kernel has filled in the control data that `message` points to and its length, and the memory

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 
-/// Takes a descriptor that the process before exec left open for this one. Each can be taken once.
+/// Takes a descriptor left open across exec for this program. Each can be taken once.
 pub(crate) fn take_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     static TAKEN: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -16,7 +16,7 @@ pub(crate) fn take_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     if !taken.insert(number) {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
-            "this descriptor was taken before",
+            "this descriptor was already taken",
         ));
     }
     // SAFETY: it is open, and by the protocol of sd_listen_fds(3) nobody in this process owns it; TAKEN

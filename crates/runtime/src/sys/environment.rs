@@ -8,11 +8,11 @@ unsafe extern "C" {
     static mut environ: *mut *mut c_char;
 }
 
-/// Takes every variable out of the environment whose name is not kept, and overwrites it with zeros where it stands,
-/// which is what `/proc/PID/environ` shows. Returns how many.
+/// Removes every variable from the environment whose name is not kept, and overwrites it in place with zeros, which
+/// `/proc/PID/environ` then shows. Returns their number.
 ///
 /// # Errors
-/// `Unsupported` if this process has more than one thread: another could be reading. Else what `/proc` says.
+/// `Unsupported` if this process has more than one thread, because another could be reading; or an error of `/proc`.
 pub(crate) fn forget_variables(is_kept: &dyn Fn(&[u8]) -> bool) -> io::Result<usize> {
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
         let why = "a process with several threads cannot change its environment";

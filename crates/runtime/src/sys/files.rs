@@ -25,13 +25,13 @@ struct Counts {
 /// Pages of a range in the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pages {
-    /// All of them.
+    /// All cached pages.
     pub(crate) cached: u64,
-    /// Those whose content is not on disk yet.
+    /// Pages whose content is not on disk yet.
     pub(crate) unwritten: u64,
 }
 
-/// Which pages of this range are in the page cache; `None` if the kernel or the file cannot tell.
+/// How many pages of this range are in the page cache; `None` if the kernel or the file cannot tell.
 pub(crate) fn cached_pages(fd: BorrowedFd<'_>, offset: u64, len: u64) -> Option<Pages> {
     static REFUSED: AtomicBool = AtomicBool::new(false);
     if REFUSED.load(Ordering::Relaxed) {

@@ -1,8 +1,8 @@
-//! A command in a namespace of processes of its own, so that all of it ends together.
+//! A command in a process namespace of its own, so that all its processes end together.
 //!
-//! The first process of such a namespace cannot be left alone by the others: when it ends, the kernel kills them all
-//! (`pid_namespaces(7)`). But it gets no signal it does not ask for, and orphans become its children; so it should not
-//! be the command itself. A keeper stands there, which does nothing but pass signals on and wait.
+//! When the first process of such a namespace ends, the kernel kills all others (`pid_namespaces(7)`). But it receives
+//! only the signals it asks for, and orphans become its children, so it should not be the command itself. Instead it is
+//! a keeper, which only forwards signals and waits.
 //!
 //! ```text
 //!  this process ── fork ── keeper, 1 in its namespace ── clone ── the command ── exec
@@ -20,27 +20,27 @@ use std::process::Command;
 /// When a keeper ends, and everything with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keeps {
-    /// With the command. Signals are for the command.
+    /// With the command. Signals go to the command.
     One,
-    /// When no process is left, so that a command that leaves a daemon behind and ends keeps it. Signals are for all.
+    /// When no process is left, so that a command can leave a daemon behind. Signals go to all.
     All,
 }
 
-/// Has the next child of the calling thread, and what descends from it, live in a namespace of processes of its own.
-/// There can be one such child, and no thread can be started from this one any more.
+/// Puts the next child of the calling thread, and its descendants, into a process namespace of their own. There can be
+/// one such child, and this thread can start no threads any more.
 pub(crate) fn own_processes() -> io::Result<()> {
     // SAFETY: the flag changes where this thread's children are born, nothing of the thread itself.
     unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWPID) }.map_err(io::Error::from)
 }
 
-/// Puts a keeper above the command, which [`own_processes`] has prepared this thread for. The keeper ends as the
-/// command ended, as a shell says it: its code, or 128 and the number of a signal. It dies with the thread that spawns
-/// it. `held` are the signals that this thread holds back: the keeper passes them on, the command gets them as usual.
+/// Puts a keeper above the command; [`own_processes`] must have prepared this thread. The keeper's exit code is the
+/// command's as in a shell: its code, or 128 plus the signal. The keeper dies with the thread that spawns it. `held`
+/// are the signals blocked by this thread: the keeper forwards them, and the command gets them unblocked.
 pub(crate) fn under_a_keeper(command: &mut Command, held: &[i32], keeps: Keeps) {
     let held = held.to_vec();
     let founder =
         rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty());
-    // Without it (Linux before 5.3) the moment between two system calls is not covered.
+    // Without it (Linux before 5.3), the moment between two system calls is not covered.
     let founder = founder.ok();
     let signals = process::set(&held);
     let split = move || {
@@ -71,8 +71,7 @@ fn has_ended(process: &OwnedFd) -> bool {
     unsafe { libc::poll(&raw mut asked, 1, 0) == 1 }
 }
 
-/// Shows the namespace's own processes in `/proc`, where that is allowed; elsewhere it shows them under the numbers
-/// they have outside.
+/// Shows the namespace's own processes in `/proc`, if allowed; otherwise `/proc` shows them with their outside numbers.
 fn see_own_processes() {
     const ROOT: &CStr = c"/";
     const PROC: &CStr = c"proc";
@@ -96,7 +95,7 @@ fn see_own_processes() {
     }
 }
 
-/// Copies this process, as fork does but without what fork does besides: 0 in the copy, its number in the original.
+/// Copies this process as fork does, but without the C library's extra work: 0 in the copy, its PID in the original.
 fn copy() -> io::Result<libc::pid_t> {
     const NOTHING: libc::c_long = 0;
     let flags = libc::c_long::from(libc::SIGCHLD);
@@ -108,10 +107,9 @@ fn copy() -> io::Result<libc::pid_t> {
     }
 }
 
-/// The life of a keeper.
+/// The main loop of a keeper.
 fn keep(command: libc::pid_t, signals: &libc::sigset_t, keeps: Keeps) -> ! {
-    // What it holds open others would wait for in vain: pipes, and the one that tells of a command that could not
-    // be executed.
+    // Descriptors left open here would keep readers waiting: pipes, and the one that reports a failed exec.
     close_everything();
     let mut code = 0;
     loop {
@@ -139,7 +137,7 @@ fn keep(command: libc::pid_t, signals: &libc::sigset_t, keeps: Keeps) -> ! {
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         // SAFETY: both pointers are to live values.
         let signal = unsafe { libc::sigwaitinfo(signals, &raw mut info) };
-        // A terminal's signal has reached the command already: it is in the same group.
+        // A terminal's signal has already reached the command, which is in the same group.
         if signal > 0 && signal != libc::SIGCHLD && info.si_code <= 0 {
             let whom = match keeps {
                 Keeps::One => command,

@@ -1,12 +1,12 @@
-//! Memory that a process shares with those it forks, runs of words in it or in memory of its own, and the return of what
-//! the allocator keeps and of what of the program was wanted once.
+//! Memory shared with forked processes, runs of words in it or in private memory, and the return of memory: the
+//! allocator's, and the program's own pages that were needed only once.
 
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// A run of words, zero at first, that stays shared across forks. Unmapped when dropped.
+/// A run of words, initially zero, that stays shared across forks. Unmapped when dropped.
 #[derive(Debug)]
 struct SharedWords {
     start: NonNull<AtomicU64>,
@@ -19,7 +19,7 @@ unsafe impl Send for SharedWords {}
 unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
-    /// `len` words. Pages that nobody touches cost nothing.
+    /// `len` words. Untouched pages cost nothing.
     fn new(len: usize) -> std::io::Result<SharedWords> {
         use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
         let bytes = len.max(1) * size_of::<AtomicU64>();
@@ -32,8 +32,8 @@ impl SharedWords {
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping holds `len` words, page-aligned and zeroed, which are valid atomics, and
-        // lives as long as `self`; other processes write to it through atomics only.
+        // SAFETY: the mapping holds `len` words, page-aligned and zeroed, which are valid atomics, and lives as long as
+        // `self`; other processes write to it through atomics only.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -54,8 +54,8 @@ enum Memory {
     Own(Box<[AtomicU64]>),
 }
 
-/// Some of the words of a memory, which lives as long as any run of it. Where they are is found once, not at every
-/// access: a server counts several times for each request.
+/// Some words of a memory that lives as long as any run of it. Their address is computed once, not at every access: a
+/// server counts several times per request.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     start: NonNull<AtomicU64>,
@@ -74,7 +74,7 @@ impl Run {
         Ok(Run::all_of(Memory::Shared(SharedWords::new(len)?)))
     }
 
-    /// `len` words that are this process's alone, all zero.
+    /// `len` words private to this process, all zero.
     pub(crate) fn own(len: usize) -> Run {
         Run::all_of(Memory::Own((0..len).map(|_| AtomicU64::new(0)).collect()))
     }
@@ -89,7 +89,7 @@ impl Run {
         Run { start, len, memory }
     }
 
-    /// Those of this range.
+    /// The words of this range.
     ///
     /// # Panics
     /// If it ends beyond the run.
@@ -109,8 +109,8 @@ impl Run {
     }
 }
 
-/// Has the allocator return the end of an arena as soon as this much of it is free. Otherwise it learns from the largest
-/// blocks it has seen freed, up to tens of megabytes for each arena. False if it has no such knob.
+/// Makes the allocator return the end of an arena as soon as this many bytes of it are free. Otherwise it adapts to the
+/// largest blocks freed, up to tens of megabytes per arena. False if the allocator has no such option.
 pub(crate) fn set_trim_threshold(bytes: i32) -> bool {
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes no pointer and changes a number the allocator reads under its own lock.
@@ -123,7 +123,7 @@ pub(crate) fn set_trim_threshold(bytes: i32) -> bool {
     is_set
 }
 
-/// Asks the allocator to return unused pages of all its arenas; nothing where it has no such call.
+/// Asks the allocator to return unused pages of all its arenas; does nothing if it has no such call.
 pub(crate) fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes no pointer, may be called from any thread, and changes nothing that is in use.
@@ -132,9 +132,9 @@ pub(crate) fn trim() {
     }
 }
 
-/// Unmaps the code and the constants of this program and of its libraries, which come back when they are wanted again: from
-/// the page cache, at a microsecond for sixteen pages. Returns how many bytes there are of them. A breakpoint that a debugger has
-/// set in them is lost.
+/// Unmaps the code and the constants of this program and its libraries. They come back when needed: from the page
+/// cache, at a microsecond for sixteen pages. Returns their size in bytes. Breakpoints that a debugger has set in them
+/// are lost.
 pub(crate) fn let_go_of_program() -> usize {
     unsafe extern "C" fn let_go(
         info: *mut libc::dl_phdr_info,
@@ -148,7 +148,7 @@ pub(crate) fn let_go_of_program() -> usize {
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
         let page = rustix::param::page_size();
         for header in headers {
-            // What was written to, as addresses are when a file is linked, would not come back as it was.
+            // Modified pages, such as addresses written while a file is linked, would not come back as they were.
             if header.p_type != libc::PT_LOAD || header.p_flags & libc::PF_W != 0 {
                 continue;
             }

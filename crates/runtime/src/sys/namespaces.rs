@@ -1,12 +1,12 @@
-//! Namespaces, and what a child is told between fork and exec.
+//! Namespaces, and the setup of a child between fork and exec.
 
 use rustix::thread::UnshareFlags;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Gives the calling thread a network namespace of its own; with `user` the process a user namespace as well, for
-/// which it may have one thread only.
+/// Gives the calling thread a network namespace of its own; with `user`, also gives the process a user namespace, which
+/// requires that it has only one thread.
 pub(crate) fn unshare(user: bool, network: bool) -> io::Result<()> {
     let mut flags = UnshareFlags::empty();
     flags.set(UnshareFlags::NEWUSER, user);
@@ -15,8 +15,8 @@ pub(crate) fn unshare(user: bool, network: bool) -> io::Result<()> {
     unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(io::Error::from)
 }
 
-/// Has the kernel kill the child when the thread that spawns it ends, however it ends, and lets the child have the
-/// signals that are held here.
+/// Makes the kernel kill the child when the thread that spawns it ends for any reason, and unblocks these held signals
+/// for the child.
 pub(crate) fn dies_with_its_parent(command: &mut Command, held: Vec<i32>) {
     let founder = rustix::process::getpid();
     let tell = move || {
@@ -32,8 +32,8 @@ pub(crate) fn dies_with_its_parent(command: &mut Command, held: Vec<i32>) {
     unsafe { command.pre_exec(tell) };
 }
 
-/// Fetches one of these blocked signals: its number, and whether a process sent it rather than the kernel (a terminal
-/// sends to the whole foreground group, so that children have had it too).
+/// Takes one of these blocked signals: its number, and whether a process sent it rather than the kernel. (A terminal
+/// sends to the whole foreground group, so children have received it, too.)
 pub(crate) fn next_signal_and_sender(signals: &[i32]) -> io::Result<(i32, bool)> {
     let set = super::process::set(signals);
     loop {
@@ -51,7 +51,7 @@ pub(crate) fn next_signal_and_sender(signals: &[i32]) -> io::Result<(i32, bool)>
     }
 }
 
-/// Version of the kernel's Landlock interface.
+/// Version of the kernel's Landlock ABI.
 pub(crate) fn landlock_version() -> io::Result<u32> {
     const LANDLOCK_CREATE_RULESET_VERSION: libc::c_uint = 1;
     // SAFETY: asked for its version the call takes no attributes and makes nothing.
@@ -66,8 +66,8 @@ pub(crate) fn landlock_version() -> io::Result<u32> {
     u32::try_from(version).map_err(|_| io::Error::last_os_error())
 }
 
-/// Has the calling thread run before all that is not real-time (`SCHED_FIFO`, lowest priority). Its children do not
-/// inherit that.
+/// Gives the calling thread priority over all threads that are not real-time (`SCHED_FIFO`, lowest priority). Its
+/// children do not inherit that.
 pub(crate) fn run_first() -> io::Result<()> {
     // SAFETY: sched_param is made of integers, for which zero is a value.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };

@@ -1,12 +1,12 @@
 //! Socket options of any type: `setsockopt(2)` and `getsockopt(2)`, once.
 //!
-//! Which option has which type is the caller's to know; that the type is plain memory is [`Plain`]'s.
+//! The caller knows which option has which type; [`Plain`] guarantees that the type is plain memory.
 
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Plain memory: what an option's value may be made of.
+/// Plain memory, the only content allowed in an option's value.
 ///
 /// # Safety
 /// Only integers and arrays or `repr(C)` structures of them: all zeros and whatever else the kernel writes is a value,
@@ -27,7 +27,7 @@ unsafe impl Plain for libc::tcp_info {}
 /// Sets an option.
 ///
 /// # Errors
-/// What the system says; `EINVAL` mostly for a type that is not the option's.
+/// The system's; `EINVAL` mostly if the type is not the option's.
 pub(super) fn set<T: Plain>(
     fd: BorrowedFd<'_>,
     level: libc::c_int,
@@ -38,10 +38,10 @@ pub(super) fn set<T: Plain>(
     unsafe { set_following(fd, level, name, &value) }
 }
 
-/// Sets an option whose value has pointers in it.
+/// Sets an option whose value contains pointers.
 ///
 /// # Safety
-/// What the pointers lead to is alive, and as the option's definition says.
+/// The targets of the pointers must be alive and match the option's definition.
 pub(super) unsafe fn set_following<T>(
     fd: BorrowedFd<'_>,
     level: libc::c_int,
@@ -58,10 +58,10 @@ pub(super) unsafe fn set_following<T>(
     }
 }
 
-/// An option's value. Of one that is longer than the kernel knows the rest is zero.
+/// An option's value. If it is longer than the kernel's, the rest is zero.
 ///
 /// # Errors
-/// What the system says.
+/// The system's.
 pub(super) fn get<T: Plain>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> io::Result<T> {
     // SAFETY: zeros are a value of plain memory.
     let mut value: T = unsafe { zeroed() };

@@ -1,17 +1,17 @@
-//! Calls about whole packets: packet sockets, TUN devices, batches of frames in one call, offloads.
+//! Calls for whole packets: packet sockets, TUN devices, batches of frames in one call, offloads.
 //!
-//! `linux/if_packet.h`, `linux/if_tun.h`, `linux/ethtool.h`. A [`Batch`] owns the memory that `recvmmsg(2)`
-//! writes to; what it hands out is borrowed from it.
+//! `linux/if_packet.h`, `linux/if_tun.h`, `linux/ethtool.h`. A [`Batch`] owns the memory that `recvmmsg(2)` writes to;
+//! results are borrowed from it.
 
 use super::capture::{bind_packet_socket, capture_socket, packet_statistics};
 use super::options::set;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Most frames one call moves.
+/// Maximum frames per call.
 pub(crate) const BATCH: usize = 64;
 
-/// Room for one time stamp as ancillary data.
+/// Room for one timestamp as ancillary data.
 const CONTROL: usize = 64;
 
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
@@ -25,9 +25,9 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-/// A raw socket for all frames that arrive at an interface of the calling thread's network namespace, none of those
-/// sent through it. It does not block. With `offload` each frame is preceded by a `virtio_net_hdr` of 10 bytes, and
-/// one may be as long as 64 KiB.
+/// A raw, non-blocking socket for all frames that arrive at an interface of the calling thread's network namespace, but
+/// none of those sent through it. With `offload`, each frame is preceded by a `virtio_net_hdr` of 10 bytes and may be
+/// up to 64 KiB long.
 pub(crate) fn packet_socket(interface: u32, offload: bool) -> io::Result<OwnedFd> {
     let fd = capture_socket(false)?;
     set(fd.as_fd(), libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
@@ -36,7 +36,7 @@ pub(crate) fn packet_socket(interface: u32, offload: bool) -> io::Result<OwnedFd
         set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
     }
     set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
-    // The first needs a right in the first user namespace, the second is cut to what the administrator allows.
+    // The first needs a right in the initial user namespace; the second is capped by the administrator's limit.
     let room = 16 << 20;
     let _ = set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room)
         .or_else(|_| set(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, room));
@@ -46,23 +46,23 @@ pub(crate) fn packet_socket(interface: u32, offload: bool) -> io::Result<OwnedFd
     Ok(fd)
 }
 
-/// Frames that found no room in the receive buffer of a packet socket since this was last asked.
+/// Frames that found the receive buffer of a packet socket full since the last call.
 pub(crate) fn overflowed(fd: BorrowedFd<'_>) -> u32 {
     packet_statistics(fd).map_or(0, |(_, drops)| drops)
 }
 
-/// Memory for frames that are received together.
+/// Memory for frames received together.
 pub(crate) struct Batch {
-    /// Bytes of room for each frame.
+    /// Bytes of room per frame.
     room: usize,
     data: Vec<u8>,
     control: Vec<[u64; CONTROL / 8]>,
-    /// Length of each frame and when the kernel saw it, in nanoseconds of civil time.
+    /// Length of each frame, and its kernel timestamp in nanoseconds of civil time.
     got: Vec<(usize, Option<u64>)>,
 }
 
 impl Batch {
-    /// Room for [`BATCH`] frames of so many bytes.
+    /// Room for [`BATCH`] frames of this many bytes.
     pub(crate) fn new(room: usize) -> Batch {
         Batch {
             room,
@@ -72,7 +72,7 @@ impl Batch {
         }
     }
 
-    /// Receives what is there, nothing if nothing is. A frame longer than the room is cut.
+    /// Receives waiting frames, if any. A frame longer than the room is truncated.
     pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
         self.got.clear();
         let mut pieces = [libc::iovec {
@@ -113,7 +113,7 @@ impl Batch {
         Ok(n as usize)
     }
 
-    /// A frame of the last call, and when the kernel saw it, in nanoseconds of civil time.
+    /// A frame of the last call, and its kernel timestamp in nanoseconds of civil time.
     pub(crate) fn frame(&self, k: usize) -> (&[u8], Option<u64>) {
         let (len, at) = self.got[k];
         let start = k * self.room;
@@ -121,7 +121,7 @@ impl Batch {
     }
 }
 
-/// The time stamp among the ancillary data of a message.
+/// The timestamp in the ancillary data of a message.
 fn stamp(head: &libc::msghdr) -> Option<u64> {
     // SAFETY: the kernel filled the control memory of `head`, which is alive and aligned for cmsghdr; the macros
     // walk within the length it set, and a stamp is as long as its header says, read unaligned.
@@ -138,7 +138,7 @@ fn stamp(head: &libc::msghdr) -> Option<u64> {
     None
 }
 
-/// Sends frames in order, [`BATCH`] at the most; says how many the kernel took.
+/// Sends frames in order, at most [`BATCH`]; returns how many the kernel took.
 ///
 /// # Errors
 /// That of the first frame if it was not taken.
@@ -186,8 +186,8 @@ impl Request {
     }
 }
 
-/// Switches off what would let an interface send segments longer than its MTU or without checksums: after this
-/// each frame is what a wire would carry.
+/// Disables offloads that let an interface send segments longer than its MTU or without checksums. Afterwards, each
+/// frame is as on a wire.
 pub(crate) fn offloads_off(socket: BorrowedFd<'_>, interface: &str) -> io::Result<()> {
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
     // Transmit checksums, TSO, GSO, GRO.
@@ -201,8 +201,7 @@ pub(crate) fn offloads_off(socket: BorrowedFd<'_>, interface: &str) -> io::Resul
     Ok(())
 }
 
-/// A new TUN device in the calling thread's network namespace: each read and write is one IP packet. It does
-/// not block.
+/// A new, non-blocking TUN device in the calling thread's network namespace: each read and write is one IP packet.
 pub(crate) fn tun(interface: &str) -> io::Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
     const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
@@ -219,12 +218,12 @@ pub(crate) fn tun(interface: &str) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Has the kernel note when each datagram arrived.
+/// Makes the kernel record when each datagram arrived.
 pub(crate) fn stamp_arrivals(fd: BorrowedFd<'_>) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
-/// Receives one datagram, and when it arrived in nanoseconds of civil time, waiting as long as the socket is set to.
+/// Receives one datagram and its time of arrival in nanoseconds of civil time, with the socket's timeout.
 pub(crate) fn receive_stamped(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let mut control = [0u64; CONTROL / 8];
     let mut piece = libc::iovec {

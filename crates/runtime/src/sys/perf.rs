@@ -1,12 +1,12 @@
-//! Tracepoints through `perf_event_open(2)`: events of one thread on one processor, and the ring of one processor in
-//! which the kernel leaves their records. Knows how to open and to read; not what a record means.
+//! Tracepoints through `perf_event_open(2)`: events of one thread on one processor, and the ring of one processor to
+//! which the kernel writes their records. Opens and reads them; what a record means is not known here.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `struct perf_event_attr` up to its version 5, the first that knows of everything asked for here.
+/// `struct perf_event_attr` up to its version 5, the first with every field used here.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -50,9 +50,9 @@ const TAIL: usize = 1032;
 const DATA_OFFSET: usize = 1040;
 const DATA_SIZE: usize = 1048;
 
-/// Opens a tracepoint, off at first, for a thread and all it will make, on one processor. Each record has thread, time
-/// (`CLOCK_MONOTONIC`) and the tracepoint's own data. With `switches`, records of context switches and of
-/// threads that end come along.
+/// Opens a tracepoint, initially disabled, for a thread and all its future children, on one processor. Each record has
+/// thread, time (`CLOCK_MONOTONIC`) and the tracepoint's own data. `switches` adds records of context switches and of
+/// threads that end.
 pub(crate) fn open_tracepoint(
     tracepoint: u64,
     thread: u32,
@@ -91,12 +91,12 @@ pub(crate) fn open_tracepoint(
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
 }
 
-/// Begins to record what an event sees.
+/// Enables an event.
 pub(crate) fn enable(event: BorrowedFd<'_>) -> io::Result<()> {
     control(event, IOC_ENABLE, 0)
 }
 
-/// Has an event's records go into the ring of another one of the same processor.
+/// Redirects an event's records into the ring of another event on the same processor.
 pub(crate) fn record_into(event: BorrowedFd<'_>, ring: BorrowedFd<'_>) -> io::Result<()> {
     control(event, IOC_SET_OUTPUT, ring.as_raw_fd() as libc::c_ulong)
 }
@@ -109,7 +109,7 @@ fn control(event: BorrowedFd<'_>, request: libc::c_ulong, argument: libc::c_ulon
     }
 }
 
-/// The memory in which the kernel leaves records, and the event it belongs to.
+/// The memory to which the kernel writes records, and the event it belongs to.
 #[derive(Debug)]
 pub(crate) struct PerfRing {
     event: OwnedFd,
@@ -120,7 +120,7 @@ pub(crate) struct PerfRing {
 }
 
 impl PerfRing {
-    /// Of this event, with 2^`order` pages for records.
+    /// Maps the ring of this event, with 2^`order` pages for records.
     pub(crate) fn map(event: OwnedFd, order: u32) -> io::Result<PerfRing> {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
         let page = rustix::param::page_size();
@@ -148,7 +148,7 @@ impl PerfRing {
         let data = ring.word(DATA_OFFSET).load(Ordering::Relaxed) as usize;
         let size = ring.word(DATA_SIZE).load(Ordering::Relaxed) as usize;
         if data < page || data.checked_add(size).is_none_or(|end| end > mapped) || !size.is_power_of_two() {
-            return Err(io::Error::other("the kernel describes a ring that is not there"));
+            return Err(io::Error::other("the kernel describes a ring outside its mapping"));
         }
         (ring.data, ring.size) = (data, size);
         Ok(ring)
@@ -160,7 +160,7 @@ impl PerfRing {
         unsafe { &*self.start.as_ptr().add(offset).cast::<AtomicU64>() }
     }
 
-    /// Moves all records that are there to the end of `to`.
+    /// Appends all available records to `to`.
     pub(crate) fn drain(&mut self, to: &mut Vec<u8>) {
         let head = self.word(HEAD).load(Ordering::Acquire);
         let tail = self.word(TAIL).load(Ordering::Relaxed);

@@ -1,15 +1,15 @@
-//! Forking, and signals that wait to be fetched.
+//! Forking, and blocked signals that are taken synchronously.
 
 use measure::Duration;
 use rustix::process::Pid;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// Makes a copy of this process: `None` in the copy, its number in the original.
+/// Forks this process: `None` in the copy, its PID in the original.
 ///
 /// # Errors
-/// What the system says, and `Unsupported` if this process has more than one thread: the copy has only
-/// the calling one, and locks the others held would stay locked in it forever.
+/// The system's, and `Unsupported` if this process has more than one thread: the copy has only the calling thread, and
+/// locks held by others would stay locked in it forever.
 pub(crate) fn fork() -> io::Result<Option<Pid>> {
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
         let why = "a process with several threads cannot be copied";
@@ -37,12 +37,12 @@ pub(super) fn set(signals: &[i32]) -> libc::sigset_t {
     }
 }
 
-/// Lets these signals wait instead of acting, for this thread and those it makes.
+/// Blocks these signals for this thread and those it starts.
 pub(crate) fn block(signals: &[i32]) -> io::Result<()> {
     change(libc::SIG_BLOCK, signals)
 }
 
-/// The opposite; those that waited act now.
+/// Unblocks these signals; pending ones act now.
 pub(crate) fn unblock(signals: &[i32]) -> io::Result<()> {
     change(libc::SIG_UNBLOCK, signals)
 }
@@ -56,7 +56,7 @@ fn change(how: i32, signals: &[i32]) -> io::Result<()> {
     }
 }
 
-/// Fetches one of these blocked signals, waiting for it at the most this long.
+/// Takes one of these blocked signals, after at most this long.
 pub(crate) fn next_signal(signals: &[i32], at_most: Option<Duration>) -> io::Result<Option<i32>> {
     let set = set(signals);
     let timeout = at_most.map(|span| libc::timespec {
@@ -76,7 +76,7 @@ pub(crate) fn next_signal(signals: &[i32], at_most: Option<Duration>) -> io::Res
     }
 }
 
-/// A descriptor that is readable while one of these blocked signals waits. [`next_signal`] still fetches them.
+/// A descriptor that is readable while one of these blocked signals is pending. [`next_signal`] still takes them.
 pub(crate) fn signal_descriptor(signals: &[i32]) -> io::Result<OwnedFd> {
     let set = set(signals);
     // SAFETY: the set is a live value that is only read; -1 asks for a new descriptor.

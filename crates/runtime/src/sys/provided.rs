@@ -1,11 +1,10 @@
-//! Buffers lent to the kernel: a provided-buffer ring, from which a receive takes one when there is
-//! something to put in.
+//! Buffers lent to the kernel: a provided-buffer ring, from which a receive takes a buffer only when data arrives.
 //!
 //! ```text
 //!   ours (Box) ── lend ──▶ in the ring ── the kernel fills one, says its number ── take ──▶ ours (Box)
 //! ```
-//! A buffer is a box of its own, so that one that was filled can travel like any other. While it is lent
-//! only its address is kept. Decides nothing about what is received. See `io_uring_register_buf_ring(3)`.
+//! Each buffer is a box of its own, so a filled one can travel like any other. While it is lent, only its address is
+//! kept. Decides nothing about received data. See `io_uring_register_buf_ring(3)`.
 
 use crate::io::Buf;
 use io_uring::types::BufRingEntry;
@@ -55,12 +54,12 @@ impl Provided {
         Ok(provided)
     }
 
-    /// The address of the ring and its number of entries, to be registered.
+    /// The ring's address and number of entries, for registration.
     pub(super) fn address(&self) -> (u64, u16) {
         (self.entries.as_ptr() as u64, self.lent.len() as u16)
     }
 
-    /// Lends a buffer; one that is of another size or too many is given back.
+    /// Lends a buffer; returns it if it has another size or is one too many.
     pub(super) fn give(&mut self, buf: Buf) -> Option<Buf> {
         if buf.bytes.len() != self.size || self.free.is_empty() {
             return Some(buf);
@@ -89,7 +88,7 @@ impl Provided {
         }
     }
 
-    /// Takes the buffer the kernel put `len` bytes into.
+    /// Takes the buffer into which the kernel put `len` bytes.
     pub(super) fn take(&mut self, number: u16, len: usize) -> Buf {
         let start = self.lent[usize::from(number)]
             .take()
@@ -104,14 +103,14 @@ impl Provided {
         }
     }
 
-    /// Never frees anything, because the kernel may still write to it.
+    /// Prevents freeing, because the kernel may still write to the memory.
     pub(super) fn leak(&mut self) {
         self.lent.clear();
     }
 }
 
 impl Drop for Provided {
-    /// Only once no receive is under way any more; else [`Provided::leak`] comes first.
+    /// Only when no receive is under way any more; otherwise call [`Provided::leak`] first.
     fn drop(&mut self) {
         if self.lent.is_empty() {
             return;

@@ -1,34 +1,34 @@
-//! Stopping threads of other processes at their system calls, `ptrace(2)`. Each function is one request; whose turn it
-//! is, the caller keeps track of. All of them must be made by the thread that seized.
+//! Stopping threads of other processes at their system calls, `ptrace(2)`. Each function is one request; the caller
+//! tracks each thread's state. The thread that seized must make all requests.
 
 use std::io;
 use std::mem::MaybeUninit;
 
-/// A thread that is stopped, and why.
+/// Why a thread is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// At the entry of or the exit from a system call.
     Call,
-    /// It has made a thread or a process, which is seized as well.
+    /// It has created a thread or a process, which is seized as well.
     Made,
-    /// It is new, was interrupted by us, or runs another program now: it only has to be let go.
+    /// It is new, was interrupted by the tracer, or executes another program now: it only has to be continued.
     Event,
-    /// Its whole process is stopped, as by SIGSTOP: it must stay so.
+    /// Its whole process is stopped, for example by SIGSTOP, and must stay so.
     Group,
-    /// It is about to have this signal.
+    /// It is about to receive this signal.
     Signal(i32),
-    /// It is no more; with the exit code of a process, or 128 and its signal.
+    /// It has ended; with the exit code of a process, or 128 plus the signal.
     Ended(i32),
 }
 
-/// What a thread is at, once it is stopped at a call.
+/// The position of a thread that is stopped at a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
-    /// About to enter this one, with its first two arguments.
+    /// About to enter this call, with its first two arguments.
     Entry { call: u64, arguments: [u64; 2] },
-    /// Back with this result.
+    /// Returning with this result.
     Exit { result: i64 },
-    /// Something else.
+    /// Neither.
     Elsewhere,
 }
 
@@ -42,7 +42,7 @@ fn request(what: libc::c_uint, thread: u32, address: usize, data: usize) -> io::
     }
 }
 
-/// Takes a thread, and from now on all that it makes, without stopping it.
+/// Seizes a thread, and all it will create, without stopping it.
 pub(crate) fn seize(thread: u32) -> io::Result<()> {
     let options = libc::PTRACE_O_TRACESYSGOOD
         | libc::PTRACE_O_TRACECLONE
@@ -57,7 +57,7 @@ pub(crate) fn interrupt(thread: u32) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT, thread, 0, 0).map(drop)
 }
 
-/// Lets a stopped thread go as far as the next entry or exit, with a signal if not 0.
+/// Continues a stopped thread to the next entry or exit, with a signal if not 0.
 pub(crate) fn go_on(thread: u32, signal: i32) -> io::Result<()> {
     request(libc::PTRACE_SYSCALL, thread, 0, signal as usize).map(drop)
 }
@@ -67,12 +67,12 @@ pub(crate) fn stay(thread: u32) -> io::Result<()> {
     request(libc::PTRACE_LISTEN, thread, 0, 0).map(drop)
 }
 
-/// Lets a stopped thread go for good.
+/// Releases a stopped thread.
 pub(crate) fn detach(thread: u32, signal: i32) -> io::Result<()> {
     request(libc::PTRACE_DETACH, thread, 0, signal as usize).map(drop)
 }
 
-/// Where a thread that is stopped at a call is.
+/// The position of a thread that is stopped at a call.
 pub(crate) fn at(thread: u32) -> io::Result<At> {
     let mut info = MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
     let size = size_of::<libc::ptrace_syscall_info>();
@@ -102,7 +102,7 @@ pub(crate) fn at(thread: u32) -> io::Result<At> {
     })
 }
 
-/// The next seized thread that stopped or ended; none if there is none now.
+/// The next seized thread that stopped or ended; `None` if there is none now.
 pub(crate) fn next_stop() -> io::Result<Option<(u32, Stop)>> {
     let mut status = 0;
     loop {

@@ -1,16 +1,16 @@
-//! An io_uring whose operations own what the kernel reads and writes.
+//! An io_uring whose operations own the memory that the kernel reads and writes.
 //!
 //! ```text
 //!   send(out) ──▶ flight: holds `out` ──── completion ──▶ Sent { out }
 //!   receive() ──▶ (nothing held) ── completion takes a provided buffer ──▶ Received(buf) ──▶ recycle
 //! ```
-//! Memory goes to an operation and comes back with its completion, so that no pointer the kernel has can
-//! dangle: the only sound rule for a ring. Dropping the ring cancels what is under way and waits for it.
-//! An operation that finds the submission queue full submits what is there; completions that find their
-//! queue full are kept by the kernel (`IORING_FEAT_NODROP`) and come with a later [`Ring::enter`].
+//! Memory moves into an operation and returns with its completion, so no pointer held by the kernel can dangle: the
+//! only sound rule for a ring. Dropping the ring cancels operations under way and waits for them. If the submission
+//! queue is full, an operation submits the queue first. If the completion queue is full, the kernel keeps completions
+//! (`IORING_FEAT_NODROP`), and they come with a later [`Ring::enter`].
 //!
-//! Descriptors of queued operations are numbers, so one is closed by the ring too, behind them
-//! ([`Ring::close`]). Decides nothing about connections. See `io_uring(7)`, `io_uring_setup(2)`.
+//! Descriptors of queued operations are plain numbers, so the ring also closes descriptors, after the operations queued
+//! before ([`Ring::close`]). Decides nothing about connections. See `io_uring(7)`, `io_uring_setup(2)`.
 
 use super::provided::Provided;
 use crate::io::{Buf, Out};
@@ -22,7 +22,7 @@ use measure::Instant;
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 
-/// How large a ring is.
+/// The sizes of a ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     /// Operations queued between two system calls.
@@ -35,7 +35,7 @@ pub(crate) struct Sizes {
     pub(crate) buffer: usize,
 }
 
-/// What one completion says. `more`: the operation goes on and further completions follow.
+/// A completion. `more`: the operation continues and further completions follow.
 pub(crate) enum Completion {
     /// Of a receive: a filled buffer, or none at the end of input.
     Received {
@@ -43,7 +43,7 @@ pub(crate) enum Completion {
         result: Result<Option<Buf>, i32>,
         more: bool,
     },
-    /// Of a send: how many bytes went, and the output back.
+    /// Of a send: the number of bytes sent, and the output.
     Sent {
         token: u64,
         result: Result<usize, i32>,
@@ -59,23 +59,23 @@ pub(crate) enum Completion {
     Signaled { token: u64, more: bool },
 }
 
-/// Upper bits of the kernel's user data: whose completion it is. The rest is the caller's token, or the
-/// number of a flight.
+/// The upper bits of the kernel's user data: the kind of operation. The rest is the caller's token or the number of a
+/// flight.
 const KIND_SHIFT: u32 = 61;
 const RECEIVE: u64 = 1 << KIND_SHIFT;
 const SEND: u64 = 2 << KIND_SHIFT;
 const ACCEPT: u64 = 3 << KIND_SHIFT;
 const SIGNAL: u64 = 4 << KIND_SHIFT;
-/// Cancelling and closing, of which only failures are reported, and nobody asks.
+/// Cancel and close operations: only failures complete, and those are ignored.
 const QUIET: u64 = 5 << KIND_SHIFT;
 const TOKEN: u64 = (1 << KIND_SHIFT) - 1;
 
-/// The group of the only buffers there are.
+/// The only buffer group.
 const GROUP: u16 = 0;
-/// How often dropping a ring looks whether all has been cancelled.
+/// How often dropping a ring checks whether everything is canceled.
 const LAST_LOOKS: u32 = 1000;
 
-/// A send under way, at an address that stays.
+/// A send under way, at a stable address.
 struct Flight {
     token: u64,
     out: Option<Box<Out>>,
@@ -83,11 +83,10 @@ struct Flight {
     pieces: [libc::iovec; 2],
 }
 
-/// Which send: to cancel it.
+/// Identifies a send, to cancel it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(u32);
 
-/// The ring.
 pub(crate) struct Ring {
     ring: IoUring,
     provided: Provided,
@@ -97,7 +96,7 @@ pub(crate) struct Ring {
     )]
     flights: Vec<Box<Flight>>,
     free_flights: Vec<u32>,
-    /// What found no place in the submission queue, in order.
+    /// Operations that found the submission queue full, in order.
     waiting: VecDeque<Entry>,
     /// Operations whose last completion has not been seen.
     under_way: usize,
@@ -111,18 +110,18 @@ pub(crate) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// A ring that runs once it is [enabled](Ring::enable), which may be on another thread.
+    /// A ring that runs once it is [enabled](Ring::enable), possibly on another thread.
     ///
     /// # Errors
-    /// The kernel's: `ENOSYS`, `EPERM` or `EACCES` if io_uring is not to be had, `EINVAL` if it lacks
-    /// something used here (Linux 6.1 has it all), or for want of descriptors or memory.
+    /// The kernel's: `ENOSYS`, `EPERM` or `EACCES` if io_uring is not available, `EINVAL` if it lacks a feature used
+    /// here (Linux 6.1 has all), or an error for lack of descriptors or memory.
     pub(crate) fn new(sizes: Sizes) -> std::io::Result<Ring> {
         let ring = IoUring::builder()
             .setup_cqsize(sizes.completions)
             .setup_clamp()
-            // Go on with the rest when one operation is refused.
+            // Continue with the rest if one operation is rejected.
             .setup_submit_all()
-            // Completions are made when this thread asks for them, not by interrupting it.
+            // Completions are processed when this thread asks for them, without interrupting it.
             .setup_single_issuer()
             .setup_defer_taskrun()
             .setup_r_disabled()
@@ -147,7 +146,7 @@ impl Ring {
         })
     }
 
-    /// Binds the ring to this thread, which from now on is the only one that may use it.
+    /// Binds the ring to this thread, the only one that may use it from now on.
     ///
     /// # Errors
     /// The kernel's.
@@ -157,13 +156,13 @@ impl Ring {
         Ok(())
     }
 
-    /// Completions that fit into shared memory: no single operation brings more at a time.
+    /// Completions that fit into shared memory: no single operation completes more at once.
     pub(crate) fn completions(&self) -> usize {
         self.ring.params().cq_entries() as usize
     }
 
-    /// Accepts one connection, or (`multishot`) all that come until it fails or is cancelled. Sockets
-    /// are non-blocking.
+    /// Accepts one connection, or (`multishot`) all that arrive until it fails or is canceled. Sockets are
+    /// non-blocking.
     pub(crate) fn accept(&mut self, listener: BorrowedFd<'_>, token: u64, multishot: bool) {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let listener = Fd(listener.as_raw_fd());
@@ -176,13 +175,13 @@ impl Ring {
         self.start(entry, ACCEPT | token);
     }
 
-    /// Receives whatever comes until the end of input, a failure, a lack of buffers or a cancel.
+    /// Receives everything that arrives until the end of input, a failure, a lack of buffers or a cancel.
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>, token: u64) {
         let entry = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build();
         self.start(entry, RECEIVE | token);
     }
 
-    /// Sends what of `out` stands in memory, as far as the kernel takes it at one go.
+    /// Sends the in-memory part of `out`, as far as the kernel accepts it in one go.
     pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, token: u64, out: Box<Out>) -> Ticket {
         let number = self.free_flights.pop().unwrap_or_else(|| {
             self.flights.push(Box::new(Flight {
@@ -190,7 +189,7 @@ impl Ring {
                 out: None,
                 // SAFETY: plain numbers and pointers, for which zero is a value.
                 message: unsafe { std::mem::zeroed() },
-                // SAFETY: the same.
+                // SAFETY: as above.
                 pieces: unsafe { std::mem::zeroed() },
             }));
             (self.flights.len() - 1) as u32
@@ -200,7 +199,7 @@ impl Ring {
         let out = flight.out.insert(out);
         let socket = Fd(socket.as_raw_fd());
         let head = out.head_left();
-        // What the kernel reads is on the heap behind `out`, which nobody touches until it is done.
+        // The kernel reads heap memory owned by `out`, which nothing touches until completion.
         let entry = match &out.tx.body {
             Some(Body::Bytes(body)) if !body.is_empty() => {
                 let piece = |bytes: &[u8]| libc::iovec {
@@ -232,7 +231,7 @@ impl Ring {
         self.start(entry, SIGNAL | token);
     }
 
-    /// Signals whenever there is something to read.
+    /// Signals whenever there is input.
     pub(crate) fn await_input(&mut self, fd: BorrowedFd<'_>, token: u64) {
         let entry = opcode::PollAdd::new(Fd(fd.as_raw_fd()), libc::POLLIN as u32)
             .multi(true)
@@ -249,7 +248,7 @@ impl Ring {
         self.start(entry, SIGNAL | token);
     }
 
-    /// Moves a timer that was started; one that went off meanwhile has signaled.
+    /// Moves a started timer; if it fired meanwhile, it has signaled.
     pub(crate) fn move_timer(&mut self, token: u64, at: Instant) {
         self.set_time(at);
         let entry = opcode::TimeoutUpdate::new(SIGNAL | token, &raw const *self.timer)
@@ -260,28 +259,28 @@ impl Ring {
 
     fn set_time(&mut self, at: Instant) {
         let nanos = at.as_nanos().max(1);
-        // A timer still queued would be set to this instead, which serves as well.
+        // A timer still queued would be set to this instead, which has the desired effect as well.
         *self.timer = Timespec::new()
             .sec(nanos / 1_000_000_000)
             .nsec((nanos % 1_000_000_000) as u32);
     }
 
-    /// Ends a receive; its last completion says so.
+    /// Cancels a receive; its last completion reports that.
     pub(crate) fn cancel_receive(&mut self, token: u64) {
         self.cancel(RECEIVE | token);
     }
 
-    /// Ends a send; its completion brings the output back.
+    /// Cancels a send; its completion returns the output.
     pub(crate) fn cancel_send(&mut self, ticket: Ticket) {
         self.cancel(SEND | u64::from(ticket.0));
     }
 
-    /// Ends an accept.
+    /// Cancels an accept.
     pub(crate) fn cancel_accept(&mut self, token: u64) {
         self.cancel(ACCEPT | token);
     }
 
-    /// Ends a poll.
+    /// Cancels a poll.
     pub(crate) fn cancel_poll(&mut self, token: u64) {
         self.cancel(SIGNAL | token);
     }
@@ -291,7 +290,7 @@ impl Ring {
         self.push(entry.user_data(QUIET).flags(Flags::SKIP_SUCCESS));
     }
 
-    /// Closes a descriptor, after what was queued before.
+    /// Closes a descriptor, after the operations queued before.
     pub(crate) fn close(&mut self, fd: OwnedFd) {
         let entry = opcode::Close::new(Fd(fd.into_raw_fd())).build();
         self.push(entry.user_data(QUIET).flags(Flags::SKIP_SUCCESS));
@@ -321,17 +320,17 @@ impl Ring {
         unsafe { self.ring.submission().push(entry).is_ok() }
     }
 
-    /// Hands what is queued to the kernel. What it refuses for now stays queued.
+    /// Submits queued operations. Those the kernel rejects for now stay queued.
     fn submit(&mut self) {
-        // Its errors are of the moment: no memory, or completions that must be seen first.
+        // Its errors are temporary: no memory, or completions that must be taken first.
         let _ = self.call(0, EnterFlags::empty());
     }
 
-    /// Hands over what is queued, lets the kernel complete what it can, and if `wait`, waits for one
-    /// completion at least.
+    /// Submits queued operations, lets the kernel complete what it can and, if `wait`, waits for at least one
+    /// completion.
     ///
     /// # Errors
-    /// Only such as make going on impossible.
+    /// Only errors after which the ring cannot continue.
     pub(crate) fn enter(&mut self, wait: bool) -> std::io::Result<()> {
         while let Some(entry) = self.waiting.pop_front() {
             if !self.try_push(&entry) {
@@ -357,7 +356,7 @@ impl Ring {
         unsafe { submitter.enter::<libc::sigset_t>(queued, enough, flags.bits(), None) }
     }
 
-    /// The next completion there is.
+    /// The next available completion.
     pub(crate) fn next(&mut self) -> Option<Completion> {
         loop {
             let entry = self.ring.completion().next()?;
@@ -410,14 +409,14 @@ impl Ring {
         }
     }
 
-    /// Takes the buffer of a receive back; one that was not lent from here is returned.
+    /// Takes back the buffer of a receive; returns one that was not lent from here.
     pub(crate) fn recycle(&mut self, buf: Buf) -> Option<Buf> {
         self.provided.give(buf)
     }
 }
 
 impl Drop for Ring {
-    /// Closes what was to be closed, cancels everything, and waits for the kernel to let go of our memory.
+    /// Closes pending descriptors, cancels everything, and waits for the kernel to release our memory.
     fn drop(&mut self) {
         if !self.enabled {
             return;
@@ -432,15 +431,15 @@ impl Drop for Ring {
             }
         }
         if self.under_way > 0 {
-            // It may still read or write them: better lost than used by somebody else.
+            // The kernel may still read or write this memory, so it is leaked rather than reused.
             std::mem::forget(std::mem::take(&mut self.flights));
             self.provided.leak();
         }
     }
 }
 
-/// Whether a refused call may do the next time: a signal came, completions must be seen first, or the
-/// kernel was out of memory.
+/// Whether a failed call may succeed next time: a signal came, completions must be taken first, or the kernel was out
+/// of memory.
 fn is_of_the_moment(error: &std::io::Error) -> bool {
     matches!(
         error.raw_os_error(),

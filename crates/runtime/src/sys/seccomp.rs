@@ -5,11 +5,11 @@ use std::io;
 /// One instruction of a filter (classic BPF, `struct sock_filter`).
 pub(crate) use libc::sock_filter as Instruction;
 
-/// Has each system call of this thread, and of all it will start, pass this program first.
+/// Makes each system call of this thread, and of all it starts, pass this program first.
 ///
 /// # Errors
-/// `EINVAL` from a kernel without seccomp or for a program it does not take, `EPERM` where another filter forbids it,
-/// `EACCES` without `no_new_privs`.
+/// `EINVAL` from a kernel without seccomp or for an invalid program, `EPERM` if another filter forbids it, `EACCES`
+/// without `no_new_privs`.
 pub(crate) fn filter_calls(program: &[Instruction]) -> io::Result<()> {
     let program = libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?,

@@ -6,37 +6,37 @@ use crate::session::Path;
 use measure::Duration;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// `TCP_DEFER_ACCEPT`: the listener reports a connection once its first bytes are here, or after
-/// this long, in whole seconds.
+/// `TCP_DEFER_ACCEPT`: the listener reports a connection when its first bytes arrive, or after this long, in whole
+/// seconds.
 pub(crate) fn set_tcp_defer_accept(fd: BorrowedFd<'_>, at_most: Duration) -> std::io::Result<()> {
     let seconds = libc::c_int::try_from(at_most.as_secs()).unwrap_or(libc::c_int::MAX);
     set(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds)
 }
 
-/// More than any line has, and not what means that there is no bound.
+/// Above every line's rate, and below the value that means no limit.
 const PACED_AT_MOST: libc::c_ulong = libc::c_ulong::MAX - 1;
 
-/// `SO_MAX_PACING_RATE`: with a bound, whatever it is, the kernel spreads a window over a round trip by a clock of its own
-/// (since Linux 4.13 without a packet scheduler that does). Before 4.20 half of the bytes are taken, which say the same.
+/// `SO_MAX_PACING_RATE`: with any limit, the kernel spreads a window over a round trip with its own timer (since Linux
+/// 4.13 without a pacing packet scheduler). Before 4.20, the kernel reads half of the bytes, which mean the same.
 pub(crate) fn pace(fd: BorrowedFd<'_>) -> std::io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, PACED_AT_MOST)
 }
 
-/// `TCP_NOTSENT_LOWAT`: a socket with so many bytes that are not on their way takes no more (Linux 3.12).
+/// `TCP_NOTSENT_LOWAT`: a socket with this many unsent bytes accepts no more (Linux 3.12).
 pub(crate) fn bound_unsent(fd: BorrowedFd<'_>, bytes: usize) -> std::io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     set(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
-/// Whether there is that bound.
+/// Whether a pacing limit is set.
 #[cfg(test)]
 pub(crate) fn is_paced(fd: BorrowedFd<'_>) -> std::io::Result<bool> {
     get::<libc::c_ulong>(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)
         .map(|rate| rate != libc::c_ulong::MAX)
 }
 
-/// Drops at most `most` bytes of what has come, without copying them anywhere (`MSG_TRUNC`, tcp(7)); how many. 0: the peer
-/// closed its half. Never waits.
+/// Discards at most `most` received bytes without copying them (`MSG_TRUNC`, tcp(7)); returns their number. 0: the peer
+/// closed its half. Never blocks.
 pub(crate) fn discard(fd: BorrowedFd<'_>, most: usize) -> std::io::Result<usize> {
     // SAFETY: with this flag the kernel writes nothing, so that there is no memory for the pointer to lead to; the
     // descriptor is open while borrowed.
@@ -51,7 +51,7 @@ pub(crate) fn discard(fd: BorrowedFd<'_>, most: usize) -> std::io::Result<usize>
     usize::try_from(came).map_err(|_| std::io::Error::last_os_error())
 }
 
-/// `SO_ATTACH_FILTER`: the listener gets no SYN any more. Whoever is in the middle of the handshake gets to its end.
+/// `SO_ATTACH_FILTER`: the listener receives no SYN any more. Handshakes under way can finish.
 pub(crate) fn drop_syns(fd: BorrowedFd<'_>) -> std::io::Result<()> {
     const FLAGS: u32 = 13;
     const SYN: u32 = 0x02;
@@ -81,7 +81,7 @@ pub(crate) fn drop_syns(fd: BorrowedFd<'_>) -> std::io::Result<()> {
     unsafe { set_following(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter) }
 }
 
-/// `TCP_INFO`: how the path of a connection is; `None` for a descriptor that is no connection of TCP.
+/// `TCP_INFO`: state of a connection's path; `None` for a descriptor that is not a TCP connection.
 pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Option<Path> {
     let info: libc::tcp_info = get(fd, libc::IPPROTO_TCP, libc::TCP_INFO).ok()?;
     Some(Path {
@@ -91,24 +91,25 @@ pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Option<Path> {
     })
 }
 
-/// `TCP_INFO`: bytes of this connection that its peer has acknowledged; `None` for a descriptor that is no connection of TCP.
-/// Zero for ever before Linux 4.1.
+/// `TCP_INFO`: bytes of this connection that its peer has acknowledged; `None` for a descriptor that is not a TCP
+/// connection. Always zero before Linux 4.1.
 pub(crate) fn acknowledged(fd: BorrowedFd<'_>) -> Option<u64> {
     let info: libc::tcp_info = get(fd, libc::IPPROTO_TCP, libc::TCP_INFO).ok()?;
     Some(info.tcpi_bytes_acked)
 }
 
-// The kernel writes by place, whatever the fields are called here (`linux/tcp.h`, fixed since Linux 5.4).
+// The kernel writes by offset, whatever the fields are called here (`linux/tcp.h`, fixed since Linux 5.4).
 const _: () = assert!(std::mem::offset_of!(libc::tcp_info, tcpi_data_segs_in) == 152);
 const _: () = assert!(std::mem::offset_of!(libc::tcp_info, tcpi_bytes_retrans) == 208);
 const _: () = assert!(std::mem::offset_of!(libc::tcp_info, tcpi_rcv_ooopack) == 224);
 
-/// A state of `enum` in `linux/tcp.h` (`net/tcp_states.h`): also that of a socket whose TIME-WAIT the kernel keeps apart.
+/// A state of `enum` in `linux/tcp.h` (`net/tcp_states.h`). A socket whose TIME-WAIT the kernel keeps separately also
+/// reports it.
 const TCP_CLOSE: u8 = 7;
 
-/// `TCP_INFO`: what the kernel has counted on a connection; `None` for a descriptor that is no connection of TCP.
+/// `TCP_INFO`: the kernel's counters of a connection; `None` for a descriptor that is not a TCP connection.
 pub(crate) fn tcp_of(fd: BorrowedFd<'_>) -> Option<Tcp> {
-    // An older kernel writes less of it, and the rest stays zero.
+    // An older kernel writes a shorter structure, and the rest stays zero.
     let known: libc::tcp_info = get(fd, libc::IPPROTO_TCP, libc::TCP_INFO).ok()?;
     let micros = |value: u32| Duration::from_micros(value.into());
     Some(Tcp {

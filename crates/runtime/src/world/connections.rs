@@ -1,8 +1,8 @@
-//! The connections of a host and an index of their deadlines, so that the next event is found, and a change of one
-//! connection noted, in a time that grows with the logarithm of their number.
+//! The connections of a host, with an index of their deadlines. Finding the next event and noting a change both take
+//! time logarithmic in the number of connections.
 //!
-//! An endpoint is changed through [`Connections::change`] only, which looks at its deadline afterwards: the index
-//! cannot fall behind. Decides nothing of what is done to it.
+//! An endpoint is changed only through [`Connections::change`], which updates its deadline afterwards, so the index
+//! never becomes stale. What the change is, callers decide.
 
 use super::host::{Conn, Open};
 use measure::Instant;
@@ -17,7 +17,7 @@ pub(super) struct Connections {
 
 struct Indexed {
     open: Open,
-    /// As it stands in `due`.
+    /// The deadline entered in `due`.
     deadline: Option<Instant>,
 }
 
@@ -30,7 +30,7 @@ impl Connections {
         self.open.contains_key(&conn)
     }
 
-    /// Adds a connection; one that had its number is forgotten.
+    /// Adds a connection; it replaces one with the same number.
     pub(super) fn insert(&mut self, conn: Conn, open: Open) {
         self.remove(conn);
         let deadline = None;
@@ -47,7 +47,7 @@ impl Connections {
         }
     }
 
-    /// Does something to a connection, if it is there.
+    /// Applies a change to a connection, if it exists.
     pub(super) fn change<T>(&mut self, conn: Conn, what: impl FnOnce(&mut Open) -> T) -> Option<T> {
         let indexed = self.open.get_mut(&conn)?;
         let done = what(&mut indexed.open);
@@ -64,12 +64,12 @@ impl Connections {
         Some(done)
     }
 
-    /// When the first of them wants to be woken.
+    /// The earliest deadline.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Those whose deadline has come, by number: which of them came first within an instant is nobody's business.
+    /// Connections whose deadline has come, by number; the order within one instant does not matter.
     pub(super) fn due(&self, now: Instant) -> Vec<Conn> {
         let come = self.due.iter().take_while(|(at, _)| *at <= now);
         let mut due: Vec<Conn> = come.map(|(_, conn)| *conn).collect();
@@ -77,7 +77,7 @@ impl Connections {
         due
     }
 
-    /// What the index stands for, found by asking every connection.
+    /// The index's expected content, found by asking every connection.
     #[cfg(test)]
     pub(super) fn deadlines(&self) -> BTreeSet<(Instant, Conn)> {
         let deadline = |(conn, indexed): (&Conn, &Indexed)| Some((indexed.open.endpoint.deadline()?, *conn));

@@ -1,7 +1,7 @@
-//! A real crew in a world: its lines, unchanged, over a simulated TCP; the counterpart of [`super::Hosted`].
+//! Runs a real crew in a world: its lines, unchanged, over a simulated TCP. Counterpart of [`super::Hosted`].
 //!
-//! Carries out the wishes of [`crate::dial`] one turn at a time. What is sent before a connection stands waits for
-//! it, as there. A kernel that counts is missing: nothing is told of [`Wish::Inspect`].
+//! Carries out the wishes of [`crate::dial`] one turn at a time. Data sent before a connection is open waits for it, as
+//! in [`crate::dial`]. There is no kernel with counters here, so [`Wish::Inspect`] has no answer.
 
 use super::host::{Application, Conn, Happened, Work};
 use crate::dial::{Crew, Failing, Happened as Told, Port, Wish};
@@ -11,29 +11,28 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tcp::Closed;
 
-/// What the host's processor does for a crew.
+/// An activity of the host's processor for a crew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort<'a> {
     /// A connection is about to be opened.
     Connecting,
-    /// So many bytes were handed to the crew, which has seen to them; what it wants done comes after this effort.
+    /// This many bytes were handed to the crew, which has processed them; its wishes come after this effort.
     Heard(usize),
     /// These bytes are about to be sent.
     Sending(&'a [u8]),
 }
 
-/// How long an effort keeps the processor; the crew may be looked at.
+/// How long an effort occupies the processor; it may inspect the crew.
 pub type Price<C> = Box<dyn FnMut(&C, Effort<'_>) -> Duration>;
 
-/// Runs a [`Crew`] as the application of a simulated host. Whoever keeps the other handle on the crew can ask it
-/// what came of it.
+/// Runs a [`Crew`] as the application of a simulated host. The other handle on the crew gives access to its results.
 pub struct Dialing<C: Crew> {
     crew: Rc<RefCell<C>>,
     port: Port,
     price: Price<C>,
     lines: BTreeMap<u32, Line>,
     owners: BTreeMap<Conn, u32>,
-    /// The instant and the number of each line's alarm.
+    /// The instant and number of each line's alarm.
     alarms: BTreeMap<u32, (Instant, u64)>,
     timers: BTreeMap<u64, u32>,
     count: u64,
@@ -53,7 +52,7 @@ enum Link {
 }
 
 impl<C: Crew> Dialing<C> {
-    /// The crew on a processor that takes `turn_time` for each piece it sends.
+    /// The crew on a processor that spends `turn_time` on each piece it sends.
     pub fn new(crew: Rc<RefCell<C>>, turn_time: Duration) -> Dialing<C> {
         let price = move |_: &C, effort: Effort<'_>| match effort {
             Effort::Sending(_) => turn_time,
@@ -62,7 +61,7 @@ impl<C: Crew> Dialing<C> {
         Dialing::priced(crew, Box::new(price))
     }
 
-    /// The crew on a processor whose efforts cost what `price` says.
+    /// The crew on a processor whose efforts cost what `price` returns.
     pub fn priced(crew: Rc<RefCell<C>>, price: Price<C>) -> Dialing<C> {
         Dialing {
             crew,
@@ -121,7 +120,7 @@ impl<C: Crew> Dialing<C> {
                         }
                     }
                 }
-                // The log of the world has every segment.
+                // The world's log already has every segment.
                 Wish::Close(line) | Wish::Leave(line) => self.close(line, work),
                 Wish::Wake(line, at) => {
                     self.count += 1;
@@ -131,7 +130,7 @@ impl<C: Crew> Dialing<C> {
                     self.timers.insert(self.count, line);
                     work.timer(at.since(now), self.count);
                 }
-                // Nothing is copied here that could be spared.
+                // The simulation copies every byte: nothing can be skipped or inspected.
                 Wish::Inspect(_) | Wish::Skip(..) => {}
             }
         }
@@ -221,7 +220,7 @@ mod tests {
     use measure::{Seed, UnixTime};
     use tcp::{Setup, Stack};
 
-    /// Two lines that say a line each, wake once, and hear until the end.
+    /// Two lines that each send a text line, wake once, and listen to the end.
     #[derive(Default)]
     struct Pair {
         heard: BTreeMap<u32, Vec<u8>>,
@@ -302,7 +301,7 @@ mod tests {
             assert_eq!(of_line, ["connected", "bytes", "woken", "bytes", "eof"]);
         }
         let connected = crew.events[0].2;
-        // A round trip over a modem.
+        // One round trip over a modem.
         assert!(
             connected >= Instant::ZERO + Duration::from_millis(100),
             "{connected:?}"

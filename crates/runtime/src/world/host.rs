@@ -1,6 +1,6 @@
-//! A host: endpoints, one processor, and an application that is told what happened and answers with work.
+//! A host: TCP endpoints, one processor, and an application that receives events and answers with work.
 //!
-//! Decides the order of work: first come, first served, one thing at a time. Reading is work, too.
+//! Work is done in order of arrival, one item at a time. Reading is work, too.
 
 use super::connections::Connections;
 use core::fmt;
@@ -24,45 +24,45 @@ impl fmt::Display for Conn {
     }
 }
 
-/// What an application is told.
+/// An event reported to an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happened {
-    /// The world begins.
+    /// The simulation starts.
     Started,
-    /// A connection is open: one that was asked for, or one that a client has made.
+    /// A connection is open: requested by this host, or made by a client.
     Opened(Conn),
     /// These bytes were read.
     Data(Conn, Vec<u8>),
-    /// The peer has finished, and everything is read.
+    /// The peer closed its sending half, and everything is read.
     Finished(Conn),
-    /// So many bytes more of what was written are in the send buffer, and some are not.
+    /// This many more written bytes entered the send buffer; others still wait.
     Progress(Conn, u64),
-    /// Everything written is in the send buffer.
+    /// Everything written has entered the send buffer.
     Drained(Conn),
     /// The connection is gone.
     Closed(Conn, Closed),
-    /// A timer that was set.
+    /// A timer expired; its token.
     Timer(u64),
-    /// The work before a mark is done.
+    /// The work before a mark is done; the mark's token.
     Reached(u64),
 }
 
-/// What runs on a host.
+/// An application on a host.
 pub trait Application {
-    /// Something happened; what is to be done about it goes into `work`, in order.
+    /// Processes an event and appends the resulting work to `work`, in order.
     fn handle(&mut self, happened: Happened, work: &mut Work, now: Instant);
 }
 
-/// How a host behaves.
+/// The properties of a host.
 #[derive(Clone, Debug)]
 pub struct HostSetup {
-    /// Its TCP; the initial sequence number is drawn for each connection.
+    /// Its TCP; the initial sequence number is drawn per connection.
     pub tcp: Setup,
-    /// Processor time of a read.
+    /// Processor time per read.
     pub read_time: Duration,
-    /// Most bytes of one read.
+    /// Maximum bytes per read.
     pub read_max: usize,
-    /// How much a modem before the line compresses the data this host sends; 1 where there is none.
+    /// Factor by which a modem before the line compresses this host's data; 1 without one.
     pub line_gain: f64,
 }
 
@@ -82,7 +82,7 @@ enum Step {
     Read(Conn),
 }
 
-/// What an application wants done, in order, on its host's one processor.
+/// The work of an application, in order, for its host's one processor.
 #[derive(Debug, Default)]
 pub struct Work {
     steps: VecDeque<Step>,
@@ -90,7 +90,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Keeps the processor busy.
+    /// Occupies the processor for `time`.
     pub fn run(&mut self, time: Duration) {
         self.steps.push_back(Step::Run(time));
     }
@@ -103,32 +103,32 @@ impl Work {
         conn
     }
 
-    /// Writes in one call. What the send buffer cannot take follows as it empties; the processor does not wait.
+    /// Writes with one call. Data beyond the send buffer follows as it empties; the processor does not wait.
     pub fn write(&mut self, conn: Conn, data: Vec<u8>) {
         self.steps.push_back(Step::Write(conn, data));
     }
 
-    /// Writes and finishes the sending half before TCP looks: the FIN can ride on the last data.
+    /// Writes and closes the sending half before TCP transmits: the FIN can ride on the last data.
     pub fn finish(&mut self, conn: Conn, data: Vec<u8>) {
         self.steps.push_back(Step::Finish(conn, data));
     }
 
-    /// Finishes the sending half.
+    /// Closes the sending half.
     pub fn shutdown(&mut self, conn: Conn) {
         self.steps.push_back(Step::Shutdown(conn));
     }
 
-    /// Finishes both halves.
+    /// Closes both halves.
     pub fn close(&mut self, conn: Conn) {
         self.steps.push_back(Step::Close(conn));
     }
 
-    /// Resets.
+    /// Resets the connection.
     pub fn abort(&mut self, conn: Conn) {
         self.steps.push_back(Step::Abort(conn));
     }
 
-    /// Switches Nagle's algorithm off or on.
+    /// Disables or enables Nagle's algorithm.
     pub fn no_delay(&mut self, conn: Conn, no_delay: bool) {
         self.steps.push_back(Step::NoDelay(conn, no_delay));
     }
@@ -138,16 +138,16 @@ impl Work {
         self.steps.push_back(Step::Timer(wait, token));
     }
 
-    /// Asks for [`Happened::Reached`] with `token` when all before it is done.
+    /// Asks for [`Happened::Reached`] with `token` when all earlier work is done.
     pub fn mark(&mut self, token: u64) {
         self.steps.push_back(Step::Mark(token));
     }
 }
 
-/// One end of a connection and what its application has been told of it.
+/// One end of a connection, with the events its application has received.
 pub(super) struct Open {
     pub(super) endpoint: Endpoint,
-    /// Written by the application, not yet in the send buffer; each entry was one call.
+    /// Written by the application and not yet in the send buffer; one entry per call.
     pending: VecDeque<Vec<u8>>,
     /// What to do when nothing is pending any more.
     closing: Option<Step>,
@@ -168,7 +168,7 @@ impl Open {
         }
     }
 
-    /// Moves pending bytes into the send buffer; returns what is to be told of it.
+    /// Moves pending bytes into the send buffer; returns the resulting event.
     fn pump(&mut self, conn: Conn, now: Instant) -> Option<Happened> {
         let had = !self.pending.is_empty();
         let mut moved = 0;
@@ -195,27 +195,26 @@ impl Open {
     }
 }
 
-/// What a connection has to send.
+/// A connection's pending output.
 enum Out {
     Segment(Segment),
-    /// Nothing any more; how it ended, if that is to be told.
+    /// The connection has ended; how, if the application is to be told.
     Gone(Option<Closed>),
     Nothing,
 }
 
-/// A host.
 pub(crate) struct Host {
     setup: HostSetup,
     application: Box<dyn Application>,
     pub(super) open: Connections,
     work: Work,
-    /// What the application will be told, in order.
+    /// Events for the application, in order.
     news: VecDeque<Happened>,
     timers: BTreeSet<(Instant, u64)>,
     busy_until: Instant,
-    /// Connections that may have segments to send, in the order they came to have them.
+    /// Connections that may have segments to send, in the order they became ready.
     out: VecDeque<Conn>,
-    /// Draws initial sequence numbers.
+    /// Source of initial sequence numbers.
     rng: Rng,
 }
 
@@ -263,13 +262,13 @@ impl Host {
             .min()
     }
 
-    /// A segment arrives; `accepts` says whether a SYN may make a connection.
+    /// Receives a segment; `accepts` says whether a SYN may open a connection.
     pub(crate) fn receive(&mut self, conn: Conn, segment: Segment, accepts: bool, now: Instant) {
         if !self.open.has(conn) {
             if segment.flags.syn && !accepts {
                 return;
             }
-            // To anything but a SYN a listening endpoint answers with a reset, and is then forgotten.
+            // A listening endpoint answers anything but a SYN with a reset; it is then dropped.
             let endpoint = Endpoint::listen(self.tcp());
             self.open.insert(conn, Open::new(endpoint));
         }
@@ -277,7 +276,7 @@ impl Host {
         self.notice(conn, now);
     }
 
-    /// Looks what has changed on a connection and whom to tell.
+    /// Checks a connection for changes and queues the events.
     fn notice(&mut self, conn: Conn, now: Instant) {
         self.out.push_back(conn);
         let Host {
@@ -309,7 +308,7 @@ impl Host {
         });
     }
 
-    /// Does what is due now; returns whether anything was.
+    /// Does the work that is due now; returns whether there was any.
     pub(crate) fn turn(&mut self, now: Instant) -> bool {
         let mut moved = false;
         for conn in self.open.due(now) {

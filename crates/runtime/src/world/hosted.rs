@@ -1,8 +1,8 @@
-//! A real service in a world: its sessions, unchanged, behind a simulated TCP.
+//! Runs a real service in a world: its sessions, unchanged, behind a simulated TCP.
 //!
-//! Keeps the calling order of [`crate::session`] as the worker does, one connection at a time. Jobs are run
-//! on the spot and take no virtual time; what a turn costs is `turn_time`, charged before its output. Input that
-//! comes while a session does not read is kept here, up to a bound, instead of in the kernel.
+//! Keeps the calling order of [`crate::session`] as the worker does, one connection at a time. Jobs run on the spot and
+//! take no virtual time; a turn costs `turn_time`, charged before its output. Input that arrives while a session does
+//! not read is kept here, up to a limit, instead of in the kernel.
 
 use super::host::{Application, Conn, Happened, Work};
 use crate::fs::Wait;
@@ -12,7 +12,7 @@ use measure::{Duration, Instant, UnixTime};
 use std::collections::{BTreeMap, VecDeque};
 use tcp::Closed;
 
-/// Most bytes kept for a session that does not read; a connection that sends more is reset.
+/// Maximum bytes kept for a session that does not read; a connection that sends more is reset.
 const INPUT_MAX: usize = 1 << 20;
 
 /// The timer that wakes sessions at their deadlines.
@@ -32,34 +32,34 @@ struct Served<S: Session> {
     session: S,
     tx: Tx,
     turn: Turn,
-    /// A job to be started when the output before it is sent.
+    /// A job that starts when the output before it is sent.
     held: Option<JobOf<S>>,
     input: VecDeque<Vec<u8>>,
     end: End,
     half_closed: bool,
 }
 
-/// Whose turn it is.
+/// Which side has to act next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// The peer's: the session reads.
+    /// The peer: the session reads.
     Reading,
-    /// The network's: output is on its way.
+    /// The network: output is on its way.
     Sending,
 }
 
-/// Where the peer's end of input is.
+/// State of the peer's end of input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Open,
-    /// It has come, and the session has not been told.
+    /// It has arrived, and the session has not been told.
     Come,
     Told,
 }
 
 impl<V: Service> Hosted<V> {
-    /// The service on a processor that takes `turn_time` to make each output, with civil time `wall_at_zero` at
-    /// virtual time zero.
+    /// The service on a processor that spends `turn_time` on each output; `wall_at_zero` is the civil time at virtual
+    /// time zero.
     pub fn new(service: V, turn_time: Duration, wall_at_zero: UnixTime) -> Hosted<V> {
         let cx = service.context(0);
         Hosted {
@@ -86,7 +86,7 @@ impl<V: Service> Hosted<V> {
         }
     }
 
-    /// Asks a session what to do until it waits for something.
+    /// Polls a session until it waits for something.
     fn go_on(&mut self, conn: Conn, work: &mut Work, now: Instant) {
         while let Some(served) = self.open.get_mut(&conn) {
             let action = served.session.poll(&mut self.cx, &mut served.tx, now);
@@ -144,7 +144,7 @@ impl<V: Service> Hosted<V> {
         }
     }
 
-    /// Sessions whose deadline has come are told.
+    /// Reports expired deadlines to their sessions.
     fn fire(&mut self, work: &mut Work, now: Instant) {
         self.wake_at = None;
         let due: Vec<Conn> = self
@@ -186,7 +186,7 @@ impl<V: Service> Hosted<V> {
     }
 }
 
-/// The output as bytes, or `None` if a file is not as long as was said.
+/// The output as bytes; `None` if a file is shorter than announced.
 fn flatten(tx: &mut Tx) -> Option<Vec<u8>> {
     let mut bytes = std::mem::take(&mut tx.head);
     match tx.body.take() {
@@ -285,7 +285,7 @@ mod tests {
     use std::rc::Rc;
     use tcp::{Setup, Stack};
 
-    /// Says its lines once connected, a piece each, and keeps what it hears.
+    /// Sends its lines once connected, one piece each, and keeps the replies.
     struct Typist {
         pieces: Vec<Vec<u8>>,
         heard: Rc<RefCell<Vec<u8>>>,
@@ -314,7 +314,7 @@ mod tests {
         }
     }
 
-    /// What a client hears that types `pieces` over `link`, and the toy that answered.
+    /// The replies to a client that types `pieces` over `link`, and the toy that answered.
     fn check(link: &str, pieces: &[&str], finishes: bool) -> (Vec<u8>, Toy, Instant) {
         let profile = link::Profile::parse(link, &link::Limits::default(), &mut |_| Err(String::new()));
         let heard = Rc::<RefCell<Vec<u8>>>::default();

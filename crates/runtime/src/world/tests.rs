@@ -1,4 +1,4 @@
-//! Worlds of two hosts: what closed forms say of a transfer, and files that packet analyzers accept.
+//! Worlds of two hosts, compared with closed formulas for a transfer; capture files that packet analyzers accept.
 
 use super::{Application, Conn, Happened, HostSetup, Limits, Logged, Vantage, Work, World};
 use link::{Direction, Profile};
@@ -8,7 +8,7 @@ use std::process::Command;
 use std::rc::Rc;
 use tcp::{AckRule, Closed, Setup, Stack};
 
-/// Answers every read with so many bytes, and closes its half if told to.
+/// Answers every read with this many bytes, and closes its half if told to.
 struct Answer {
     bytes: usize,
     close: bool,
@@ -29,14 +29,14 @@ impl Application for Answer {
     }
 }
 
-/// What a client saw: the instant and the size of each read, and how its connections ended.
+/// A client's observations: instant and size of each read, and how its connections ended.
 #[derive(Default)]
 struct Seen {
     reads: Vec<(Instant, usize)>,
     ends: Vec<Closed>,
 }
 
-/// Opens connections, asks once on each, and notes what comes.
+/// Opens connections, sends one request on each, and records the replies.
 struct Ask {
     connections: usize,
     seen: Rc<RefCell<Seen>>,
@@ -76,7 +76,7 @@ fn profile(text: &str) -> Profile {
     Profile::parse(text, &link::Limits::default(), &mut |_| Err(String::new())).expect(text)
 }
 
-/// One transfer of `bytes` over each of `connections`; runs for an hour at most.
+/// One transfer of `bytes` over each of `connections`; runs for at most an hour.
 fn fetch(
     link: &str,
     client: Stack,
@@ -104,7 +104,7 @@ fn seconds(at: Instant) -> f64 {
     at.as_nanos() as f64 / 1e9
 }
 
-/// A stack as the formulas have it: two segments first, an ACK for each, windows that do not bind.
+/// A stack as the formulas assume: an initial window of two segments, an ACK per segment, windows that never limit.
 fn ideal(mss: u16) -> Stack {
     let mut stack = stack("linux-6");
     stack.initial_cwnd_segments = 2;
@@ -113,12 +113,12 @@ fn ideal(mss: u16) -> Stack {
     stack.send_buffer = Bytes(2 << 20);
     stack.recv_buffer = Bytes(65_535);
     stack.mss = mss;
-    // The formulas know no options.
+    // The formulas assume no TCP options.
     stack.timestamps = false;
     stack
 }
 
-/// The index of deadlines says what asking every connection would, at every event of a world that loses segments.
+/// The index of deadlines agrees with asking every connection, at every event of a world that loses segments.
 #[test]
 fn the_index_of_deadlines_never_falls_behind() {
     for (client, server) in [("linux-6", "linux-6"), ("solaris-2.5", "linux-2.0")] {
@@ -158,7 +158,7 @@ fn the_index_of_deadlines_never_falls_behind() {
     }
 }
 
-/// Ten thousand connections at once. Looking at each of them for every event would take minutes.
+/// Ten thousand connections at once. Scanning all of them for every event would take minutes.
 #[test]
 fn ten_thousand_connections_end_in_the_time_a_test_has() {
     let (world, seen) = fetch(
@@ -171,13 +171,13 @@ fn ten_thousand_connections_end_in_the_time_a_test_has() {
     let seen = seen.borrow();
     assert_eq!(seen.reads.iter().map(|(_, n)| n).sum::<usize>(), 10_000 * 1_000);
     assert_eq!((world.hosts[0].open(), world.hosts[1].open()), (0, 0));
-    // Ten megabytes and their headers, at a gigabit a second, after two round trips.
+    // Ten megabytes with headers, at one gigabit per second, after two round trips.
     let last = seen.reads.iter().map(|(at, _)| seconds(*at)).fold(0.0, f64::max);
     assert!((0.1..0.2).contains(&last), "{last}");
 }
 
-/// T = 2R + Tf + R S, with S = floor(log2(ceil(M / 2))) and M = min(L, K) (document 004, section 2.1), for its
-/// lines and its two files. The document leaves headers out; they are put into Tf here.
+/// T = 2R + Tf + R S, with S = floor(log2(ceil(M / 2))) and M = min(L, K) (document 004, section 2.1), for its lines
+/// and its two files. The document omits headers; here they are included in Tf.
 #[test]
 fn a_transfer_takes_the_time_of_document_004() {
     let rtt = 0.1;
@@ -200,8 +200,8 @@ fn a_transfer_takes_the_time_of_document_004() {
             assert_eq!(seen.reads.iter().map(|(_, n)| n).sum::<usize>(), bytes);
             let took = seconds(seen.reads.last().expect("reads").0);
             println!("{name} {bytes} B: {took:.4} s, formula {want:.4} s");
-            // The formula counts whole rounds, which overlap with sending: an upper bound within one round. On
-            // T3 the unscaled window of 65,535 bytes binds, which the formula does not know.
+            // The formula counts whole rounds, which overlap with sending: an upper bound within one round. On T3, the
+            // unscaled window of 65,535 bytes limits the transfer; the formula does not model that.
             if name == "T3" && bytes > 6_000 {
                 assert!(took > want, "{name} {bytes}: {took} {want}");
                 continue;
@@ -298,7 +298,7 @@ fn connections_beyond_the_bound_are_not_answered() {
     assert_eq!(world.log().len(), 10);
 }
 
-/// Runs a tool on a capture and gives what it prints, or `None` with a word if it is not there.
+/// Runs a tool on a capture and returns its output; if the tool is missing, prints a note and returns `None`.
 fn tool(name: &str, arguments: &[&str], capture: &[u8]) -> Option<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("simulated.pcapng");
@@ -344,7 +344,7 @@ fn analyzers_accept_the_capture_and_every_checksum_in_it() {
     if let Some(said) = tool("tcpdump", &["-nvv"], &capture) {
         assert_eq!(said.matches("(correct)").count(), segments, "{said}");
     }
-    // Down segments seen by the client are those that arrived, up segments those that were sent.
+    // At the client, a capture shows the down segments that arrived and the up segments that were sent.
     let down = world
         .log()
         .iter()
@@ -352,8 +352,8 @@ fn analyzers_accept_the_capture_and_every_checksum_in_it() {
     assert!(down.clone().count() > down.filter(|logged| logged.arrived.is_some()).count());
 }
 
-/// Ten segments at once fill a modem's line for four seconds, longer than a first timeout: today's stack sees that
-/// nothing is lost and sends next to nothing again (RFC 7323, RFC 3522, RFC 5682), where it would go back otherwise.
+/// Ten segments at once fill a modem's line for four seconds, longer than a first RTO. Today's stack recognizes that
+/// nothing is lost and retransmits next to nothing (RFC 7323, RFC 3522, RFC 5682); without that, it would go back.
 #[test]
 fn a_modem_is_no_loss_to_todays_stack() {
     let again = |change: fn(&mut Stack)| {

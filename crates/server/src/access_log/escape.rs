@@ -1,12 +1,10 @@
-//! Bytes of strangers inside log lines: nothing they send can end a field, a line, or reach a
-//! terminal as a control sequence.
+//! Escapes client bytes in log lines: no client can end a field or a line, or send a control sequence to a terminal.
 //!
-//! The common format's escapes are Apache's (`\"`, `\\`, `\n`, `\x1b`); bytes above ASCII are escaped
-//! too, so that a line is always ASCII. JSON keeps valid UTF-8 and writes any other byte as the text
-//! `\xff`.
+//! The common format uses Apache's escapes (`\"`, `\\`, `\n`, `\x1b`). It also escapes bytes above ASCII, so that its
+//! lines are always ASCII. JSON keeps valid UTF-8 and writes any other byte as the text `\xff`.
 
-/// Whether every byte can stand as it is in a quoted ASCII field. Written without early exit so that
-/// it compiles to a few vector instructions per 16 bytes.
+/// Whether no byte needs escaping in a quoted ASCII field. No early exit, so that it compiles to a few vector
+/// instructions per 16 bytes.
 #[inline]
 fn is_plain(bytes: &[u8]) -> bool {
     bytes.iter().fold(true, |plain, &b| {
@@ -16,7 +14,7 @@ fn is_plain(bytes: &[u8]) -> bool {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Appends `bytes` for a field in quotes of the common or combined format.
+/// Appends `bytes`, escaped for a quoted field of the common or combined format.
 #[inline]
 pub(super) fn push_clf(out: &mut Vec<u8>, bytes: &[u8]) {
     if is_plain(bytes) {
@@ -40,7 +38,7 @@ fn push_clf_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Appends `bytes` for a JSON string.
+/// Appends `bytes`, escaped for a JSON string.
 #[inline]
 pub(super) fn push_json(out: &mut Vec<u8>, bytes: &[u8]) {
     if is_plain(bytes) {
@@ -60,8 +58,8 @@ fn push_json_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
                 '\r' => out.extend_from_slice(b"\\r"),
                 '\t' => out.extend_from_slice(b"\\t"),
                 '\0'..' ' | '\x7f'..='\u{9f}' => push_hex(out, b"\\u00", c as u8),
-                // Line and paragraph separators and direction overrides would still let a line look
-                // like another one on a screen.
+                // Line and paragraph separators and direction overrides could make a line look like a different one on
+                // a screen.
                 '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
                     out.extend_from_slice(b"\\u");
                     let code = c as u32;

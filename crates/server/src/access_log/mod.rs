@@ -1,15 +1,15 @@
-//! The access log: one line per answered request, never less and never more.
+//! The access log: exactly one line per answered request.
 //!
-//! A line is composed when its answer is, held while the answer is on its way, and finished with
-//! the bytes really sent when the last of them is handed to the kernel or the connection is lost:
+//! A line is composed together with its response, held while the response is being sent, and finished once its last
+//! byte is handed to the kernel or the connection is lost. It then has the number of bytes actually sent:
 //!
 //! ```text
 //!   Journal::compose ──▶ held in a slot ──▶ Journal::sent   ──▶ buffer ──▶ the log writer's thread
 //!                                      └──▶ Journal::lost ──┘    (32 KiB or one second)
 //! ```
 //!
-//! Slots and their memory are reused, so a line costs no allocation. This file decides what lines
-//! say and when they leave; it does not know where they go.
+//! Slots and their memory are reused, so a line costs no allocation. This file decides the content of lines and when
+//! they are written; it does not know where they go.
 
 mod escape;
 
@@ -20,68 +20,68 @@ use measure::{Duration, Instant};
 use runtime::Path;
 use std::net::IpAddr;
 
-/// Buffered bytes at which lines leave without waiting for the second to pass.
+/// Number of buffered bytes from which on lines are written at once.
 const FLUSH_BYTES: usize = 32 * 1024;
 
-/// How long a line may stay in the buffer.
+/// Longest time that a line stays in the buffer.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
-/// Slots kept for reuse; more than this many answers rarely wait at once.
+/// Maximum number of slots kept for reuse; more responses are rarely being sent at once.
 const SPARE_SLOTS: usize = 256;
 
-/// Memory a spare slot may keep.
+/// Largest memory of a slot kept for reuse, in bytes.
 const SPARE_BYTES: usize = 4 * 1024;
 
-/// What a line says of a request and its answer.
+/// The parts of a request that appear in a log line.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Who asked.
+    /// Address of the client.
     pub peer: IpAddr,
-    /// When its first byte came.
+    /// Arrival of the first byte of the request.
     pub started: Instant,
-    /// The request line as it stands in the log.
+    /// The request line.
     pub line: RequestLine<'a>,
-    /// `Host`.
+    /// Value of `Host`.
     pub host: Option<&'a [u8]>,
-    /// `Referer`.
+    /// Value of `Referer`.
     pub referer: Option<&'a [u8]>,
-    /// `User-Agent`.
+    /// Value of `User-Agent`.
     pub user_agent: Option<&'a [u8]>,
 }
 
-/// The request line, as far as there was one.
+/// The request line, as far as it arrived.
 #[derive(Clone, Copy, Debug)]
 pub enum RequestLine<'a> {
-    /// Understood.
+    /// A valid request line.
     Parsed {
         /// The method's token.
         method: &'a [u8],
-        /// The target as sent.
+        /// The target as sent by the client.
         target: &'a [u8],
-        /// `HTTP/1.1` and so on.
+        /// The version, such as `HTTP/1.1`.
         version: &'a str,
     },
-    /// Not understood: the bytes that came, up to the first line's end.
+    /// An invalid request line: the bytes up to the end of the first line.
     Raw(&'a [u8]),
 }
 
-/// A slot's number; the journal's owner keeps it while the answer is on its way.
+/// Handle of a slot, which holds the lines of responses while they are being sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
 
 impl Slot {
-    /// No slot: nothing is held.
+    /// No slot.
     pub const NONE: Slot = Slot(u32::MAX);
 }
 
-/// Why an answer did not reach its reader whole.
+/// Why a response was cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// The peer is gone.
+    /// The client closed or lost the connection.
     Peer,
-    /// The peer took nothing for too long.
+    /// The client accepted no bytes before a timeout.
     Timeout,
-    /// The file ended early or could not be read.
+    /// The file became shorter or could not be read.
     File,
 }
 
@@ -95,19 +95,19 @@ impl Cut {
     }
 }
 
-/// What became of the answers of a slot.
+/// The outcome of the responses of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Bytes handed to the kernel.
     pub bytes: u64,
-    /// Answers that were not, or not whole.
+    /// Number of responses not sent completely.
     pub cut: u64,
 }
 
-/// The lines of one worker. Counts bytes on their way even when no log is kept.
+/// The log lines of one worker. Counts bytes sent even without a log.
 #[derive(Debug)]
 pub struct Journal {
-    /// None: no lines are composed.
+    /// `None`: no log.
     format: Option<LogFormat>,
     held: Vec<Held>,
     spare: Vec<u32>,
@@ -115,20 +115,20 @@ pub struct Journal {
     buffered_since: Option<Instant>,
 }
 
-/// The answers of one connection that are on their way.
+/// Responses of one connection that are being sent.
 #[derive(Debug, Default)]
 struct Held {
     /// Bytes given to the driver so far.
     given: u64,
-    /// Bytes the kernel has taken so far.
+    /// Bytes the kernel has accepted so far.
     taken: u64,
     text: Vec<u8>,
     lines: Vec<Line>,
-    /// How the path was when the last of it was handed to the kernel, if that is known.
+    /// State of the TCP path when the last byte was handed to the kernel, if known.
     path: Option<Path>,
 }
 
-/// One line: `text[..at]`, then the numbers known at the end, then `text[at..end]`.
+/// One line: `text[..at]`, then the numbers known only at the end, then `text[at..end]`.
 #[derive(Debug)]
 struct Line {
     format: LogFormat,
@@ -140,7 +140,7 @@ struct Line {
 }
 
 impl Journal {
-    /// An empty journal; with no format it only counts.
+    /// An empty journal. Without a format, it only counts bytes.
     pub fn new(format: Option<LogFormat>) -> Journal {
         Journal {
             format,
@@ -151,13 +151,13 @@ impl Journal {
         }
     }
 
-    /// Composes lines from now on in this format; those on their way keep theirs.
+    /// Sets the format of new lines; lines of responses being sent keep theirs.
     pub fn set_format(&mut self, format: Option<LogFormat>) {
         self.format = format;
     }
 
-    /// Composes a line for an answer of `head_bytes` and `body_bytes` that is about to be sent, into
-    /// `slot`, which is made if it is [`Slot::NONE`]. Answers of one slot are sent in this order.
+    /// Composes a line for a response of `head_bytes` and `body_bytes` that is about to be sent. `slot` receives the
+    /// line, and is opened if it is [`Slot::NONE`]. Responses of one slot are sent in the order of these calls.
     #[inline]
     pub fn compose(
         &mut self,
@@ -187,41 +187,42 @@ impl Journal {
         });
     }
 
-    /// `bytes` of `slot`'s answers are given to the driver.
+    /// Adds `bytes` given to the driver for the responses of `slot`.
     #[inline]
     pub fn given(&mut self, slot: &mut Slot, bytes: u64) {
         self.slot(slot).given += bytes;
     }
 
-    /// How the path to the reader of `slot`'s answers is.
+    /// Sets the state of the TCP path for the responses of `slot`.
     pub fn path(&mut self, slot: Slot, path: Path) {
         if let Some(held) = self.held.get_mut(slot.0 as usize) {
             held.path = Some(path);
         }
     }
 
-    /// The kernel took `bytes` of what was given last.
+    /// Adds `bytes` that the kernel has accepted for `slot`.
     pub fn progress(&mut self, slot: Slot, bytes: u64) {
         if let Some(held) = self.held.get_mut(slot.0 as usize) {
             held.taken += bytes;
         }
     }
 
-    /// The kernel took all that was given, and more of the same answers follows.
+    /// The kernel has accepted everything given so far; the responses continue.
     pub fn part_sent(&mut self, slot: Slot) {
         if let Some(held) = self.held.get_mut(slot.0 as usize) {
             held.taken = held.given;
         }
     }
 
-    /// Everything held in `slot` was sent; its lines are finished and the slot is free.
+    /// All responses of `slot` were sent: finishes their lines and frees the slot.
     #[inline]
     pub fn sent(&mut self, slot: &mut Slot, now: Instant) -> Tally {
         self.part_sent(*slot);
         self.finish(slot, Cut::Peer, now)
     }
 
-    /// The connection was lost while what `slot` holds was on its way.
+    /// The connection was lost while responses of `slot` were being sent: finishes their lines with `cut` and frees the
+    /// slot.
     pub fn lost(&mut self, slot: &mut Slot, cut: Cut, now: Instant) -> Tally {
         self.finish(slot, cut, now)
     }
@@ -288,13 +289,13 @@ impl Journal {
         Slot((self.held.len() - 1) as u32)
     }
 
-    /// When [`Journal::take`] has something to give even if nothing more happens.
+    /// When the buffered lines are due even without further requests.
     #[inline]
     pub fn wake(&self) -> Option<Instant> {
         self.buffered_since.map(|since| since + FLUSH_AFTER)
     }
 
-    /// Whether lines should leave now.
+    /// Whether buffered lines should be written now.
     #[inline]
     pub fn is_due(&self, now: Instant) -> bool {
         match self.buffered_since {
@@ -303,13 +304,13 @@ impl Journal {
         }
     }
 
-    /// Takes the finished lines, leaving `empty` in their place. Lines are whole.
+    /// Takes the finished lines, all of them complete, and leaves `empty` in their place.
     pub fn take(&mut self, empty: Vec<u8>) -> Vec<u8> {
         self.buffered_since = None;
         std::mem::replace(&mut self.buffer, empty)
     }
 
-    /// Fills `empty` from now on, so that its memory is used again.
+    /// Makes `empty` the buffer if no lines are buffered, so that its memory is reused.
     pub fn recycle(&mut self, empty: Vec<u8>) {
         if self.buffer.is_empty() {
             self.buffer = empty;
@@ -317,19 +318,19 @@ impl Journal {
         }
     }
 
-    /// Whether lines are composed at all.
+    /// Whether a log is kept.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.format.is_some()
     }
 
-    /// Finished lines not yet taken.
+    /// Finished lines not taken yet.
     pub fn buffered(&self) -> &[u8] {
         &self.buffer
     }
 }
 
-/// What is known only at the end.
+/// The numbers known only once a response has been sent.
 struct Numbers {
     bytes: u64,
     body_bytes: u64,
@@ -342,7 +343,7 @@ impl Numbers {
     #[inline]
     fn push(&self, out: &mut Vec<u8>, format: LogFormat) {
         match format {
-            // The field is the content's length, and a dash for none.
+            // The field is the length of the content, with a dash for none.
             LogFormat::Common | LogFormat::Combined if self.body_bytes == 0 => out.push(b'-'),
             LogFormat::Common | LogFormat::Combined => push_number(out, self.body_bytes),
             LogFormat::Json => {
@@ -370,7 +371,7 @@ impl Numbers {
     }
 }
 
-/// `host - - [time] "request" status |bytes| "referer" "agent"`. Returns where the bytes go.
+/// Composes `host - - [time] "request" status |bytes| "referer" "agent"`. Returns the position of the byte count.
 fn clf_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u16, combined: bool) -> u32 {
     push_ip(out, request.peer);
     out.extend_from_slice(b" - - ");
@@ -409,7 +410,7 @@ fn clf_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u16
     at
 }
 
-/// `{"time":…,…,"status":200|,"bytes":…|}`. Returns where the numbers go.
+/// Composes `{"time":…,…,"status":200|,"bytes":…|}`. Returns the position of the numbers.
 fn json_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u16) -> u32 {
     out.extend_from_slice(b"{\"time\":\"");
     out.extend_from_slice(clock.iso());
@@ -456,7 +457,7 @@ fn push_number(out: &mut Vec<u8>, n: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
 }
 
-/// Three digits; every status this server sends has them.
+/// Appends the status, which always has three digits.
 #[inline]
 fn push_status(out: &mut Vec<u8>, status: u16) {
     let digit = |n: u16| b'0' + (n % 10) as u8;

@@ -1,4 +1,4 @@
-//! Lines as operators and their tools read them.
+//! Log lines as operators and their tools read them.
 
 use super::*;
 use measure::UnixTime;
@@ -121,7 +121,11 @@ fn lines_leave_after_a_second_or_when_many() {
     );
     let mut slot = Slot::NONE;
     journal.compose(&mut slot, &clock(), &request(), 200, 100, 50);
-    assert_eq!(journal.wake(), None, "a line on its way is not yet a line");
+    assert_eq!(
+        journal.wake(),
+        None,
+        "a line of a response being sent is not finished"
+    );
     journal.sent(&mut slot, at(0));
     assert_eq!(journal.wake(), Some(at(1_000_000)));
     assert!(!journal.is_due(at(999_999)));

@@ -1,22 +1,23 @@
-//! Whether codings are begun: as configured, or not while there is no processor to make them.
+//! Pauses compression on first use while the CPU is busy.
 //!
-//! A coding costs milliseconds of a processor once and saves bytes of the line each time it is sent. Where threads of the
-//! server wait for processors those milliseconds are taken from answers, and what was kept of the line does not help
-//! whoever waits. So no coding is begun then: what there is already is sent, else the file as it is.
+//! Compressing costs milliseconds of CPU time once and saves bytes on the line each time the result is sent. While
+//! threads of the server wait for a CPU, those milliseconds delay responses, and saved bytes do not help the clients
+//! that wait. So Weir starts no compression then. It sends encodings that exist already, and otherwise the file as it
+//! is.
 //!
 //! ```text
 //!             short twice
-//!   Making ───────────────▶ Sparing ◀─┐ processors are still short: not calm
+//!   Making ───────────────▶ Sparing ◀─┐ CPU still short: not calm
 //!     ▲                        │  └───┘
 //!     └─ calm for `patience` windows; short again soon after that: patience doubles
 //! ```
-//! The doubling is for codings that are themselves what processors are short of.
+//! Patience doubles in case compression itself makes the CPU short.
 
 use super::{Decision, Knob, Window};
 
-/// Threads of the server that wait for a processor, on average, when processors are short.
+/// Average number of the server's threads waiting for a CPU from which on the CPU counts as short.
 const WAITING_MIN: f64 = 0.5;
-/// Windows in a row in which they are short before anything is done.
+/// Number of windows in a row with a short CPU before compression is paused.
 const SHORT_MIN: u32 = 2;
 const PATIENCE: u32 = 5;
 const PATIENCE_MAX: u32 = 160;
@@ -30,9 +31,9 @@ pub(super) struct Coding {
 #[derive(Debug)]
 enum State {
     Making {
-        /// Windows in a row in which processors were short.
+        /// Number of windows in a row with a short CPU.
         short: u32,
-        /// Windows since codings were last spared.
+        /// Number of windows since the last pause ended.
         since: u32,
     },
     Sparing {
@@ -51,13 +52,13 @@ impl Coding {
         }
     }
 
-    /// Whether none is begun.
+    /// Whether compression is paused.
     pub(super) fn is_spared(&self) -> bool {
         matches!(self.state, State::Sparing { .. })
     }
 
     pub(super) fn look(&mut self, window: &Window) -> Option<Decision> {
-        // What was not seen was neither short nor calm.
+        // A window without this figure counts as neither short nor calm.
         let waiting = window.run_queue?;
         let is_short = waiting >= WAITING_MIN;
         match &mut self.state {
@@ -72,19 +73,19 @@ impl Coding {
                 }
                 self.state = State::Sparing { calm: 0 };
                 let why = format!(
-                    "{waiting:.1} threads waited for a processor on average, {:.2} processors busy, {:.0} answers a second",
+                    "CPU busy: {waiting:.1} threads waiting on average, {:.2} cores in use, {:.0} responses a second",
                     window.cpu, window.requests
                 );
-                Some(decision("on first use", "what there is", why))
+                Some(decision("on first use", "paused", why))
             }
             State::Sparing { calm } => {
                 *calm = if is_short { 0 } else { *calm + 1 };
                 if *calm < self.patience {
                     return None;
                 }
-                let why = format!("{calm} windows in a row with a processor to spare");
+                let why = format!("{calm} windows in a row with CPU to spare");
                 self.state = State::Making { short: 0, since: 0 };
-                Some(decision("what there is", "on first use", why))
+                Some(decision("paused", "on first use", why))
             }
         }
     }
@@ -114,11 +115,11 @@ mod tests {
     fn processors_that_are_short_end_it_and_free_ones_bring_it_back() {
         let mut coding = Coding::new();
         let (busy, free) = (window(Some(1.4)), window(Some(0.05)));
-        assert_eq!(coding.look(&busy), None, "one window alone is nothing");
+        assert_eq!(coding.look(&busy), None, "a single window is not enough");
         assert_eq!(coding.look(&free), None);
         assert_eq!(coding.look(&busy), None);
         let ended = coding.look(&busy).expect("a decision");
-        assert!(coding.is_spared() && ended.to == "what there is");
+        assert!(coding.is_spared() && ended.to == "paused");
         assert!(ended.why.contains("1.4 threads"), "{}", ended.why);
         assert!((0..50).all(|_| coding.look(&busy).is_none()));
         let unknown = window(None);
@@ -134,7 +135,7 @@ mod tests {
         );
     }
 
-    /// Processors that are short only because codings are made.
+    /// The CPU is short only because of compression.
     #[test]
     fn it_does_not_swing() {
         let mut coding = Coding::new();

@@ -1,19 +1,20 @@
-//! What was decided lately, for whoever asks. In words that all processes of a server read: where workers are processes one
-//! of them is asked, and their founder decides.
+//! The last decisions, in words shared by all processes of a server. With worker processes, the parent decides and any
+//! worker may be asked for the live page.
 //!
 //! ```text
 //!   decisions │ those of a dry run │ slot: version, seconds, applied, bytes, text as JSON │ slot │ ...
 //! ```
-//! One writer. A slot's version is odd while it is written; a reader that meets that, or finds another version afterwards,
-//! leaves the slot out. So one that is killed while it writes costs a line of the page, and nobody waits.
+//! There is one writer. The version of a slot is odd while the slot is written. A reader that sees an odd version, or a
+//! different one afterwards, skips the slot. So a writer killed in between costs one line on the live page, and no
+//! reader waits.
 
 use super::Decision;
 use measure::UnixTime;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Decisions remembered; older ones are in the log.
+/// Number of decisions kept; older ones are in the log.
 const KEPT: usize = 32;
-/// Words of a text. A longer one is cut.
+/// Length of a text in words. Longer texts are cut.
 const TEXT: usize = 96;
 const VERSION: usize = 0;
 const SECONDS: usize = 1;
@@ -21,34 +22,34 @@ const APPLIED: usize = 2;
 const BYTES: usize = 3;
 const HEAD: usize = 4;
 const SLOT: usize = HEAD + TEXT;
-/// Where the slots begin, behind the two counts.
+/// Position of the first slot, after the two counts.
 const SLOTS: usize = 2;
 
-/// Words that [`note`] and [`Decisions::read`] want.
+/// Number of words that [`note`] and [`Decisions::read`] need.
 pub(super) const LEN: usize = SLOTS + KEPT * SLOT;
 
-/// A decision that was written down.
+/// A recorded decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Noted {
-    /// When it was made.
+    /// Time of the decision, in whole seconds.
     pub at: UnixTime,
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
-    /// Whether it is in force; a dry run changes nothing.
+    /// Whether it is in force; false for a dry run.
     pub applied: bool,
 }
 
-/// The last decisions and how many there were in all.
+/// The last decisions, and how many there were in all.
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {
-    /// The newest first.
+    /// Newest first.
     last: Vec<Noted>,
     count: u64,
     dry_run: u64,
 }
 
 impl Decisions {
-    /// What is in the words now.
+    /// Reads the current decisions.
     pub(super) fn read(words: &[AtomicU64]) -> Decisions {
         let count = words[0].load(Ordering::Acquire);
         let kept = count.min(KEPT as u64);
@@ -62,29 +63,29 @@ impl Decisions {
         }
     }
 
-    /// The last ones, the newest first.
+    /// The last decisions, newest first.
     pub fn newest(&self) -> impl Iterator<Item = &Noted> {
         self.last.iter()
     }
 
-    /// How many of them changed nothing, as they were a dry run's.
+    /// Number of decisions of a dry run since the start; they changed nothing.
     pub fn dry_run(&self) -> u64 {
         self.dry_run
     }
 
-    /// How many there were since the start.
+    /// Number of decisions since the start.
     pub fn count(&self) -> u64 {
         self.count
     }
 }
 
-/// Writes one down. Only one thread of one process does this.
+/// Records a decision. Only one thread of one process may call this.
 pub(super) fn note(words: &[AtomicU64], decision: &Decision, applied: bool, wall: UnixTime) {
     let number = words[0].load(Ordering::Relaxed);
     let slot = slot(words, number);
     let version = slot[VERSION].load(Ordering::Relaxed) | 1;
     slot[VERSION].store(version, Ordering::Relaxed);
-    // What is written below is not seen before the version that says so.
+    // Readers must see the odd version before any of the data written below.
     fence(Ordering::Release);
     let text = text(decision.clone());
     slot[SECONDS].store(wall.secs.cast_unsigned(), Ordering::Relaxed);
@@ -110,7 +111,7 @@ fn read(slot: &[AtomicU64]) -> Option<Noted> {
     let at = |place: usize| slot[place].load(Ordering::Relaxed);
     let (secs, applied, len) = (at(SECONDS).cast_signed(), at(APPLIED) != 0, at(BYTES));
     let bytes: Vec<u8> = (HEAD..SLOT).flat_map(|place| at(place).to_le_bytes()).collect();
-    // All of that was read before the version is looked at again.
+    // All data must be read before the version is checked again.
     fence(Ordering::Acquire);
     if version % 2 == 1 || slot[VERSION].load(Ordering::Relaxed) != version {
         return None;
@@ -124,20 +125,20 @@ fn read(slot: &[AtomicU64]) -> Option<Noted> {
     })
 }
 
-/// As JSON, with a shorter reason if it would be too long.
+/// The decision as JSON, with the reason cut if the text is too long.
 fn text(mut decision: Decision) -> Vec<u8> {
     loop {
-        let text = serde_json::to_vec(&decision).expect("names and words only");
+        let text = serde_json::to_vec(&decision).expect("names and words always serialize");
         let Some(excess) = text.len().checked_sub(TEXT * 8 + 1) else {
             return text;
         };
-        // As escaped it is longer than it is.
+        // Escaping may make the text longer than the reason, so half of the excess is cut, repeatedly.
         let mut end = decision.why.len().saturating_sub(excess / 2 + 1);
         while !decision.why.is_char_boundary(end) {
             end -= 1;
         }
         if decision.why.is_empty() {
-            // Values are short; were they not, a decision without them still is one.
+            // Values are short. If they were not, drop them and keep the decision.
             (decision.from, decision.to) = (String::new(), String::new());
         }
         decision.why.truncate(end);

@@ -1,9 +1,9 @@
-//! How long an answered connection may be idle: as configured, or shorter while memory is what is short.
+//! Controls the idle timeout: as configured, or shorter under memory pressure.
 //!
-//! Document 000 found that persistent connections cost a server more than they save as soon as memory or the disk is
-//! the bottleneck, because the memory of connections that wait is taken from the cache of files, and that closing them
-//! early brings it back. So: while files are evicted and wanted again, and connections hold a part of memory that
-//! matters, the time is divided; when that has passed it comes back step by step.
+//! Document 000 found that persistent connections cost a server more than they save once memory or the disk is the
+//! bottleneck. The memory of idle connections is taken from the file cache, and closing them early brings it back. So
+//! while files are evicted and read again, and connections hold a substantial part of memory, the timeout is divided.
+//! Once the pressure has passed, it is restored step by step.
 //!
 //! ```text
 //!            pressed twice                       pressed twice: divide again, to the least
@@ -11,74 +11,77 @@
 //!     ▲                            │   │ └───────┘
 //!     └── bound is as configured ──┘   calm: multiply; pressed after that: remember the time, and double the patience for it
 //! ```
-//! Two things keep it from swinging. Memory comes back some seconds after connections are closed, so the time falls to the
-//! least meanwhile; from there it rises quickly only to what lies below the time that brought want back. And that time itself is
-//! tried again ever more rarely.
+//! Two rules keep it from oscillating. Memory is freed only seconds after connections are closed, so the timeout falls
+//! to the least meanwhile. From there it rises quickly, but only to below the timeout that brought the pressure back.
+//! That timeout is tried again ever more rarely.
 
 use super::{Decision, Knob, Window};
 use crate::config::show_duration;
 use measure::Duration;
 
-/// The time is divided and multiplied by this: four steps from a minute to a quarter of a second.
+/// Factor of each step: four steps from a minute to a quarter of a second.
 const STEP: u32 = 4;
-/// The least: the objects of a page still come over one connection.
+/// Shortest timeout: the objects of a page still arrive over one connection.
 const LEAST: Duration = Duration::from_millis(250);
-/// Windows in a row that are pressed before anything is done: one alone may be a copy of a large file.
+/// Number of windows in a row under pressure before the timeout is shortened: a single one may be the copy of a large
+/// file.
 const PRESSED_MIN: u32 = 2;
-/// Calm windows before it is tried whether more time does harm: of a second, as long as it takes a disk of a hundred reads a second
-/// to bring back some of the files that memory has room for again. Before that nothing is told by its being calm.
+/// Number of calm windows (of a second) before a longer timeout is tried. A disk of a hundred reads a second needs this
+/// long to bring back some of the files that memory has room for again. Calm before that proves nothing.
 const PATIENCE: u32 = 30;
-/// The same at the most for a time that did harm; so long after it was made longer, want is thought to come from that.
+/// Largest patience for a timeout that did harm. Pressure within this many windows of a longer timeout is attributed to
+/// it.
 const PATIENCE_MAX: u32 = 320;
-/// Pages of files per second that come back after eviction, or faults that waited for a disk where those are not counted.
-/// Less is what any full cache has: a disk of a hundred reads a second is at its limit with some 300 of them, and a server
-/// on it without want of memory had 30 to 60.
+/// File pages per second read again after eviction, or major faults where refaults are not counted. Fewer occur with
+/// any full cache: a disk of a hundred reads a second is at its limit with some 300 of them, and a server on such a
+/// disk without memory pressure had 30 to 60.
 const REFAULTS_MIN: f64 = 100.0;
-/// Share of the time lost to memory or disk below which nobody is pressed.
+/// Share of the time stalled on memory or disk below which there is no pressure.
 const STALLED_MIN: f64 = 0.1;
-/// Share of the bound on memory that is in use when memory is short.
+/// Share of the memory limit that is in use when memory is short.
 const FULL: f64 = 0.9;
-/// Share of the bound that must be something else than files, or closing connections would bring nothing.
+/// Share of the memory limit that must be used by anything but files; otherwise closing connections would free little.
 const HELD_MIN: f64 = 0.1;
-/// Fewer connections are not what fills memory.
+/// With fewer connections than this, connections are not the cause of the pressure.
 const OPEN_MIN: u32 = 16;
 
 #[derive(Debug)]
 pub(super) struct KeepAlive {
     configured: Duration,
     state: State,
-    /// The time with which want came back, as long as it is not shown that it need not.
+    /// The timeout under which pressure returned; `None` once it has proved harmless.
     harmful: Option<Duration>,
-    /// Calm windows to wait for before that one is tried again.
+    /// Number of calm windows before the harmful timeout is tried again.
     patience: u32,
 }
 
 #[derive(Debug)]
 enum State {
     Free {
-        /// Windows in a row that were pressed.
+        /// Number of windows in a row under pressure.
         pressed: u32,
-        /// Windows since the time was last made longer.
+        /// Number of windows since the timeout was last lengthened.
         since: u32,
     },
     Short {
         bound: Duration,
         pressed: u32,
         calm: u32,
-        /// Of the calm windows those in which memory was short, and connections were not what filled it.
+        /// Number of the calm windows in which memory was short but not because of connections.
         without: u32,
         since: u32,
     },
 }
 
-/// What a window says of memory.
+/// Memory in one window.
 #[derive(Clone, Debug, PartialEq)]
 enum Want {
-    /// It is not short.
+    /// Memory is not short.
     None,
-    /// It is short, and to close connections would bring nothing.
+    /// Memory is short, but closing connections would not help.
     Elsewhere,
-    /// It is short, and connections hold enough of it for their end to help: the numbers.
+    /// Memory is short, and connections hold enough of it that closing them helps. Contains the reason with its
+    /// numbers.
     Pressed(String),
 }
 
@@ -95,12 +98,12 @@ impl KeepAlive {
         }
     }
 
-    /// What it starts from.
+    /// The configured timeout.
     pub(super) fn configured(&self) -> Duration {
         self.configured
     }
 
-    /// The bound in force, if it is not the configured one.
+    /// The timeout in force, if it differs from the configured one.
     pub(super) fn bound(&self) -> Option<Duration> {
         match self.state {
             State::Free { .. } => None,
@@ -147,7 +150,7 @@ impl KeepAlive {
         }
     }
 
-    /// Calm windows before this time is made longer.
+    /// Number of calm windows before the current timeout is lengthened.
     fn needed(&self, current: Duration) -> u32 {
         match self.harmful {
             Some(harmful) if current * STEP >= harmful => self.patience,
@@ -192,13 +195,13 @@ impl KeepAlive {
     }
 }
 
-/// Why more time may do no harm: never that memory is not short where it is.
+/// The reason for a longer timeout. It does not claim that memory was sufficient if it was short for other causes.
 fn reason(calm: u32, without: u32) -> String {
     match without {
-        0 => format!("{calm} windows without want of memory"),
+        0 => format!("{calm} windows without memory pressure"),
         _ => format!(
-            "{calm} windows in which connections were not what fills memory; in {without} of them it was short all the same, \
-             with fewer than {OPEN_MIN} connections or less than {:.0} % held by something else than files",
+            "{calm} windows in which connections did not fill memory; in {without} of them memory was short anyway, \
+             with fewer than {OPEN_MIN} connections or less than {:.0} % of the limit used by anything but files",
             HELD_MIN * 100.0
         ),
     }
@@ -213,7 +216,7 @@ fn decision(from: Duration, to: Duration, why: String) -> Decision {
     }
 }
 
-/// Whether memory is short, and connections hold enough of it for their end to help.
+/// Whether memory is short, and whether closing connections would help.
 fn want(window: &Window) -> Want {
     let Some(memory) = window.memory.as_ref().filter(|memory| memory.limit > 0) else {
         return Want::None;
@@ -224,8 +227,8 @@ fn want(window: &Window) -> Want {
         .flatten()
         .fold(0.0, f64::max);
     let (again, what) = match memory.refaults {
-        Some(refaults) => (refaults, "pages of files a second were evicted and wanted again"),
-        None => (window.major_faults, "faults a second waited for a disk"),
+        Some(refaults) => (refaults, "file pages a second were evicted and read again"),
+        None => (window.major_faults, "page faults a second waited for a disk"),
     };
     let held = memory.used.saturating_sub(memory.files);
     if share(memory.used) < FULL || again < REFAULTS_MIN || stalled < STALLED_MIN {
@@ -235,8 +238,8 @@ fn want(window: &Window) -> Want {
         return Want::Elsewhere;
     }
     Want::Pressed(format!(
-        "{again:.0} {what}, {:.0} % of the time waiting for memory or disk, {:.0} % of {} MiB used, {:.0} % by something \
-         else than files, {} connections",
+        "{again:.0} {what}, {:.0} % of the time stalled on memory or disk, {:.0} % of {} MiB used, {:.0} % by anything \
+         but files, {} connections",
         stalled * 100.0,
         share(memory.used) * 100.0,
         memory.limit >> 20,
@@ -276,7 +279,7 @@ mod tests {
     #[test]
     fn pressed_it_divides_down_to_the_least_and_stays() {
         let mut keep_alive = KeepAlive::new(LONG);
-        assert_eq!(keep_alive.look(&short()), None, "one window alone is nothing");
+        assert_eq!(keep_alive.look(&short()), None, "a single window is not enough");
         assert_eq!(keep_alive.look(&calm()), None);
         let bounds: Vec<_> = (0..20)
             .filter_map(|_| keep_alive.look(&short()))
@@ -310,7 +313,7 @@ mod tests {
         assert_eq!((changes, keep_alive.bound()), (2, None));
     }
 
-    /// What is short stays short when the connections are gone: that is no calm, and is not called so.
+    /// Memory that stays short after the connections are gone is not called calm.
     #[test]
     fn the_reason_for_more_time_does_not_deny_a_want_that_lasts() {
         let mut keep_alive = KeepAlive::new(LONG);
@@ -322,7 +325,7 @@ mod tests {
             .find_map(|window| keep_alive.look(&window))
             .expect("a decision");
         assert_eq!(longer.to, "65s");
-        let part = "in 3 of them it was short all the same, with fewer than 16 connections";
+        let part = "in 3 of them memory was short anyway, with fewer than 16 connections";
         assert!(longer.why.contains(part), "{}", longer.why);
         assert!(!longer.why.contains("without want"), "{}", longer.why);
         assert!((0..2).any(|_| keep_alive.look(&short()).is_some()));
@@ -331,12 +334,12 @@ mod tests {
             .expect("a decision");
         assert_eq!(
             longer.why,
-            format!("{} windows without want of memory", 2 * PATIENCE)
+            format!("{} windows without memory pressure", 2 * PATIENCE)
         );
     }
 
-    /// A load that presses whenever connections may be idle for more than two seconds, and for ten seconds after: by its
-    /// windows, when the time was changed and what to.
+    /// A load that causes pressure whenever the timeout exceeds two seconds, and for ten seconds after that. Returns
+    /// the window and the new timeout of each change.
     fn pressing_again(seconds: u32) -> Vec<(u32, Duration)> {
         let mut keep_alive = KeepAlive::new(LONG);
         let mut changes = Vec::new();
@@ -367,7 +370,7 @@ mod tests {
         );
     }
 
-    /// Between the tries the time is the longest of those that do no harm, not the least.
+    /// Between tries, the timeout is the longest harmless one, not the least.
     #[test]
     fn what_does_no_harm_is_allowed_between_the_tries() {
         let changes = pressing_again(2000);
@@ -384,7 +387,7 @@ mod tests {
         );
     }
 
-    /// What did harm once need not for ever.
+    /// A timeout that did harm once may be harmless later.
     #[test]
     fn a_time_that_no_longer_does_harm_is_forgotten() {
         let mut keep_alive = KeepAlive::new(LONG);
@@ -400,7 +403,7 @@ mod tests {
         assert_eq!(look(calm(), 2 * PATIENCE), (Some(tried * STEP), None));
     }
 
-    /// Version 1 of control groups may count no evicted pages; faults are not called so.
+    /// Control groups of version 1 may not count refaults; the reason then speaks of faults.
     #[test]
     fn the_reason_names_what_was_counted() {
         let why = |window: &Window| match want(window) {
@@ -409,7 +412,7 @@ mod tests {
         };
         let counted = why(&short());
         assert!(
-            counted.starts_with("4000 pages of files a second were evicted"),
+            counted.starts_with("4000 file pages a second were evicted"),
             "{counted}"
         );
         let mut window = short();
@@ -417,7 +420,7 @@ mod tests {
         window.major_faults = 250.0;
         let faults = why(&window);
         assert!(
-            faults.starts_with("250 faults a second waited for a disk, 30 %"),
+            faults.starts_with("250 page faults a second waited for a disk, 30 %"),
             "{faults}"
         );
         assert!(!faults.contains("evicted"), "{faults}");

@@ -1,10 +1,11 @@
-//! Where the workers find the settings in force: a few words that all workers of all processes read.
+//! Adapted settings, in a few words of memory that all workers of all processes read.
 //!
 //! ```text
 //!   number of the change │ keep-alive in ms, plus one │ whether codings are spared │ decisions
 //! ```
-//! One writer. A worker looks at the first word each turn, which costs one load of a line that nobody writes, and at
-//! the others when it has changed. Words, not a lock: processes share them, and one that is killed leaves nothing held.
+//! There is one writer. Each turn, a worker reads the first word, which costs one load of a cache line that is rarely
+//! written. It reads the others when the first has changed. There is no lock, because processes share these words: a
+//! killed process leaves nothing locked.
 
 use super::{Decision, Decisions, decisions};
 use measure::{Duration, UnixTime};
@@ -17,29 +18,29 @@ const CODINGS: usize = 2;
 const DECISIONS: usize = 3;
 const LEN: usize = DECISIONS + decisions::LEN;
 
-/// What is changed from what the configuration says.
+/// Settings that differ from the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// An answered connection may be idle for so long and no longer; none as configured.
+    /// Idle timeout in force; `None`: as configured.
     pub keep_alive: Option<Duration>,
-    /// No coding is begun; what there is already is sent.
+    /// Whether compression is paused; existing encodings are still sent.
     pub spares_codings: bool,
 }
 
-/// The words. Clones are the same words.
+/// Handle of the shared words; clones refer to the same words.
 #[derive(Clone, Debug, Default)]
 pub struct Knobs(Option<Words>);
 
 impl Knobs {
-    /// For a server whose settings may change; processes forked afterwards have the same.
+    /// Words for a server whose settings may change. Processes forked later share them.
     ///
     /// # Errors
-    /// The system's, if it has no memory.
+    /// The system's error if it has no memory.
     pub fn new() -> std::io::Result<Knobs> {
         Ok(Knobs(Some(Words::new(LEN)?)))
     }
 
-    /// Puts these in force. Only one thread of one process does this.
+    /// Puts settings in force. Only one thread of one process may call this.
     pub fn set(&self, settings: Settings) {
         if let Some(words) = self.words() {
             let ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX - 1);
@@ -50,8 +51,8 @@ impl Knobs {
         }
     }
 
-    /// Writes down what led to a change, or would have where it is not `applied`, at the wall time of which it is shown.
-    /// Only the thread that calls [`Knobs::set`] may call this.
+    /// Records the decisions behind a change, or behind a change that a dry run did not make (`applied` is false).
+    /// `wall` is the time shown with them. Only the thread that calls [`Knobs::set`] may call this.
     pub fn note(&self, decisions: &[Decision], applied: bool, wall: UnixTime) {
         if let Some(words) = self.words() {
             for decision in decisions {
@@ -60,13 +61,13 @@ impl Knobs {
         }
     }
 
-    /// What was written down last.
+    /// The last recorded decisions.
     pub(crate) fn decisions(&self) -> Decisions {
         self.words()
             .map_or_else(Decisions::default, |words| Decisions::read(&words[DECISIONS..]))
     }
 
-    /// How often they have changed.
+    /// Number of changes so far.
     #[inline]
     pub(crate) fn change(&self) -> u64 {
         match self.words() {
@@ -75,12 +76,12 @@ impl Knobs {
         }
     }
 
-    /// Those in force.
+    /// The settings in force.
     pub(crate) fn settings(&self) -> Settings {
         let Some(words) = self.words() else {
             return Settings::default();
         };
-        // What was written before the change this worker saw is what it reads, or something newer.
+        // Pairs with the release in `set`: the values read are those of the change that this worker saw, or newer ones.
         words[CHANGE].load(Ordering::Acquire);
         let keep_alive = words[KEEP_ALIVE].load(Ordering::Relaxed);
         Settings {
@@ -100,7 +101,7 @@ mod tests {
     use super::super::Noted;
     use super::*;
 
-    /// As where one process decides and another is asked for the live page.
+    /// One process decides, and another is asked for the live page.
     #[test]
     fn who_has_the_same_words_reads_what_was_noted() {
         let knobs = Knobs::new().unwrap();
@@ -109,7 +110,7 @@ mod tests {
         let decision = Decision {
             knob: super::super::Knob::Coding,
             from: "on first use".to_owned(),
-            to: "what there is".to_owned(),
+            to: "paused".to_owned(),
             why: "so".to_owned(),
         };
         knobs.note(std::slice::from_ref(&decision), false, UnixTime::from_secs(7));

@@ -1,14 +1,14 @@
-//! The server that notices and changes: what was sensed in a second goes in, settings come out.
+//! Adaptation: observations of a second go in, settings come out.
 //!
 //! ```text
 //!   readings, counters ─▶ Window ─▶ Adaptor ─▶ Decision ─▶ log, metric, live page
 //!                            │          └─▶ Settings ─▶ Knobs (shared words) ─▶ each worker's next turn
 //!                            └─▶ a file, from which the same decisions come again
 //! ```
-//! Controllers are pure: a window and what they remember decide, no clock and no system is asked. So a recorded run
-//! can be looked into afterwards, and a rule tried on it (`weir adapt replay`). Document 002 gives the idea (no fixed
-//! strategy is best), document 000 the first rule (`keep_alive`). This file decides who is asked, that what the
-//! operator set stays as it is, and that a dry run changes nothing; it does not know how a knob is turned.
+//! Controllers are pure: they decide from a window and their own state, without clock or system calls. So a recorded
+//! run can be examined afterwards, and a rule tried on it (`weir adapt replay`). Document 002 gives the idea (no fixed
+//! strategy is best), document 000 the first rule (`keep_alive`). This file decides which controllers run, leaves
+//! explicit settings alone, and makes no changes in a dry run. It does not know how a setting is applied.
 
 mod coding;
 mod decisions;
@@ -28,34 +28,34 @@ use keep_alive::KeepAlive;
 use measure::Duration;
 use serde::{Deserialize, Serialize};
 
-/// A change, and what led to it.
+/// A change of a setting, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    /// What is changed.
+    /// The setting.
     pub knob: Knob,
-    /// Its value before, as the configuration writes it.
+    /// The value before, as the configuration writes it.
     pub from: String,
-    /// Its value from now on.
+    /// The new value.
     pub to: String,
-    /// The numbers that led to it.
+    /// The reason, with its numbers.
     pub why: String,
 }
 
-/// What can be changed while the server runs.
+/// A setting that adaptation can change while the server runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Knob {
-    /// How long a connection that was answered may be idle.
+    /// The idle timeout of connections.
     KeepAlive,
-    /// Whether codings are made on first use.
+    /// Compression on first use.
     Coding,
 }
 
 impl Knob {
-    /// All there are.
+    /// Every knob.
     pub const ALL: [Knob; 2] = [Knob::KeepAlive, Knob::Coding];
 
-    /// As the configuration and the metrics name it.
+    /// The name in logs, metrics and recordings.
     pub fn name(self) -> &'static str {
         match self {
             Knob::KeepAlive => "keep-alive",
@@ -63,7 +63,7 @@ impl Knob {
         }
     }
 
-    /// Keys of the file that set it, each with the table it stands in.
+    /// Configuration keys that set this knob explicitly, as (table, key).
     pub fn keys(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Knob::KeepAlive => &[("", "idle-timeout"), ("behavior", "early-close")],
@@ -71,8 +71,8 @@ impl Knob {
         }
     }
 
-    /// Those that this configuration leaves free: one whose value the operator has set is his, also if he set what would be
-    /// so anyway.
+    /// Knobs that this configuration leaves to adaptation. An explicit setting is never changed, even if it equals the
+    /// default.
     pub fn free_in(config: &Config) -> Vec<Knob> {
         let default = Config::default();
         let is_free = |knob: &Knob| match knob {
@@ -87,7 +87,7 @@ impl Knob {
     }
 }
 
-/// All controllers.
+/// The controllers of a server.
 #[derive(Debug)]
 pub struct Adaptor {
     keep_alive: Option<KeepAlive>,
@@ -95,7 +95,7 @@ pub struct Adaptor {
 }
 
 impl Adaptor {
-    /// Of these knobs, where a connection may be idle for so long.
+    /// Controllers for the knobs in `free`. `idle_timeout` is the configured one.
     pub fn of(free: &[Knob], idle_timeout: Duration) -> Adaptor {
         let is_free = |knob: Knob| free.contains(&knob);
         Adaptor {
@@ -104,8 +104,8 @@ impl Adaptor {
         }
     }
 
-    /// Goes on with these knobs after a reload: one that was free and is goes on with what it remembers, one that became free
-    /// starts from what is configured, and one that was set is left alone.
+    /// Takes over the configuration of a reload. Knobs that stay free keep their controller's state; knobs that become
+    /// free start from the configured value; knobs that are now explicit are left alone.
     pub fn go_on(&mut self, free: &[Knob], idle_timeout: Duration) {
         let next = Adaptor::of(free, idle_timeout);
         let is_same = |keep_alive: &KeepAlive| keep_alive.configured() == idle_timeout;
@@ -117,7 +117,7 @@ impl Adaptor {
         }
     }
 
-    /// Knobs it may turn.
+    /// Knobs that have a controller.
     pub fn free(&self) -> Vec<Knob> {
         let free = |knob: &Knob| match knob {
             Knob::KeepAlive => self.keep_alive.is_some(),
@@ -126,19 +126,19 @@ impl Adaptor {
         Knob::ALL.into_iter().filter(free).collect()
     }
 
-    /// Whether anything can change.
+    /// Whether there is no controller.
     pub fn is_idle(&self) -> bool {
         self.keep_alive.is_none() && self.coding.is_none()
     }
 
-    /// Looks at one window.
+    /// Gives one window to each controller. Returns their decisions.
     pub fn look(&mut self, window: &Window) -> Vec<Decision> {
         let keep_alive = self.keep_alive.as_mut().and_then(|knob| knob.look(window));
         let coding = self.coding.as_mut().and_then(|knob| knob.look(window));
         keep_alive.into_iter().chain(coding).collect()
     }
 
-    /// What the decisions so far come to.
+    /// The settings that follow from all decisions so far.
     pub fn settings(&self) -> Settings {
         Settings {
             keep_alive: self.keep_alive.as_ref().and_then(KeepAlive::bound),
@@ -147,7 +147,7 @@ impl Adaptor {
     }
 }
 
-/// Whether a worker has many connections: the length of its turns is then how long they wait for each other.
+/// Whether a worker serves many connections at once: its turns are then the time that connections wait for each other.
 pub(crate) fn takes_turns(concurrency: Concurrency) -> bool {
     matches!(
         concurrency,
@@ -155,12 +155,12 @@ pub(crate) fn takes_turns(concurrency: Concurrency) -> bool {
     )
 }
 
-/// Whether text is compressed on first use: a server that looks for each file anew has nowhere to keep it.
+/// Whether files are compressed on first use. A server that looks up each file anew has no cache for the result.
 fn makes_codings(config: &Config) -> bool {
     config.compress && config.behavior.lookup == LookupTime::Cached
 }
 
-/// How long a worker's turn may last, where workers take turns and that is bounded.
+/// The longest turn allowed, if there is a limit and workers have turns.
 pub(crate) fn turn_max(config: &Config) -> Option<Duration> {
     match config.max_turn {
         MaxTurn::At(span) if takes_turns(config.concurrency) => Some(span),
@@ -212,12 +212,16 @@ mod tests {
         assert_eq!(
             changed(&mut adaptor),
             [],
-            "one is set, the other is as short as can be"
+            "one is explicit, the other is at its minimum"
         );
         adaptor.go_on(&[Knob::KeepAlive], Duration::from_secs(10));
         assert_eq!(adaptor.settings(), Settings::default());
         let expected = [(Knob::KeepAlive, "10s".to_owned())];
-        assert_eq!(changed(&mut adaptor), expected, "from what is configured now");
+        assert_eq!(
+            changed(&mut adaptor),
+            expected,
+            "starting from the value configured now"
+        );
         adaptor.go_on(&[], LONG);
         assert!(adaptor.is_idle() && adaptor.settings() == Settings::default());
     }

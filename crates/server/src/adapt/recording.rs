@@ -1,11 +1,12 @@
-//! What stands in a recording: one object of JSON a line. Decides the lines' form; opens no file.
+//! The format of recordings: one JSON object per line. Opens no files.
 //!
 //! ```text
 //!   {"recording":2, ...}          a server started, or was told to reload: who it was and which knobs were free
 //!   {"at-ms":1001, "cpu":...}     a window
 //!   {"at-ms":1001, "decision":..} what was decided after it, and whether that was put in force
 //! ```
-//! A server that starts anew goes on below, with a first line of its own. Recordings of before had windows only.
+//! A server that is restarted appends to the file, beginning with a line of its own. Older recordings contain windows
+//! only.
 
 use super::{Decision, Knob, Window};
 use crate::config::{Adapt, Config, parse_duration, show_duration};
@@ -13,27 +14,27 @@ use measure::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The form that is written here.
+/// Version of the format.
 const VERSION: u32 = 2;
 
-/// A line.
+/// A line of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
-    /// A server started, or goes by another configuration.
+    /// The server started or reloaded.
     Start(Start),
-    /// What it noticed.
+    /// Observations of about a second.
     Window(Box<Window>),
-    /// What it decided.
+    /// A decision.
     Decided(Decided),
 }
 
-/// Who recorded, and what was left to it to decide.
+/// The recording server, and the settings left to adaptation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Start {
-    /// The form of the lines.
+    /// Version of the format.
     pub recording: u32,
-    /// The version of the server.
+    /// Version of Weir.
     pub weir: String,
     /// See `--adapt`.
     pub adapt: Adapt,
@@ -41,28 +42,28 @@ pub struct Start {
     pub concurrency: String,
     /// See `--idle-timeout`.
     pub idle_timeout: String,
-    /// Knobs that could be turned: what was set is not among them.
+    /// Knobs left to adaptation; explicit settings are not among them.
     pub free: Vec<Knob>,
-    /// When a reload made it so, in milliseconds since the first look. None: the server started, and what follows counts
-    /// its time anew.
+    /// Time of the reload, in milliseconds since the first observation. `None`: the server started, and times of later
+    /// lines begin at zero again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
 }
 
-/// A decision as it was made then.
+/// A recorded decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Decided {
-    /// The end of the window it was made after.
+    /// End of the window behind the decision, in milliseconds.
     pub at_ms: u64,
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
-    /// Whether it was put in force: not in a dry run.
+    /// Whether it was put in force; false in a dry run.
     pub applied: bool,
 }
 
 impl Start {
-    /// Of a server with this configuration.
+    /// The first line of a server with this configuration.
     pub fn of(config: &Config, weir: &str) -> Start {
         Start {
             recording: VERSION,
@@ -75,8 +76,7 @@ impl Start {
         }
     }
 
-    /// Of the same server from now on, with the configuration it was told to go by: what takes a new start to change is as it
-    /// was.
+    /// The line of a reload to `config`. Settings that change only at the next start stay as they were.
     pub fn reloaded(&self, config: &Config, at_ms: u64) -> Start {
         let config = Config {
             adapt: self.adapt,
@@ -89,25 +89,25 @@ impl Start {
         }
     }
 
-    /// Whether both leave the same to decide, from the same values.
+    /// Whether both leave the same knobs to adaptation, from the same values.
     pub fn is_like(&self, other: &Start) -> bool {
         (&self.free, &self.idle_timeout) == (&other.free, &other.idle_timeout)
     }
 
-    /// How long a connection may be idle.
+    /// The configured idle timeout.
     ///
     /// # Errors
-    /// Why that is no time.
+    /// The recorded value is not a time span.
     pub fn idle(&self) -> Result<Duration, String> {
         parse_duration(&self.idle_timeout)
     }
 }
 
 impl Line {
-    /// Reads one.
+    /// Parses a line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A sentence that names the mistake.
     pub fn parse(text: &str) -> Result<Line, String> {
         if text.trim().is_empty() {
             return Err("the line is empty".to_owned());
@@ -117,7 +117,7 @@ impl Line {
         if let Some(version) = value.get("recording") {
             if version.as_u64() != Some(VERSION.into()) {
                 return Err(format!(
-                    "recordings of form {version} are of another version of weir, and form {VERSION} is read here: record anew"
+                    "format {version} is of another version of weir, and this one reads format {VERSION}; record again"
                 ));
             }
             return serde_json::from_value(value).map(Line::Start).map_err(told);
@@ -127,7 +127,7 @@ impl Line {
         }
         let window: Window = serde_json::from_value(value).map_err(told)?;
         if window.memory.as_ref().is_some_and(|memory| memory.limit == 0) {
-            return Err("memory with a bound of 0 bytes holds nothing".to_owned());
+            return Err("the memory limit is 0 bytes; it must be larger".to_owned());
         }
         Ok(Line::Window(Box::new(window)))
     }
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(of_file("preset = 'jaws'\nidle-timeout = '65s'"), []);
     }
 
-    /// What waits for the next start does not free or set anything before it.
+    /// Settings that wait for the next start have no effect before it.
     #[test]
     fn a_reload_says_what_is_left_to_decide_from_then_on() {
         let mut config = Config::default();

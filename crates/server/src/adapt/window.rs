@@ -1,7 +1,7 @@
-//! What was noticed in about a second: rates, shares and levels, each with its unit.
+//! Observations of about a second: rates, shares and levels, each with its unit.
 //!
-//! The form in which sensor logs are written (JSON, one window per line) and read again. A number that could not be
-//! had is absent; it is never taken for zero.
+//! This is the format of sensor logs (JSON, one window per line). A number that could not be measured is absent, never
+//! zero.
 
 use crate::counters::Totals;
 use crate::latency::Durations;
@@ -9,45 +9,45 @@ use measure::{Duration, Instant};
 use runtime::sensors::Reading;
 use serde::{Deserialize, Serialize};
 
-/// A second in the life of a server.
+/// Observations of about a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Window {
-    /// Its end, in milliseconds since the first.
+    /// End of the window, in milliseconds since the first observation.
     pub at_ms: u64,
-    /// Its length in milliseconds.
+    /// Length in milliseconds.
     pub span_ms: u64,
-    /// Processors kept busy by the server, 1.0 being a whole one.
+    /// CPUs used by the server; 1.0 is one CPU all the time.
     pub cpu: f64,
-    /// Threads waiting for a processor, on average.
+    /// Average number of the server's threads waiting for a CPU.
     pub run_queue: Option<f64>,
-    /// Share of the time in which somebody waited for memory.
+    /// Share of the time in which at least one task was stalled on memory (PSI).
     pub memory_stalled: Option<f64>,
-    /// Share of the time in which somebody waited for a disk.
+    /// Share of the time in which at least one task was stalled on a disk (PSI).
     pub io_stalled: Option<f64>,
-    /// Faults per second that waited for a disk.
+    /// Major page faults per second: those that waited for a disk.
     pub major_faults: f64,
-    /// Memory of the control group, if it is bounded.
+    /// Memory of the control group, if it is limited.
     pub memory: Option<MemoryState>,
     /// Resident memory of the server in bytes.
     pub resident: u64,
-    /// Connections open at the end.
+    /// Open connections at the end of the window.
     pub open: u32,
     /// Connections accepted per second.
     pub accepted: f64,
     /// Requests answered per second.
     pub requests: f64,
-    /// Requests per second that waited for a file or a coding.
+    /// Requests per second that waited for a file to be opened, read or compressed.
     pub loads: f64,
     /// Bytes sent per second.
     pub bytes_sent: f64,
-    /// How long answers took in the server, on average, in milliseconds; none if there were none, or nobody timed them.
+    /// Mean response time within the server in milliseconds. `None` without responses, or if they were not timed.
     #[serde(default)]
     pub delay_ms: Option<f64>,
-    /// Workers with a standing queue: 1.0 is one of them all the time. None if their turns were not timed.
+    /// Workers with a standing queue; 1.0 is one worker all the time. `None` if turns were not timed.
     #[serde(default)]
     pub queued: Option<f64>,
-    /// Requests refused per second because the server was behind.
+    /// Requests per second rejected because the server was overloaded.
     #[serde(default)]
     pub refused: Option<f64>,
 }
@@ -56,31 +56,31 @@ pub struct Window {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MemoryState {
-    /// What may be used.
+    /// Limit.
     pub limit: u64,
-    /// What is used.
+    /// Memory in use.
     pub used: u64,
-    /// Files in the cache.
+    /// Cached files.
     pub files: u64,
-    /// Pages of files per second that were evicted and are wanted again.
+    /// File pages per second that were evicted and read again (refaults).
     pub refaults: Option<f64>,
 }
 
-/// What was seen at one instant.
+/// Readings of one instant.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// The machine and the processes.
+    /// Readings of the machine and the processes.
     pub reading: Reading,
     /// The server's counters.
     pub totals: Totals,
-    /// Connections open.
+    /// Open connections.
     pub open: u32,
-    /// How long answers took, and how long workers had a standing queue.
+    /// Response times, and the time that workers had a standing queue.
     pub durations: Durations,
 }
 
 impl Window {
-    /// From one sample to a later one; `start` is where time is counted from.
+    /// The window from one sample to a later one; `start` is time zero.
     pub fn between(start: Instant, before: &Sample, after: &Sample) -> Window {
         let span = after
             .reading
@@ -88,7 +88,7 @@ impl Window {
             .since(before.reading.at)
             .max(Duration::from_millis(1));
         let seconds = span.as_secs_f64();
-        // A total that shrank is of other processes than before.
+        // A total can shrink when a process has ended; its rate is then zero.
         let rate = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;
         let share = |before: Option<Duration>, after: Option<Duration>| {
             let (before, after) = (before?, after?);
@@ -126,20 +126,21 @@ impl Window {
     }
 }
 
-/// The mean time of the answers between, in milliseconds.
+/// Mean response time between two samples, in milliseconds.
 fn delay(before: &Durations, after: &Durations) -> Option<f64> {
     let count = answers(before, after)?;
     let took = after.sum().saturating_sub(before.sum());
     Some(took.as_secs_f64() * 1e3 / count as f64)
 }
 
-/// The workers with a standing queue, if any answers were timed: a worker that has one answers.
+/// Average number of workers with a standing queue. `None` if no response was timed, because a worker with a queue
+/// sends responses.
 fn queued(before: &Durations, after: &Durations, seconds: f64) -> Option<f64> {
     answers(before, after)?;
     Some(after.stood().saturating_sub(before.stood()).as_secs_f64() / seconds)
 }
 
-/// How many were timed between, if any.
+/// Number of responses timed between two samples; `None` if there were none.
 fn answers(before: &Durations, after: &Durations) -> Option<u64> {
     after
         .count()

@@ -1,20 +1,20 @@
-//! A bound on bytes and descriptors that holds at every moment, not on average.
+//! A limit on bytes and descriptors that holds at every moment, not just on average.
 //!
-//! Whoever wants to keep something reserves first and gets a [`Charge`]; the reservation ends when
-//! the charge is dropped, which is when the thing itself is freed: an evicted body that a slow
-//! client is still being sent stays counted. What cannot be reserved is not kept.
+//! Reserve first, then allocate: a reservation returns a [`Charge`], and ends when that is dropped together with the
+//! memory itself. So an evicted body that is still being sent to a slow client stays counted. If a reservation fails,
+//! the content is not cached.
 
 use bytes::Bytes;
 use runtime::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The bound and what is reserved of it.
+/// The limits, and the amounts reserved.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes: Gauge,
     descriptors: Gauge,
-    /// Files that were still being sent when the entry that had reserved their descriptor was freed.
+    /// Files still being sent after the entry that reserved their descriptors was freed.
     lingering: Mutex<Vec<Weak<File>>>,
 }
 
@@ -64,7 +64,7 @@ impl Budget {
         })
     }
 
-    /// Reserves both or neither.
+    /// Reserves bytes and descriptors, both or neither.
     pub(crate) fn reserve(self: &Arc<Budget>, bytes: u64, descriptors: u64) -> Option<Charge> {
         if !self.bytes.reserve(bytes) {
             return None;
@@ -84,7 +84,7 @@ impl Budget {
         })
     }
 
-    /// Releases the descriptors of files that have been closed meanwhile.
+    /// Releases the reservations of files that have been closed meanwhile.
     fn count_closed(&self) {
         let mut lingering = self.lingering.lock().unwrap_or_else(PoisonError::into_inner);
         let before = lingering.len();
@@ -120,7 +120,7 @@ pub(crate) struct Charge {
     budget: Arc<Budget>,
     bytes: u64,
     descriptors: u64,
-    /// The files the descriptors were reserved for.
+    /// The files for which descriptors are reserved.
     files: Vec<Arc<File>>,
 }
 
@@ -133,14 +133,14 @@ impl Charge {
         self.descriptors
     }
 
-    /// Binds the reserved descriptors to files: each stays reserved until its file is closed, which
-    /// may be after this reservation is gone.
+    /// Binds the reserved descriptors to files. Each stays reserved until its file is closed, possibly after this
+    /// reservation has ended.
     pub(crate) fn attach(&mut self, files: &[Arc<File>]) {
         debug_assert_eq!(files.len() as u64, self.descriptors);
         self.files = files.to_vec();
     }
 
-    /// Bytes that carry this reservation: it ends with their last reference.
+    /// Returns the data as `Bytes` that hold this reservation until their last reference is dropped.
     pub(crate) fn hold(self, data: Vec<u8>) -> Bytes {
         debug_assert!(self.bytes >= data.len() as u64);
         Bytes::from_owner(Held {
@@ -156,7 +156,8 @@ impl Drop for Charge {
         let mut closed = self.descriptors;
         for file in self.files.drain(..) {
             let weak = Arc::downgrade(&file);
-            // Dropping ours and looking afterwards: whoever drops the last one, it is counted once.
+            // Drop this reference first and check afterwards: whichever thread drops the last one, the file is counted
+            // once.
             drop(file);
             if weak.strong_count() > 0 {
                 closed -= 1;

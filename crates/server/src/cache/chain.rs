@@ -1,15 +1,15 @@
-//! A doubly linked list threaded through slot numbers: every order a policy keeps is one of these.
+//! A doubly linked list of slot numbers, used by every policy that keeps an order.
 //!
-//! The links of all chains of a policy live in one vector indexed by slot, so moving an entry
-//! allocates nothing. A chain does not know which slots are its members; a policy does.
+//! The links of all chains of a policy are in one vector indexed by slot, so moving an entry allocates nothing. A chain
+//! does not know which slots are its members; the policy does.
 
-/// A place in the store. Small and dense, so it indexes vectors.
+/// Number of a place in the store: small and dense, so it can index vectors.
 pub(crate) type Slot = u32;
 
 /// No slot.
 pub(crate) const NONE: Slot = Slot::MAX;
 
-/// The neighbors of one slot in its chain.
+/// The neighbors of a slot in its chain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     newer: Slot,
@@ -17,16 +17,15 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// In no chain.
+    /// The link of a slot that is in no chain.
     pub(crate) const LOOSE: Link = Link {
         newer: NONE,
         older: NONE,
     };
 }
 
-/// Something that has neighbors.
+/// A node with a [`Link`].
 pub(crate) trait Linked {
-    /// Its neighbors.
     fn link(&mut self) -> &mut Link;
 }
 
@@ -36,7 +35,7 @@ impl Linked for Link {
     }
 }
 
-/// One order, from newest to oldest.
+/// An order of slots, from newest to oldest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain {
     newest: Slot,
@@ -44,13 +43,12 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Holds nothing.
     pub(crate) const EMPTY: Chain = Chain {
         newest: NONE,
         oldest: NONE,
     };
 
-    /// Whether it holds nothing.
+    /// Whether the chain has no members.
     pub(crate) fn is_empty(&self) -> bool {
         self.oldest == NONE
     }
@@ -98,7 +96,7 @@ impl Chain {
         Some(slot)
     }
 
-    /// One chain of two: all of `self` counts as newer than all of `older`.
+    /// Appends `older` to this chain: all of `self` counts as newer.
     pub(crate) fn join<N: Linked>(self, older: Chain, nodes: &mut [N]) -> Chain {
         if self.is_empty() {
             return older;

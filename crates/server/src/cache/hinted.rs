@@ -1,28 +1,28 @@
-//! Hinted: least recently used, with foresight. A use of a page counts as a use of everything that
-//! the page embeds, because that is what will be asked for next.
+//! Hinted: least recently used, with hints from pages. A use of a page counts as a use of every file it embeds, because
+//! clients request those next.
 //!
 //! ```text
 //!  newest ◀── logo ◀── photo ◀── page ◀── ... ◀── oldest ──▶ out
 //!               what a page embeds is always newer than the page
 //! ```
 //!
-//! So a page that is held never loses what it embeds, and nothing is renewed for its sake once it is
-//! gone. Loading what a page embeds along with it is not done here: see `site::warm`. (The policy is
-//! named among those of the cached virtual file system of the JAWS web server; its authors published
-//! no algorithm for it, so this one is ours.)
+//! So a cached page never loses the files it embeds, and once it is evicted, they are no longer renewed. Loading
+//! embedded files together with their page is the task of `site::warm`. (The cached virtual file system of the JAWS web
+//! server lists a policy of this name. Its authors published no algorithm, so this one is our own.)
 
 use super::Eviction;
 use super::chain::{Chain, Link, Linked, Slot};
 use hashbrown::HashMap;
 
-/// See the module.
+/// The policy `hinted`; see the module.
 #[derive(Debug)]
 pub(crate) struct Hinted {
     nodes: Vec<Node>,
     order: Chain,
-    /// Where the entry of a name is.
+    /// Slot of each entry, by the hash of its name.
     index: HashMap<u64, Slot, foldhash::fast::FixedState>,
-    /// The page used last, with the newest entry since: while that is so, another use changes nothing.
+    /// The page used last, and the newest entry after that use. While no entry becomes newer, another use of the page
+    /// changes nothing.
     settled: Option<(Slot, Option<Slot>)>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Hinted {
 struct Node {
     link: Link,
     id: u64,
-    /// What it embeds, if it is a page.
+    /// Hashes of the files it embeds, if it is a page.
     references: Box<[u64]>,
 }
 
@@ -55,8 +55,8 @@ impl Hinted {
         self.order.push(&mut self.nodes, slot);
     }
 
-    /// Renews what a page embeds. A page among that counts by its own uses only: renewed, it would be
-    /// newer than what it embeds itself.
+    /// Renews the files that a page embeds. Embedded pages count only by their own uses: renewing one would make it
+    /// newer than the files that it embeds itself.
     fn anticipate(&mut self, page: Slot) {
         let references = std::mem::take(&mut self.nodes[page as usize].references);
         for id in &references {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     proptest! {
-        /// A page never outlives what it embeds, whatever happens.
+        /// A page never outlives the files it embeds.
         #[test]
         fn what_a_page_embeds_is_newer_than_the_page(
             ops in proptest::collection::vec((0..4_u8, 0..24_u32), 1..200)

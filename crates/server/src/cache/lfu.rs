@@ -1,21 +1,21 @@
-//! Least frequently used, with fading counts, in constant time.
+//! Least frequently used, with decaying counts, in constant time.
 //!
-//! There is one chain per count up to [`LEVELS`]; the victim is the longest unused of the lowest
-//! count. Once the entries have been touched [`FADE_AFTER`] times each on average, all counts are
-//! halved, so yesterday's favorites leave: two chains are joined into one at each level, and an
-//! entry's own count is corrected when it is next looked at. (Aging by halving as in W-TinyLFU's
-//! sketch; the chain per count after Shah, Mitra and Matani, "An O(1) algorithm for implementing the LFU".)
+//! There is one chain per count up to [`LEVELS`]. The victim is the least recently used entry with the lowest count.
+//! After an average of [`FADE_AFTER`] touches per entry, all counts are halved, so that entries of past popularity
+//! leave. Halving joins two chains into one at each level; an entry's own count is corrected when it is next used.
+//! (Aging by halving as in W-TinyLFU's sketch; the chain per count after Shah, Mitra and Matani, "An O(1) algorithm for
+//! implementing the LFU".)
 
 use super::Eviction;
 use super::chain::{Chain, Link, Linked, Slot};
 
-/// Counts are kept up to this, less one.
+/// Number of chains; counts go up to one less.
 const LEVELS: usize = 64;
 
-/// Touches per entry between two halvings.
+/// Average number of touches per entry between two halvings.
 const FADE_AFTER: u64 = 8;
 
-/// See the module.
+/// The policy `lfu`; see the module.
 #[derive(Debug)]
 pub(crate) struct Lfu {
     nodes: Vec<Node>,
@@ -30,7 +30,7 @@ pub(crate) struct Lfu {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     link: Link,
-    /// As of `halvings`.
+    /// The count at the time of `halvings`.
     count: u8,
     halvings: u32,
 }
@@ -149,7 +149,7 @@ mod tests {
         lfu.insert(0, 0, 1);
         lfu.touch(0, 60);
         lfu.insert(1, 1, 1);
-        // The favorite is never touched again; the other is, a little, for long enough.
+        // The favorite is not touched again; the other entry is, a little, for long enough.
         for _ in 0..200 {
             lfu.touch(1, 1);
         }

@@ -1,9 +1,9 @@
-//! Least recently used: one chain, a touch moves to its new end.
+//! Least recently used: one chain; a use moves an entry to its newest end.
 
 use super::Eviction;
 use super::chain::{Chain, Link, Slot};
 
-/// See the module.
+/// The policy `lru`; see the module.
 #[derive(Debug)]
 pub(crate) struct Lru {
     nodes: Vec<Link>,

@@ -1,8 +1,8 @@
-//! What is kept, and what leaves first.
+//! The cache: which entries are kept, and which is evicted first.
 //!
-//! The [`store`](Store) bounds bytes, entries and descriptors; a policy only orders. Policies see
-//! slots, hashes and sizes, never paths or content, and each has a file of its own. Two of them also
-//! see which hashes an entry refers to: [`hinted`] and [`structured`].
+//! The [`store`](Store) limits bytes, entries and descriptors; a policy only decides the order of eviction. Policies
+//! see slots, hashes and sizes, never paths or content. Two of them also see the hashes of the files that an entry
+//! embeds: [`hinted`] and [`structured`].
 
 mod budget;
 mod chain;
@@ -25,27 +25,27 @@ use core::fmt;
 use core::str::FromStr;
 use measure::Bytes;
 
-/// A unit of [`structured`] may have one part in this many of the budget: one page must not be the cache.
+/// A unit of [`structured`] may have at most one part in this many of the byte budget, so that no page fills the cache.
 pub(crate) const UNIT_SHARE: u64 = 4;
 
-/// Which entry leaves when there is no room.
+/// Eviction policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// The one unused for longest.
+    /// The least recently used entry is evicted.
     Lru,
-    /// The one used least often, counts fading with time.
+    /// The least frequently used entry is evicted; counts decay with time.
     Lfu,
-    /// S3-FIFO: new entries must prove themselves in a small queue first, so one scan evicts nothing useful.
+    /// S3-FIFO: new entries first pass through a small queue, so a scan evicts no useful entry.
     #[default]
     S3Fifo,
-    /// Least recently used, where a use of a page is a use of all that it embeds, which is loaded with it.
+    /// Least recently used; a use of a page counts as a use of every file it embeds, and these are loaded with it.
     Hinted,
-    /// Least recently used among units: a page and what it embeds are loaded together and leave together.
+    /// Least recently used unit: a page and the files it embeds are loaded and evicted together.
     Structured,
 }
 
 impl Policy {
-    /// All of them.
+    /// Every policy.
     pub const ALL: [Policy; 5] = [
         Policy::Lru,
         Policy::Lfu,
@@ -54,7 +54,7 @@ impl Policy {
         Policy::Structured,
     ];
 
-    /// Whether it wants to know what pages refer to; then what they refer to is loaded with them.
+    /// Whether the policy uses the references of pages. If so, the files that a page embeds are loaded with it.
     pub const fn anticipates(self) -> bool {
         matches!(self, Policy::Hinted | Policy::Structured)
     }
@@ -70,7 +70,7 @@ impl Policy {
         }
     }
 
-    /// A new order of eviction for a cache of this many bytes.
+    /// A new instance for a cache of `budget` bytes.
     pub(crate) fn eviction(self, budget: u64) -> Box<dyn Eviction> {
         match self {
             Policy::Lru => Box::new(lru::Lru::new()),
@@ -88,7 +88,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// The name of no policy.
+/// An unknown policy name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownPolicy(String);
 
@@ -96,7 +96,7 @@ impl fmt::Display for UnknownPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is no cache policy; choose lru, lfu, s3-fifo, hinted or structured",
+            "`{}` is not a cache policy; choose lru, lfu, s3-fifo, hinted or structured",
             self.0
         )
     }
@@ -114,18 +114,18 @@ impl FromStr for Policy {
     }
 }
 
-/// How much is kept.
+/// Policy and limits of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheConfig {
-    /// Which entry leaves first.
+    /// Eviction policy.
     pub policy: Policy,
-    /// Bytes of content, header blocks, keys and index together; never exceeded.
+    /// Byte budget for content, header blocks, keys and index together; never exceeded.
     pub budget: Bytes,
     /// Files up to this size are kept in memory, larger ones as open descriptors.
     pub memory_file_max: Bytes,
-    /// Entries at most.
+    /// Maximum number of entries.
     pub entries_max: usize,
-    /// Descriptors kept open at most.
+    /// Maximum number of descriptors kept open.
     pub descriptors_max: usize,
 }
 
@@ -143,26 +143,27 @@ impl Default for CacheConfig {
 
 /// An order of eviction.
 ///
-/// A slot is inserted once, then touched any number of times, then either removed (it left for a
-/// reason of its own) or returned as a victim; after that it may be inserted again.
+/// A slot is inserted once, then touched any number of times, then either returned as a victim or removed for another
+/// reason. After that it may be inserted again.
 pub(crate) trait Eviction: Send + fmt::Debug {
-    /// An entry came in. `id` is the hash of its name: the same when it comes back in another slot.
+    /// An entry was inserted. `id` is the hash of its name, which stays the same when the entry returns in another
+    /// slot.
     fn insert(&mut self, slot: Slot, id: u64, size: u64);
 
-    /// What an entry that just came in refers to, as hashes of names, whether or not those are in.
-    /// Called once at most, right after `insert`.
+    /// The references of an entry just inserted, as hashes of names, whether cached or not. Called at most once, right
+    /// after `insert`.
     fn refer(&mut self, _slot: Slot, _references: &[u64]) {}
 
-    /// An entry was used.
+    /// An entry was used `times` times.
     fn touch(&mut self, slot: Slot, times: u32);
 
     /// An entry left for another reason than eviction.
     fn remove(&mut self, slot: Slot);
 
-    /// Chooses the entry to evict and forgets it. `None` if there are none.
+    /// Chooses an entry to evict and forgets it. `None` if there are none.
     fn victim(&mut self) -> Option<Slot>;
 
-    /// Whether the next victims belong to the last one and are to leave now, too.
+    /// Whether the next victims belong to the last one and must be evicted now, too.
     fn is_leaving(&self) -> bool {
         false
     }

@@ -1,5 +1,5 @@
-//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction",
-//! SOSP 2023), weighing entries by size.
+//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", SOSP 2023), with entries
+//! weighted by size.
 //!
 //! ```text
 //!  new ──▶ small (10 % of the bytes) ──touched──▶ main ──untouched──▶ out
@@ -9,8 +9,8 @@
 //!                                                 ▲───────────────────┘
 //! ```
 //!
-//! A scan passes through the small queue and evicts nothing that was used twice. The ghost
-//! remembers hashes only, of as many entries as the queues hold.
+//! A scan passes through the small queue and evicts no entry that was used twice. The ghost remembers hashes only, of
+//! as many entries as the queues hold.
 
 use super::Eviction;
 use super::chain::{Chain, Link, Linked, Slot};
@@ -20,13 +20,13 @@ use std::collections::VecDeque;
 /// The small queue may hold one part in this many of all bytes.
 const SMALL_SHARE: u64 = 10;
 
-/// Uses beyond this do not count.
+/// Maximum count of uses; further ones are not counted.
 const USES_MAX: u32 = 3;
 
-/// The ghost remembers at least this many, however few entries there are.
+/// Minimum number of hashes that the ghost remembers.
 const GHOST_MIN: usize = 64;
 
-/// See the module.
+/// The policy `s3-fifo`; see the module.
 #[derive(Debug)]
 pub(crate) struct S3Fifo {
     nodes: Vec<Node>,
@@ -87,7 +87,7 @@ impl S3Fifo {
         }
     }
 
-    /// Whether the small queue is the one to evict from.
+    /// Whether the next victim comes from the small queue.
     fn small_is_over(&self) -> bool {
         self.main.chain.is_empty() || self.small.bytes * SMALL_SHARE >= self.small.bytes + self.main.bytes
     }
@@ -152,10 +152,10 @@ impl Eviction for S3Fifo {
     }
 }
 
-/// Hashes of what left the small queue lately.
+/// Hashes of entries that recently left the small queue.
 #[derive(Debug, Default)]
 struct Ghost {
-    /// When each was remembered; what is in `order` with another number was forgotten since.
+    /// The sequence number of each hash. Records in `order` with another number are outdated.
     known: HashMap<u64, u64, foldhash::fast::FixedState>,
     order: VecDeque<(u64, u64)>,
     clock: u64,
@@ -194,7 +194,7 @@ mod tests {
         }
         policy.touch(3, 1);
         policy.touch(7, 1);
-        // A scan of a hundred others, one in, one out.
+        // A scan of a hundred other entries, each inserted and evicted.
         for scan in 0..100_u32 {
             let out = policy.victim().unwrap();
             assert!(out != 3 && out != 7, "step {scan}");
@@ -210,7 +210,7 @@ mod tests {
         }
         assert_eq!(policy.victim(), Some(0));
         policy.insert(0, 0, 10);
-        // Main is over its share only once small is at a tenth, so the three in small go first.
+        // Main exceeds its share only once small is down to a tenth, so the three in small go first.
         assert_eq!(drain(&mut policy), [1, 2, 3, 0]);
     }
 
@@ -222,7 +222,7 @@ mod tests {
         }
         assert_eq!((ghost.known.len(), ghost.order.len()), (64, 64));
         assert!(!ghost.forget(935) && ghost.forget(936) && !ghost.forget(936));
-        // Remembered again, it must not leave with its first record.
+        // A hash that is remembered again must not be forgotten with its first record.
         ghost.remember(937, 64);
         assert!(ghost.forget(937));
     }

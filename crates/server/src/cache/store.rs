@@ -1,11 +1,11 @@
-//! The entries all workers share: found by path, bounded in bytes, entries and descriptors.
+//! The cache entries that all workers share: found by path, limited in bytes, entries and descriptors.
 //!
-//! One mutex guards everything here. No hit in a worker's view takes it: it is for loads, for a
-//! worker's first use of an entry, for changes on disk, and for the touches that views hand over in
-//! batches. Nothing is freed while it is held.
+//! One mutex guards the index and the policy. Hits in a worker's view do not take it. It is for loads, for a worker's
+//! first use of an entry, for changes on disk, and for the touches that views hand over in batches. No memory is freed
+//! while it is held.
 //!
-//! The store keeps one part in [`HEADROOM`] of the budget free of living entries: evicted ones stay
-//! counted until every view has let go of them, and loads must not fail meanwhile.
+//! The store keeps one part in [`HEADROOM`] of the budget free of live entries: evicted ones stay counted until every
+//! view has released them, and loads must not fail meanwhile.
 
 use super::budget::{Budget, Charge};
 use super::chain::{NONE, Slot};
@@ -17,20 +17,20 @@ use hashbrown::HashTable;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// One part in this many of the budget is kept free of living entries.
+/// One part in this many of the budget is kept free of live entries.
 const HEADROOM: u64 = 16;
 
-/// No entry may have more than one part in this many of the budget: one must not evict all others.
+/// An entry may have at most one part in this many of the budget, so that it does not evict all others.
 const LARGEST_SHARE: u64 = 16;
 
-/// What an entry costs beyond its text and content: the entry itself, its slot, its places in the
-/// index, in the policy with its ghost, and in the tables of a few views.
+/// Bytes an entry costs beyond its text and content: the entry itself, its slot, and its records in the index, in the
+/// policy with its ghost, and in the tables of a few views.
 pub(crate) const ENTRY_OVERHEAD: u64 = 640;
 
-/// How many counters tell loads that something changed meanwhile. Directories share them by hash.
+/// Number of change counters, which tell loads that a directory changed meanwhile. Directories share them by hash.
 const CHANGE_COUNTERS: usize = 1024;
 
-/// What all workers share.
+/// The cache entries that all workers share.
 #[derive(Debug)]
 pub(crate) struct Store {
     budget: Arc<Budget>,
@@ -43,22 +43,22 @@ pub(crate) struct Store {
     changes: Box<[AtomicU64]>,
 }
 
-/// What the store counted.
+/// Counters of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreCounters {
-    /// Entries now.
+    /// Current number of entries.
     pub entries: u64,
-    /// Bytes reserved now, by living entries and by evicted ones still in use.
+    /// Bytes reserved now, by live entries and by evicted ones still in use.
     pub bytes: u64,
-    /// The most bytes ever reserved at once; never above the budget.
+    /// Largest number of bytes reserved at once; never above the budget.
     pub bytes_peak: u64,
-    /// Descriptors kept open now.
+    /// Current number of descriptors kept open.
     pub descriptors: u64,
-    /// Entries evicted for room.
+    /// Entries evicted to make room.
     pub evictions: u64,
-    /// Answers that were served without being kept, for want of room.
+    /// Responses not cached for lack of room.
     pub turned_away: u64,
-    /// Entries loaded because a page embeds them, before anybody asked for them.
+    /// Entries loaded before their request, because a page embeds them.
     pub ahead: u64,
 }
 
@@ -74,14 +74,14 @@ impl std::ops::AddAssign for StoreCounters {
     }
 }
 
-/// The use of an entry, as views report it.
+/// Uses of an entry, as views report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Touch {
     pub(crate) token: Token,
     pub(crate) times: u32,
 }
 
-/// The state of a directory's change counter when a load began.
+/// The value of a directory's change counter when a load began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     counter: usize,
@@ -94,7 +94,7 @@ struct Inner {
     places: Vec<Place>,
     free: Slot,
     memory: Box<dyn Eviction>,
-    /// The order of entries with descriptors; none where one order is kept of all.
+    /// The order of entries with descriptors; `None` if one order covers all entries.
     descriptors: Option<Box<dyn Eviction>>,
     live_bytes: u64,
     live_descriptors: u64,
@@ -116,29 +116,29 @@ enum State {
         entry: Arc<Entry>,
         bytes: u64,
         descriptors: u64,
-        /// Once it is known.
+        /// `None` until known.
         embeds: Option<Embeds>,
     },
 }
 
-/// Everything an entry is made of.
+/// A new entry before it is inserted.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) path: Box<[u8]>,
     pub(crate) hash: u64,
     pub(crate) answer: Answer,
-    /// All that is reserved for it, except what its content carries itself.
+    /// Its reservation, without that of the content.
     pub(crate) charge: Charge,
-    /// What its content has reserved.
+    /// Bytes reserved by the content itself.
     pub(crate) content: u64,
     /// Keeps the paths it depends on under observation.
     pub(crate) polls: Option<Polls>,
 }
 
-/// What left the store; to be freed after the lock is released.
+/// An entry that left the store; freed after the lock is released.
 type Gone = (Arc<Entry>, Option<Embeds>);
 
-/// What an entry embeds, with what that takes.
+/// The references of a page, with their reservation.
 #[derive(Debug)]
 struct Embeds {
     references: Arc<References>,
@@ -155,7 +155,7 @@ impl Store {
                 places: Vec::new(),
                 free: NONE,
                 memory: config.policy.eviction(config.budget.0),
-                // A page and what it embeds may be of both kinds, and they are kept together.
+                // A page and the files it embeds may be of both kinds, and policies with references keep them together.
                 descriptors: (!config.policy.anticipates()).then(|| config.policy.eviction(config.budget.0)),
                 live_bytes: 0,
                 live_descriptors: 0,
@@ -169,14 +169,14 @@ impl Store {
         }
     }
 
-    /// A living entry.
+    /// The live entry of this path.
     pub(crate) fn get(&self, hash: u64, path: &[u8]) -> Option<Arc<Entry>> {
         let inner = self.lock();
         let slot = inner.find(hash, path)?;
         inner.entry(slot).cloned()
     }
 
-    /// Reserves room, evicting as needed. `None`: there is none now, serve without keeping.
+    /// Reserves room, evicting as needed. `None`: there is no room now, so the response is served without caching it.
     pub(crate) fn reserve(&self, bytes: u64, descriptors: u64) -> Option<Charge> {
         let largest = self.budget.bytes_limit() / LARGEST_SHARE;
         if bytes > largest || descriptors > self.budget.descriptors_limit() {
@@ -189,8 +189,8 @@ impl Store {
             let bytes_target = self.budget.bytes_limit() - largest.max(self.budget.bytes_limit() / HEADROOM);
             let free = self.budget.bytes_limit().saturating_sub(self.budget.bytes_used());
             let mut freed = 0;
-            // More than is over the target: when evicted entries linger in views, waiting for them
-            // would stop all loads, and evicting without end would empty the cache for nothing.
+            // Stop after freeing `bytes` beyond the target: evicted entries may linger in views. Waiting for them would
+            // stop all loads, and further evictions would empty the cache for nothing.
             while inner.live_bytes + bytes > bytes_target || (free + freed < bytes && freed < bytes) {
                 let Some(bytes) = inner.evict(&mut gone) else {
                     break;
@@ -213,13 +213,13 @@ impl Store {
         charge
     }
 
-    /// The largest content worth reserving for.
+    /// Largest content, in bytes, for which a reservation can succeed.
     pub(crate) fn largest(&self) -> u64 {
         (self.budget.bytes_limit() / LARGEST_SHARE).saturating_sub(4096)
     }
 
-    /// Takes an entry in, in place of any other of its path, unless something changed since
-    /// `snapshot`: then the entry is made but not kept.
+    /// Inserts an entry, replacing any other of its path. If its directory changed since `snapshot`, the entry is
+    /// returned but not kept.
     pub(crate) fn insert(&self, draft: Draft, snapshot: Snapshot) -> Arc<Entry> {
         let (mut replaced, mut evicted) = (Vec::new(), Vec::new());
         let entry = {
@@ -243,7 +243,7 @@ impl Store {
         entry
     }
 
-    /// Takes an entry in, in place of `old`, if that is still the living one.
+    /// Inserts an entry in place of `old`, if `old` is still live.
     pub(crate) fn replace(&self, old: &Entry, draft: Draft) -> Option<Arc<Entry>> {
         let mut gone = Vec::new();
         let entry = {
@@ -257,7 +257,7 @@ impl Store {
             inner.forget(slot);
             inner.retire(slot, &mut gone);
             let entry = inner.place(draft);
-            // It is of the same content, so it embeds the same.
+            // The content is the same, so the references are too.
             if let Some((_, known)) = gone.last_mut()
                 && let Some(embeds) = known.take()
             {
@@ -269,18 +269,19 @@ impl Store {
         Some(entry)
     }
 
-    /// Notes what a living entry embeds, which takes what is reserved. False: it is gone, or that is known.
+    /// Sets the references of a live entry. Returns false if the entry is no longer live or its references are already
+    /// known.
     pub(crate) fn refer(&self, page: &Entry, references: &Arc<References>, charge: Charge) -> bool {
         let embeds = Embeds {
             references: Arc::clone(references),
             charge,
         };
-        // What is refused is freed after the lock is released.
+        // Rejected references are freed after the lock is released.
         let noted = self.lock().embed(page.token, embeds);
         noted.is_ok()
     }
 
-    /// Whether it is known what the entry of this path embeds.
+    /// Whether the references of this path's entry are known.
     pub(crate) fn is_referred(&self, page: &Entry) -> bool {
         let inner = self.lock();
         let slot = inner.find(page.hash, &page.path);
@@ -292,7 +293,7 @@ impl Store {
         })
     }
 
-    /// Closes some of the files that are only kept; whether there were any.
+    /// Closes about a quarter of the files kept open. Returns whether there were any.
     pub(crate) fn shed_descriptors(&self) -> bool {
         let mut gone = Vec::new();
         {
@@ -309,7 +310,7 @@ impl Store {
         any
     }
 
-    /// The state to compare with when inserting: taken before the file is first looked at.
+    /// The state that [`Store::insert`] compares with; to be taken before the file is first examined.
     pub(crate) fn snapshot(&self, directory_hash: u64) -> Snapshot {
         self.snapshot_of(directory_hash as usize % CHANGE_COUNTERS)
     }
@@ -321,19 +322,19 @@ impl Store {
         }
     }
 
-    /// Something changed in a directory: loads that began before must not be kept.
+    /// A directory changed: results of loads that began before are not kept.
     pub(crate) fn changed(&self, directory_hash: u64) {
         self.changes[directory_hash as usize % CHANGE_COUNTERS].fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Something changed anywhere.
+    /// Any directory may have changed.
     pub(crate) fn changed_everywhere(&self) {
         for counter in &self.changes {
             counter.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// The entry of this path is no longer true.
+    /// Removes the entry of this path, because it is outdated. Returns whether there was one.
     pub(crate) fn kill(&self, hash: u64, path: &[u8]) -> bool {
         let mut gone = Vec::new();
         {
@@ -348,7 +349,7 @@ impl Store {
         any
     }
 
-    /// This entry is no longer true; one that took its place meanwhile stays.
+    /// Removes this entry, because it is outdated; one that replaced it meanwhile stays.
     pub(crate) fn kill_entry(&self, old: &Entry) {
         let mut gone = Vec::new();
         {
@@ -363,12 +364,12 @@ impl Store {
                 inner.retire(slot, &mut gone);
             }
         }
-        // Of one that had left already only views know.
+        // If it has left the store already, only views know it.
         old.kill();
         self.bury(gone);
     }
 
-    /// The entries whose path the predicate picks are no longer true.
+    /// Removes the entries that the predicate picks, because they are outdated. Returns how many.
     pub(crate) fn kill_where(&self, mut stale: impl FnMut(&Entry) -> bool) -> usize {
         let mut gone = Vec::new();
         {
@@ -385,7 +386,7 @@ impl Store {
         count
     }
 
-    /// Hands touches to the policy, unless the lock is taken: then not, and the caller keeps them.
+    /// Hands touches to the policy. Returns false if the lock is taken; the caller then keeps them.
     pub(crate) fn apply(&self, touches: &[Touch]) -> bool {
         let mut inner = match self.inner.try_lock() {
             Ok(inner) => inner,
@@ -398,7 +399,7 @@ impl Store {
         true
     }
 
-    /// Grows whenever an entry dies. Views that see it grow look through what they hold.
+    /// Grows whenever an entry dies, so that views know when to check their entries.
     #[inline]
     pub(crate) fn deaths(&self) -> u64 {
         self.deaths.load(Ordering::Acquire)
@@ -416,12 +417,12 @@ impl Store {
         }
     }
 
-    /// An entry was loaded before anybody asked for it.
+    /// Counts an entry loaded before its request.
     pub(crate) fn loaded_ahead(&self) {
         self.ahead.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Frees what died, after the lock is released.
+    /// Frees dead entries, after the lock is released.
     fn bury(&self, gone: Vec<Gone>) {
         if !gone.is_empty() {
             self.deaths.fetch_add(1, Ordering::AcqRel);
@@ -434,7 +435,7 @@ impl Store {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic elsewhere leaves at worst an entry that the index does not find.
+        // A panic in another thread leaves at worst an entry that the index does not find.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -456,8 +457,8 @@ impl Inner {
         }
     }
 
-    /// The policy that orders this entry: those with descriptors compete among themselves, as it is
-    /// descriptors they take, unless one order is kept of all.
+    /// The policy that orders an entry. Those with descriptors compete with each other for descriptors, unless one
+    /// order covers all entries.
     fn policy(&mut self, descriptors: u64) -> &mut dyn Eviction {
         match &mut self.descriptors {
             Some(own) if descriptors > 0 => &mut **own,
@@ -465,7 +466,7 @@ impl Inner {
         }
     }
 
-    /// Evicts an entry, and those that leave with it, for the sake of memory. Returns their bytes.
+    /// Evicts an entry, and those that leave with it, to free memory. Returns their bytes.
     fn evict(&mut self, gone: &mut Vec<Gone>) -> Option<u64> {
         match self.memory.victim() {
             Some(slot) => Some(self.retire_unit(slot, 0, gone)),
@@ -473,13 +474,13 @@ impl Inner {
         }
     }
 
-    /// The same for the sake of descriptors.
+    /// Evicts an entry, and those that leave with it, to free a descriptor. Returns their bytes.
     fn evict_descriptor(&mut self, gone: &mut Vec<Gone>) -> Option<u64> {
         let slot = self.policy(1).victim()?;
         Some(self.retire_unit(slot, 1, gone))
     }
 
-    /// Retires a victim and those that are to leave with it.
+    /// Retires a victim and those that leave with it. Returns their bytes.
     fn retire_unit(&mut self, victim: Slot, descriptors: u64, gone: &mut Vec<Gone>) -> u64 {
         let mut freed = self.retire(victim, gone);
         while self.policy(descriptors).is_leaving() {
@@ -491,14 +492,14 @@ impl Inner {
         freed
     }
 
-    /// Makes the policy forget an entry that leaves for another reason than room.
+    /// Makes the policy forget an entry that leaves for another reason than eviction.
     fn forget(&mut self, slot: Slot) {
         if let State::Taken { descriptors, .. } = self.places[slot as usize].state {
             self.policy(descriptors).remove(slot);
         }
     }
 
-    /// Takes an entry, which its policy has forgotten, out of the index; returns its bytes.
+    /// Takes an entry that its policy has forgotten out of the index. Returns its bytes.
     fn retire(&mut self, slot: Slot, gone: &mut Vec<Gone>) -> u64 {
         let place = &mut self.places[slot as usize];
         let next = State::Free { next: self.free };
@@ -509,7 +510,7 @@ impl Inner {
             embeds,
         } = std::mem::replace(&mut place.state, next)
         else {
-            debug_assert!(false, "a policy named a slot that holds nothing");
+            debug_assert!(false, "a policy named an empty slot");
             return 0;
         };
         place.generation = place.generation.wrapping_add(1);
@@ -566,7 +567,8 @@ impl Inner {
         entry
     }
 
-    /// Notes what the entry in this place embeds. Gives that back if the entry is gone or it is known.
+    /// Sets the references of the entry with this token. Gives them back if the entry is gone or its references are
+    /// known.
     fn embed(&mut self, token: Token, given: Embeds) -> Result<(), Embeds> {
         let Some(place) = self.places.get_mut(token.slot as usize) else {
             return Err(given);

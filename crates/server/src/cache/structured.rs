@@ -1,16 +1,16 @@
-//! Structured: a page and what it embeds are one unit, which enters and leaves as one. Units are
-//! ordered by their last use; an entry of no page is a unit of its own.
+//! Structured: a page and the files it embeds are one unit, inserted and evicted together. Units are ordered by their
+//! last use. An entry that no page embeds is a unit of its own.
 //!
 //! ```text
 //!  newest ◀── page A ◀── robots.txt ◀── page B ◀── oldest ──▶ out, all of B at once
 //!               └ logo, photo             └ chart
 //! ```
 //!
-//! What several pages embed belongs to the page used last of them. Any other of these pages is older
-//! and so gone before it, so what a page that is held embeds does not leave for another's sake. A use
-//! of any part is a use of the unit. A unit has a bound in bytes: what goes beyond it stands by itself,
-//! so that no page takes the whole cache. Loading what a page embeds along with it is not done here: see `site::warm`.
-//! (Named, without an algorithm, among the policies of the JAWS web server; this one is ours.)
+//! A file that several pages embed belongs to the page used last. The other pages are older and leave before it, so a
+//! cached page does not lose embedded files to the eviction of another one. A use of any part is a use of the unit. The
+//! size of a unit is limited, so that no page takes the whole cache; files beyond the limit are units of their own.
+//! Loading embedded files together with their page is the task of `site::warm`. (The JAWS web server lists a policy of
+//! this name, without an algorithm; this one is our own.)
 
 use super::Eviction;
 use super::chain::{Chain, Link, Linked, Slot};
@@ -18,18 +18,18 @@ use hashbrown::HashMap;
 
 type ById = HashMap<u64, Slot, foldhash::fast::FixedState>;
 
-/// See the module.
+/// The policy `structured`; see the module.
 #[derive(Debug)]
 pub(crate) struct Structured {
     nodes: Vec<Node>,
     order: Chain,
-    /// Members of the unit whose page was the last victim.
+    /// Members of the last victim's unit, which leave next.
     leaving: Chain,
-    /// Where the entry of a name is.
+    /// Slot of each entry, by the hash of its name.
     index: ById,
-    /// The page used last of those held that embed a name, whether or not its entry is held.
+    /// For each embedded name, cached or not: the cached page that embeds it and was used last.
     claims: ById,
-    /// The most bytes of a unit.
+    /// Maximum size of a unit in bytes.
     unit_max: u64,
 }
 
@@ -41,16 +41,16 @@ struct Node {
     part: Part,
 }
 
-/// Which chain an entry is in.
+/// The chain of an entry.
 #[derive(Debug)]
 enum Part {
-    /// The order, by itself.
+    /// `order`, as a unit of one entry.
     Alone,
-    /// The order, with all that belongs to it.
+    /// `order`, as the page of a unit.
     Page(Unit),
-    /// The members of this page.
+    /// The members of this page's unit.
     Member(Slot),
-    /// Those that leave.
+    /// `leaving`.
     Leaving,
 }
 
@@ -58,7 +58,7 @@ enum Part {
 struct Unit {
     references: Box<[u64]>,
     members: Chain,
-    /// Of page and members.
+    /// Size of the page and its members together.
     bytes: u64,
 }
 
@@ -69,7 +69,7 @@ impl Linked for Node {
 }
 
 impl Structured {
-    /// An order whose units have at most `unit_max` bytes.
+    /// A new order; units have at most `unit_max` bytes.
     pub(crate) fn new(unit_max: u64) -> Structured {
         Structured {
             nodes: Vec::new(),
@@ -88,14 +88,14 @@ impl Structured {
         }
     }
 
-    /// Whether a unit has room for an entry.
+    /// Whether the unit of a page has room for an entry.
     fn has_room(&mut self, page: Slot, slot: Slot) -> bool {
         let (size, unit_max) = (self.nodes[slot as usize].size, self.unit_max);
         self.unit(page)
             .is_some_and(|unit| unit.bytes.saturating_add(size) <= unit_max)
     }
 
-    /// Makes an entry that is in no chain a member of a unit, which has room for it.
+    /// Adds an entry that is in no chain to a unit with room for it.
     fn join(&mut self, slot: Slot, page: Slot) {
         let size = self.nodes[slot as usize].size;
         let Some(unit) = self.unit(page) else { return };
@@ -108,7 +108,7 @@ impl Structured {
         self.nodes[slot as usize].part = Part::Member(page);
     }
 
-    /// Takes an entry out of the chain it is in. A page keeps its members.
+    /// Removes an entry from its chain. A page keeps its members.
     fn take_out(&mut self, slot: Slot) {
         match self.nodes[slot as usize].part {
             Part::Alone | Part::Page(_) => self.order.remove(&mut self.nodes, slot),
@@ -126,9 +126,9 @@ impl Structured {
         }
     }
 
-    /// Makes a page the newest and what it embeds its own.
+    /// Makes a page the newest, and the files it embeds its members.
     fn use_unit(&mut self, page: Slot) {
-        // Nobody can have claimed anything since, as whoever claims becomes the newest.
+        // No other page can have claimed files since, because claiming makes a page the newest.
         if self.order.newest() == Some(page) {
             return;
         }
@@ -163,7 +163,7 @@ impl Structured {
         self.order.push(&mut self.nodes, slot);
     }
 
-    /// Makes an entry that is in no chain one that is not known; returns what was its own.
+    /// Removes an entry that is in no chain from index and claims. Returns its members.
     fn forget(&mut self, slot: Slot) -> Chain {
         let node = &mut self.nodes[slot as usize];
         let id = node.id;
@@ -343,13 +343,13 @@ mod tests {
         policy.insert(1, 1, 5);
         policy.insert(2, 2, 5);
         policy.insert(3, 3, 1);
-        // The second does not fit and stands alone; the third does.
+        // The second one does not fit and becomes a unit of its own; the third one fits.
         assert_eq!(unit(&mut policy), [2]);
         assert_eq!(unit(&mut policy), [0, 1, 3]);
     }
 
     proptest! {
-        /// Whatever happens, nothing is lost or counted twice, units are whole, and their sizes are true.
+        /// No entry is lost or counted twice, units stay whole, and their sizes are correct.
         #[test]
         fn units_are_whole(ops in proptest::collection::vec((0..5_u8, 0..24_u32), 1..200)) {
             let refers = |id: u64| [id, id + 1, id + 2, id + 3, (id + 5) % 24, (id + 8) % 24];

@@ -1,4 +1,4 @@
-//! What tests of policies share: draining one, and a trace whose popularity follows Zipf's law.
+//! Helpers for tests of policies: draining one, and a trace whose popularity follows Zipf's law.
 
 use super::Eviction;
 use super::chain::Slot;

@@ -1,29 +1,29 @@
-//! Content codings made on first use: which, of what, how hard.
+//! Compression on first use: which codings, for which content, at which level.
 //!
-//! Decides whether the result is worth keeping. The compression itself is the crates' work.
+//! Decides whether a result is worth keeping. The compression itself is done by other crates.
 
 use http_semantics::coding::Coding;
 use measure::Bytes;
 use std::io::{self, Write};
 
-/// What is compressed, and how hard.
+/// Which content is compressed, and at which level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompressConfig {
-    /// Smaller content is sent as it is.
+    /// Smaller content is sent uncompressed.
     pub size_min: Bytes,
-    /// Larger content is sent as it is.
+    /// Larger content is sent uncompressed.
     pub size_max: Bytes,
-    /// Brotli quality, 0 to 11; `None` does not make this coding.
+    /// Brotli quality, 0 to 11. `None`: not used.
     pub brotli: Option<u8>,
-    /// Zstandard level, 1 to 19.
+    /// Zstandard level, 1 to 19. `None`: not used.
     pub zstd: Option<u8>,
-    /// Deflate level for gzip, 1 to 9.
+    /// Deflate level for gzip, 1 to 9. `None`: not used.
     pub gzip: Option<u8>,
-    /// Deflate level for deflate, 1 to 9.
+    /// Deflate level for deflate, 1 to 9. `None`: not used.
     pub deflate: Option<u8>,
-    /// How many may be made at once in the process. Others are sent without a coding meanwhile.
+    /// Maximum number of compressions at once in the process. Other responses are sent uncompressed meanwhile.
     pub concurrent_max: usize,
-    /// Media types to compress beyond those known to shrink, as `type/subtype` or `type/*`.
+    /// Media types to compress besides the built-in ones, as `type/subtype` or `type/*`.
     pub also: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ impl Default for CompressConfig {
 }
 
 impl CompressConfig {
-    /// How hard this coding is to be made; `None` if it is not.
+    /// The level for this coding; `None` if it is not used.
     pub fn level(&self, coding: Coding) -> Option<u8> {
         match coding {
             Coding::Identity => None,
@@ -55,7 +55,7 @@ impl CompressConfig {
         }
     }
 
-    /// The codings to make of content of this size.
+    /// The codings to compress content of this size with.
     pub(crate) fn codings(&self, size: u64) -> Vec<Coding> {
         if size < self.size_min.0 || size > self.size_max.0 {
             return Vec::new();
@@ -67,11 +67,11 @@ impl CompressConfig {
     }
 }
 
-/// `data` in this coding, or `None` if that would not save a sixteenth: decoding costs the client
-/// time, and the field lines cost bytes too.
+/// Compresses `data`. `None` if that saves less than a sixteenth, because decoding costs the client time, and the field
+/// lines cost bytes.
 ///
 /// # Errors
-/// What the compressor reports, which for data in memory is want of memory.
+/// The compressor's error, which for data in memory means a lack of memory.
 pub(crate) fn compress(coding: Coding, level: u8, data: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let coded = match coding {
         Coding::Identity => return Ok(None),
@@ -98,7 +98,7 @@ fn brotli_of(data: &[u8], level: u8) -> io::Result<Vec<u8>> {
     let window = usize::BITS - data.len().leading_zeros();
     let params = brotli::enc::BrotliEncoderParams {
         quality: i32::from(level.min(11)),
-        // No larger than the data: the window is memory for both sides.
+        // No larger than the data: the window takes memory on both sides.
         lgwin: window.clamp(16, 22) as i32,
         size_hint: data.len(),
         ..Default::default()
@@ -137,7 +137,7 @@ mod tests {
         for coding in [Coding::Deflate, Coding::Gzip, Coding::Zstd, Coding::Brotli] {
             for level in 0..=19 {
                 let coded = compress(coding, level, &text).unwrap();
-                // Level 0 of deflate stores.
+                // Level 0 of deflate does not compress.
                 let Some(coded) = coded else {
                     assert!(level == 0, "{coding:?} {level}");
                     continue;

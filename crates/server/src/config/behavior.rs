@@ -1,6 +1,6 @@
-//! What other servers do and Weir does not, each as a switch of its own, so that its cost can be measured.
+//! Behaviors of historical servers that Weir lacks, each as a separate switch, so that its cost can be measured.
 //!
-//! None of these makes Weir faster; every default is off. The sources are document 001 (heads sent apart,
+//! None of these makes Weir faster; every default is off. The sources are document 001 (header blocks sent separately,
 //! Nagle's algorithm, small writes), document 002 (the rest: its whitebox analysis of five servers and the
 //! optimizations of JAWS) and document 000 (early close). Presets combine them ([`super::Preset`]).
 
@@ -9,37 +9,37 @@ use super::{Config, ConfigError};
 use measure::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
 
-/// The switches; the table `[behavior]` of the file.
+/// The behaviors; table `[behavior]` of the configuration file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Behavior {
-    /// When files are looked for.
+    /// When files are looked up.
     pub lookup: LookupTime,
-    /// Who reads files that are not in memory yet.
+    /// Which thread reads files that are not in memory yet.
     pub cold_reads: ColdReads,
-    /// A file of this name is tried to be opened in each directory from the root down to the requested file,
-    /// as Apache does for `.htaccess`. What is in it is not read.
+    /// Name of a file that Weir tries to open in each directory from the root down to the requested file, as Apache
+    /// does for `.htaccess`. Its content is not read.
     pub ancestor_file: Option<FileName>,
-    /// Files are read and written for each answer: nothing of them is held in memory, `sendfile` is not used.
+    /// Files are read and written for each response: no copy is kept in memory, and `sendfile` is not used.
     pub copies: bool,
-    /// What is locked while an answer is looked up and laid out.
+    /// The lock that is held while a response is looked up and composed.
     pub cache_lock: CacheLock,
-    /// The head of an answer is composed for each request.
+    /// The header block is formatted for each response instead of copied.
     pub fresh_head: bool,
     /// The clocks are read and the date is formatted for each arrival of requests.
     pub fresh_date: bool,
-    /// The head leaves by a call, and as a segment, of its own.
+    /// The header block is sent by a call, and in a segment, of its own.
     pub split_head: bool,
-    /// Nagle's algorithm (RFC 896) is left on.
+    /// Nagle's algorithm (RFC 896) stays on.
     pub nagle: bool,
-    /// Bytes of one write at the most; 0 is as many as the kernel takes.
+    /// Largest size of one write in bytes; 0: as much as the kernel accepts.
     #[serde(deserialize_with = "values::bytes")]
     pub write_size: Bytes,
-    /// Each line of the access log is written by itself.
+    /// Each line of the access log is written alone, at once.
     pub log_each: bool,
-    /// A lock around accept that all workers share.
+    /// All workers share a lock around accept.
     pub accept_lock: bool,
-    /// A connection that was answered and asks for nothing more for this long is closed; 0 (`off`) is never.
+    /// A connection is closed if it requests nothing more for this long after a response; 0 (`off`): never.
     #[serde(deserialize_with = "values::duration_or_off")]
     pub early_close: Duration,
 }
@@ -64,51 +64,51 @@ impl Default for Behavior {
     }
 }
 
-/// When files are looked for.
+/// When files are looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LookupTime {
-    /// Once, and again when they change.
+    /// On first use, and again when they change.
     #[default]
     Cached,
-    /// For each request: opened, looked at, read, closed.
+    /// For each request: the file is opened, examined, read and closed.
     EachRequest,
 }
 
-/// Who reads files that are not in memory yet. A worker that blocks anyway always does it itself.
+/// Which thread reads files that are not in memory yet. A blocking worker always reads them itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ColdReads {
-    /// The worker itself if nothing has to be waited for, which it asks the kernel; else a helper.
+    /// The worker, if the kernel says that the read would not block; otherwise a helper thread.
     #[default]
     Asked,
-    /// The worker itself, and its other connections wait.
+    /// The worker; its other connections wait.
     Inline,
-    /// A helper, even if nothing has to be waited for.
+    /// A helper thread, even if the read would not block.
     Aside,
 }
 
-/// What is locked while an answer is looked up and laid out.
+/// The lock that is held while a response is looked up and composed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheLock {
-    /// Nothing: each worker has a map of its own.
+    /// None: each worker has its own map.
     #[default]
     None,
-    /// The entry, as in JAWS after its cache was reworked.
+    /// A lock per entry, as in JAWS after its cache was reworked.
     Entry,
-    /// The whole cache of a site, as in JAWS before.
+    /// One lock for the whole cache of a site, as in JAWS before.
     Whole,
 }
 
 text_values!(LookupTime, ColdReads, CacheLock);
 
-/// A file name without directories.
+/// A file name without directories, of 1 to 255 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileName(String);
 
 impl FileName {
-    /// Its bytes.
+    /// The name as bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
@@ -122,7 +122,7 @@ impl core::str::FromStr for FileName {
         match fits && !text.bytes().any(|b| b == b'/' || b == 0) {
             true => Ok(FileName(text.to_owned())),
             false => Err(format!(
-                "`{text}` is no file name; write one without `/`, as in .htaccess"
+                "`{text}` is not a file name; write one without `/`, as in .htaccess"
             )),
         }
     }
@@ -135,25 +135,25 @@ impl<'de> Deserialize<'de> for FileName {
 }
 
 impl Behavior {
-    /// Whether an answer may be given again from memory without being looked at: only where nothing of what
-    /// was left out would have had to be done.
+    /// Whether a response may be repeated from memory without processing its request, which is possible only if that
+    /// skips none of the configured behaviors.
     pub(crate) fn allows_recall(&self) -> bool {
         self.lookup == LookupTime::Cached && self.cache_lock == CacheLock::None && !self.fresh_head
     }
 
-    /// Whether a behavior's name stands for something that only has a meaning together with another.
+    /// Rejects behaviors that have an effect only together with another one.
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         if self.ancestor_file.is_some() && self.lookup == LookupTime::Cached {
             return Err(ConfigError::invalid(
                 "ancestor-file",
-                "it is tried when files are looked for, which is once for each file; say also \
-                 `lookup = \"each-request\"` (`--lookup each-request`)",
+                "the file is tried only when files are looked up for each request; set \
+                 `lookup = \"each-request\"` (`--lookup each-request`), too",
             ));
         }
         if self.cache_lock != CacheLock::None && self.lookup == LookupTime::EachRequest {
             return Err(ConfigError::invalid(
                 "cache-lock",
-                "there is no cache to lock with `lookup = \"each-request\"`; leave one of the two out",
+                "there is no cache to lock with `lookup = \"each-request\"`; remove one of the two",
             ));
         }
         Ok(())
@@ -161,8 +161,8 @@ impl Behavior {
 }
 
 impl Config {
-    /// The switches that are on, as a file would have them; for the start-up line. Of a preset also what it leaves out
-    /// that this server does of itself.
+    /// The active behaviors as key and value, for the report at start. With a preset, this includes Weir's own features
+    /// that the preset turns off.
     pub fn switched_on(&self) -> Vec<String> {
         let b = &self.behavior;
         let mut on = Vec::new();

@@ -1,24 +1,24 @@
-//! `Content-Type` by extension, as the table `[types]` has it.
+//! `Content-Type` by extension: the table `[types]`.
 //!
 //! ```toml
 //! [types]
 //! html = "text/html; charset=iso-8859-1"
 //! ts = "text/typescript"
 //! ```
-//! A value is sent as it stands, its type and subtype in lower case: without `charset` in it, no charset is sent. Decides which extensions and values
-//! are valid; the types of extensions that are not in the table are known elsewhere.
+//! A value is sent as written, with type and subtype in lower case. A value without `charset` sends no charset. This
+//! file decides which extensions and values are valid; the module `media_type` knows the types of all other extensions.
 
 use core::fmt;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use std::collections::BTreeMap;
 
-/// Values of `Content-Type` by extension, in lower case and without the dot.
+/// `Content-Type` values by extension (lower case, without the dot).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContentTypes(BTreeMap<Box<str>, Box<str>>);
 
 impl ContentTypes {
-    /// Sets the type of an extension.
+    /// Sets the type of an extension, in any case.
     ///
     /// # Errors
     /// A sentence that names the extension or the value and shows a valid one.
@@ -26,7 +26,7 @@ impl ContentTypes {
         let is_extension = |b: u8| b.is_ascii_graphic() && !b"./\\".contains(&b);
         if extension.is_empty() || !extension.bytes().all(is_extension) {
             return Err(format!(
-                "`{}` is no extension; write what stands behind the last dot of a name, as in html",
+                "`{}` is not an extension; write the part of a name after its last dot, as in html",
                 extension.escape_debug()
             ));
         }
@@ -38,7 +38,7 @@ impl ContentTypes {
         Ok(())
     }
 
-    /// The configured value for a file of this extension, in any case.
+    /// The configured type for an extension, in any case.
     pub(crate) fn get(&self, extension: &str) -> Option<&str> {
         if self.0.is_empty() {
             return None;
@@ -47,7 +47,7 @@ impl ContentTypes {
     }
 }
 
-/// Whether a text is a media type with parameters, if any (RFC 9110 section 8.3.1).
+/// Whether this is a media type with optional parameters (RFC 9110 section 8.3.1).
 fn check(value: &str) -> Result<(), String> {
     let is_token = |text: &str| {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
@@ -71,12 +71,12 @@ fn check(value: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "`{}` is no media type; write TYPE/SUBTYPE and parameters, as in text/html; charset=iso-8859-1",
+        "`{}` is not a media type; write TYPE/SUBTYPE and parameters, as in text/html; charset=iso-8859-1",
         value.escape_debug()
     ))
 }
 
-/// A value proven while it is read, so that an error names its line.
+/// A value validated by the reader, so that an error names its line.
 struct Value(String);
 
 impl<'de> Deserialize<'de> for Value {
@@ -101,8 +101,9 @@ impl<'de> Deserialize<'de> for ContentTypes {
                 let mut types = ContentTypes::default();
                 while let Some((extension, value)) = map.next_entry::<String, Value>()? {
                     if types.get(&extension).is_some() {
-                        let why =
-                            format!("`{extension}` stands twice, as case makes no difference; name it once");
+                        let why = format!(
+                            "`{extension}` is listed twice (letter case does not matter); list it once"
+                        );
                         return Err(de::Error::custom(why));
                     }
                     types.insert(&extension, &value.0).map_err(de::Error::custom)?;
@@ -136,17 +137,17 @@ mod tests {
             .expect("case makes no difference");
         assert_eq!(types.get("txt"), Some("text/plain; charset=UTF-8"));
         for (extension, value, part) in [
-            ("", "text/html", "no extension"),
-            (".html", "text/html", "behind the last dot"),
-            ("tar.gz", "text/html", "behind the last dot"),
-            ("a/b", "text/html", "no extension"),
-            ("html", "", "no media type"),
-            ("html", "html", "no media type"),
-            ("html", "text/", "no media type"),
-            ("html", "text/html; charset", "no media type"),
-            ("html", "text/html\r\nX: y", "no media type"),
-            ("html", "text/html; charset=\"a\r\n\"", "no media type"),
-            ("html", "text/html, text/plain", "no media type"),
+            ("", "text/html", "not an extension"),
+            (".html", "text/html", "after its last dot"),
+            ("tar.gz", "text/html", "after its last dot"),
+            ("a/b", "text/html", "not an extension"),
+            ("html", "", "not a media type"),
+            ("html", "html", "not a media type"),
+            ("html", "text/", "not a media type"),
+            ("html", "text/html; charset", "not a media type"),
+            ("html", "text/html\r\nX: y", "not a media type"),
+            ("html", "text/html; charset=\"a\r\n\"", "not a media type"),
+            ("html", "text/html, text/plain", "not a media type"),
         ] {
             let why = types.insert(extension, value).expect_err(value);
             assert!(why.contains(part), "{why}");

@@ -1,11 +1,11 @@
-//! Spans of time as people write them in flags and files: `500ms`, `15s`, `2m`, `1h`, `1m30s`.
+//! Time spans in flags and files: `500ms`, `15s`, `2m`, `1h`, `1m30s`.
 
 use measure::Duration;
 
-/// Reads a span of time. A bare number means seconds; parts add up (`1m30s`).
+/// Parses a time span. A number without a unit is in seconds; parts are added up (`1m30s`).
 ///
 /// # Errors
-/// A sentence naming the text and showing the accepted spellings.
+/// A sentence that names the text and shows valid spellings.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let error =
         || format!("`{text}` is not a time span; write a number and a unit, as in 500ms, 15s, 2m, 1h");
@@ -52,10 +52,10 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::new(secs, (nanos % 1_000_000_000) as u32))
 }
 
-/// Reads a span of time, or `off`, which is none.
+/// Parses a time span or `off`, which is zero.
 ///
 /// # Errors
-/// As [`parse_duration`], naming `off` too.
+/// As [`parse_duration`], with `off` as a further spelling.
 pub fn parse_duration_or_off(text: &str) -> Result<Duration, String> {
     match text.trim() {
         "off" => Ok(Duration::ZERO),
@@ -63,7 +63,7 @@ pub fn parse_duration_or_off(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Writes a span of time so that [`parse_duration`] reads it back.
+/// Formats a time span so that [`parse_duration`] reads it back.
 pub fn show_duration(span: Duration) -> String {
     let ms = span.as_millis();
     match (ms % 1_000, ms / 1_000) {

@@ -1,28 +1,29 @@
-//! What is wrong with a configuration, said so that it can be put right without the manual.
+//! Errors of a configuration: where the mistake is, and which value would be valid.
 
 use super::{Behavior, Config, Tilde};
 use core::fmt;
 use serde::de::DeserializeOwned;
 
-/// A configuration that cannot be used: where, what, and what would be right.
+/// An invalid configuration, with the position of the mistake and the nearest valid key or value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The file's name as given, if it came from one.
+    /// Name of the file as given, if the configuration came from one.
     pub file: Option<String>,
-    /// The line in the file, from 1.
+    /// Line in the file, counted from 1.
     pub line: Option<usize>,
-    /// The offending key.
+    /// The key at fault.
     pub key: Option<String>,
-    /// What is wrong.
+    /// The mistake, and how to correct it.
     pub message: String,
-    /// The nearest thing that would be valid.
+    /// The nearest valid key or value, if one is similar.
     pub nearest: Option<String>,
-    /// Whether what is wrong is that the value the message begins with stands a second time.
+    /// Whether the mistake is a repeated value. `message` then begins with that value, and `line` is that of its second
+    /// occurrence.
     pub(super) is_again: bool,
 }
 
 impl ConfigError {
-    /// A value that cannot be, found after reading.
+    /// An invalid value found by `Config::validate`, without a position yet.
     pub(super) fn invalid(key: &str, message: impl Into<String>) -> ConfigError {
         ConfigError {
             file: None,
@@ -34,7 +35,7 @@ impl ConfigError {
         }
     }
 
-    /// A value that stands where it stood before. `message` begins with it, quoted.
+    /// A value that occurs twice. `message` begins with it, in backticks.
     pub(super) fn again(key: &str, message: String) -> ConfigError {
         ConfigError {
             is_again: true,
@@ -42,13 +43,14 @@ impl ConfigError {
         }
     }
 
-    /// What turned out wrong with the value of a key after its file was read: `text` of the file `name`.
+    /// A mistake in the value of `key` that shows only after its file was read. `text` is the content of the file
+    /// `name`.
     pub fn about(key: &str, message: impl Into<String>, text: &str, name: &str) -> ConfigError {
         ConfigError::invalid(key, message).locate(text, name)
     }
 
-    /// The same about a key of a host, which is this one in the file, from 0; where the host has no such key, about the
-    /// host.
+    /// Like [`ConfigError::about`], for a key of the host at index `number`. Without such a key, the error names the
+    /// line of the host.
     pub fn about_host(
         number: usize,
         key: &str,
@@ -91,12 +93,12 @@ impl ConfigError {
         }
     }
 
-    /// Adds the file, and the place of `self.key` in it.
+    /// Adds the file, and the line of `self.key` in it.
     pub(super) fn locate(mut self, text: &str, name: &str) -> ConfigError {
         self.file = Some(name.to_owned());
         self.line = self.key.as_deref().and_then(|key| {
             let line = text.lines().position(|line| names_key(line, key))? + 1;
-            // Of a table the message may name what stands further down in it, or in another of that name.
+            // A message about a table may quote a value further down in it, or in another table of that name.
             let value = self
                 .message
                 .strip_prefix('`')
@@ -118,15 +120,15 @@ impl ConfigError {
         self
     }
 
-    /// What the reader of the file found wrong.
+    /// Translates an error of the TOML reader.
     pub(super) fn from_toml(e: &toml::de::Error, text: &str, name: &str) -> ConfigError {
         let offset = e.span().map(|s| s.start.min(text.len()));
         let line = offset.map(|at| text[..at].matches('\n').count() + 1);
         let full = e.message();
-        // "unknown field `x`, expected one of `a`, `b`": the first quoted word is the offender, the
-        // others are what would have been accepted.
+        // "unknown field `x`, expected one of `a`, `b`": the first quoted word is the mistake, the others are the valid
+        // ones.
         let words: Vec<&str> = full.split('`').skip(1).step_by(2).collect();
-        // The reader names the line a table begins in; the offender may stand further down.
+        // The TOML reader gives the line in which a table begins; the mistake may be further down.
         let further_down = |n: usize| {
             let word = *words.first().filter(|_| !full.starts_with("missing field"))?;
             let find = |is_it: &dyn Fn(&str) -> bool| text.lines().skip(n - 1).position(is_it);
@@ -163,11 +165,11 @@ impl ConfigError {
     }
 }
 
-/// The reader's message without the names this program's source has for numbers.
+/// The TOML reader's message with plain words in place of the names of Rust's number types.
 fn in_words(message: &str) -> String {
     let number = match message.rsplit_once(", expected ") {
         Some((before, "u8" | "u16" | "u32" | "u64" | "usize")) => {
-            Some((before, "a whole number that is not negative and not too large"))
+            Some((before, "a non-negative whole number that is not too large"))
         }
         Some((before, "f32" | "f64")) => Some((before, "a number")),
         _ => None,
@@ -178,7 +180,7 @@ fn in_words(message: &str) -> String {
     }
 }
 
-/// What is said of a word that is none of the valid ones, from what serde says of it.
+/// Turns serde's message about an unknown word into a list of the valid words and the nearest of them.
 pub(super) fn unknown_word(refusal: &str) -> String {
     let words: Vec<&str> = refusal.split('`').skip(1).step_by(2).collect();
     let Some((word, valid)) = words.split_first().filter(|(_, valid)| !valid.is_empty()) else {
@@ -188,8 +190,8 @@ pub(super) fn unknown_word(refusal: &str) -> String {
     format!("valid are {}{}", list(valid), nearest.unwrap_or_default())
 }
 
-/// What is said of a value whose type is not the key's, and the nearest that would be valid. The reader's own words are of
-/// types; a key that takes one of a few words names these.
+/// Message and nearest valid value for a value of the wrong type. The TOML reader speaks of types; for a key that takes
+/// one of a few words, the message lists these.
 fn other_type(full: &str, line: &str) -> (String, Option<String>) {
     let unknown = || (in_words(full), None);
     let (Some(key), Some((_, value))) = (key_of(line), line.split_once('=')) else {
@@ -197,11 +199,11 @@ fn other_type(full: &str, line: &str) -> (String, Option<String>) {
     };
     let value = value.split('#').next().unwrap_or(value).trim();
     let reads = |value: &str| try_value::<Config>(key, value).or(try_value::<Behavior>(key, value));
-    // A key that takes any text has no nearest one.
+    // A key that takes any text has no nearest value.
     let Some(Err(refusal)) = reads("no such value") else {
         return unknown();
     };
-    // What people mean by a switch where there is none.
+    // Words that users probably mean by `true` or `false`, for keys that are no switches.
     let likely: &[&str] = match value {
         "true" => &["auto", "local", "on"],
         "false" => &["off", "nobody", "none"],
@@ -216,7 +218,7 @@ fn other_type(full: &str, line: &str) -> (String, Option<String>) {
     (message, nearest.map(|value| (*value).to_owned()))
 }
 
-/// What a table says of this text as the value of a key; none if it has no such key.
+/// Reads `value` as the value of `key` in the table `T`. `None` if `T` has no such key.
 fn try_value<T: DeserializeOwned>(key: &str, value: &str) -> Option<Result<(), String>> {
     keys_of::<T>().iter().any(|known| known == key).then(|| {
         let read = toml::from_str::<T>(&format!("{key} = \"{value}\""));
@@ -224,33 +226,33 @@ fn try_value<T: DeserializeOwned>(key: &str, value: &str) -> Option<Result<(), S
     })
 }
 
-/// Where a key stands that stands elsewhere than where `valid` do.
+/// Names the table that a misplaced key belongs in. `valid` are the keys of the table in which it was found.
 fn home(word: &str, valid: &[&str]) -> Option<String> {
     let stands = |keys: Vec<String>, word: &str| {
         let is_here = keys.iter().all(|key| valid.contains(&&**key));
         !is_here && keys.iter().any(|key| key == word)
     };
     if stands(keys_of::<Behavior>(), word) {
-        return Some("it stands in the table `[behavior]`".to_owned());
+        return Some("it belongs in the table `[behavior]`".to_owned());
     }
     if stands(keys_of::<Config>(), word) {
-        return Some("it stands at the top level, above all tables".to_owned());
+        return Some("it belongs at the top level, above all tables".to_owned());
     }
     let short = word.strip_prefix("tilde-").unwrap_or(word);
     stands(keys_of::<Tilde>(), short).then(|| match short == word {
-        true => "it stands in the table `[tilde]`".to_owned(),
-        false => format!("it is `{short}` in the table `[tilde]`"),
+        true => "it belongs in the table `[tilde]`".to_owned(),
+        false => format!("write it as `{short}` in the table `[tilde]`"),
     })
 }
 
-/// The keys of a table: what its reader says it expects in place of one that it does not have.
+/// The keys of a table, taken from serde's message about an unknown key.
 fn keys_of<T: DeserializeOwned>() -> Vec<String> {
     let wrong = toml::from_str::<T>("no-such-key = 1").err();
     let text = wrong.map(|wrong| wrong.message().to_owned()).unwrap_or_default();
     text.split('`').skip(3).step_by(2).map(str::to_owned).collect()
 }
 
-/// Whether a line begins with this key, or is the head of a table of that name.
+/// Whether a line begins with this key or is the header of a table of that name.
 fn names_key(line: &str, key: &str) -> bool {
     let line = line.trim_start().trim_start_matches(['[', '"']);
     let rest = line.strip_prefix(key).unwrap_or("x");
@@ -259,7 +261,7 @@ fn names_key(line: &str, key: &str) -> bool {
         .starts_with(['=', ']', '.'])
 }
 
-/// Whether a line has this as a whole string.
+/// Whether a line contains `value` as a whole quoted string.
 fn quotes(line: &str, value: &str) -> bool {
     let mut ends = line
         .match_indices(value)
@@ -271,7 +273,7 @@ fn quotes(line: &str, value: &str) -> bool {
     })
 }
 
-/// How often a line has this host's name as a whole string, in whatever spelling.
+/// How often a line contains this host name as a whole string, in any spelling.
 fn named(line: &str, name: &str) -> usize {
     let strings = line.split(['"', '\'']).skip(1).step_by(2);
     strings
@@ -279,7 +281,7 @@ fn named(line: &str, name: &str) -> usize {
         .count()
 }
 
-/// Whether a line has this, and not as a part of a longer word.
+/// Whether a line contains this word, and not as a part of a longer one.
 fn has_word(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || "-_".contains(c);
     let mut ends = line
@@ -301,7 +303,7 @@ fn list(words: &[&str]) -> String {
         .join(", ")
 }
 
-/// The most similar of `valid`, if it is similar at all.
+/// The most similar of the valid words, if one is similar enough.
 pub(super) fn nearest(word: &str, valid: &[&str]) -> Option<String> {
     let (score, best) = valid
         .iter()

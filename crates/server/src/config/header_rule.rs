@@ -1,16 +1,16 @@
-//! Field lines for some paths only.
+//! Field lines for responses to certain paths.
 
 use super::pattern::PathPattern;
 use super::values::FieldLine;
 use serde::Deserialize;
 
-/// Answers for these paths get these field lines, beside those that all get.
+/// Adds field lines to responses for matching paths, besides those for all responses.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct HeaderRule {
-    /// Which paths: of the request, or of the file that answers it (an index).
+    /// Matches the path of the request, or of the file that answers it (an index).
     pub path: PathPattern,
-    /// Field lines, each as `Name: value`. One of a name that an earlier rule or the top level also has
-    /// takes its place.
+    /// Field lines, each as `Name: value`. They replace lines of the same name from earlier rules and from the top
+    /// level.
     pub header: Vec<FieldLine>,
 }

@@ -1,6 +1,6 @@
-//! Sites told apart by the host a request is for (RFC 9110 section 7.2).
+//! Sites selected by the host that a request names (RFC 9110 section 7.2).
 //!
-//! A host says only what differs; everything else is as at the top level of the file.
+//! A host states where it differs from the top level of the file and inherits everything else.
 
 use super::own::{self, Own};
 use super::redirect::Redirect;
@@ -13,23 +13,23 @@ use measure::Bytes;
 use serde::{Deserialize, Deserializer, de};
 use std::path::PathBuf;
 
-/// The most hosts: each has a watcher of its own, and systems allow few of these by default
+/// Maximum number of hosts: each needs an inotify instance, and systems allow few by default
 /// (`fs.inotify.max_user_instances`, 128).
 const HOSTS_MAX: usize = 100;
 
-/// The least a site's cache is of use with.
+/// Smallest useful cache of a site.
 const CACHE_MIN: Bytes = Bytes::kib(64);
 
-/// A name requests come for: in lower case, without port; or all names below one.
+/// A host name in lower case, without port; or all names below one (`*.example.org`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HostName {
     name: String,
-    /// Names that end in a dot and this one.
+    /// Whether the names below this one are meant instead of it.
     below: bool,
 }
 
 impl HostName {
-    /// The name, and whether those below it are meant instead of it.
+    /// The name, and whether the names below it are meant instead.
     pub fn parts(&self) -> (&str, bool) {
         (&self.name, self.below)
     }
@@ -53,7 +53,7 @@ impl FromStr for HostName {
         let literal = name.starts_with('[') && name.ends_with(']') && !below;
         if name.is_empty() || name.starts_with('.') || (!literal && !name.bytes().all(label)) {
             return Err(format!(
-                "`{}` is no host name; write it without scheme and port, as in example.org or *.example.org",
+                "`{}` is not a host name; write it without scheme and port, as in example.org or *.example.org",
                 text.escape_debug()
             ));
         }
@@ -70,15 +70,15 @@ impl<'de> Deserialize<'de> for HostName {
     }
 }
 
-/// What one host has of its own.
+/// A table `[[host]]`: its names, and where it differs from the top level.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Host {
-    /// Its names.
+    /// Host names of requests that get this site.
     pub names: Vec<HostName>,
     /// See [`Config::root`].
     pub root: Option<PathBuf>,
-    /// Bytes of the cache for this host; the others share what is left.
+    /// Byte budget of this host's cache. Hosts without one share the rest equally with the top level.
     #[serde(default, deserialize_with = "values::some_bytes")]
     pub cache_size: Option<Bytes>,
     /// See [`Config::index`].
@@ -93,9 +93,9 @@ pub struct Host {
     pub compress: Option<bool>,
     /// See [`Config::precompressed`].
     pub precompressed: Option<bool>,
-    /// See [`Config::types`]; takes the place of that of the top level as a whole.
+    /// See [`Config::types`]; replaces the table of the top level as a whole.
     pub types: Option<ContentTypes>,
-    /// See [`Config::spa_fallback`]; `false` where the host has none of its own nor that of the top level.
+    /// See [`Config::spa_fallback`]; `false` switches the inherited page off.
     #[serde(default, deserialize_with = "own::page_of_host")]
     pub spa_fallback: Own<String>,
     /// See [`Config::error_pages`].
@@ -106,22 +106,22 @@ pub struct Host {
     pub header_rule: Option<Vec<HeaderRule>>,
     /// See [`Config::redirect`].
     pub redirect: Option<Vec<Redirect>>,
-    /// See [`Config::tilde`]; takes the place of that of the top level as a whole, as `false` does.
+    /// See [`Config::tilde`]; replaces the table of the top level as a whole. `false` switches it off.
     #[serde(default, deserialize_with = "own::tilde_of_host")]
     pub tilde: Own<Tilde>,
 }
 
 impl Config {
-    /// The site of the top level first, then those of the hosts, each as a configuration of its own
-    /// with its share of the cache.
+    /// A complete configuration per site, each with its share of the cache: first the top level, then the hosts in
+    /// order.
     ///
     /// # Errors
-    /// Names that two hosts have, or too little cache for all.
+    /// A name given twice, a host without a name, too many hosts, or a cache too small for all sites.
     pub fn sites(&self) -> Result<Vec<Config>, ConfigError> {
         if self.host.len() > HOSTS_MAX {
             return Err(ConfigError::invalid(
                 "host",
-                format!("more than {HOSTS_MAX} hosts"),
+                format!("more than {HOSTS_MAX} hosts; remove some"),
             ));
         }
         let mut names: Vec<&HostName> = self.host.iter().flat_map(|host| &host.names).collect();
@@ -129,13 +129,16 @@ impl Config {
         if let Some(two) = names.windows(2).find(|two| two[0] == two[1]) {
             return Err(ConfigError::again(
                 "names",
-                format!("`{}` is a name of a host already", two[0]),
+                format!(
+                    "`{}` is listed twice among the names of hosts; list it once",
+                    two[0]
+                ),
             ));
         }
         if self.host.iter().any(|host| host.names.is_empty()) {
             return Err(ConfigError::invalid(
                 "names",
-                "a host without a name is never asked for",
+                "a host without a name gets no requests; give it one",
             ));
         }
         let own: u64 = self
@@ -150,7 +153,7 @@ impl Config {
             return Err(ConfigError::invalid(
                 "cache-size",
                 format!(
-                    "{} is too little for {} sites: {share} would be left for each that says nothing of its own",
+                    "{} is too little for {} sites: {share} would be left for each that sets no size of its own",
                     self.cache_size,
                     self.host.len() + 1
                 ),
@@ -169,7 +172,7 @@ impl Config {
 }
 
 impl Host {
-    /// The configuration of `top` where this host says nothing.
+    /// The configuration of this host: `top`, except where the host differs.
     fn over(&self, top: &Config) -> Config {
         let mut config = top.clone();
         macro_rules! take {

@@ -1,8 +1,8 @@
 //! The configuration of `weir serve` as one value: every key of the file, every flag of the command.
 //!
-//! Keys in the file equal the long flags, so what is read in `--help` can be written in the file. A
-//! key or value that is not known is an error that names it, its line and the nearest one that is.
-//! This module decides names, defaults and validity; it opens no file and starts nothing.
+//! Keys of the file are the long names of the flags, so `--help` documents both. An unknown key or value is an error
+//! that names it, its line and the nearest valid one. This module decides names, defaults and validity; it opens no
+//! files and starts nothing.
 //!
 //! ```toml
 //! root = "/srv/www"
@@ -42,7 +42,7 @@ pub use preset::Preset;
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
 pub use tilde::{HomeDirectory, Tilde};
-/// Keys and values, as a file has them.
+/// A table of keys and values of a configuration file.
 pub use toml::Table as Keys;
 pub use tuned::{Machine, Probe, Tuned};
 pub use values::{
@@ -62,119 +62,119 @@ use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Everything that can be configured. `Config::default()` suits a small virtual machine.
+/// All settings. `Config::default()` suits a small virtual machine.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Config {
-    /// The server of the documents to be, beneath what else is said.
+    /// Historical server to imitate. Every other setting overrides it.
     pub preset: Option<Preset>,
-    /// What `weir tune` found out about this machine, beneath all else. Whoever reads the file of configuration reads that one
-    /// before, as [`Config::from_toml_above`] wants it.
+    /// File with the profile that `weir tune` measured; every other setting overrides it. The caller reads this file
+    /// and passes it to [`Config::from_toml_above`].
     pub profile: Option<PathBuf>,
-    /// The directory to serve. None: the embedded site.
+    /// Document root. `None`: the embedded site.
     pub root: Option<PathBuf>,
-    /// Addresses to listen on: one text or a list.
+    /// Addresses to listen on: one string or a list.
     pub listen: Listen,
-    /// Worker threads: `"auto"` (one per core) or a number.
+    /// Number of workers, or `"auto"`.
     pub workers: Workers,
-    /// How connections are spread over threads.
+    /// Strategy: how connections map to threads and processes.
     pub concurrency: Concurrency,
-    /// How bytes are moved.
+    /// I/O back end.
     pub io: IoKind,
 
-    /// Which cached entry leaves when the cache is full.
+    /// Eviction policy of the cache.
     pub cache_policy: CachePolicy,
-    /// Bytes the cache may hold in all.
+    /// Byte budget of the cache.
     #[serde(deserialize_with = "values::bytes")]
     pub cache_size: Bytes,
     /// Files up to this size are held in memory, larger ones as an open descriptor.
     #[serde(deserialize_with = "values::bytes")]
     pub cache_file_size: Bytes,
-    /// Larger files kept open at most; each takes a descriptor.
+    /// Maximum number of larger files kept open; each takes a descriptor.
     pub cache_files: u32,
 
-    /// Bytes of each connection's send buffer; 0 is as many as the kernel finds good (document 002 set 64 KiB).
+    /// Size in bytes of each connection's send buffer; 0: the kernel decides (document 002 set 64 KiB).
     #[serde(deserialize_with = "values::bytes")]
     pub send_buffer: Bytes,
-    /// Whether what is sent is spread over a round trip instead of leaving in bursts (document 001, after idling).
+    /// Whether the kernel spreads sends over a round trip instead of sending bursts (document 001, after idling).
     pub pacing: bool,
-    /// What the slowest line on the way to the clients carries, which the server has to itself: it sends no faster, and
-    /// decides whose bytes leave first. None: as fast as each connection takes it.
+    /// Rate of the slowest line to the clients, which the server has to itself. Weir sends no faster than that and
+    /// orders responses by `line_order`. `None`: each connection sends as fast as it can.
     #[serde(deserialize_with = "values::line_rate")]
     pub line_rate: Option<Rate>,
-    /// Whose bytes leave first where the line's rate is declared.
+    /// Which response leaves first if `line_rate` is set.
     pub line_order: LineOrder,
 
-    /// File names tried, in order, for a directory.
+    /// Index file names of a directory, tried in this order.
     pub index: Vec<String>,
-    /// Whether a directory without an index is listed (HTML, or JSON if `Accept` prefers it).
+    /// Whether directories without an index are listed (HTML, or JSON if `Accept` prefers it).
     pub listing: bool,
     /// Whether names that begin with a dot are served (`.well-known` always is).
     pub hidden: bool,
-    /// Whether symbolic links inside the root are followed. No link ever leads out of it.
+    /// Whether symbolic links inside the root are followed. Links out of the root never are.
     pub symlinks: bool,
-    /// Whether compressible files are compressed on first use and kept in the cache.
+    /// Whether compressible files are compressed on first use and cached.
     pub compress: bool,
-    /// Whether `.br`, `.zst` and `.gz` siblings are served in place of a file.
+    /// Whether precompressed siblings (`.br`, `.zst`, `.gz`) are served in place of a file.
     pub precompressed: bool,
-    /// `Content-Type` by extension, in place of the known ones.
+    /// `Content-Type` by extension; overrides the built-in types.
     pub types: ContentTypes,
-    /// Page sent with 200 for unknown paths that a browser navigates to.
+    /// Page sent with 200 for unknown paths to which a browser navigates.
     #[serde(deserialize_with = "own::page")]
     pub spa_fallback: Option<String>,
     /// Pages for errors, by status (`404`) or class (`5xx`).
     pub error_pages: ErrorPages,
-    /// Field lines added to every 200, 206 and 304, each as `Name: value`.
+    /// Field lines for every 200, 206 and 304 response, each as `Name: value`.
     pub header: Vec<FieldLine>,
-    /// Field lines for some paths only.
+    /// Field lines for certain paths.
     pub header_rule: Vec<HeaderRule>,
-    /// Paths that have moved.
+    /// Redirects, tried in order.
     pub redirect: Vec<Redirect>,
-    /// Whose directories are at `/~login/`. None: nobody's, and such names are like all others.
+    /// Logins with pages at `/~login/`. `None`: such paths are ordinary ones.
     #[serde(deserialize_with = "own::tilde")]
     pub tilde: Option<Tilde>,
-    /// Sites for requests that name their host; others get the site of the top level.
+    /// Sites for requests that name their host; all others get the site of the top level.
     pub host: Vec<Host>,
 
-    /// What the server may change of its own accord.
+    /// Which settings the server may change by itself.
     pub adapt: Adapt,
-    /// How long a worker's turn, and the line behind it, may last before requests that cost much are refused.
+    /// Longest turn of a worker, or queue behind it, above which expensive requests get 503.
     pub max_turn: MaxTurn,
-    /// Where to write down what the server noticed, a line for each second. None: nowhere.
+    /// File for recorded observations and decisions, one JSON line per second. `None`: no recording.
     pub record: Option<PathBuf>,
-    /// Where `weir ctl` reaches the server: a socket of this file name. None: nowhere.
+    /// Path of the socket for `weir ctl`. `None`: no socket.
     pub control: Option<PathBuf>,
-    /// Who may see the live page and the metrics under `/.weir/`.
+    /// Which clients may read the live page and the metrics under `/.weir/`.
     pub live: LiveFor,
-    /// Whether `/healthz` and `/readyz` are answered, in place of files of these names.
+    /// Whether `/healthz` and `/readyz` answer health checks instead of naming files.
     pub health: bool,
 
     /// Access log file; `-` is standard output. None: no log.
     pub access_log: Option<PathBuf>,
     /// Format of the access log.
     pub log_format: LogFormat,
-    /// Whether each line says how the path to the client was; in JSON only.
+    /// Whether JSON log lines include the state of the TCP path to the client.
     pub log_tcp: bool,
 
-    /// Whether HTTP/0.9 requests (`GET /path` without a version) are answered, with the content alone.
+    /// Whether HTTP/0.9 requests (`GET /path` without a version) are answered, with content only.
     pub http09: bool,
 
-    /// Who the process becomes once it listens. None: who it is.
+    /// User that the process changes to after binding its addresses. `None`: no change.
     pub user: Option<User>,
-    /// How far the kernel confines it.
+    /// Landlock: which files the kernel lets the process use.
     pub landlock: Landlock,
     /// Whether system calls that a file server never makes are denied.
     pub seccomp: Seccomp,
 
-    /// How much memory the server may use before it does something about it.
+    /// Limit on the server's memory.
     pub memory: MemoryBound,
     /// See [`Limits::connections`].
     pub max_connections: u32,
-    /// See [`Limits::connections_per_address`]. None: a quarter of the connections there can be, 16 at least.
+    /// See [`Limits::connections_per_address`]. `None`: a quarter of the possible connections, at least 16.
     pub max_connections_per_address: Option<u32>,
-    /// See [`Limits::requests_per_connection`]; 0 is no limit.
+    /// See [`Limits::requests_per_connection`]; 0: no limit.
     pub max_requests_per_connection: u32,
-    /// See [`Limits::request_rate`]; 0 is no limit.
+    /// See [`Limits::request_rate`]; 0: no limit.
     pub max_request_rate: u32,
     /// See [`Limits::request_burst`].
     pub max_request_burst: u32,
@@ -193,7 +193,7 @@ pub struct Config {
     pub max_body_size: Bytes,
     /// See [`Limits::ranges`].
     pub max_ranges: usize,
-    /// See [`Limits::body_rate`], per second.
+    /// See [`Limits::body_rate`]; bytes per second.
     #[serde(deserialize_with = "values::bytes")]
     pub min_body_rate: Bytes,
     /// See [`Limits::header_timeout`].
@@ -208,7 +208,7 @@ pub struct Config {
     /// See [`Limits::write_timeout`].
     #[serde(deserialize_with = "values::duration")]
     pub write_timeout: Duration,
-    /// See [`Limits::send_rate`], per second; 0 is no limit.
+    /// See [`Limits::send_rate`]; bytes per second, 0: no limit.
     #[serde(deserialize_with = "values::bytes")]
     pub min_send_rate: Bytes,
     /// See [`Limits::disk_timeout`].
@@ -222,25 +222,25 @@ pub struct Config {
     /// See [`Limits::grace`].
     #[serde(deserialize_with = "values::duration")]
     pub grace: Duration,
-    /// Between being told to stop and taking no more connections: readiness is off, so that load
-    /// balancers go elsewhere.
+    /// Time between a stop request and the drain. `/readyz` answers 503 meanwhile, so that load balancers send requests
+    /// elsewhere.
     #[serde(deserialize_with = "values::duration")]
     pub drain_delay: Duration,
 
-    /// What other servers do, to be measured.
+    /// Behaviors of historical servers, for measurements.
     pub behavior: Behavior,
 
-    /// Whether the kernel is asked to tell of changes on disk. Not read from the file: whoever starts many
-    /// processes decides it, as instances of inotify are few.
+    /// Whether to use inotify. Not a key of the file: a strategy of many processes turns it off, because a user has few
+    /// inotify instances.
     #[serde(skip)]
     pub change_events: bool,
 
-    /// Knobs whose value was said, which may be the default's: they stay as they are said. Not a key of the file: which keys
-    /// are in it says so.
+    /// Knobs that were set explicitly, even to the default; adaptation leaves them alone. Not a key of the file:
+    /// derived from its keys.
     #[serde(skip)]
     pub said: Vec<Knob>,
 
-    /// See [`Limits::deferred`]. Not read from the file either: whoever listens knows it.
+    /// See [`Limits::deferred`]. Not a key of the file: the code that listens sets it.
     #[serde(skip)]
     pub deferred: Duration,
 }
@@ -323,15 +323,15 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads a TOML file's text and validates it. `name` is what errors call the file.
+    /// Reads and validates a configuration. `text` is the content of a TOML file, `name` its name in errors.
     ///
     /// # Errors
-    /// The first problem, with file, line, key and the nearest valid key or value.
+    /// The first mistake, with file, line, key and the nearest valid key or value.
     pub fn from_toml(text: &str, name: &str) -> Result<Config, ConfigError> {
         Config::from_toml_on(None, text, name)
     }
 
-    /// The same, on top of a preset: this one if there is one, else the file's own.
+    /// As [`Config::from_toml`], on top of a preset: `preset`, or that of the file if it is `None`.
     ///
     /// # Errors
     /// As [`Config::from_toml`].
@@ -339,9 +339,9 @@ impl Config {
         Config::from_toml_above(preset, None, &toml::Table::new(), text, name)
     }
 
-    /// The same, with what was found out about the machine beneath everything. `said` is what is said beside the file
-    /// and beats it: it is not put into the configuration, but what has no meaning beside it is not taken from
-    /// preset and machine.
+    /// As [`Config::from_toml_on`], with a profile beneath everything. `said` holds the settings from flags and the
+    /// environment, which override the file. They are not put into the result, but preset and profile lose the keys
+    /// that conflict with them.
     ///
     /// # Errors
     /// As [`Config::from_toml`].
@@ -380,16 +380,16 @@ impl Config {
         Ok(config)
     }
 
-    /// Takes the knobs to be set of which one of these keys is said; tables are named before their keys.
+    /// Marks a knob as set if `is_said` holds for one of its keys, given as (table, key).
     pub fn say(&mut self, is_said: impl Fn((&str, &str)) -> bool) {
         let said = |knob: &Knob| self.said.contains(knob) || knob.keys().iter().any(|key| is_said(*key));
         self.said = Knob::ALL.into_iter().filter(said).collect();
     }
 
-    /// Checks what single values cannot know.
+    /// Validates values that depend on each other.
     ///
     /// # Errors
-    /// The first offending key and what it should be.
+    /// The first key at fault and a valid value for it.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let at_least = |key: &'static str, value: u64, least: u64, why: &str| {
             if value >= least {
@@ -397,7 +397,7 @@ impl Config {
             }
             Err(ConfigError::invalid(
                 key,
-                format!("{value} is too small: at least {least}, {why}"),
+                format!("{value} is too small; it must be at least {least} ({why})"),
             ))
         };
         let at_most = |key: &'static str, value: u64, most: u64, why: &str| {
@@ -406,7 +406,7 @@ impl Config {
             }
             Err(ConfigError::invalid(
                 key,
-                format!("{value} is too large: at most {most}, {why}"),
+                format!("{value} is too large; it must be at most {most} ({why})"),
             ))
         };
         if self.listen.0.is_empty() {
@@ -425,9 +425,9 @@ impl Config {
                 && let Some(other) = self.listen.0[..at].iter().find(|other| takes(other))
             {
                 let why = match other == one {
-                    true => format!("{one} stands twice; name it once"),
+                    true => format!("{one} is listed twice; list it once"),
                     false => format!(
-                        "{other} and {one} are of the same port and one holds the other; name one of them"
+                        "{other} and {one} have the same port, and one address includes the other; list one of them"
                     ),
                 };
                 return Err(ConfigError::invalid("listen", why));
@@ -444,79 +444,90 @@ impl Config {
         if self.line_rate.is_none() && self.line_order != LineOrder::default() {
             return Err(ConfigError::invalid(
                 "line-order",
-                "bytes are put in order only where the line's rate is known; say also `line-rate` (`--line-rate`)",
+                "the order has an effect only with a line rate; set `line-rate` (`--line-rate`), too",
             ));
         }
         at_least(
             "max-head-size",
             self.max_head_size.0,
             256,
-            "or browsers cannot ask",
+            "requests of browsers need as much",
         )?;
         at_most(
             "max-head-size",
             self.max_head_size.0,
             1 << 20,
-            "each slow client may hold one",
+            "each slow client may hold as much memory",
         )?;
         at_least(
             "max-target-length",
             self.max_target_length.0,
             16,
-            "or no path fits",
+            "no path is shorter",
         )?;
         at_most(
             "max-target-length",
             self.max_target_length.0,
             self.max_head_size.0,
-            "as `max-head-size`",
+            "the value of `max-head-size`",
         )?;
-        at_least("max-fields", self.max_fields as u64, 8, "or browsers cannot ask")?;
+        at_least(
+            "max-fields",
+            self.max_fields as u64,
+            8,
+            "requests of browsers need as many",
+        )?;
         at_most(
             "max-fields",
             self.max_fields as u64,
             100,
-            "what the parser has room for",
+            "the parser has room for no more",
         )?;
-        at_most("max-ranges", self.max_ranges as u64, 1_000, "each costs a part")?;
+        at_most(
+            "max-ranges",
+            self.max_ranges as u64,
+            1_000,
+            "each range costs a part of the response",
+        )?;
         at_least(
             "max-connections",
             self.max_connections.into(),
             1,
-            "or nobody is served",
+            "otherwise nobody is served",
         )?;
         at_least(
             "max-connections-per-address",
             self.max_connections_per_address.unwrap_or(1).into(),
             1,
-            "or nobody is served",
+            "otherwise nobody is served",
         )?;
         at_least(
             "max-disk-queue",
             self.max_disk_queue.into(),
             1,
-            "or no file is ever read",
+            "otherwise no file is read",
         )?;
         if self.line_rate.is_some() && self.min_send_rate.0 > 0 {
             return Err(ConfigError::invalid(
                 "min-send-rate",
-                "an answer that waits for the line (`line-rate`) is slow through no fault of its client; leave one of the two out",
+                "cannot be combined with `line-rate`, because responses that wait for the line would count as slow clients; remove one of the two",
             ));
         }
         at_least(
             "max-request-burst",
             self.max_request_burst.into(),
             1,
-            "or nothing is answered",
+            "otherwise no request is answered",
         )?;
         at_least(
             "max-pipeline",
             self.max_pipeline.into(),
             1,
-            "or nothing is answered",
+            "otherwise no request is answered",
         )?;
-        let cut_off = "shorter than 100ms would cut off honest clients";
-        let refused = "shorter than 100ms would refuse requests whose file is only being opened";
+        let cut_off = "the minimum is 100ms; a shorter timeout would disconnect well-behaved clients";
+        let refused =
+            "the minimum is 100ms; a shorter timeout would reject requests whose file is still being opened";
         for (key, span, why) in [
             ("header-timeout", self.header_timeout, cut_off),
             ("idle-timeout", self.idle_timeout, cut_off),
@@ -545,7 +556,7 @@ impl Config {
         if self.log_tcp && self.log_format != LogFormat::Json {
             return Err(ConfigError::invalid(
                 "log-tcp",
-                "only the JSON form has a place for it; say also `log-format = \"json\"` (`--log-format json`)",
+                "only the JSON format has fields for it; set `log-format = \"json\"` (`--log-format json`), too",
             ));
         }
         if let Some(page) = &self.spa_fallback {
@@ -560,13 +571,13 @@ impl Config {
         Ok(())
     }
 
-    /// Open connections of one address where so many can be open in all.
+    /// Per-address limit if `connections` can be open in all.
     pub fn per_address(&self, connections: u32) -> u32 {
         self.max_connections_per_address
             .unwrap_or_else(|| Limits::share_of_address(connections))
     }
 
-    /// The bounds of a connection.
+    /// The limits of a connection.
     pub fn limits(&self) -> Limits {
         Limits {
             head_size: self.max_head_size,
@@ -598,7 +609,7 @@ impl Config {
         }
     }
 
-    /// What the site needs to know. Without a `root` the files are `embedded`.
+    /// The configuration of the site. Without a `root`, the files are `embedded`.
     pub fn site(&self, embedded: Source) -> SiteConfig {
         let source = match &self.root {
             Some(root) => Source::Directory(root.clone()),
@@ -644,7 +655,7 @@ impl Config {
         }
     }
 
-    /// How what is sent is held to the line's rate, if that is declared.
+    /// How sending is shaped to the line rate. `None` without `line_rate`.
     pub fn shaping(&self) -> Option<Shaping> {
         let precedence = match self.line_order {
             LineOrder::Smallest => Precedence::Smallest,
@@ -653,7 +664,7 @@ impl Config {
         self.line_rate.map(|rate| Shaping { rate, precedence })
     }
 
-    /// Whether both describe the same site, so that one's cache can serve the other.
+    /// Whether both configurations describe the same site, so that the cache of one can serve the other.
     pub(crate) fn same_site(&self, other: &Config) -> bool {
         let parts = |c: &Config| {
             let flags = [c.listing, c.hidden, c.symlinks, c.compress, c.precompressed];
@@ -672,14 +683,14 @@ impl Config {
             && self.behavior == other.behavior
     }
 
-    /// Keys that differ from `running` and take effect only at the next start.
+    /// Keys whose values differ from `running` and take effect only at the next start.
     pub fn needs_restart(&self, running: &Config) -> Vec<&'static str> {
         let differ = FIXED.iter().filter(|(_, fixed)| (fixed.differs)(self, running));
         differ.map(|(key, _)| *key).collect()
     }
 
-    /// Takes from `running` what takes effect only at the next start, so that the next comparison is with what is in
-    /// force.
+    /// Keeps the values of `running` for keys that take effect only at the next start, so that the next reload compares
+    /// with the values in force.
     pub fn keep_until_restart(&mut self, running: &Config) {
         for (_, fixed) in FIXED {
             (fixed.keep)(self, running);
@@ -687,7 +698,7 @@ impl Config {
     }
 }
 
-/// A key that takes effect only at the next start.
+/// How to compare and keep a key that takes effect only at the next start.
 struct Fixed {
     differs: fn(&Config, &Config) -> bool,
     keep: fn(&mut Config, &Config),
@@ -695,7 +706,7 @@ struct Fixed {
 
 macro_rules! fixed {
     ($($key:literal $field:ident),* $(,)?) => {
-        /// All of them, with their keys.
+        /// Every key that takes effect only at the next start.
         const FIXED: &[(&str, Fixed)] = &[$((
             $key,
             Fixed {

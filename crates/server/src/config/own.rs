@@ -1,6 +1,6 @@
-//! What a host says of something that the top level may have: `false` says that it has none.
+//! A host's value for a setting that the top level may have: inherited, off (`false`), or its own.
 //!
-//! At the top level `false` is what is there without a word, and `true` is what the flag without a value means.
+//! At the top level, `false` is the default, and `true` means the flag without a value.
 
 use super::tilde::Tilde;
 use core::fmt;
@@ -8,23 +8,23 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
-/// The page of `spa-fallback = true`, and of the flag without a value.
+/// Page for `spa-fallback = true`, and for the flag without a value.
 pub const SPA_FALLBACK: &str = "/index.html";
 
-/// What a host says of its own.
+/// A host's value for a setting that it may inherit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Own<T> {
-    /// Nothing: it is as at the top level.
+    /// Not given: the value of the top level applies.
     #[default]
     Inherited,
-    /// That it has none.
+    /// `false`: off for this host.
     Off,
-    /// This.
+    /// The host's own value.
     Set(T),
 }
 
 impl<T: Clone> Own<T> {
-    /// What holds for the host, where the top level has this.
+    /// The value in force for the host, given that of the top level.
     pub(super) fn over(&self, top: &Option<T>) -> Option<T> {
         match self {
             Own::Inherited => top.clone(),
@@ -33,7 +33,7 @@ impl<T: Clone> Own<T> {
         }
     }
 
-    /// What it says, if that is something.
+    /// The host's own value.
     pub fn as_ref(&self) -> Option<&T> {
         match self {
             Own::Set(own) => Some(own),
@@ -41,7 +41,7 @@ impl<T: Clone> Own<T> {
         }
     }
 
-    /// The same, to be changed.
+    /// The host's own value, for changes.
     pub fn as_mut(&mut self) -> Option<&mut T> {
         match self {
             Own::Set(own) => Some(own),
@@ -51,13 +51,13 @@ impl<T: Clone> Own<T> {
 }
 
 impl<T> From<Option<T>> for Own<T> {
-    /// Of something that was said.
+    /// `None` is an explicit `false`.
     fn from(said: Option<T>) -> Own<T> {
         said.map_or(Own::Off, Own::Set)
     }
 }
 
-/// A path, or whether there is to be one.
+/// A path or a boolean.
 struct Page(Option<String>);
 
 impl<'de> Deserialize<'de> for Page {
@@ -85,7 +85,7 @@ impl<'de> Deserialize<'de> for Page {
     }
 }
 
-/// A table, or whether there is to be one.
+/// A table or a boolean.
 struct Table(Option<Tilde>);
 
 impl<'de> Deserialize<'de> for Table {

@@ -1,25 +1,27 @@
-//! Patterns of paths: literal text with at most one `*`, which stands for any bytes, slashes included.
+//! Path patterns: literal text with at most one `*`, which matches any bytes, including slashes.
 //!
-//! Paths and patterns are compared in one spelling, in which only what has to be escaped is (`site::path`).
+//! Paths and patterns are compared in one normalized spelling, in which only bytes that need escaping are escaped
+//! (`site::path`).
 //!
-//! One star says what sites need (`/old/*`, `*.css`, `/assets/*.js`) and makes a match and what it
-//! captured plain to see; more would need an order of preference nobody remembers.
+//! One star covers the needs of sites (`/old/*`, `*.css`, `/assets/*.js`), and both a match and its capture are
+//! obvious. More stars would need an order of preference.
 
 use crate::site::path;
 use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Deserializer, de};
 
-/// What a path must look like.
+/// A path pattern, in normalized spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPattern {
     before: String,
-    /// What follows the star, if there is one.
+    /// The text after the star; `None` without a star.
     after: Option<String>,
 }
 
 impl PathPattern {
-    /// What the star stands for in `path`, which is spelled by [`path::spell`] or [`path::encode`]; empty for a pattern without one. `None`: no match.
+    /// The part of `path` that the star matches; empty for a pattern without one. `None`: no match. `path` must be
+    /// spelled by [`path::spell`] or [`path::encode`].
     pub fn captures<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         let rest = path.strip_prefix(self.before.as_bytes())?;
         match &self.after {
@@ -28,14 +30,15 @@ impl PathPattern {
         }
     }
 
-    /// Whether it matches.
+    /// Whether `path`, in normalized spelling, matches.
     pub fn matches(&self, path: &[u8]) -> bool {
         self.captures(path).is_some()
     }
 
-    /// The same pattern in the one spelling that stands for all spellings of a path; none if no path is spelled so.
+    /// The pattern in normalized spelling. `None` if no normalized path can match it.
     fn spelled(&self) -> Option<PathPattern> {
-        // A star at the front stands for a slash, too; and whatever it stands for, it is no dot segment here.
+        // A leading star also matches the leading slash. A sample name in place of the star keeps it from being read as
+        // a dot segment.
         let front = if self.before.is_empty() { "/" } else { "" };
         let star = if self.has_star() { "x" } else { "" };
         let begin = [front, &self.before, star].concat();
@@ -52,7 +55,7 @@ impl PathPattern {
         Some(PathPattern { before, after })
     }
 
-    /// A path that matches, in which the star stands for this.
+    /// A matching path, with `star` in place of the star.
     pub(crate) fn example(&self, star: &str) -> String {
         match &self.after {
             None => self.before.clone(),
@@ -61,12 +64,12 @@ impl PathPattern {
         }
     }
 
-    /// Whether what a star stands for always begins with a slash: where nothing stands before it.
+    /// Whether the star's match always begins with a slash: it does if the pattern begins with the star.
     pub(crate) fn begins_with_star(&self) -> bool {
         self.before.is_empty()
     }
 
-    /// Whether there is a star.
+    /// Whether the pattern contains a star.
     pub fn has_star(&self) -> bool {
         self.after.is_some()
     }
@@ -88,7 +91,7 @@ impl FromStr for PathPattern {
         let plain = |b: u8| (0x21..0x7f).contains(&b) && !b"?#\\".contains(&b);
         if !text.starts_with(['/', '*']) || !text.bytes().all(plain) || text.matches('*').count() > 1 {
             return Err(format!(
-                "`{text}` is no path pattern; write a path with at most one `*`, as in /old/* or *.css"
+                "`{text}` is not a path pattern; write a path with at most one `*`, as in /old/* or *.css"
             ));
         }
         let (before, after) = match text.split_once('*') {
@@ -99,11 +102,8 @@ impl FromStr for PathPattern {
             before: before.to_owned(),
             after,
         };
-        raw.spelled().ok_or_else(|| {
-            format!(
-                "`{text}` is no path that is ever looked for; write it as it is once `//`, `/./` and `/../` are resolved"
-            )
-        })
+        raw.spelled()
+            .ok_or_else(|| format!("`{text}` matches no path; write it with `//`, `/./` and `/../` resolved"))
     }
 }
 
@@ -119,7 +119,7 @@ fn spelled(text: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// Whether a path has no dot segments, and no empty ones but at its end.
+/// Whether a path has no dot segments, and no empty segments except at its end.
 fn is_resolved(text: &str) -> bool {
     let mut segments = text.split('/').skip(1).peekable();
     while let Some(segment) = segments.next() {
@@ -180,7 +180,7 @@ mod tests {
         ] {
             let parsed: Result<PathPattern, String> = pattern.parse();
             if let Err(error) = &parsed {
-                assert!(error.contains("ever looked for"), "{error}");
+                assert!(error.contains("matches no path"), "{error}");
             }
             let parsed = parsed.ok().map(|pattern| pattern.to_string());
             assert_eq!(parsed.as_deref(), spelled, "{pattern}");

@@ -1,13 +1,12 @@
-//! Servers the documents measured, as strategies and behaviors of this one.
+//! The servers that the documents measured, as strategies and behaviors of Weir.
 //!
-//! A preset is a file like any configuration; what the user says beats it, and takes along what would have no meaning
-//! beside it. What a server did that cannot be said
-//! here stands in its file as not rebuilt.
+//! A preset is a configuration file. Other settings override it, and an override also drops keys of the preset that
+//! conflict with it. Its file lists the server's behaviors that Weir cannot imitate as "not rebuilt".
 
 use super::values::{Concurrency, text_values};
 use serde::{Deserialize, Serialize};
 
-/// A server of the documents.
+/// A server that the documents measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Preset {
     /// Apache 1.3 (documents 000 and 002).
@@ -36,7 +35,7 @@ pub enum Preset {
 text_values!(Preset);
 
 impl Preset {
-    /// All there are.
+    /// Every preset.
     pub const ALL: [Preset; 7] = [
         Preset::Apache13,
         Preset::Phttpd,
@@ -47,7 +46,7 @@ impl Preset {
         Preset::Jaws,
     ];
 
-    /// Its configuration, as a file.
+    /// The preset as a configuration file.
     pub const fn text(self) -> &'static str {
         match self {
             Preset::Apache13 => include_str!("presets/apache-1.3.toml"),
@@ -61,7 +60,7 @@ impl Preset {
     }
 }
 
-/// `upper` on top of `lower`: tables are merged, everything else of `upper` wins.
+/// Merges `upper` over `lower`: tables are merged, other values of `upper` win.
 pub(super) fn on_top(upper: toml::Table, lower: toml::Table) -> toml::Table {
     let mut merged = lower;
     for (key, value) in upper {
@@ -76,11 +75,11 @@ pub(super) fn on_top(upper: toml::Table, lower: toml::Table) -> toml::Table {
     merged
 }
 
-/// Takes out of `lower` what cannot be beside what `upper` says.
+/// Removes the keys of `lower` that conflict with `upper`.
 ///
 /// ```text
-///   said above               goes from below
-///   another concurrency      io and workers, which are of the one below; accept-lock where one thread accepts
+///   set in upper             removed from lower
+///   another concurrency      io and workers, which belong to the lower one; accept-lock where one thread accepts
 ///   io of uring              accept-lock
 ///   lookup cached            ancestor-file
 ///   lookup each-request      cache-lock
@@ -160,7 +159,7 @@ mod tests {
         assert_ne!(other.workers, Workers::Auto);
     }
 
-    /// Said in the file, or beside it.
+    /// Overrides in the file, and beside it.
     #[test]
     fn what_has_no_meaning_beside_what_is_said_makes_way() {
         for (preset, said, kept) in [
@@ -219,7 +218,7 @@ mod tests {
         assert_eq!((pool.io, pool.workers), (IoKind::Auto, Workers::Auto));
         let cached = config(Preset::Apache13, "[behavior]\nlookup = 'cached'");
         assert_eq!(cached.behavior.ancestor_file, None);
-        // What the user says himself makes way for nothing.
+        // Keys that the user sets are never removed.
         let own = "[behavior]\nlookup = 'cached'\nancestor-file = '.htaccess'";
         assert!(Config::from_toml_on(Some(Preset::Apache13), own, "x").is_err());
     }

@@ -1,18 +1,18 @@
-//! Paths that have moved.
+//! Redirects of paths.
 //!
-//! A rule sees a path in the one spelling that stands for all: percent-escapes decoded where they need not be, dot
-//! segments and empty ones resolved, as they are when a file is looked for. So nobody comes to the file behind a rule by
-//! spelling its path otherwise. Decides where a path went; refuses to know what is there.
+//! Rules match a path in one normalized spelling: percent-escapes that are not needed are decoded, dot segments and
+//! empty ones are resolved, as in a file lookup. So no spelling of a path avoids its rule. Decides where a path
+//! redirects to; does not know which files exist.
 
 use super::pattern::PathPattern;
 use crate::site::path;
 use http_semantics::status::Status;
 use serde::{Deserialize, Deserializer, de};
 
-/// Redirects that follow each other: more are not followed by browsers (Fetch Standard, section 4.4).
+/// Maximum number of redirects in a row; browsers follow no more (Fetch Standard, section 4.4).
 const HOPS_MAX: usize = 20;
 
-/// Requests for these paths are sent elsewhere.
+/// Redirects requests for matching paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
     from: PathPattern,
@@ -20,14 +20,14 @@ pub struct Redirect {
     status: Status,
 }
 
-/// Where paths went.
+/// The target of a redirect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
-    /// Before the star.
+    /// The text before the star.
     before: String,
-    /// Behind it, if there is one.
+    /// The text after the star and before `#`; `None` without a star.
     after: Option<String>,
-    /// From `#` on; what is behind the query.
+    /// The fragment, with its `#`; it follows the query.
     fragment: String,
 }
 
@@ -45,9 +45,9 @@ impl Place {
         }
     }
 
-    /// Appends the address without query and fragment of the request's own, the star standing for `captured`.
+    /// Appends the target without the fragment and without the query of the request. `captured` replaces the star.
     fn write(&self, mut captured: &[u8], out: &mut Vec<u8>) {
-        // `/` and then a slash would name another host.
+        // `/` followed by another slash would name another host.
         while self.before == "/" && captured.first() == Some(&b'/') {
             captured = &captured[1..];
         }
@@ -60,10 +60,10 @@ impl Place {
 }
 
 impl Redirect {
-    /// A redirect of the paths `from` to `to`, where a star stands for what it stood for in `from`.
+    /// A redirect of paths that match `from`. A star in `to` stands for the match of the star in `from`.
     ///
     /// # Errors
-    /// A sentence saying what `to` or `status` should be.
+    /// A sentence that says what `to` or `status` should be.
     pub fn new(from: PathPattern, to: &str, status: u16) -> Result<Redirect, String> {
         let plain = |b: u8| (0x21..0x7f).contains(&b) && !b"\"<>\\^`{|}".contains(&b);
         let address = to.strip_prefix("https://").or_else(|| to.strip_prefix("http://"));
@@ -77,20 +77,20 @@ impl Redirect {
             || stars > usize::from(from.has_star())
             || is_behind_fragment
         {
-            // Escaped as TOML has it, so that a line stays one and is found again in its file.
+            // Escaped as in TOML, so that the message stays one line and its value is found in the file.
             let to = to.escape_debug();
             return Err(format!(
-                "`{to}` is no place to redirect to; write a path or an http(s) address, with `*` only for what `*` \
-                 stands for in `from`, as in /new/* or https://example.org/*"
+                "`{to}` is not a redirect target; write a path or an http(s) address, with at most one `*`, and only if `from` \
+                 has one, as in /new/* or https://example.org/*"
             ));
         }
         if let Some(address) = address {
             let end = address.find(['/', '?', '#', '*']).unwrap_or(address.len());
             let (host, rest) = address.split_at(end);
-            // What a client sent must not become part of the name of the host.
+            // Text from a client must not become part of a host name.
             if host.is_empty() || (rest.starts_with('*') && !from.begins_with_star()) {
                 return Err(format!(
-                    "`{to}` leads to whatever host a client names; write a `/` behind the host, as in \
+                    "`{to}` would let clients choose the host; write a `/` after the host, as in \
                      https://example.org/*"
                 ));
             }
@@ -103,7 +103,7 @@ impl Redirect {
             308 => Status::PERMANENT_REDIRECT,
             _ => {
                 return Err(format!(
-                    "`{status}` is no redirect; write 301, 302, 303, 307 or 308"
+                    "`{status}` is not a redirect status; write 301, 302, 303, 307 or 308"
                 ));
             }
         };
@@ -114,13 +114,13 @@ impl Redirect {
         })
     }
 
-    /// With which status, if this path is redirected. `path` is spelled by [`spelling`].
+    /// The status of the redirect if this path, spelled by [`spelling`], is redirected.
     pub(crate) fn applies(&self, path: &[u8]) -> Option<Status> {
         self.from.matches(path).then_some(self.status)
     }
 
-    /// Appends where `path` went, which is spelled by [`spelling`]. The query of the request goes along, behind that of
-    /// the new place if it has one; it is appended through `escape`.
+    /// Appends the target for `path`, which must be spelled by [`spelling`]. The query of the request follows that of
+    /// the target, if it has one; `escape` appends it.
     pub(crate) fn location(
         &self,
         path: &[u8],
@@ -131,7 +131,7 @@ impl Redirect {
         let start = out.len();
         self.to.write(self.from.captures(path).unwrap_or_default(), out);
         if let Some(query) = query.filter(|query| !query.is_empty()) {
-            // None is captured: it is escaped in a path.
+            // `captured` contains no `?`, because paths escape it.
             let own = out[start..]
                 .iter()
                 .position(|&b| b == b'?')
@@ -146,7 +146,7 @@ impl Redirect {
         out.extend_from_slice(self.to.fragment.as_bytes());
     }
 
-    /// The path of this site that `path` went to; none if that is an address.
+    /// The path of this site that `path` is redirected to; `None` if the target is an address.
     fn next(&self, path: &[u8]) -> Option<Vec<u8>> {
         if !self.to.before.starts_with('/') {
             return None;
@@ -158,18 +158,17 @@ impl Redirect {
     }
 }
 
-/// The one spelling of a raw path that rules are matched with; none for a path that is malformed.
+/// The normalized spelling of a raw path, in which rules match; `None` if the path is malformed.
 pub(crate) fn spelling(raw: &[u8]) -> Option<Vec<u8>> {
     let mut spelled = Vec::new();
     path::spell(raw, &mut spelled).ok()?;
     Some(spelled)
 }
 
-/// Says which of these rules leads a request from one to the next without end, if one does. Only paths are followed:
-/// where an address leads is not known here.
+/// Checks that no request is redirected more than [`HOPS_MAX`] times. Only paths are followed, not addresses.
 ///
 /// # Errors
-/// The rule's pattern and the way, as a sentence.
+/// The pattern of a rule and the first steps of the chain, as a sentence.
 pub(super) fn all_end(rules: &[Redirect]) -> Result<(), String> {
     for rule in rules {
         for star in ["", "x", "x/y"] {
@@ -183,7 +182,7 @@ pub(super) fn all_end(rules: &[Redirect]) -> Result<(), String> {
                 if path.is_some() && way.len() > HOPS_MAX {
                     let shown: Vec<_> = way.iter().take(4).map(|at| String::from_utf8_lossy(at)).collect();
                     return Err(format!(
-                        "`{}` is redirected without end: {} ...; end that with a path that no rule applies to",
+                        "`{}` is redirected more than {HOPS_MAX} times: {} ...; let the redirects end at a path that no rule matches",
                         rule.from,
                         shown.join(" to ")
                     ));
@@ -325,7 +324,7 @@ mod tests {
             ("/a", "https:///b"),
         ] {
             let error = redirect(from, to, 301).unwrap_err();
-            assert!(error.contains("behind the host"), "{from} {to}: {error}");
+            assert!(error.contains("after the host"), "{from} {to}: {error}");
         }
     }
 
@@ -351,7 +350,7 @@ mod tests {
         ] {
             let error = check(rules).unwrap_err();
             assert!(
-                error.starts_with(first) && error.contains("without end"),
+                error.starts_with(first) && error.contains("more than 20 times"),
                 "{error}"
             );
         }
@@ -361,7 +360,7 @@ mod tests {
             &[("*", "https://w.test*")],
             &[("/old/*", "/new/*")],
             &[("/*/index.html", "/*/")],
-            // The first rule that applies is the one.
+            // The first matching rule applies.
             &[("/b", "/c"), ("/a", "/b"), ("/b", "/a")],
         ] {
             assert_eq!(check(rules), Ok(()), "{rules:?}");

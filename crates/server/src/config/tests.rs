@@ -1,4 +1,4 @@
-//! Configuration files good and bad, as data.
+//! Valid and invalid configuration files, as data.
 
 use super::*;
 
@@ -75,11 +75,11 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
         ),
         (
             "[types]\ncss = 'text/css'\nhtml = 'html'",
-            "w.toml:3: `html` is no media type; write TYPE/SUBTYPE and parameters, as in text/html; charset=iso-8859-1",
+            "w.toml:3: `html` is not a media type; write TYPE/SUBTYPE and parameters, as in text/html; charset=iso-8859-1",
         ),
         (
             "[types]\ncss = 'text/css'\n'.html' = 'text/html'",
-            "w.toml:3: `.html` is no extension; write what stands behind the last dot of a name, as in html",
+            "w.toml:3: `.html` is not an extension; write the part of a name after its last dot, as in html",
         ),
         (
             "types = 'text/css'",
@@ -87,35 +87,35 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
         ),
         (
             "workers = 0",
-            "w.toml:1: `workers`: `0` is no worker count; write `auto` or a number from 1 to 1024",
+            "w.toml:1: `workers`: `0` is not a worker count; write `auto` or a number from 1 to 1024",
         ),
         (
             "max-connections = 5\nmax-fields = 4",
-            "w.toml:2: `max-fields`: 4 is too small: at least 8, or browsers cannot ask",
+            "w.toml:2: `max-fields`: 4 is too small; it must be at least 8 (requests of browsers need as many)",
         ),
         (
             "[error-pages]\n5xx = \"/50x.html\"\n404 = \"404.html\"",
-            "w.toml:3: `404`: `404.html` is no path of the site; write it percent-encoded from the root, as in /404.html",
+            "w.toml:3: `404`: `404.html` is not a path of the site; write it percent-encoded from the root, as in /404.html",
         ),
         (
             "header = [\"Content-Length: 5\"]",
-            "w.toml:1: `header`: `Content-Length` is computed by the server for each answer and cannot be set",
+            "w.toml:1: `header`: `Content-Length` is computed by the server for each response and cannot be set",
         ),
         (
             "header = [\"X: a\\r\\nSet-Cookie: b\"]",
-            "w.toml:1: `header`: the value of `X` may hold only visible ASCII and spaces",
+            "w.toml:1: `header`: the value of `X` may contain only visible ASCII and spaces",
         ),
         (
             "spa-fallback = \"//evil\"",
-            "w.toml:1: `spa-fallback`: `//evil` is no path of the site; write it percent-encoded from the root, as in /404.html",
+            "w.toml:1: `spa-fallback`: `//evil` is not a path of the site; write it percent-encoded from the root, as in /404.html",
         ),
         (
             "listing = true\nspa-fallback = \"/%zz\"",
-            "w.toml:2: `spa-fallback`: `/%zz` is no path of the site; write it percent-encoded from the root, as in /404.html",
+            "w.toml:2: `spa-fallback`: `/%zz` is not a path of the site; write it percent-encoded from the root, as in /404.html",
         ),
         (
             "[error-pages]\n404 = '/a%2fb'",
-            "w.toml:2: `404`: `/a%2fb` is no path of the site; write it percent-encoded from the root, as in /404.html",
+            "w.toml:2: `404`: `/a%2fb` is not a path of the site; write it percent-encoded from the root, as in /404.html",
         ),
         (
             "index = ['index.html', '..']",
@@ -127,75 +127,75 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
         ),
         (
             "[[host]]\nnames = [\"http://a.test\"]",
-            "w.toml:2: `names`: `http://a.test` is no host name; write it without scheme and port, as in example.org or *.example.org",
+            "w.toml:2: `names`: `http://a.test` is not a host name; write it without scheme and port, as in example.org or *.example.org",
         ),
         (
             "[[host]]\nnames = [\"a.test\"]\n[[host]]\nnames = [\"A.test.\"]",
-            "w.toml:4: `names`: `a.test` is a name of a host already",
+            "w.toml:4: `names`: `a.test` is listed twice among the names of hosts; list it once",
         ),
         (
             "[[host]]\nnames = ['*.b.test', 'b.test']\n[[host]]\nnames = [\n  'c.test',\n  '*.B.test',\n]",
-            "w.toml:6: `names`: `*.b.test` is a name of a host already",
+            "w.toml:6: `names`: `*.b.test` is listed twice among the names of hosts; list it once",
         ),
         (
             "[[host]]\nnames = [\"a.test\", \"A.test\"]",
-            "w.toml:2: `names`: `a.test` is a name of a host already",
+            "w.toml:2: `names`: `a.test` is listed twice among the names of hosts; list it once",
         ),
         (
             "listing = true\nearly-close = '1s'",
-            "w.toml:2: unknown key `early-close` here; it stands in the table `[behavior]`",
+            "w.toml:2: unknown key `early-close` here; it belongs in the table `[behavior]`",
         ),
         (
             "[error-pages]\n404 = '/404.html'\n[behavior]\ncopies = true\nworkers = 3",
-            "w.toml:5: unknown key `workers` here; it stands at the top level, above all tables",
+            "w.toml:5: unknown key `workers` here; it belongs at the top level, above all tables",
         ),
         (
             "tilde-min-uid = 500",
-            "w.toml:1: unknown key `tilde-min-uid` here; it is `min-uid` in the table `[tilde]`",
+            "w.toml:1: unknown key `tilde-min-uid` here; write it as `min-uid` in the table `[tilde]`",
         ),
         (
             "[[redirect]]\nfrom = \"/a\"\nto = \"/b\"\n[[redirect]]\nfrom = \"/c\"\nto = \"/x\\r\\nSet-Cookie: a\"",
-            "w.toml:6: `to`: `/x\\r\\nSet-Cookie: a` is no place to redirect to; write a path or an http(s) address, with `*` only for what `*` stands for in `from`, as in /new/* or https://example.org/*",
+            "w.toml:6: `to`: `/x\\r\\nSet-Cookie: a` is not a redirect target; write a path or an http(s) address, with at most one `*`, and only if `from` has one, as in /new/* or https://example.org/*",
         ),
         (
             "cache-size = \"100KiB\"\n[[host]]\nnames = [\"a.test\"]",
-            "w.toml:1: `cache-size`: 100 KiB is too little for 2 sites: 50 KiB would be left for each that says nothing of its own",
+            "w.toml:1: `cache-size`: 100 KiB is too little for 2 sites: 50 KiB would be left for each that sets no size of its own",
         ),
         (
             "[[redirect]]\nfrom = \"/a\"\nto = \"/b/*\"",
-            "w.toml:3: `to`: `/b/*` is no place to redirect to; write a path or an http(s) address, with `*` only for what `*` stands for in `from`, as in /new/* or https://example.org/*",
+            "w.toml:3: `to`: `/b/*` is not a redirect target; write a path or an http(s) address, with at most one `*`, and only if `from` has one, as in /new/* or https://example.org/*",
         ),
         (
             "[[redirect]]\nfrom = \"/a\"\nto = \"t\"",
-            "w.toml:3: `to`: `t` is no place to redirect to; write a path or an http(s) address, with `*` only for what `*` stands for in `from`, as in /new/* or https://example.org/*",
+            "w.toml:3: `to`: `t` is not a redirect target; write a path or an http(s) address, with at most one `*`, and only if `from` has one, as in /new/* or https://example.org/*",
         ),
         (
             "[[redirect]]\nfrom = \"/a\"\nto = \"/b\"\nstatus = 200",
-            "w.toml:4: `status`: `200` is no redirect; write 301, 302, 303, 307 or 308",
+            "w.toml:4: `status`: `200` is not a redirect status; write 301, 302, 303, 307 or 308",
         ),
         (
             "[[redirect]]\nfrom = '/x'\nto = '/y'\n\n[[redirect]]\nfrom = '/a'\nto = '/b'\n[[redirect]]\nfrom = '/b'\nto = '/a'",
-            "w.toml:6: `redirect`: `/a` is redirected without end: /a to /b to /a to /b ...; end that with a path that no rule applies to",
+            "w.toml:6: `redirect`: `/a` is redirected more than 20 times: /a to /b to /a to /b ...; let the redirects end at a path that no rule matches",
         ),
         (
             "listing = true\n[[host]]\nnames = ['a.test']\nredirect = [{ from = '/a', to = '/a' }]",
-            "w.toml:4: `redirect`: `/a` is redirected without end: /a to /a to /a to /a ...; end that with a path that no rule applies to",
+            "w.toml:4: `redirect`: `/a` is redirected more than 20 times: /a to /a to /a to /a ...; let the redirects end at a path that no rule matches",
         ),
         (
             "[[redirect]]\nfrom = '/old*'\nto = 'https://a.test*'",
-            "w.toml:3: `to`: `https://a.test*` leads to whatever host a client names; write a `/` behind the host, as in https://example.org/*",
+            "w.toml:3: `to`: `https://a.test*` would let clients choose the host; write a `/` after the host, as in https://example.org/*",
         ),
         (
             "[[header-rule]]\npath = \"*.css\"\nheader = [\"Date: now\"]",
-            "w.toml:3: `header`: `Date` is computed by the server for each answer and cannot be set",
+            "w.toml:3: `header`: `Date` is computed by the server for each response and cannot be set",
         ),
         (
             "listen = ['127.0.0.1:80', ':81', '127.0.0.1:80']",
-            "w.toml:1: `listen`: 127.0.0.1:80 stands twice; name it once",
+            "w.toml:1: `listen`: 127.0.0.1:80 is listed twice; list it once",
         ),
         (
             "listen = ['0.0.0.0:80', '127.0.0.1:80']",
-            "w.toml:1: `listen`: 0.0.0.0:80 and 127.0.0.1:80 are of the same port and one holds the other; name one of them",
+            "w.toml:1: `listen`: 0.0.0.0:80 and 127.0.0.1:80 have the same port, and one address includes the other; list one of them",
         ),
         (
             "listen = []",
@@ -207,7 +207,7 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
     }
 }
 
-/// A key that is missing in one table may be there in the next.
+/// A key that is missing in one table may exist in the next.
 #[test]
 fn what_is_missing_is_missing_where_its_table_begins() {
     let text = "listing = true\n[[redirect]]\nto = '/b'\n\n[[redirect]]\nfrom = '/c'\nto = '/d'";
@@ -330,7 +330,7 @@ fn a_host_can_switch_off_what_the_top_level_has() {
     let min_uid = own.1.map(|tilde| tilde.min_uid);
     assert_eq!((own.0, min_uid), (page("/own.html"), Some(7)));
     assert_eq!(of_host("spa-fallback = true").0, page("/index.html"));
-    // A path that cannot be is a fault of the host that says it.
+    // An invalid path is an error of the host that sets it.
     let wrong = "root = '/srv'\n[[host]]\nnames = ['a.test']\nspa-fallback = 'app.html'";
     let error = Config::from_toml(wrong, "w.toml").expect_err("no path");
     assert!(error.to_string().contains("`app.html` is no path"), "{error}");
@@ -349,7 +349,7 @@ fn what_waits_for_the_next_start_is_compared_with_what_is_in_force() {
     assert_eq!(back, next);
 }
 
-/// An error that gives an example gives one that its own key accepts.
+/// If an error gives an example, its own key accepts the example.
 #[test]
 fn examples_in_errors_are_valid() {
     let unknown = |table: &str| {
@@ -360,7 +360,7 @@ fn examples_in_errors_are_valid() {
     let mut examples = 0;
     for (table, keys) in [("", unknown("")), ("[behavior]\n", unknown("[behavior]\n"))] {
         for key in keys {
-            // Neither a size, nor a time, nor a path, nor a name.
+            // Not a size, a time, a path or a name.
             let wrong = Config::from_toml(&format!("{table}{key} = \"?/ ?\""), "w.toml");
             let Err(wrong) = wrong else { continue };
             let Some((_, named)) = wrong.message.split_once("as in ") else {
@@ -371,7 +371,8 @@ fn examples_in_errors_are_valid() {
                 let example = example.trim_matches(['"', '`', ' ']);
                 let quote = if example.starts_with('{') { "" } else { "\"" };
                 let text = format!("{table}{key} = {quote}{example}{quote}");
-                // It may be too large for this key beside the others' defaults; then the error is of that, without an example.
+                // The example may be too large for this key beside the defaults of others; the error is then about
+                // that, without an example.
                 if let Err(error) = Config::from_toml(&text, "w.toml") {
                     assert!(
                         !error.message.contains("as in "),

@@ -1,7 +1,7 @@
-//! Whose directories are at `/~login/`: the table `[tilde]`.
+//! The logins with pages at `/~login/`: table `[tilde]`.
 //!
-//! The words are those of Apache's `UserDir` (directory, enabled, disabled). Decides who is meant among the
-//! logins there are; where these come from and how they are found is [`crate::site::Logins`]'s.
+//! Its keys are the words of Apache's `UserDir` (directory, enabled, disabled). This file decides which logins have
+//! pages; [`crate::site::Logins`] finds them and their homes.
 
 use super::ConfigError;
 use core::str::FromStr;
@@ -9,19 +9,19 @@ use serde::{Deserialize, Deserializer, de};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The table `[tilde]`. Its presence switches `/~login/` on.
+/// The table `[tilde]`. Its presence turns `/~login/` on.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Tilde {
-    /// The directory in a login's home that is served.
+    /// The directory within each home that is served.
     pub directory: HomeDirectory,
-    /// Only these logins, whatever their numbers. None: all from `min_uid` on.
+    /// The only logins with pages, whatever their user IDs. `None`: all from `min_uid` on.
     pub enabled: Option<Vec<String>>,
-    /// Never these.
+    /// Logins that never have pages.
     pub disabled: Vec<String>,
-    /// The lowest user number of a person; those below belong to the system.
+    /// The lowest user ID of a person; lower ones belong to the system.
     pub min_uid: u32,
-    /// Logins and their homes, in place of the password database.
+    /// Logins and their homes; replaces the password database.
     pub users: Option<BTreeMap<String, PathBuf>>,
 }
 
@@ -38,7 +38,7 @@ impl Default for Tilde {
 }
 
 impl Tilde {
-    /// Whether this login has a page; a login of the table has no number.
+    /// Whether this login has pages. Logins of `users` have no user ID.
     pub fn allows(&self, login: &str, uid: Option<u32>) -> bool {
         let named = |names: &[String]| names.iter().any(|name| name == login);
         let is_meant = match &self.enabled {
@@ -48,12 +48,15 @@ impl Tilde {
         is_meant && !named(&self.disabled)
     }
 
-    /// Checks what single values cannot know.
+    /// Validates values that depend on each other.
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         let users = self.users.iter().flatten();
         for login in users.map(|(login, _)| login).chain(self.enabled.iter().flatten()) {
             if login.is_empty() || login.contains(['/', '\0']) {
-                return Err(ConfigError::invalid("tilde", format!("`{login}` is no login")));
+                return Err(ConfigError::invalid(
+                    "tilde",
+                    format!("`{login}` is not a valid login"),
+                ));
             }
         }
         if let (Some(users), Some(enabled)) = (&self.users, &self.enabled)
@@ -61,19 +64,19 @@ impl Tilde {
         {
             return Err(ConfigError::invalid(
                 "enabled",
-                format!("`{unknown}` is not among `users`; give it a home there, or leave it out"),
+                format!("`{unknown}` is not in `users`; add it there with its home, or remove it here"),
             ));
         }
         Ok(())
     }
 }
 
-/// A relative path of plain names.
+/// A relative path without `.` and `..` segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HomeDirectory(String);
 
 impl HomeDirectory {
-    /// The path, without slash at either end.
+    /// The path, without a slash at either end.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -85,12 +88,12 @@ impl FromStr for HomeDirectory {
     fn from_str(text: &str) -> Result<HomeDirectory, String> {
         let path = text.strip_suffix('/').unwrap_or(text);
         let is_plain = |name: &str| !name.is_empty() && name != "." && name != ".." && !name.contains('\0');
-        // A whole home would show mail and keys to everybody.
+        // A whole home would expose mail and keys.
         if path.split('/').all(is_plain) {
             return Ok(HomeDirectory(path.to_owned()));
         }
         Err(format!(
-            "`{text}` is no directory in a home; write a relative path without dots, as in public_html"
+            "`{text}` is not a directory in a home; write a relative path without dots, as in public_html"
         ))
     }
 }
@@ -141,15 +144,15 @@ mod tests {
     #[test]
     fn what_would_open_a_whole_home_is_refused() {
         for (text, fragment) in [
-            ("[tilde]\ndirectory = '.'", "no directory in a home"),
-            ("[tilde]\ndirectory = ''", "no directory in a home"),
-            ("[tilde]\ndirectory = '../x'", "no directory in a home"),
-            ("[tilde]\ndirectory = '/srv/x'", "no directory in a home"),
+            ("[tilde]\ndirectory = '.'", "not a directory in a home"),
+            ("[tilde]\ndirectory = ''", "not a directory in a home"),
+            ("[tilde]\ndirectory = '../x'", "not a directory in a home"),
+            ("[tilde]\ndirectory = '/srv/x'", "not a directory in a home"),
             ("[tilde]\ndirektory = 'x'", "did you mean `directory`"),
-            ("[tilde]\nenabled = ['a/b']", "no login"),
+            ("[tilde]\nenabled = ['a/b']", "not a valid login"),
             (
                 "[tilde]\nenabled = ['bob']\n[tilde.users]\nalice = '/x'",
-                "not among",
+                "not in `users`",
             ),
         ] {
             let error = tilde(text).unwrap_err();

@@ -1,5 +1,5 @@
-//! What `weir tune` found out about a machine, as a file: keys a server starts from, the machine they hold for, and the
-//! numbers they come from. Decides its form and which keys may stand in it; measures nothing.
+//! The profile file of `weir tune`: the settings it found, the machine they hold for, and the measurements behind them.
+//! Decides the format and the keys allowed; measures nothing.
 //!
 //! ```toml
 //! version = 1
@@ -22,100 +22,103 @@
 use super::ConfigError;
 use serde::{Deserialize, Serialize};
 
-/// Keys that may stand in `[serve]`: what depends on the machine and not on what is served.
+/// Keys allowed in `[serve]`: those that depend on the machine and not on the site.
 const KEYS: [&str; 5] = ["concurrency", "io", "workers", "cache-file-size", "send-buffer"];
 
-/// A profile of a machine.
+/// A profile: settings measured on a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Tuned {
-    /// Of this form: 1.
+    /// Version of the format: 1.
     pub version: u32,
-    /// What was asked for while it was measured.
+    /// The load during the measurements, in words.
     pub workload: String,
-    /// Where.
+    /// The machine that was measured.
     pub machine: Machine,
-    /// What to start from, beneath what else is said.
+    /// Settings to start from; every other source overrides them.
     pub serve: toml::Table,
-    /// What it comes from.
+    /// The measurements behind the settings.
     #[serde(default)]
     pub probe: Vec<Probe>,
 }
 
-/// What makes a machine another one.
+/// The traits by which machines are told apart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Machine {
-    /// The model of its processors.
+    /// Model of its CPU.
     pub cpu: String,
-    /// How many of them this program may use.
+    /// Number of cores that this program may use.
     pub cores: usize,
-    /// The kernel's release.
+    /// Release of its kernel.
     pub kernel: String,
 }
 
-/// A setting that was tried.
+/// The measurement of one setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Probe {
-    /// What was varied.
+    /// The stage of the tuning, named after the key it varied.
     pub stage: String,
-    /// The keys it had, as they would stand in a file.
+    /// The keys of this setting, as lines of a configuration file.
     pub setting: String,
-    /// Files answered per second, round by round; all settings of a stage took turns in each round.
+    /// Files per second, one value per round. Each round measured every setting of the stage.
     pub files_per_s: Vec<f64>,
-    /// The time 99 of 100 answers stayed below, in milliseconds, round by round.
+    /// 99th percentile of the response time in milliseconds, one value per round.
     pub p99_ms: Vec<f64>,
-    /// Whether it won.
+    /// Whether this setting was chosen.
     pub chosen: bool,
 }
 
 impl Tuned {
-    /// Whether it says something about a key.
+    /// Whether the profile sets this key.
     pub fn has(&self, key: &str) -> bool {
         self.serve.contains_key(key)
     }
 
-    /// Reads one; `name` is what errors call the file.
+    /// Parses a profile. `name` is the name of its file in errors.
     ///
     /// # Errors
-    /// The first problem, with file, line and key.
+    /// The first mistake, with file, line and key.
     pub fn parse(text: &str, name: &str) -> Result<Tuned, ConfigError> {
         let tuned: Tuned =
             toml::from_str(text).map_err(|error| ConfigError::from_toml(&error, text, name))?;
         if tuned.version != 1 {
             let why = format!(
-                "{} is of another version of weir: run `weir tune` again",
+                "{} is the profile format of another version of weir; run `weir tune` again",
                 tuned.version
             );
             return Err(ConfigError::about("version", why, text, name));
         }
         if let Some(key) = tuned.serve.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            let why = format!("`{key}` is not for a profile; it may have: {}", KEYS.join(", "));
+            let why = format!(
+                "`{key}` is not allowed in a profile; valid keys: {}",
+                KEYS.join(", ")
+            );
             return Err(ConfigError::about("serve", why, text, name));
         }
         Ok(tuned)
     }
 
-    /// Keys as they stand in a file.
+    /// Parses lines of a configuration file into a table.
     ///
     /// # Errors
-    /// What is no key and value.
+    /// The first line that is not a key with a value.
     pub fn keys(text: &str) -> Result<toml::Table, ConfigError> {
         text.parse()
             .map_err(|error| ConfigError::from_toml(&error, text, "serve"))
     }
 
-    /// As a file.
+    /// The profile as the text of a file.
     pub fn text(&self) -> String {
-        // Names, numbers and texts only: all of which TOML has.
+        // The fields are names, numbers and strings only, all of which TOML can express.
         let body = toml::to_string(self).unwrap_or_default();
-        format!("# Written by weir tune. Start from it with: weir serve --profile FILE\n{body}")
+        format!("# Written by weir tune. Use it with: weir serve --profile FILE\n{body}")
     }
 }
 
 impl Machine {
-    /// In what `now` is another machine than this one, in words.
+    /// The differences between this machine and `now`, as clauses.
     pub fn differs(&self, now: &Machine) -> Vec<String> {
         let mut differences = Vec::new();
         let mut compare = |what: &str, then: &dyn std::fmt::Display, now: &dyn std::fmt::Display| {
@@ -123,8 +126,8 @@ impl Machine {
                 differences.push(format!("{what} was {then} and is {now}"));
             }
         };
-        compare("the processor", &self.cpu, &now.cpu);
-        compare("the number of processors", &self.cores, &now.cores);
+        compare("the CPU", &self.cpu, &now.cpu);
+        compare("the number of cores", &self.cores, &now.cores);
         compare("the kernel", &self.kernel, &now.kernel);
         differences
     }
@@ -210,7 +213,7 @@ mod tests {
         assert_eq!(
             said,
             [
-                "the number of processors was 8 and is 4",
+                "the number of cores was 8 and is 4",
                 "the kernel was 6.1.0 and is 6.2.0"
             ]
         );

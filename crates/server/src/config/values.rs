@@ -1,4 +1,4 @@
-//! The values configuration keys take, each read from text in one way for flags and file alike.
+//! Types of configuration values, each parsed the same way for flags and file.
 
 use super::duration::{parse_duration, parse_duration_or_off};
 use core::fmt;
@@ -10,29 +10,29 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 
-/// How connections are spread over threads and processes.
+/// How connections map to threads and processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Concurrency {
     /// One event loop per worker.
     #[default]
     Loops,
-    /// A single event loop.
+    /// One event loop.
     Loop,
-    /// A process for each of a fixed number of event loops.
+    /// A fixed number of processes with an event loop each.
     ProcessLoops,
     /// Threads that block in accept and serve one connection at a time.
     Pool,
-    /// A thread that accepts, and one for each connection.
+    /// One thread accepts; each connection gets a thread.
     ThreadPerConnection,
-    /// A thread that waits for requests, and one for each request.
+    /// One thread waits for requests; each request gets a thread.
     ThreadPerRequest,
     /// Processes that serve one connection at a time.
     Processes,
 }
 
 impl Concurrency {
-    /// All there are.
+    /// Every value.
     pub const ALL: [Concurrency; 7] = [
         Concurrency::Loops,
         Concurrency::Loop,
@@ -44,35 +44,35 @@ impl Concurrency {
     ];
 }
 
-/// How bytes are moved between kernel and server.
+/// I/O back end: how bytes move between kernel and server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IoKind {
-    /// The best this machine and the concurrency allow.
+    /// The best back end that the machine and the strategy allow.
     #[default]
     Auto,
-    /// Readiness: epoll.
+    /// epoll: readiness.
     Epoll,
-    /// Completion: io_uring; epoll where the system refuses it.
+    /// io_uring: completions. Epoll where the system does not allow io_uring.
     Uring,
     /// Blocking calls.
     Blocking,
 }
 
-/// Which cached entry leaves when the cache is full.
+/// Which entry is evicted when the cache is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CachePolicy {
-    /// The one unused for longest.
+    /// The least recently used entry.
     Lru,
-    /// The one used least often.
+    /// The least frequently used entry.
     Lfu,
     /// S3-FIFO: three queues, resistant to scans.
     #[default]
     S3Fifo,
-    /// A page served brings in and keeps what it embeds.
+    /// Least recently used; a use of a page counts as a use of the files it embeds, which are loaded with it.
     Hinted,
-    /// A page and what it embeds enter and leave as one.
+    /// Least recently used; a page and the files it embeds are loaded and evicted together.
     Structured,
 }
 
@@ -82,33 +82,33 @@ pub enum CachePolicy {
 pub enum LogFormat {
     /// Common Log Format.
     Common,
-    /// Common plus referrer and user agent.
+    /// Common Log Format with referrer and user agent.
     #[default]
     Combined,
     /// One JSON object per line, with duration and bytes on the wire.
     Json,
 }
 
-/// What the server may change of its own accord.
+/// Which settings the server may change by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Adapt {
-    /// Whatever is not set.
+    /// Every setting that is not explicit.
     #[default]
     Auto,
-    /// Nothing; it says what it would change.
+    /// None; decisions are only reported.
     DryRun,
-    /// Nothing, and nothing is looked at.
+    /// None; nothing is observed.
     Off,
 }
 
-/// How long a worker's turn may last before requests that cost much are refused.
+/// Longest turn of a worker above which expensive requests are rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MaxTurn {
-    /// As long as it takes: none are refused.
+    /// No limit: no request is rejected.
     #[default]
     Off,
-    /// So long.
+    /// This long, at least 1 ms.
     At(Duration),
 }
 
@@ -120,7 +120,7 @@ impl FromStr for MaxTurn {
             "off" => Ok(MaxTurn::Off),
             _ => match super::parse_duration(text) {
                 Ok(span) if span >= Duration::from_millis(1) => Ok(MaxTurn::At(span)),
-                Ok(_) => Err("less than 1ms is less than one answer may take".to_owned()),
+                Ok(_) => Err("the minimum is 1ms, because one response may take as long".to_owned()),
                 Err(why) => Err(format!("{why}; or off")),
             },
         }
@@ -135,20 +135,20 @@ impl<'de> Deserialize<'de> for MaxTurn {
     }
 }
 
-/// How much memory the server may use before it does something about it.
+/// Limit on the server's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryBound {
-    /// What the control group allows, if there is one that bounds memory.
+    /// The limit of the control group, if it has one.
     #[default]
     Auto,
-    /// As much as it takes.
+    /// No limit.
     Off,
-    /// So much, and no more than the control group allows.
+    /// This size, and the limit of the control group if that is smaller.
     At(Bytes),
 }
 
 impl MemoryBound {
-    /// Less than this is what a server uses that does nothing.
+    /// Smallest limit accepted: about the memory of an idle server.
     const LEAST: Bytes = Bytes::mib(16);
 }
 
@@ -161,7 +161,10 @@ impl FromStr for MemoryBound {
             "off" => Ok(MemoryBound::Off),
             _ => match text.parse::<Bytes>() {
                 Ok(bytes) if bytes >= MemoryBound::LEAST => Ok(MemoryBound::At(bytes)),
-                Ok(bytes) => Err(format!("{bytes} is too small: at least {}", MemoryBound::LEAST)),
+                Ok(bytes) => Err(format!(
+                    "{bytes} is too small; it must be at least {}",
+                    MemoryBound::LEAST
+                )),
                 Err(why) => Err(format!("{why}; or auto, off")),
             },
         }
@@ -176,16 +179,16 @@ impl<'de> Deserialize<'de> for MemoryBound {
     }
 }
 
-/// How far the kernel confines the process (Landlock).
+/// Which files Landlock lets the process use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Landlock {
-    /// To the folder that holds the root, so that a root which is replaced can still be read.
+    /// Files below the folder that holds the root, so that a replaced root can still be read.
     #[default]
     Auto,
-    /// To the root itself.
+    /// Files below the root only.
     Root,
-    /// Not at all.
+    /// No restriction.
     Off,
 }
 
@@ -193,19 +196,19 @@ pub enum Landlock {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Seccomp {
-    /// They are, if the kernel has seccomp.
+    /// Denied, if the kernel has seccomp.
     #[default]
     Auto,
-    /// All are allowed.
+    /// Allowed.
     Off,
 }
 
-/// A user, and a group if it is not to be the user's own.
+/// A user, and a group if it differs from the user's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Name or number.
+    /// Name or user ID.
     pub name: String,
-    /// Name or number.
+    /// Name or group ID. `None`: the user's own group.
     pub group: Option<String>,
 }
 
@@ -219,7 +222,7 @@ impl FromStr for User {
         };
         if name.is_empty() || group.is_some_and(|group| group.is_empty() || group.contains(':')) {
             return Err(format!(
-                "`{text}` is no user; write NAME or NAME:GROUP, as in www-data:www-data"
+                "`{text}` is not a user; write NAME or NAME:GROUP, as in www-data:www-data"
             ));
         }
         Ok(User {
@@ -235,20 +238,20 @@ impl<'de> Deserialize<'de> for User {
     }
 }
 
-/// Who may see the live page.
+/// Which clients may read the live page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LiveFor {
-    /// Nobody; the path is the site's.
+    /// None; its paths belong to the site.
     #[default]
     Nobody,
-    /// Who asks from this machine.
+    /// Clients on this machine.
     Local,
-    /// Everybody.
+    /// All clients.
     All,
 }
 
-/// Values written as one word: read and shown as serde has them.
+/// Implements `FromStr` and `Display` through serde for values that are one word.
 macro_rules! text_values {
     ($($type:ty),*) => { $(
         impl core::str::FromStr for $type {
@@ -282,24 +285,24 @@ text_values!(
     LineOrder
 );
 
-/// Whose bytes leave first where the line's rate is declared.
+/// Which response leaves first if the line rate is declared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LineOrder {
-    /// The answer with the least left to send, with a share for the one that began first.
+    /// The response with the fewest bytes left; a share goes to the oldest one.
     #[default]
     Smallest,
-    /// All in turn.
+    /// All responses take turns.
     Shared,
 }
 
-/// Worker threads.
+/// Number of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Workers {
-    /// One per core the process may use.
+    /// One per core that the process may use.
     #[default]
     Auto,
-    /// This many.
+    /// A number from 1 to 1024.
     Fixed(NonZeroUsize),
 }
 
@@ -312,7 +315,7 @@ impl FromStr for Workers {
             n => match n.parse::<NonZeroUsize>() {
                 Ok(n) if n.get() <= 1024 => Ok(Workers::Fixed(n)),
                 _ => Err(format!(
-                    "`{text}` is no worker count; write `auto` or a number from 1 to 1024"
+                    "`{text}` is not a worker count; write `auto` or a number from 1 to 1024"
                 )),
             },
         }
@@ -345,17 +348,17 @@ impl<'de> Deserialize<'de> for Workers {
 pub struct Listen(pub Vec<SocketAddr>);
 
 impl Default for Listen {
-    /// Loopback, so that nothing is exposed that nobody asked to expose.
+    /// Loopback, so that nothing is exposed by accident.
     fn default() -> Listen {
         Listen(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))])
     }
 }
 
 impl Listen {
-    /// Reads one address: `ADDR:PORT`, `[V6]:PORT`, or `:PORT` for every address of the machine.
+    /// Parses one address: `ADDR:PORT`, `[V6]:PORT`, or `:PORT` for every address of the machine.
     ///
     /// # Errors
-    /// A sentence naming the text and showing the accepted spellings.
+    /// A sentence that names the text and shows valid spellings.
     pub fn parse_one(text: &str) -> Result<SocketAddr, String> {
         let text = text.trim();
         if let Some(port) = text.strip_prefix(':').and_then(|p| p.parse::<u16>().ok()) {
@@ -401,7 +404,7 @@ impl<'de> Deserialize<'de> for Listen {
     }
 }
 
-/// Pages for errors: the most specific wins, status before class.
+/// Error pages by status or class; a status takes precedence over its class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorPages {
     pages: Vec<(Which, String)>,
@@ -414,10 +417,10 @@ enum Which {
 }
 
 impl ErrorPages {
-    /// Adds a page: `status` is `404`, `4xx` or `5xx`, `path` a path of the site.
+    /// Adds a page. `status` is `404`, `4xx` or `5xx`; `path` is a path of the site.
     ///
     /// # Errors
-    /// A sentence saying what a status or a path looks like.
+    /// A sentence that shows a valid status or path.
     pub fn insert(&mut self, status: &str, path: &str) -> Result<(), String> {
         let which = match status {
             "4xx" => Which::Class(4),
@@ -426,7 +429,7 @@ impl ErrorPages {
                 Ok(n @ 400..=599) => Which::Status(n),
                 _ => {
                     return Err(format!(
-                        "`{status}` is no error status; write 400 to 599, 4xx or 5xx"
+                        "`{status}` is not an error status; write 400 to 599, 4xx or 5xx"
                     ));
                 }
             },
@@ -437,7 +440,7 @@ impl ErrorPages {
         Ok(())
     }
 
-    /// The page for `status`, if one is configured.
+    /// The path of the page for `status`, if one is configured.
     pub fn page(&self, status: u16) -> Option<&str> {
         let find = |which| {
             self.pages
@@ -462,11 +465,11 @@ impl ErrorPages {
 impl FromStr for ErrorPages {
     type Err = String;
 
-    /// Reads one `STATUS=PATH`, as the flag has it.
+    /// Parses one `STATUS=PATH`, as in the flag.
     fn from_str(text: &str) -> Result<ErrorPages, String> {
-        let (status, path) = text
-            .split_once('=')
-            .ok_or_else(|| format!("`{text}` is no error page; write STATUS=PATH, as in 404=/404.html"))?;
+        let (status, path) = text.split_once('=').ok_or_else(|| {
+            format!("`{text}` is not an error page; write STATUS=PATH, as in 404=/404.html")
+        })?;
         let mut pages = ErrorPages::default();
         pages.insert(status, path)?;
         Ok(pages)
@@ -495,14 +498,14 @@ impl<'de> Deserialize<'de> for ErrorPages {
     }
 }
 
-/// A field line to add, proven not to break a message apart nor to contradict its framing.
+/// A field line that cannot break the framing of a response: no control characters, no computed fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldLine {
     name: String,
     value: String,
 }
 
-/// Fields this server computes; configuring one would make it lie.
+/// Fields that the server computes itself; a configured value would be wrong.
 const COMPUTED: [&str; 13] = [
     "accept-ranges",
     "connection",
@@ -537,20 +540,22 @@ impl FromStr for FieldLine {
     fn from_str(text: &str) -> Result<FieldLine, String> {
         let (name, value) = text
             .split_once(':')
-            .ok_or_else(|| format!("`{text}` is no field line; write NAME: VALUE"))?;
+            .ok_or_else(|| format!("`{text}` is not a field line; write NAME: VALUE"))?;
         let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
         if name.is_empty() || !name.bytes().all(token) {
-            return Err(format!("`{name}` is no field name: letters, digits and - only"));
+            return Err(format!(
+                "`{name}` is not a field name; write letters, digits and - only"
+            ));
         }
         if COMPUTED.iter().any(|c| name.eq_ignore_ascii_case(c)) {
             return Err(format!(
-                "`{name}` is computed by the server for each answer and cannot be set"
+                "`{name}` is computed by the server for each response and cannot be set"
             ));
         }
         let value = value.trim_matches([' ', '\t']);
         if !value.bytes().all(|b| b == b'\t' || (0x20..0x7f).contains(&b)) {
             return Err(format!(
-                "the value of `{name}` may hold only visible ASCII and spaces"
+                "the value of `{name}` may contain only visible ASCII and spaces"
             ));
         }
         Ok(FieldLine {
@@ -572,7 +577,7 @@ impl<'de> Deserialize<'de> for FieldLine {
     }
 }
 
-/// A path proven while it is read, so that an error names its line.
+/// A path validated by the reader, so that an error names its line.
 struct SitePath(String);
 
 impl<'de> Deserialize<'de> for SitePath {
@@ -591,7 +596,7 @@ pub(super) fn site_path(path: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "`{}` is no path of the site; write it percent-encoded from the root, as in /404.html",
+        "`{}` is not a path of the site; write it percent-encoded from the root, as in /404.html",
         path.escape_debug()
     ))
 }
@@ -604,17 +609,17 @@ pub(super) fn some_bytes<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Bytes
     from_text_or_number(d).map(Some)
 }
 
-/// Reads the rate of a line. Its bounds are the configuration's to check.
+/// Parses a line rate. [`Config::validate`](super::Config::validate) checks its range.
 ///
 /// # Errors
-/// A sentence naming the text, the bounds and a rate within them.
+/// A sentence that names the text, the range and a valid rate.
 pub fn parse_line_rate(text: &str) -> Result<Rate, String> {
     text.parse().map_err(|_| no_line_rate(&format!("`{text}`")))
 }
 
 pub(super) fn no_line_rate(what: &str) -> String {
     format!(
-        "{what} is no rate to send at; write what the line carries, from {} to {}, as in 100Mbit",
+        "{what} is not a valid line rate; write the rate of the slowest line, from {} to {}, as in 100Mbit",
         Shaping::RATE_MIN,
         Shaping::RATE_MAX
     )
@@ -653,7 +658,7 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::E
     from_text_or_number(d).map(|Span(d)| d)
 }
 
-/// A value written as a text or as a bare number, read by its `FromStr`.
+/// Reads a string or a number through the type's `FromStr`.
 fn from_text_or_number<'de, D, T>(d: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

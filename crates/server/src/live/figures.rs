@@ -1,4 +1,4 @@
-//! The figures of one moment, as the page and `live.json` show them.
+//! The server's figures at one moment, for the live page and `live.json`.
 
 use crate::adapt::Noted;
 use crate::cache::StoreCounters;
@@ -9,7 +9,7 @@ use crate::service::Server;
 use measure::{Duration, UnixTime};
 use std::fmt::Write;
 
-/// What is shown.
+/// A snapshot of the figures.
 #[derive(Debug)]
 pub(super) struct Figures {
     wall: UnixTime,
@@ -22,24 +22,25 @@ pub(super) struct Figures {
     pub(super) policy: String,
     pub(super) strategy: String,
     pub(super) durations: Durations,
-    /// How often the server changed a setting of its own accord.
+    /// Settings changed by adaptation since the start.
     pub(super) changes: u64,
-    /// How often it would have, where a dry run only says so; none if there is none.
+    /// Changes that a dry run decided and did not make. `None` if there is no dry run.
     pub(super) dry_run: Option<u64>,
-    /// How long an answered connection may be idle, and what was decided last, newest first.
+    /// Idle timeout in force.
     pub(super) idle: String,
+    /// The last decisions, newest first.
     pub(super) decisions: Vec<String>,
     pub(super) sites: usize,
     pub(super) uptime_secs: u64,
-    /// The process that answers, if there are others. The figures are of all.
+    /// ID of the process that answers, if there are several. The figures cover all of them.
     pub(super) process: Option<u32>,
     pub(super) processes: usize,
 }
 
-/// Shares of answers whose durations are shown, with their names.
+/// The quantiles of response times that are shown, with their names.
 pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// Decisions the page has room for.
+/// How many decisions the page shows.
 pub(super) const DECISIONS_SHOWN: usize = 8;
 
 impl Figures {
@@ -74,7 +75,7 @@ impl Figures {
         }
     }
 
-    /// One object. Rates are the reader's to make: every count comes with the time it was read at.
+    /// The figures as one JSON object, with the time of its counts (`at-ms`), so that readers can compute rates.
     pub(super) fn json(&self) -> String {
         let mut out = String::from("{");
         let millis = self.wall.secs * 1_000 + i64::from(self.wall.nanos / 1_000_000);
@@ -124,7 +125,7 @@ impl Figures {
             self.idle
         );
         for (index, decision) in self.decisions.iter().enumerate() {
-            // Durations, numbers and our own words: nothing that JSON would have to escape.
+            // Durations, numbers and fixed words: nothing that needs escaping in JSON.
             let comma = if index > 0 { "," } else { "" };
             let _ = write!(out, "{comma}\"{decision}\"");
         }
@@ -138,7 +139,7 @@ impl Figures {
     }
 }
 
-/// How long a connection that was answered may be idle, as configured.
+/// The configured idle timeout, or the early close if that is shorter.
 fn idle(config: &Config) -> Duration {
     match config.behavior.early_close {
         Duration::ZERO => config.idle_timeout,
@@ -146,7 +147,7 @@ fn idle(config: &Config) -> Duration {
     }
 }
 
-/// A decision in a line, with the time of day in UTC. That of a dry run says so.
+/// A decision as one line, with the time of day in UTC, marked if it is a dry run's.
 fn said(noted: &Noted) -> String {
     let of_day = noted.at.secs.rem_euclid(86_400);
     let decision = &noted.decision;

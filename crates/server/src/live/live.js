@@ -1,4 +1,4 @@
-// Renews the figures of the page in place, once a second, and draws what changed over the last minute.
+// Updates the figures of the page in place, once a second, and charts the last minute.
 "use strict";
 
 const KEPT = 60;
@@ -9,10 +9,10 @@ const grouped = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 
 const charts = [
-  { label: "requests a second", value: (a, b, s) => (b.totals.requests - a.totals.requests) / s },
-  { label: "bytes a second", value: (a, b, s) => (b.totals["bytes-sent"] - a.totals["bytes-sent"]) / s },
+  { label: "requests/s", value: (a, b, s) => (b.totals.requests - a.totals.requests) / s },
+  { label: "bytes/s", value: (a, b, s) => (b.totals["bytes-sent"] - a.totals["bytes-sent"]) / s },
   { label: "p99, µs", value: (a, b) => recent(a, b, 0.99) },
-  { label: "connections open", value: (a, b) => b.connections },
+  { label: "open connections", value: (a, b) => b.connections },
 ].map((chart) => {
   const figure = document.createElement("figure");
   figure.innerHTML = "<figcaption></figcaption><b>–</b><svg viewBox='0 0 59 20' preserveAspectRatio='none' " +
@@ -23,7 +23,7 @@ const charts = [
   return { ...chart, figure, values: [] };
 });
 
-// A quantile of what was answered between two readings.
+// A quantile of the response times between two readings, in microseconds.
 function recent(a, b, share) {
   const counts = b["latency-cumulative"].map(([bound, n], i) => [bound, n - a["latency-cumulative"][i][1]]);
   const all = counts[counts.length - 1][1];
@@ -34,7 +34,7 @@ function recent(a, b, share) {
 function at(object, path) {
   return path.split(".").reduce((inner, key, i, keys) => {
     if (inner == null) return inner;
-    // A name may itself hold a dot, as p99.9 does.
+    // A name may contain a dot, as p99.9 does.
     const rest = keys.slice(i).join(".");
     return key in inner ? inner[key] : inner[rest];
   }, object);
@@ -73,9 +73,9 @@ async function renew() {
     const answer = await fetch("live.json", { cache: "no-store" });
     if (!answer.ok) throw new Error(`status ${answer.status}`);
     show(await answer.json());
-    state.textContent = "Renewed every second.";
+    state.textContent = "Updated every second.";
   } catch (error) {
-    state.textContent = `The server does not answer (${error.message}); these are its last figures.`;
+    state.textContent = `No response from the server (${error.message}); showing the last figures.`;
   }
   setTimeout(renew, document.hidden ? 5000 : 1000);
 }

@@ -1,5 +1,5 @@
-//! The counters in the OpenMetrics text form that Prometheus scrapes. Each worker's are read where they
-//! stand, also those of other processes; nobody waits for anybody.
+//! The counters in the OpenMetrics text format that Prometheus scrapes. They are read in place, also those of other
+//! processes, without a lock: neither workers nor the reader wait.
 
 use crate::counters::Totals;
 use crate::service::Server;
@@ -11,15 +11,15 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
 
-/// `Content-Type` of the text.
+/// `Content-Type` of the OpenMetrics text.
 pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The metrics of a server now.
+/// The server's current metrics as OpenMetrics text.
 pub(super) fn text(server: &Server) -> String {
     let mut registry = Registry::with_prefix("weir");
     registry.register_collector(Box::new(Gathered(server.clone())));
     let mut out = String::new();
-    // Writing into a text does not fail.
+    // Writing to a `String` cannot fail.
     let _ = prometheus_client::encoding::text::encode(&mut out, &registry);
     out
 }
@@ -31,11 +31,11 @@ impl Collector for Gathered {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let server = &self.0;
         let readings = server.readings();
-        // The counters have one order in every worker.
+        // Counters have the same order in every worker.
         for (at, (name, help)) in Totals::HELP.iter().enumerate() {
-            // The first sentence of their documentation; the encoder ends it.
+            // The doc comment is the help text; the encoder adds the final period.
             let help = help.trim().trim_end_matches('.');
-            // The form puts `_total` behind every counter.
+            // OpenMetrics appends `_total` to every counter.
             let name = name.strip_suffix("_total").unwrap_or(name);
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             let numbered = readings
@@ -53,81 +53,81 @@ impl Collector for Gathered {
         let gauges = [
             (
                 "connections_open",
-                "Connections open now",
+                "Open connections",
                 None,
                 u64::from(server.open_connections()),
             ),
             (
                 "addresses_open",
-                "Addresses with a connection open now",
+                "Addresses with open connections",
                 None,
                 server.open_addresses() as u64,
             ),
             (
                 "disk_waiting",
-                "Files being opened, read or compressed for requests, in the process that answers this",
+                "Files being opened, read or compressed for requests, in the process that answers",
                 None,
                 u64::from(server.jobs_waiting()),
             ),
             (
                 "line_waiting",
-                "Answers that wait for the line now",
+                "Responses waiting for the line (line-rate)",
                 None,
                 line.answers as u64,
             ),
             (
                 "line_waiting",
-                "Bytes left of the answers that wait for the line now",
+                "Bytes left to send of the responses waiting for the line (line-rate)",
                 Some(Unit::Bytes),
                 line.bytes,
             ),
             ("cache_entries", "Entries in the cache", None, cache.entries),
             (
                 "cache_size",
-                "Bytes the cache holds",
+                "Bytes held by the cache",
                 Some(Unit::Bytes),
                 cache.bytes,
             ),
             (
                 "cache_descriptors",
-                "Files the cache keeps open",
+                "Files kept open by the cache",
                 None,
                 cache.descriptors,
             ),
             (
                 "memory_limit",
-                "Bytes the server may use, of the bound that is nearest, by the process that answers; 0 without one",
+                "Limit on memory, the nearest one if several apply, of the process that answers; 0 without a limit",
                 Some(Unit::Bytes),
                 server.budget().limit().map_or(0, |limit| limit.0),
             ),
             (
                 "memory_used",
-                "Bytes used of it",
+                "Memory in use, counted against the limit",
                 Some(Unit::Bytes),
                 server.budget().used().0,
             ),
             (
                 "memory_held",
-                "Bytes connections of this process hold: output that waits, partial requests, requests that wait for a job",
+                "Bytes held by connections of this process: unsent output, partial requests, requests waiting for a file",
                 Some(Unit::Bytes),
                 server.budget().held().0,
             ),
             (
                 "memory_step",
-                "What is done about memory: 0 nothing, 1 connections read little at a time, 2 they get one answer per turn, \
-                 3 idle ones are closed, 4 requests are refused",
+                "Memory step: 0 none, 1 connections read little at a time, 2 they get one response per turn, \
+                 3 idle ones are closed, 4 requests are rejected",
                 None,
                 server.budget().step() as u64,
             ),
             (
                 "processes",
-                "Processes that serve",
+                "Processes that serve requests",
                 None,
                 readings.processes as u64,
             ),
             (
                 "idle_timeout_adapted",
-                "Milliseconds an answered connection may be idle as long as less than configured, else 0",
+                "Idle timeout in milliseconds while adaptation shortens it, else 0",
                 None,
                 server
                     .settings()
@@ -136,7 +136,7 @@ impl Collector for Gathered {
             ),
             (
                 "ready",
-                "1 while requests are wanted, 0 once the server is told to stop or while a root cannot be opened",
+                "1 while the server wants requests, 0 once it is told to stop or while a root cannot be opened",
                 None,
                 u64::from(server.is_ready()),
             ),
@@ -149,27 +149,27 @@ impl Collector for Gathered {
         for (name, help, value) in [
             (
                 "adaptations",
-                "Changes the server made to its own settings",
+                "Changes that adaptation made to settings",
                 server.changes(),
             ),
             (
                 "adaptations_dry_run",
-                "Changes that a dry run decided on and did not make",
+                "Changes that a dry run decided and did not make",
                 server.decisions().dry_run(),
             ),
             (
                 "cache_evictions",
-                "Entries that left the cache for want of room",
+                "Entries evicted from the cache to make room",
                 cache.evictions,
             ),
             (
                 "cache_turned_away",
-                "Answers served without being kept, for want of room",
+                "Responses not cached for lack of room",
                 cache.turned_away,
             ),
             (
                 "cache_ahead",
-                "Entries loaded because a page embeds them, before they were asked for",
+                "Entries loaded before their request, because a page embeds them",
                 cache.ahead,
             ),
         ] {
@@ -178,13 +178,13 @@ impl Collector for Gathered {
         }
         let durations = &readings.durations;
         let unit = Some(&Unit::Seconds);
-        let help = "Time in which a worker had a queue that stands, summed over workers";
+        let help = "Time during which a worker had a standing queue, summed over workers";
         let stood = encoder.encode_descriptor("standing_queue", help, unit, MetricType::Counter)?;
         ConstCounter::new(durations.stood().as_secs_f64()).encode(stood)?;
-        let help = "Time answers waited for the line whose rate was declared, summed over answers";
+        let help = "Time responses waited for the line (line-rate), summed over responses";
         let waited = encoder.encode_descriptor("line_wait", help, unit, MetricType::Counter)?;
         ConstCounter::new(line.time.as_secs_f64()).encode(waited)?;
-        let help = "Answers that waited for the line whose rate was declared";
+        let help = "Responses that waited for the line (line-rate)";
         let waited = encoder.encode_descriptor("line_waits", help, None, MetricType::Counter)?;
         ConstCounter::new(line.waited).encode(waited)?;
         let mut before = 0;
@@ -192,7 +192,7 @@ impl Collector for Gathered {
             .cumulative()
             .map(|(bound, sum)| (bound.as_secs_f64(), sum - std::mem::replace(&mut before, sum)))
             .collect();
-        let help = "From a request's first byte to the end of the turn in which its answer was written down";
+        let help = "Response time, from a request's first byte to the end of the turn in which its response was composed";
         let mut encoder = encoder.encode_descriptor(
             "answer_duration",
             help,

@@ -1,8 +1,7 @@
-//! What the server shows of itself: a page for people, the same figures for programs, and whether it is
-//! well and wants requests.
+//! The live page, its figures for programs, and the health checks.
 //!
-//! Decides what is shown and to whom. Figures come from counters that workers write for themselves and
-//! anybody reads without a lock that a worker would feel.
+//! Decides which figures are shown, and to which clients. Workers count for themselves; readers take no lock that
+//! would delay a worker.
 
 mod figures;
 mod metrics;
@@ -17,10 +16,10 @@ use figures::Figures;
 use http_semantics::status::Status;
 use std::net::IpAddr;
 
-/// `/.weir/`: the page, `live.json` and `metrics`.
+/// Answers below `/.weir/`: the page, `live.json` and `metrics`.
 #[derive(Debug)]
 pub(crate) struct Live {
-    /// Who may see it.
+    /// The clients that may read it; others get no answer from this handler.
     pub(crate) shown_to: LiveFor,
 }
 
@@ -56,25 +55,25 @@ fn is_local(peer: IpAddr) -> bool {
     peer.to_canonical().is_loopback()
 }
 
-/// Whether a browser that names the server like this can only mean the machine it runs on. Any other name is for its
-/// owner to resolve, to this machine as well: his pages would be let read what is shown here (DNS rebinding).
+/// Whether this authority can only mean the machine that it names: an IP address, or a name under `localhost`. The owner of
+/// any other name could let it resolve to this machine, and his pages could then read the figures (DNS rebinding).
 fn names_this_machine(authority: &[u8]) -> bool {
     let Ok(name) = core::str::from_utf8(without_port(authority)) else {
         return false;
     };
     let literal = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     let name = name.trim_end_matches('.').to_ascii_lowercase();
-    // RFC 6761 section 6.3: no resolver may look these up elsewhere.
+    // RFC 6761 section 6.3: resolvers must not send these names to DNS servers.
     let is_localhost = name == "localhost" || name.ends_with(".localhost");
     is_localhost || literal.unwrap_or(&name).parse::<IpAddr>().is_ok()
 }
 
-/// `/healthz`: answered, so the server is alive. `/readyz`: whether it wants requests.
+/// The health checks `/healthz` and `/readyz`.
 #[derive(Debug)]
 pub(crate) enum Health {
-    /// Alive.
+    /// `/healthz`: always 200.
     Alive,
-    /// Ready, until it is told to stop, and while every root can be opened.
+    /// `/readyz`: 200, or 503 once the server is told to stop or while a root cannot be opened.
     Ready,
 }
 
@@ -84,7 +83,7 @@ impl Handler for Health {
             Health::Alive => (Status::OK, "alive\n"),
             Health::Ready if server.is_ready() => (Status::OK, "ready\n"),
             Health::Ready if server.is_stopping() => (Status::SERVICE_UNAVAILABLE, "stopping\n"),
-            // The log names it; whoever asks here need not know paths.
+            // The log names the root; clients need not learn paths.
             Health::Ready => (Status::SERVICE_UNAVAILABLE, "a root cannot be reached\n"),
         };
         Some(Made {

@@ -1,22 +1,22 @@
-//! Connections per address where several processes serve: each writes a table of its own in memory that
-//! all can read, and adds up what stands in the others'.
+//! Connections per address with several processes. Each process writes its own table in shared memory and adds up all
+//! tables to read a count.
 //!
 //! ```text
 //!   part of a process:  open │ key count │ key count │ ...      key + 1, so that 0 is a row never used
 //! ```
-//! One writer per table means that a process killed at any point leaves nothing locked, and whoever starts
-//! the next one zeroes its table. Sums are not of one instant: processes that accept in the same one may
-//! exceed a bound by one each. Refuses to know what an address is.
+//! Each table has one writer, so a process killed at any point leaves nothing locked, and its table is zeroed when its
+//! successor starts. Sums are not of one instant: processes that accept at the same instant may exceed a limit by one
+//! each. This file does not know what an address is.
 
 use super::Refused;
 use runtime::shared::Words;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Rows looked at for an address before it counts as not there.
+/// Number of rows searched for an address before it counts as absent.
 const PROBES: usize = 64;
 
-/// The tables of all processes, and which is this one's.
+/// The tables of all processes, and the number of this one's.
 #[derive(Clone, Debug)]
 pub struct Among {
     words: Words,
@@ -25,12 +25,12 @@ pub struct Among {
 }
 
 impl Among {
-    /// Words of each process's table with room for this many addresses at once.
+    /// Words per table, with room for this many addresses at once.
     pub fn len_for(addresses: usize) -> usize {
         1 + 2 * addresses.next_power_of_two()
     }
 
-    /// `words` holds tables of `len` words (of [`Among::len_for`]), this process's being the `own`-th.
+    /// `words` holds tables of `len` words (from [`Among::len_for`]); `own` is the index of this process's table.
     pub fn new(words: Words, len: usize, own: usize) -> Among {
         Among { words, len, own }
     }
@@ -54,7 +54,7 @@ impl Among {
     pub(super) fn leave(&self, key: u64) {
         let table = self.table(self.own);
         let Some(row) = find(table, key) else {
-            debug_assert!(false, "an address left that never entered");
+            debug_assert!(false, "leave without a matching enter");
             return;
         };
         row[1].fetch_sub(1, Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl Among {
         u32::try_from(total).unwrap_or(u32::MAX)
     }
 
-    /// Of all processes, each once.
+    /// Addresses in all tables, each counted once.
     pub(super) fn addresses(&self) -> usize {
         let rows = self.tables().flat_map(|table| table[1..].chunks_exact(2));
         let used = rows.filter(|row| row[1].load(Ordering::Relaxed) > 0);
@@ -89,11 +89,11 @@ impl Among {
     }
 }
 
-/// The rows an address may be in, in order.
+/// The rows in which an address may be, in order.
 fn rows(table: &[AtomicU64], key: u64) -> impl Iterator<Item = &[AtomicU64]> {
     let rows = &table[1..];
     let count = rows.len() / 2;
-    // Fibonacci hashing; an attacker who has many addresses of one row fills his own share only.
+    // Fibonacci hashing. An attacker with many addresses of one row can only use up his own share.
     let first = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
     (0..PROBES.min(count)).map(move |step| {
         let at = 2 * ((first + step) % count);
@@ -103,12 +103,12 @@ fn rows(table: &[AtomicU64], key: u64) -> impl Iterator<Item = &[AtomicU64]> {
 
 fn find(table: &[AtomicU64], key: u64) -> Option<&[AtomicU64]> {
     rows(table, key)
-        // No row behind one that was never used.
+        // Rows after one that was never used are unused for this address.
         .take_while(|row| row[0].load(Ordering::Relaxed) != 0)
         .find(|row| row[0].load(Ordering::Relaxed) == key.wrapping_add(1))
 }
 
-/// A row that nobody uses, made this address's.
+/// Takes an unused row for this address.
 fn claim(table: &[AtomicU64], key: u64) -> Option<&[AtomicU64]> {
     let row = rows(table, key).find(|row| row[1].load(Ordering::Relaxed) == 0)?;
     row[0].store(key.wrapping_add(1), Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! What a page embeds, as paths of its own site.
+//! The files that a page embeds, as paths of its own site.
 //!
-//! The [scan](scan()) reads a page as a stream and finds what a browser fetches to show it; [`Base`]
-//! turns what it found into paths as requests resolve to. What is not of this site, what names a
-//! directory, and what goes beyond [`Limits`] is left out. Nothing here knows a cache, or what a file is for.
+//! The [scan](scan()) reads a page as a stream and finds the files that a browser fetches to show it. [`Base`] turns
+//! references into paths, resolved as in requests. References to other sites and directories, and those beyond
+//! [`Limits`], are left out. This module does not know caches, or the use of a file.
 
 mod resolve;
 mod scan;
@@ -13,19 +13,19 @@ pub use scan::scan;
 use runtime::fs::{File, Wait};
 use std::io::{self, Read};
 
-/// What can grow.
+/// Limits of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// References of one page.
+    /// Number of references per page.
     pub references_max: usize,
-    /// Bytes of one reference, as it stands in the page and as a path.
+    /// Bytes of one reference, as written in the page and as a path.
     pub reference_bytes_max: usize,
-    /// Bytes of a page that are looked at.
+    /// Bytes of a page that are read.
     pub page_bytes_max: u64,
 }
 
 impl Limits {
-    /// Enough for the pages there are: a page in the HTTP Archive asks for some 70 objects of all sites.
+    /// Enough for real pages: a page in the HTTP Archive requests some 70 objects from all sites.
     pub const DEFAULT: Limits = Limits {
         references_max: 64,
         reference_bytes_max: 512,
@@ -33,12 +33,12 @@ impl Limits {
     };
 }
 
-/// Scans any bytes, in pieces of any size, and checks what must hold; a fuzz target and a property test.
+/// Scans any bytes, in pieces of any size, and checks the invariants. For a fuzz target and a property test.
 ///
 /// # Panics
-/// If it does not hold.
+/// If an invariant does not hold.
 pub fn fuzz(data: &[u8]) {
-    /// Cuts that the data decide.
+    /// Splits the data into pieces whose sizes the data decide.
     struct Cut<'d>(&'d [u8], usize);
     impl Read for Cut<'_> {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -61,21 +61,21 @@ pub fn fuzz(data: &[u8]) {
         assert!(path.len() <= limits.reference_bytes_max && path.starts_with(b"/") && !path.ends_with(b"/"));
         let mut encoded = Vec::new();
         crate::site::path::encode(path, &mut encoded);
-        // It is resolved, has one spelling, and names nothing hidden.
+        // It is resolved, normalized, and names no hidden file.
         assert_eq!(crate::site::path::resolve(&encoded, false, &mut again), Ok(()));
         assert_eq!(**path, *again);
         assert_eq!(found.iter().filter(|other| *other == path).count(), 1);
     }
 }
 
-/// The references of one page with the hashes of their paths.
+/// The references of one page, with the hashes of their paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct References {
     ids: Box<[u64]>,
     paths: Box<[Box<[u8]>]>,
 }
 
-/// What one reference takes beyond its path: hash, pointer, allocation, its places in a policy.
+/// Bytes per reference beyond its path: hash, pointer, allocation, and its records in a policy.
 const OVERHEAD: u64 = 96;
 
 impl References {
@@ -86,12 +86,12 @@ impl References {
         }
     }
 
-    /// The hashes of the paths, in the order in which the page names them.
+    /// Hashes of the paths, in the order of the page.
     pub(crate) fn ids(&self) -> &[u64] {
         &self.ids
     }
 
-    /// Hash and path of each.
+    /// Hash and path of each reference.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.ids
             .iter()
@@ -99,13 +99,13 @@ impl References {
             .zip(self.paths.iter().map(|path| &**path))
     }
 
-    /// The bytes all this takes.
+    /// Memory used, in bytes.
     pub(crate) fn footprint(&self) -> u64 {
         self.paths.iter().map(|path| OVERHEAD + path.len() as u64).sum()
     }
 }
 
-/// An open file as a stream; reading may wait for the disk.
+/// An open file as a stream; reading may block on the disk.
 #[derive(Debug)]
 pub(crate) struct Stream<'f> {
     file: &'f File,
@@ -113,7 +113,7 @@ pub(crate) struct Stream<'f> {
 }
 
 impl Stream<'_> {
-    /// From its beginning.
+    /// A stream from the start of the file.
     pub(crate) fn of(file: &File) -> Stream<'_> {
         Stream { file, at: 0 }
     }

@@ -1,22 +1,22 @@
-//! From a reference as a page writes it to a path of the site (RFC 3986 section 5, as far as paths
-//! go). A site does not know its own names, so whatever names a scheme or a host is another's.
+//! Resolves a reference in a page to a path of the site (RFC 3986 section 5, as far as paths go). A site does not know
+//! its own names, so a reference with a scheme or host counts as another site's.
 
 use super::Limits;
 use crate::site::path;
 
-/// What references of a page are relative to.
+/// The base of a page's references.
 #[derive(Clone, Debug)]
 pub struct Base {
-    /// The directory, percent-encoded, with its slash; none: another site's.
+    /// The directory, percent-encoded, with its final slash; `None` for another site.
     directory: Option<Vec<u8>>,
-    /// Whether names that begin with a dot can be served.
+    /// Whether names that begin with a dot are served.
     hidden: bool,
     scratch: Vec<u8>,
 }
 
 impl Base {
-    /// That of the page at this path, which is a resolved one. `hidden`: whether the site serves names
-    /// that begin with a dot.
+    /// The base of the page at this path, which must be resolved. `hidden`: whether the site serves names that begin
+    /// with a dot.
     pub fn of_page(page: &[u8], hidden: bool) -> Base {
         let mut directory = Vec::new();
         path::encode(path::directory(page), &mut directory);
@@ -27,7 +27,7 @@ impl Base {
         }
     }
 
-    /// Takes what an element `base` says.
+    /// Applies the `href` of a `base` element.
     pub(super) fn rebase(&mut self, href: &[u8]) {
         self.directory = self.absolute(href).map(|mut absolute| {
             absolute.truncate(path::directory(&absolute).len());
@@ -35,7 +35,7 @@ impl Base {
         });
     }
 
-    /// The path a reference names; `None` if that is no file of this site, or too long.
+    /// The path that a reference names; `None` if it is not a file of this site, or too long.
     pub fn resolve(&mut self, reference: &[u8], limits: &Limits) -> Option<Box<[u8]>> {
         let absolute = self.absolute(reference)?;
         path::resolve(&absolute, self.hidden, &mut self.scratch).ok()?;
@@ -43,9 +43,9 @@ impl Base {
         (fits && !self.scratch.ends_with(b"/")).then(|| self.scratch.as_slice().into())
     }
 
-    /// The reference as an absolute path, percent-encoded, without query.
+    /// The reference as an absolute, percent-encoded path without query.
     fn absolute(&self, reference: &[u8]) -> Option<Vec<u8>> {
-        // Browsers drop these wherever they stand (WHATWG URL, section 4.4).
+        // Browsers remove these characters anywhere (WHATWG URL, section 4.4).
         let clean: Vec<u8> = reference
             .trim_ascii()
             .iter()
@@ -63,7 +63,7 @@ impl Base {
         if path.is_empty() || path.starts_with(b"//") || scheme.is_some_and(|end| path[end] == b':') {
             return None;
         }
-        // Of another site's directory even an absolute path is another's.
+        // With a base on another site, an absolute path is on that site, too.
         let directory = self.directory.as_deref()?;
         match path {
             [b'/', ..] => Some(path.to_vec()),

@@ -1,17 +1,17 @@
-//! What a page embeds, resolved against its base, each path once, up to bounds.
+//! Lists the files that a page embeds, each path once, resolved against the page's base and limited in number.
 //!
-//! Finding references is `markup`'s work. Not seen: what a style sheet or a script asks for.
+//! `markup` finds the references. References in style sheets and scripts are not seen.
 
 use super::{Base, Limits};
 use markup::html::{self, Bounds};
 use markup::{Kind, Sink};
 use std::io::Read;
 
-/// A value that lists several references may have this many times the bytes of one.
+/// A value with several references may have this many times the bytes of one.
 const LIST_MAX: usize = 8;
 
-/// The paths a page embeds, each once, in the order in which it names them. A page that cannot be
-/// read to its end gives what was found so far.
+/// The paths that a page embeds, each once, in the order of the page. If a page cannot be read to its end, the result
+/// covers the part that was read.
 pub fn scan(page: impl Read, base: Base, limits: &Limits) -> Vec<Box<[u8]>> {
     let mut paths = Paths {
         base,
@@ -34,7 +34,7 @@ struct Paths {
 
 impl Sink for Paths {
     fn embed(&mut self, kind: Kind, reference: &[u8]) {
-        // A page within the page has references of its own.
+        // A frame is a page with its own references.
         if kind != Kind::Frame
             && let Some(path) = self.base.resolve(reference, &self.limits)
             && !self.found.contains(&path)
@@ -64,7 +64,7 @@ mod tests {
             .collect()
     }
 
-    /// The same, cut everywhere.
+    /// Returns the data one byte at a time.
     struct Dribble<'a>(&'a [u8]);
 
     impl Read for Dribble<'_> {
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(found(long.as_bytes(), &limits), ["/x/a"]);
         let late = format!("{}<img src=a>", "-".repeat(200));
         assert_eq!(found(late.as_bytes(), &limits), [""; 0]);
-        // What never ends is looked at up to the bound, and held no longer than a short one.
+        // Endless constructs are read up to the limit, and no longer held than short ones.
         for start in [
             "<",
             "<img ",
@@ -190,7 +190,7 @@ mod tests {
     }
 
     proptest! {
-        /// However a page is cut, it says the same; and no bytes make the scan fail or leave the site.
+        /// The result does not depend on how a page is split, and no bytes make the scan fail or leave the site.
         #[test]
         fn cuts_change_nothing(
             pieces in proptest::collection::vec(

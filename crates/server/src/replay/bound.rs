@@ -1,35 +1,32 @@
-//! What no policy that loads on demand can exceed, whatever it knows of the future.
+//! Upper bounds on the hits of any policy that loads on demand, even one that knows the future.
 //!
-//! Three bounds, each stronger than the one before where it applies:
-//! - **infinite**: room for everything; only the first request for an object misses.
-//! - **space-time**: for objects of any size. To hit, an object must be held from one request for it to
-//!   the next, which takes its cost in every step between; all hits together cannot take more than the
-//!   capacity in every step. Taking the cheapest hits first, and the last of them in part, gives more
-//!   than any cache can (Berger, Beckmann and Harchol-Balter: "Practical bounds on optimal caching with
-//!   variable object sizes", 2018, where it is PFOO-L). It is a bound, not a policy: as the capacity is
-//!   kept on average only, no cache may reach it.
-//! - **MIN**: for objects that all cost one, what a cache that knows the future does reach (Belady: "A
-//!   study of replacement algorithms for a virtual-storage computer", 1966), here with the choice not
-//!   to keep what was just asked for.
+//! There are three bounds, each stricter than the one before where it applies:
+//! - **infinite**: room for all objects; only the first request for an object misses.
+//! - **space-time**: for objects of any size. To hit, an object must be held from one request for it to the next, which
+//!   takes its cost in every step between. All hits together cannot take more than the capacity in every step. Taking
+//!   the cheapest hits first, and the last of them in part, gives more than any cache can (Berger, Beckmann and
+//!   Harchol-Balter: "Practical bounds on optimal caching with variable object sizes", 2018, where it is PFOO-L). It is
+//!   a bound and not a policy: it keeps the capacity on average only, so possibly no cache reaches it.
+//! - **MIN**: for objects of cost one, the hits of a cache that knows the future (Belady: "A study of replacement
+//!   algorithms for a virtual-storage computer", 1966), here with the choice not to keep the object just requested.
 //!
-//! A policy that loads ahead may have more hits than any of them, because it may hold what was never
-//! asked for before. It cannot have fewer loads than requests less the bound's hits: every load ahead
-//! could have been made on demand instead, with nothing more held.
+//! A policy that loads ahead may have more hits than any bound, because it may hold objects before their first request.
+//! It cannot have fewer loads than the requests less the bound's hits: every load ahead could have been made on demand
+//! instead, without holding more.
 
 use super::{Room, Trace};
 use std::collections::BinaryHeap;
 
-/// Hits and the bytes of hits that cannot be exceeded. Each is a bound of its own: no one cache need
-/// come close to both.
+/// Upper bounds on hits and on the bytes of hits. Each is a separate bound: a cache may be far from one or both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
-    /// Requests.
+    /// Number of requests that hit.
     pub hits: f64,
-    /// Bytes.
+    /// Bytes of the requests that hit.
     pub hit_bytes: f64,
 }
 
-/// With room for everything.
+/// The bound with room for all objects.
 pub fn infinite(trace: &Trace) -> Bound {
     let mut is_known = vec![false; trace.objects.len()];
     let (mut hits, mut hit_bytes) = (0, 0);
@@ -45,19 +42,19 @@ pub fn infinite(trace: &Trace) -> Bound {
     }
 }
 
-/// The waits between two requests for the same object, prepared once for any number of capacities.
+/// The intervals between two requests for the same object, prepared once for any number of capacities.
 #[derive(Debug)]
 pub struct SpaceTime<'t> {
     trace: &'t Trace,
     cost: super::Cost,
-    /// Each with the number of its object, those that take least for a hit first.
+    /// Cost and object number of each interval, cheapest hit first.
     by_cost: Vec<(u64, u32)>,
-    /// Steps, those that take least for a byte of a hit first.
+    /// Intervals with the lowest cost per byte of a hit first.
     by_density: Vec<(f64, u32, u32)>,
 }
 
 impl<'t> SpaceTime<'t> {
-    /// Goes through the trace once, and sorts.
+    /// Reads the trace once and sorts its intervals.
     pub fn new(trace: &'t Trace, cost: super::Cost) -> SpaceTime<'t> {
         let mut last = vec![None; trace.objects.len()];
         let (mut by_cost, mut by_density) = (Vec::new(), Vec::new());
@@ -67,7 +64,7 @@ impl<'t> SpaceTime<'t> {
                 let steps = at - before;
                 let taken = cost.of(object).saturating_mul(steps as u64);
                 by_cost.push((taken, number));
-                // What has no bytes is no hit of bytes.
+                // Without bytes, a hit has no bytes.
                 if object.size > 0 {
                     by_density.push((taken as f64 / object.size as f64, steps as u32, number));
                 }
@@ -117,13 +114,13 @@ impl<'t> SpaceTime<'t> {
     }
 }
 
-/// How much of something that takes so much can be had for what is left.
+/// The part of an item of this cost that the remaining capacity pays for.
 fn share(taken: f64, left: f64) -> f64 {
     if taken <= left { 1.0 } else { left / taken }
 }
 
-/// Belady's MIN: the hits of a cache of `capacity` objects that knows what comes. Bytes are not what it
-/// minimizes, so it says nothing of them.
+/// Belady's MIN: the hits of a cache of `capacity` objects that knows the future. It does not minimize bytes, so it
+/// gives no bound on them.
 pub fn min(trace: &Trace, capacity: u64) -> u64 {
     const NEVER: usize = usize::MAX;
     let mut next_of = vec![NEVER; trace.objects.len()];
@@ -131,7 +128,7 @@ pub fn min(trace: &Trace, capacity: u64) -> u64 {
     for (at, &number) in trace.requests.iter().enumerate().rev() {
         next[at] = std::mem::replace(&mut next_of[number as usize], at);
     }
-    // From here on: when each object that is held is asked for again, and none for those that are not.
+    // The next request for each object held; `None` for objects not held.
     let mut held: Vec<Option<usize>> = vec![None; trace.objects.len()];
     let mut farthest: BinaryHeap<(usize, u32)> = BinaryHeap::new();
     let (mut count, mut hits) = (0, 0);
@@ -141,12 +138,12 @@ pub fn min(trace: &Trace, capacity: u64) -> u64 {
             hits += 1;
             count -= 1;
         }
-        // What is never asked for again is not worth a place.
+        // An object without further requests is not worth keeping.
         if next[at] == NEVER || capacity == 0 {
             continue;
         }
         if count == capacity {
-            // Entries of the heap that are no longer true are passed.
+            // Skip outdated entries of the heap.
             while farthest
                 .peek()
                 .is_some_and(|&(when, other)| held[other as usize] != Some(when))
@@ -169,8 +166,8 @@ pub fn min(trace: &Trace, capacity: u64) -> u64 {
     hits
 }
 
-/// The bound that applies: MIN where objects cost one, else space and time; never more than with room
-/// for everything.
+/// The strictest bound that applies: MIN for objects of cost one, otherwise space-time; never more than the infinite
+/// one.
 pub fn of(trace: &Trace, prepared: &SpaceTime<'_>, room: Room) -> Bound {
     let bound = prepared.of(room.capacity);
     match room.cost {

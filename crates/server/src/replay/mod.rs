@@ -1,14 +1,14 @@
-//! What a cache would have done with requests that were made: every policy of this server, run over a
-//! recorded sequence, beside what no policy could have exceeded.
+//! Cache simulation: runs every policy of this server over recorded requests, and compares the results with bounds that
+//! no policy can exceed.
 //!
 //! ```text
 //!  requests, sizes, references ──▶ Trace ──┬──▶ simulate: the policies' own code, no time, no content
 //!                                          └──▶ bound: infinite room, and hindsight
 //! ```
 //!
-//! The cache simulated is one of whole objects, each of which takes its size and a fixed overhead; an
-//! object larger than the cache passes it by. Uses reach the policy one by one (the server hands them
-//! over in batches). Where requests come from, and what their objects hold, is not known here.
+//! The simulated cache holds whole objects, each of which takes its size plus a fixed overhead. Objects larger than the
+//! cache are not kept. Uses reach the policy one by one (the server reports them in batches). This module does not know
+//! where requests come from, or the content of objects.
 
 pub mod bound;
 mod objects;
@@ -23,16 +23,16 @@ use crate::references;
 /// A sequence of requests for objects.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// The objects by number.
+    /// The objects, by number.
     pub objects: Vec<Object>,
-    /// The number of the object asked for, in order.
+    /// Numbers of the requested objects, in order.
     pub requests: Vec<u32>,
 }
 
-/// Something that is asked for.
+/// An object of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Object {
-    /// Bytes of its content.
+    /// Length of its content in bytes.
     pub size: u64,
     /// Numbers of the objects it embeds.
     pub references: Vec<u32>,
@@ -53,24 +53,24 @@ impl Trace {
     }
 }
 
-/// How much a simulated cache holds.
+/// Capacity of a simulated cache, and how objects count against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Bytes, or what else an object's cost is counted in.
+    /// In bytes, or in objects if `cost` is [`Cost::One`].
     pub capacity: u64,
     /// How an object counts.
     pub cost: Cost,
 }
 
-/// How much of the room an object takes.
+/// How much of the capacity an object takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cost {
-    /// Its size, and this for being there.
+    /// Its size plus a fixed overhead.
     Bytes {
-        /// Beside the content.
+        /// Bytes in addition to the content.
         overhead: u64,
     },
-    /// One, whatever its size: the room is a number of objects.
+    /// One, whatever its size: the capacity is a number of objects.
     One,
 }
 
@@ -83,27 +83,27 @@ impl Cost {
     }
 }
 
-/// What came of it.
+/// The result of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Requests for what was held.
+    /// Requests for objects in the cache.
     pub hits: u64,
-    /// Their bytes.
+    /// Bytes of these requests.
     pub hit_bytes: u64,
-    /// Objects loaded because they were asked for.
+    /// Objects loaded on demand.
     pub misses: u64,
-    /// Their bytes.
+    /// Bytes of these objects.
     pub miss_bytes: u64,
-    /// Objects loaded because a page embeds them, before they were asked for.
+    /// Objects loaded before their request, because a page embeds them.
     pub ahead: u64,
-    /// Their bytes.
+    /// Bytes of these objects.
     pub ahead_bytes: u64,
     /// Objects evicted.
     pub evictions: u64,
 }
 
 impl Outcome {
-    /// Objects loaded in all: what a disk was asked for.
+    /// Number of objects loaded: the reads a disk would see.
     pub fn loads(&self) -> u64 {
         self.misses + self.ahead
     }
@@ -150,7 +150,7 @@ pub fn simulate(trace: &Trace, policy: Policy, room: Room) -> Outcome {
 
 const NOWHERE: u32 = u32::MAX;
 
-/// A cache that holds numbers.
+/// A cache of object numbers.
 struct Cache<'t> {
     trace: &'t Trace,
     room: Room,
@@ -164,7 +164,7 @@ struct Cache<'t> {
 }
 
 impl Cache<'_> {
-    /// Takes an object in, for which others may have to leave. False: it is larger than the cache.
+    /// Loads an object, evicting others if necessary. Returns false if it is larger than the cache.
     fn load(&mut self, number: u32, refers: bool) -> bool {
         let object = &self.trace.objects[number as usize];
         let cost = self.room.cost.of(object);
@@ -202,7 +202,7 @@ impl Cache<'_> {
         self.outcome.evictions += 1;
     }
 
-    /// Loads what a page embeds, within the bounds that the server has.
+    /// Loads the files a page embeds, within the server's limits.
     fn anticipate(&mut self, page: u32) {
         let trace = self.trace;
         let mut spent = 0;
@@ -221,5 +221,5 @@ impl Cache<'_> {
     }
 }
 
-/// References of one object that count.
+/// Maximum number of references per object that are used.
 pub const REFERENCES_MAX: usize = references::Limits::DEFAULT.references_max;

@@ -1,28 +1,28 @@
-//! What is known of the objects of a log: which path a target means, whether that is a page or a part
-//! of one, and, with the files at hand, how long it is and what it embeds.
+//! Facts about the objects of a log: which path a request target means, whether it is a page or part of one, and, if
+//! the files are available, its length and the files it embeds.
 
 use crate::media_type::MediaType;
 use crate::references::{self, Base, Stream, scan};
 use crate::site::path;
 use runtime::fs::{How, Kind as FileKind, Root, Symlinks, Wait};
 
-/// What a path is likely to be, by its name.
+/// The probable kind of a file, judged by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// HTML.
     Page,
-    /// What pages embed: pictures, style, script, fonts.
+    /// A file that pages embed: images, styles, scripts, fonts.
     Part,
-    /// Anything else.
+    /// Any other file.
     Other,
 }
 
-/// The path of the site that a request's target means, as the server resolves it: without query, decoded,
-/// normalized. `None`: it means none, or one that is not served.
+/// The path that a request target means, resolved as in the server: without query, decoded, normalized. `None` if it
+/// means no path, or one that is not served.
 pub fn resolve(target: &[u8]) -> Option<Vec<u8>> {
     let target = match target.first() {
         Some(b'/') => target,
-        // Absolute form: behind the authority.
+        // The absolute form: the path follows the authority.
         _ => {
             let scheme = memchr::memmem::find(target, b"://")?;
             let authority = &target[scheme + 3..];
@@ -36,7 +36,7 @@ pub fn resolve(target: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// What a resolved path is likely to be.
+/// The probable kind of a resolved path.
 pub fn classify(path: &[u8]) -> Kind {
     let name = path::name(path);
     if name.is_empty() {
@@ -62,17 +62,16 @@ pub fn classify(path: &[u8]) -> Kind {
     }
 }
 
-/// What a file says.
+/// The facts taken from a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Its length.
+    /// Length in bytes.
     pub size: u64,
-    /// The paths it embeds, if it is a page.
+    /// Paths of the files it embeds, if it is a page.
     pub references: Vec<Box<[u8]>>,
 }
 
-/// Looks at the file of a resolved path below a root, a directory's index among them. `None`: there is
-/// none that can be read.
+/// Examines the file of a resolved path below a root, or the index of a directory. `None` if there is no readable file.
 pub fn look(root: &Root, path: &[u8]) -> Option<Known> {
     let how = How {
         symlinks: Symlinks::FollowWithinRoot,
@@ -140,7 +139,7 @@ mod tests {
     fn files_say_their_length_and_what_they_embed() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::open(dir.path()).unwrap();
-        #[allow(clippy::disallowed_methods, reason = "a test makes the files it looks at")]
+        #[allow(clippy::disallowed_methods, reason = "a test creates the files it reads")]
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         write("index.html", "<img src=a.png><img src=/b.png>");
         write("a.png", "12345");

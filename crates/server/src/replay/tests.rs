@@ -1,4 +1,4 @@
-//! Hand-computed outcomes, and what must hold for any trace.
+//! Outcomes computed by hand, and invariants of every trace.
 
 use super::*;
 use measure::Seed;
@@ -30,7 +30,7 @@ fn lru_by_hand() {
     let outcome = simulate(&trace, Policy::Lru, room(20, BYTES));
     assert_eq!((outcome.hits, outcome.misses, outcome.evictions), (2, 5, 3));
     assert_eq!((outcome.hit_bytes, outcome.miss_bytes), (20, 50));
-    // Knowing what comes: 0 m, 1 m, 0 hit, 2 not kept, 1 hit, 0 hit, 0 hit.
+    // With knowledge of the future: 0 m, 1 m, 0 hit, 2 not kept, 1 hit, 0 hit, 0 hit.
     assert_eq!(bound::min(&trace, 2), 4);
     assert_eq!(bound::infinite(&trace).hits, 4.0);
 }
@@ -43,7 +43,7 @@ fn min_on_the_sequence_of_the_textbooks() {
     let min = bound::min(&trace, 3);
     assert!(
         min >= 20 - 9,
-        "with the choice not to keep it may be better, never worse: {min}"
+        "the choice not to keep an object may be better, never worse: {min}"
     );
     let lru = simulate(&trace, Policy::Lru, room(3, Cost::One));
     assert_eq!(lru.misses, 12, "the textbook's figure");
@@ -53,10 +53,10 @@ fn min_on_the_sequence_of_the_textbooks() {
 
 #[test]
 fn space_and_time_by_hand() {
-    // Waits: object 0 (size 4) two steps, object 1 (size 2) two steps, in four requests.
+    // Intervals: object 0 (size 4) two steps, object 1 (size 2) two steps, in four requests.
     let trace = trace(&[4, 2], &[0, 1, 0, 1]);
     let prepared = bound::SpaceTime::new(&trace, BYTES);
-    // Capacity 4 in three steps: 12. The hit on 1 takes 4, the hit on 0 takes 8: both are had.
+    // Capacity 4 in three steps: 12. The hit on 1 takes 4, the hit on 0 takes 8: both fit.
     assert_eq!(
         prepared.of(4),
         bound::Bound {
@@ -72,7 +72,7 @@ fn space_and_time_by_hand() {
             hit_bytes: 2.0
         }
     );
-    // An overhead of 2: costs 6 and 4, waits 12 and 8, capacity 6 gives 18: ten of twelve of the second.
+    // An overhead of 2: costs 6 and 4, intervals 12 and 8, capacity 6 gives 18: ten of twelve of the second.
     let prepared = bound::SpaceTime::new(&trace, Cost::Bytes { overhead: 2 });
     let bound = prepared.of(6);
     assert!((bound.hits - (1.0 + 10.0 / 12.0)).abs() < 1e-9);
@@ -81,7 +81,7 @@ fn space_and_time_by_hand() {
 
 #[test]
 fn a_page_brings_its_parts() {
-    // A page and two parts, then others, then the page again.
+    // A page with two parts, then others, then the page again.
     let mut trace = trace(&[10, 5, 5, 10, 10], &[0, 1, 2, 3, 0, 1, 2]);
     trace.objects[0].references = vec![1, 2];
     let lru = simulate(&trace, Policy::Lru, room(40, BYTES));
@@ -102,8 +102,8 @@ fn a_unit_leaves_whole() {
     let mut trace = trace(&[2, 2, 2, 10, 10, 10], &[0, 3, 4, 5, 1]);
     trace.objects[0].references = vec![1, 2];
     let outcome = simulate(&trace, Policy::Structured, room(30, BYTES));
-    // The three of the page leave for the third of the large ones, which lacks six bytes; then a large one
-    // leaves for the part of the page that comes back.
+    // The page and its parts leave for the third large object, which lacks six bytes. Then a large one leaves for the
+    // part of the page that returns.
     assert_eq!((outcome.hits, outcome.evictions), (0, 4));
 }
 
@@ -131,7 +131,7 @@ fn scans_show_where_policies_differ() {
 }
 
 proptest! {
-    /// No policy beats the bounds; what anticipates may hit more, but never loads less.
+    /// No policy exceeds the bounds. Policies with references may have more hits, but never fewer loads.
     #[test]
     fn bounds_are_bounds(
         sizes in proptest::collection::vec(0..40_u64, 12),
@@ -158,7 +158,7 @@ proptest! {
         let bound = bound::of(&trace, &prepared, room);
         let infinite = bound::infinite(&trace);
         prop_assert!(bound.hits <= infinite.hits + 1e-6 && bound.hit_bytes <= infinite.hit_bytes + 1e-6);
-        // A hit of what was loaded ahead could have been a load on demand.
+        // A hit on an object loaded ahead could have been a load on demand.
         let on_demand = outcome.hits.saturating_sub(outcome.ahead) as f64;
         prop_assert!(on_demand <= bound.hits + 1e-6, "{} hits, {} ahead, {:?}", outcome.hits, outcome.ahead, bound);
         let loads = requests.len() as f64 - bound.hits;
@@ -172,18 +172,18 @@ proptest! {
         }
     }
 
-    /// MIN, against trying everything.
+    /// MIN, compared with an exhaustive search.
     #[test]
     fn min_is_the_best_there_is(
         requests in proptest::collection::vec(0..5_u32, 0..12),
         capacity in 0..4_u64,
     ) {
-        /// The most hits from here on, with this set held.
+        /// The most hits from here on with this set held.
         fn best(requests: &[u32], held: u32, capacity: u64) -> u64 {
             let Some((&now, rest)) = requests.split_first() else { return 0 };
             let hit = u64::from(held >> now & 1);
             let with = held | 1 << now;
-            // Every subset of what could be held.
+            // Every subset of the objects that could be held.
             let mut most = 0;
             let mut subset = with;
             loop {

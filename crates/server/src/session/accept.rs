@@ -1,10 +1,10 @@
-//! What media types a client takes (RFC 9110 section 12.5.1), as far as a file server asks: does it
-//! want a page, and does it like JSON better.
+//! Media type negotiation for a file server (RFC 9110 section 12.5.1): does the client accept a page, and does it
+//! prefer JSON?
 
 use http_semantics::field::{Fields, members, trim};
 
-/// What a request's `Accept` says of one media type, in thousandths; 0 is "not acceptable". Without
-/// the field everything is acceptable.
+/// Weight of a media type in `Accept`, in thousandths; 0 means "not acceptable". Without the field, every type is
+/// acceptable.
 pub(super) fn weight(fields: &Fields<'_, '_>, kind: &str, subtype: &str) -> u16 {
     let mut best = None;
     let mut present = false;
@@ -41,8 +41,8 @@ pub(super) fn weight(fields: &Fields<'_, '_>, kind: &str, subtype: &str) -> u16 
     }
 }
 
-/// Whether JSON suits the client better than a page: by weight, and of equals by being named first,
-/// as programs that ask for data do.
+/// Whether the client prefers JSON to a page: by weight, or by naming it first among equals, as programs do that want
+/// data.
 pub(super) fn prefers_json(fields: &Fields<'_, '_>) -> bool {
     let (json, html) = (
         weight(fields, "application", "json"),
@@ -62,7 +62,7 @@ fn lines<'b>(fields: &Fields<'b, '_>) -> impl Iterator<Item = &'b [u8]> {
         .map(|(_, value)| value)
 }
 
-/// A media range and its weight; other parameters do not matter to files.
+/// A media range and its weight. Other parameters do not matter for files.
 fn split(member: &[u8]) -> (&[u8], u16) {
     let mut parts = member.split(|&b| b == b';').map(trim);
     let range = parts.next().unwrap_or_default();
@@ -72,8 +72,7 @@ fn split(member: &[u8]) -> (&[u8], u16) {
     (range, weight)
 }
 
-/// A weight with at most three decimals; what is none counts as full, so that nobody is refused for
-/// a spelling.
+/// A weight with at most three decimals. An invalid weight counts as 1, so that no client is rejected for its spelling.
 fn thousandths(text: &[u8]) -> u16 {
     let digits = match text {
         [b'0'] => return 0,

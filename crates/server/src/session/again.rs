@@ -1,6 +1,6 @@
-//! Answers a head that was met before: nothing to read, nothing to look up, nothing to choose.
+//! Answers known request heads without parsing, lookup or negotiation.
 //!
-//! Writes the same bytes, counts and log line as the long way does; a test compares them.
+//! Writes the same bytes, counts and log line as the normal way; a test compares them.
 
 use super::reply::content;
 use super::{Phase, Session};
@@ -13,8 +13,7 @@ use measure::Instant;
 use runtime::Tx;
 
 impl Session {
-    /// Answers the head `found`, which `behind` follows in the input. Gives back the input behind it
-    /// if the turn goes on.
+    /// Answers the known head `found`; `behind` is the input that follows it. Returns that input if the turn continues.
     #[inline]
     pub(super) fn answer_again<'b>(
         &mut self,
@@ -37,7 +36,7 @@ impl Session {
             ..
         } = cx;
         let Some((known, representation)) = recall.get(found) else {
-            debug_assert!(false, "what was just found is gone");
+            debug_assert!(false, "a head just found is gone");
             self.phase = Phase::Closed;
             return None;
         };
@@ -45,7 +44,7 @@ impl Session {
         let copied = if representation.len <= Limits::COPIED_BODY {
             representation.len as usize
         } else {
-            // It is not shut: nobody comes here then.
+            // It admits: this function is not called while the gate is shut.
             let _ = gate.admits();
             0
         };

@@ -1,12 +1,12 @@
-//! The session fed any stream, in any pieces, with any events between: what must hold always. Runs as
-//! a property test and as a fuzz target.
+//! Feeds a session any stream, in any pieces, with any events in between, and checks its invariants. Runs as a property
+//! test and as a fuzz target.
 
 use super::rig::{End, Rig, answers};
 use crate::limits::Limits;
 use measure::{Draw as _, Duration, Seed};
 use runtime::session::Loss;
 
-/// Pieces real streams are made of; a fuzzer's dictionary.
+/// Pieces of real streams; the dictionary of the fuzzer.
 pub const FRAGMENTS: [&[u8]; 24] = [
     b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n",
     b"GET /big.png HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -34,10 +34,10 @@ pub const FRAGMENTS: [&[u8]; 24] = [
     b"\0\xff\r",
 ];
 
-/// Feeds the stream and checks. The first eight bytes choose where it is cut and what happens between.
+/// Feeds the stream and checks the invariants. The first eight bytes decide where it is split and which events occur.
 ///
 /// # Panics
-/// If the session breaks a promise.
+/// If an invariant does not hold.
 pub fn run(data: &[u8]) {
     let Some((seed, mut rest)) = data.split_first_chunk::<8>() else {
         return;
@@ -92,7 +92,7 @@ pub fn run(data: &[u8]) {
     assert_eq!(rig.server.open_connections(), 0);
     if !lost && totals.timeouts == 0 && !log.contains("HTTP/0.9") {
         let lines: Vec<&str> = log.lines().collect();
-        // Interim answers stand before the final one of the same request.
+        // Interim responses precede the final one of their request.
         let mut finals = 0;
         let all = answers(&rig.out, |final_index| {
             lines

@@ -11,13 +11,12 @@
 //!              └───────────── Eof, Deadline, Drain ────────────────────────────────────────▲
 //! ```
 //!
-//! An idle connection owns nothing outside this struct. A partial head, input that waits behind an
-//! answer, a request that waits for a job and the rest of a multipart answer are boxed, and bounded
-//! by the limits of a head and by what a driver reads at once: while output is pending nothing is
-//! read.
+//! An idle connection owns no memory outside this struct. Boxes hold a partial head, input behind a response, a request
+//! that waits for a job, and the rest of a multipart response. Their size is limited by that of a head and by the
+//! amount a driver reads at once: while output is pending, nothing is read.
 //!
-//! The parts: `serve` takes requests off the input, `resolve` finds what answers them, `reply` writes
-//! it down. This file decides what may happen when, and how a connection ends.
+//! `serve` takes requests off the input, `resolve` finds their responses, and `reply` writes these. This file decides
+//! which events may occur when, and how a connection ends.
 
 mod accept;
 mod again;
@@ -39,77 +38,78 @@ use runtime::session::{Loss, Need, Taken};
 use runtime::{Action, Event, Tx};
 use std::net::IpAddr;
 
-/// One connection.
+/// An HTTP connection.
 #[derive(Debug)]
 pub struct Session {
     http: Connection,
     phase: Phase,
-    /// When the present phase has lasted too long.
+    /// End of the current phase's timeout.
     deadline: Instant,
     peer: IpAddr,
-    /// The peer closed its sending half.
+    /// Whether the peer has closed its sending half.
     half_closed: bool,
-    /// The server is shutting down: the next answer is the last.
+    /// Whether the server is shutting down: the next response is the last.
     draining: bool,
-    /// The next answer is the last, and may come as late as it likes.
+    /// Whether the next response is the last, because the strategy was switched. An idle connection still waits for its
+    /// request.
     retiring: bool,
-    /// The lines of the answers on their way.
+    /// Log lines of the responses being sent.
     slot: Slot,
-    /// Requests so far.
+    /// Number of requests so far.
     requests: u32,
-    /// Where its address stands, if requests are bounded by rate.
+    /// The address's state in the request rate limit, if there is one.
     pace: Option<Pace>,
 }
 
-/// Where a connection stands.
+/// State of a connection.
 #[derive(Debug)]
 enum Phase {
     /// Between requests.
     Idle,
-    /// A part of a request's head is here.
+    /// Part of a request head has arrived.
     Head(Box<Input>),
-    /// A request's body is being read and discarded.
+    /// A request body is being read and discarded.
     Body(Box<Discard>),
-    /// A job is looking for the answer.
+    /// A job is looking for the response.
     Waiting(Box<Wait>),
-    /// Output is on its way.
+    /// Output is being sent.
     Sending(Then),
-    /// The server closed its half and waits for the peer's, so that no reset eats the last answer.
+    /// The server has closed its half and waits for the peer to close, so that no reset destroys the last response.
     Lingering,
-    /// Over.
+    /// Closed.
     Closed,
 }
 
-/// What follows when the output on its way is sent.
+/// The next step once the output is sent.
 #[derive(Debug)]
 enum Then {
-    /// The next request.
+    /// Wait for the next request.
     Idle,
-    /// Input that came with the requests just answered.
+    /// Serve input that arrived with the requests just answered.
     Input(Box<Input>),
-    /// The body of the request under way.
+    /// Read the body of the current request.
     Body(Box<Discard>),
-    /// The job of a request that came behind others.
+    /// Wait for the job of a request that followed others.
     Wait(Box<Wait>),
-    /// More of the same answer.
+    /// Send further parts of the same response.
     Parts(Box<Parts>),
-    /// Nothing: the peer expects no more and sends no more.
+    /// Close: the peer expects no more and sends no more.
     Close,
-    /// Nothing, but the peer may still be sending.
+    /// Linger: the peer may still be sending.
     Linger,
 }
 
-/// Input not yet understood.
+/// Input not parsed yet.
 #[derive(Debug)]
 struct Input {
     bytes: Vec<u8>,
-    /// When its first byte came.
+    /// Arrival of its first byte.
     started: Instant,
     held: Holding,
 }
 
 impl Input {
-    /// Keeps these bytes, whose first came at `started`.
+    /// Keeps these bytes, the first of which arrived at `started`.
     fn keep(cx: &Cx, bytes: &[u8], started: Instant) -> Box<Input> {
         Box::new(Input {
             bytes: bytes.to_vec(),
@@ -119,43 +119,43 @@ impl Input {
     }
 }
 
-/// A body under way.
+/// A request body being read.
 #[derive(Debug)]
 struct Discard {
     _held: Holding,
-    /// The head of its request, to be answered when the body is complete.
+    /// The head of its request, which is answered when the body is complete.
     head: Vec<u8>,
-    /// Bytes of the body that cannot be judged yet: part of a trailer section, bounded by its limit.
+    /// Bytes of the body that cannot be parsed yet: part of a trailer section, limited in size.
     left: Vec<u8>,
-    /// When the request's first byte came.
+    /// Arrival of the request's first byte.
     started: Instant,
-    /// When the body began.
+    /// Beginning of the body.
     since: Instant,
-    /// Content so far.
+    /// Content bytes so far.
     received: u64,
 }
 
-/// A request whose answer a job looks for.
+/// A request that waits for a job.
 #[derive(Debug)]
 struct Wait {
     _held: Holding,
-    /// Taken by the driver at the next poll.
+    /// The driver takes it at the next poll.
     job: Option<Work>,
-    /// The head, or as much as there is of one that has a fault.
+    /// The head, or the part of it that arrived if it is invalid.
     bytes: Vec<u8>,
     subject: Subject,
     started: Instant,
     /// What the job looks for.
     stage: Stage,
-    /// The state it was given in: after a reload its find is for this request only.
+    /// Generation of the state at its start. After a reload, its result is used for this request only.
     generation: u64,
-    /// The site it is of.
+    /// Index of the site.
     site: usize,
     /// Input behind the request.
     rest: Vec<u8>,
 }
 
-/// A multipart answer under way.
+/// A multipart response being sent.
 #[derive(Debug)]
 struct Parts {
     multipart: Multipart,
@@ -163,7 +163,7 @@ struct Parts {
 }
 
 impl Session {
-    /// A connection from `peer` that must say something until `deadline`.
+    /// A connection from `peer` that must send bytes until `deadline`.
     pub(crate) fn new(peer: IpAddr, deadline: Instant, pace: Option<Pace>) -> Session {
         Session {
             http: Connection::new(),
@@ -187,7 +187,7 @@ impl Session {
         self.more_bytes(cx, bytes, tx, now);
     }
 
-    /// Bytes for something that is under way.
+    /// Handles bytes while another step is under way.
     #[cold]
     fn more_bytes(&mut self, cx: &mut Cx, bytes: &[u8], tx: &mut Tx, now: Instant) {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
@@ -198,7 +198,7 @@ impl Session {
                 let (until, requests) = (self.deadline, self.requests);
                 self.serve(cx, &input.bytes, input.started, tx, now);
                 if matches!(self.phase, Phase::Head(_)) && self.requests == requests {
-                    // The same head still: a byte now and then buys no time.
+                    // Still the same head: single bytes do not extend its time.
                     self.deadline = until;
                 }
             }
@@ -206,7 +206,7 @@ impl Session {
             phase @ (Phase::Waiting(_) | Phase::Sending(_) | Phase::Lingering | Phase::Closed) => {
                 debug_assert!(
                     matches!(phase, Phase::Lingering | Phase::Closed),
-                    "bytes came while none were asked for"
+                    "bytes arrived while the session did not read"
                 );
                 self.phase = phase;
             }
@@ -222,7 +222,7 @@ impl Session {
         self.sent_and_more(cx, tx, now);
     }
 
-    /// The answers on their way are sent.
+    /// Finishes the log lines of the responses sent.
     #[inline]
     fn tally(&mut self, cx: &mut Cx, now: Instant) {
         let tally = cx.journal.sent(&mut self.slot, now);
@@ -232,10 +232,10 @@ impl Session {
         }
     }
 
-    /// Output was sent that something follows.
+    /// The output was sent, and a further step follows.
     fn sent_and_more(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
         let Phase::Sending(then) = std::mem::replace(&mut self.phase, Phase::Idle) else {
-            debug_assert!(false, "something was sent that nobody gave");
+            debug_assert!(false, "sent without output");
             self.phase = Phase::Closed;
             return;
         };
@@ -265,7 +265,7 @@ impl Session {
         }
     }
 
-    /// Nothing is under way.
+    /// Nothing is under way: waits for a request, or closes.
     #[inline]
     fn idle(&mut self, cx: &Cx, now: Instant) {
         if self.half_closed || self.draining {
@@ -278,7 +278,7 @@ impl Session {
         }
     }
 
-    /// Gives what stands in `tx` to the driver.
+    /// Gives the content of `tx` to the driver.
     #[inline]
     fn depart(&mut self, cx: &mut Cx, tx: &mut Tx, then: Then, now: Instant) {
         let body = match &tx.body {
@@ -290,18 +290,18 @@ impl Session {
         self.phase = Phase::Sending(then);
         self.deadline = now + cx.state.limits.write_timeout;
         if tx.is_empty() {
-            // An empty file for HTTP/0.9: there is nothing to wait for.
+            // An empty file in HTTP/0.9: there is nothing to send.
             self.sent(cx, tx, now);
         }
     }
 
-    /// Waits for a job, within bounds.
+    /// Waits for a job, at most for `disk_timeout`.
     fn wait(&mut self, cx: &Cx, wait: Box<Wait>, now: Instant) {
         self.phase = Phase::Waiting(wait);
         self.deadline = now + cx.state.limits.disk_timeout;
     }
 
-    /// The peer has acknowledged something of the output that waits, or nothing.
+    /// The peer has acknowledged bytes of the waiting output, or none.
     fn taken(&mut self, cx: &mut Cx, taken: Taken, now: Instant) {
         if !matches!(self.phase, Phase::Sending(_)) {
             return;
@@ -319,7 +319,7 @@ impl Session {
         }
     }
 
-    /// The peer sends no more. What is owed is still sent; a request cut short is answered with 400.
+    /// The peer sends no more. Responses due are still sent; an incomplete request gets 400.
     fn eof(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
         self.half_closed = true;
         match &self.phase {
@@ -341,7 +341,7 @@ impl Session {
                 cx.counters.timeouts().add(1);
                 self.phase = Phase::Closed;
             }
-            // Nothing but empty lines: no request was begun that an answer could be for.
+            // Only empty lines: no request has begun that could be answered.
             Phase::Head(_) if self.http.is_idle() => {
                 cx.counters.timeouts().add(1);
                 self.phase = Phase::Closed;
@@ -360,7 +360,7 @@ impl Session {
         }
     }
 
-    /// Answers a request that is not all here and ends the connection.
+    /// Answers an incomplete request and ends the connection.
     fn cut_short(&mut self, cx: &mut Cx, failure: Failure, tx: &mut Tx, now: Instant) {
         let (bytes, started) = match std::mem::replace(&mut self.phase, Phase::Closed) {
             Phase::Head(input) => (input.bytes, input.started),
@@ -380,7 +380,7 @@ impl Session {
         }
     }
 
-    /// One that is idle waits no longer than it would if it had become so now.
+    /// Shortens the deadline of an idle connection to that of one that becomes idle now.
     fn reconsider(&mut self, cx: &Cx, now: Instant) {
         if let Phase::Idle = self.phase {
             let before = self.deadline;
@@ -389,8 +389,8 @@ impl Session {
         }
     }
 
-    /// Others need its place or its memory. A request that has not arrived is answered with 408, and its client is not waited
-    /// for after that: a connection that lingers has its place still.
+    /// Another connection needs this one's place or memory. An incomplete request gets 408, and the connection does not
+    /// linger after that, because it would keep its place.
     fn give_way(&mut self, cx: &mut Cx, need: Need, tx: &mut Tx, now: Instant) {
         match need {
             Need::Place => cx.counters.idle_closed().add(1),
@@ -407,7 +407,7 @@ impl Session {
         }
     }
 
-    /// How long a request may arrive while other connections need a place.
+    /// How long a request may take to arrive while other connections need a place.
     fn patience(&self, cx: &Cx) -> Duration {
         let peers = &cx.hub.peers;
         let held = u64::from(peers.held(self.peer));
@@ -417,12 +417,12 @@ impl Session {
         }
     }
 
-    /// Waits no longer than [`Limits::HURRY`] for a peer to whom nothing is owed yet, or any more.
+    /// Limits the wait for a peer without a response due to [`Limits::HURRY`].
     fn hurry(&mut self, now: Instant) {
         self.deadline = self.deadline.min(now + Limits::HURRY);
     }
 
-    /// Ends the connection with whatever was on its way.
+    /// Ends the connection and gives up its output.
     fn abort(&mut self, cx: &mut Cx, cut: Cut, now: Instant) {
         let tally = cx.journal.lost(&mut self.slot, cut, now);
         cx.counters.bytes_sent().add(tally.bytes);
@@ -482,19 +482,19 @@ impl runtime::Session for Session {
         (self.deadline < Instant::ZERO + Duration::MAX).then_some(self.deadline)
     }
 
-    /// As its deadline tells: a field for it would cost every connection memory. After a reload that changes the timeouts it is
-    /// off by the difference until the next request.
+    /// Computed from the deadline, because a field for it would cost memory in every connection. After a reload that
+    /// changes the timeouts, it is off by the difference until the next request.
     fn idle_since(&self, cx: &Cx) -> Option<Instant> {
         let limits = &cx.state.limits;
         let timeout = match &self.phase {
-            // Nobody may keep others out with requests that never arrive.
+            // A client must not keep others out with requests that never arrive.
             Phase::Head(input) => return Some(input.started + self.patience(cx)),
             Phase::Body(discard) => return Some(discard.since + self.patience(cx)),
             Phase::Idle if self.requests == 0 => limits.header_timeout.saturating_sub(limits.deferred),
             Phase::Idle => cx
                 .keep_alive
                 .map_or(limits.idle_timeout, |early| early.min(limits.idle_timeout)),
-            // The peer may still be receiving the last answer.
+            // The peer may still be receiving the last response.
             Phase::Lingering => limits.linger_timeout.saturating_sub(Limits::HURRY),
             _ => return None,
         };
@@ -511,7 +511,7 @@ impl runtime::Session for Session {
     }
 }
 
-/// The instant until which a body that has brought `received` bytes may take.
+/// The deadline of a body of which `received` bytes have arrived.
 fn body_deadline(limits: &Limits, since: Instant, received: u64) -> Instant {
     let granted = match limits.body_rate.0 {
         0 => Duration::ZERO,
@@ -526,7 +526,7 @@ pub mod exercise;
 #[cfg(any(test, fuzzing))]
 #[cfg_attr(
     all(fuzzing, not(test)),
-    allow(dead_code, reason = "tests need all of it, the fuzz target some")
+    allow(dead_code, reason = "tests need all of it, the fuzz target a part")
 )]
 mod rig;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The rest of a `multipart/byteranges` answer (RFC 9110 section 14.6): one part a turn, because a
+//! The rest of a `multipart/byteranges` response (RFC 9110 section 14.6): one part per turn, because the output of a
 //! turn refers to one body.
 
 use crate::entry::Content;
@@ -7,7 +7,7 @@ use crate::session::reply;
 use http_semantics::range::{self, ByteRange};
 use runtime::Tx;
 
-/// Parts still to be sent.
+/// The parts not sent yet.
 #[derive(Debug)]
 pub(super) struct Multipart {
     boundary: u64,
@@ -42,7 +42,7 @@ impl Multipart {
         }
     }
 
-    /// Length of what is still to be sent.
+    /// Length of the parts not sent yet, in bytes.
     pub(super) fn content_length(&self) -> u64 {
         self.framing().content_length(self.ranges.as_slice())
     }

@@ -1,9 +1,7 @@
-//! Writes answers down: appended to the output, composed from blocks made when the entry was, counted
-//! and given their line in the log.
+//! Writes responses: composes them from blocks made with the cache entry, counts them, and gives them a log line.
 //!
-//! The order of field lines is: what the entry has, `Content-Length`, what this answer adds, `Date`,
-//! `Connection` where it must be said. An answer without `Connection: close` persists. HTTP/0.9 gets
-//! the content alone.
+//! Field lines are ordered: those of the entry, `Content-Length`, those of this response, `Date`, and `Connection` if
+//! needed. A connection persists without `Connection: close`. HTTP/0.9 gets content only.
 
 use super::multipart::Multipart;
 use super::resolve::{Asked, Failure, Subject};
@@ -24,20 +22,20 @@ use measure::{Draw as _, Rng};
 use runtime::{Body, FileRange, Tx};
 use std::net::IpAddr;
 
-/// The methods of this server.
+/// The methods that this server answers.
 const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
 
-/// What an error's head says beyond its page.
+/// Field lines that an error adds to its page.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Extra {
     None,
-    /// Which methods there are.
+    /// `Allow`: the methods that this server answers.
     Allow,
-    /// How long the representation is that has no such range.
+    /// `Content-Range`: length of the representation that lacks the requested range.
     Whole(u64),
-    /// When to come back.
+    /// `Retry-After`.
     RetryAfter,
-    /// That another `Accept-Encoding` may be answered otherwise.
+    /// `Vary`: the response depends on `Accept-Encoding`.
     VaryCoding,
 }
 
@@ -57,7 +55,7 @@ impl Extra {
     }
 }
 
-/// An answer about to be written, with everything that takes note of it.
+/// A response about to be written, with the state that it changes.
 pub(super) struct Reply<'x, 'a, 'b, 's> {
     pub(super) tx: &'x mut Tx,
     pub(super) http: &'x mut Connection,
@@ -68,19 +66,18 @@ pub(super) struct Reply<'x, 'a, 'b, 's> {
     pub(super) peer: IpAddr,
     pub(super) rng: &'x mut Rng,
     pub(super) asked: &'x Asked<'a, 'b, 's>,
-    /// Which of the resource's representations was sent with 200, if the same head will get the same
-    /// for as long as the entry lives.
+    /// Index of the representation sent with 200, if the same head gets it again as long as the entry lives.
     pub(super) settled: Option<usize>,
-    /// Fields of the request that this answer depends on, beyond those its head names.
+    /// Fields of the request that this response depends on, in addition to those its header block names.
     pub(super) varies: &'static [&'static str],
-    /// Field lines of filters.
+    /// Field lines added by filters.
     pub(super) added: Added,
-    /// Content of up to this length is copied behind the head.
+    /// Content of up to this length is copied behind the header block.
     pub(super) copied_max: u64,
 }
 
 impl Reply<'_, '_, '_, '_> {
-    /// 200 with everything.
+    /// 200 with the whole representation.
     #[inline]
     pub(super) fn whole(&mut self, resource: &Resource, representation: &Representation) {
         let (len, copied_max) = (representation.len, self.copied_max);
@@ -93,7 +90,7 @@ impl Reply<'_, '_, '_, '_> {
         });
     }
 
-    /// 304, with the fields a 200 would have had that a cache updates (RFC 9110 section 15.4.5).
+    /// 304, with the fields of the 200 response that caches update (RFC 9110 section 15.4.5).
     #[inline]
     pub(super) fn not_modified(&mut self, representation: &Representation) {
         let write = |out: &mut Vec<u8>| {
@@ -119,7 +116,7 @@ impl Reply<'_, '_, '_, '_> {
         });
     }
 
-    /// 206 with several ranges; gives back the parts that did not fit this turn.
+    /// 206 with several ranges. Returns the parts that did not fit into this turn.
     pub(super) fn many_ranges(
         &mut self,
         representation: &Representation,
@@ -146,7 +143,7 @@ impl Reply<'_, '_, '_, '_> {
         (!multipart.write(self.tx)).then_some(multipart)
     }
 
-    /// 204 with the methods there are; true of every target.
+    /// 204 with the methods, which are the same for every target.
     pub(super) fn options(&mut self) {
         let write = |out: &mut Vec<u8>| {
             response::status_line(out, Status::NO_CONTENT);
@@ -155,8 +152,7 @@ impl Reply<'_, '_, '_, '_> {
         self.answer(204, 0, write, |_| {});
     }
 
-    /// 301 to a path of this site. The location begins with exactly one slash, whatever the request
-    /// did, so that it can never name another host.
+    /// 301 to a path of this site. The location always begins with exactly one slash, so it cannot name another host.
     pub(super) fn redirect(&mut self, location: &[u8]) {
         let page = ErrorPage::new(Status::MOVED_PERMANENTLY);
         let query = self.asked.head().and_then(|h| h.target.query());
@@ -176,7 +172,7 @@ impl Reply<'_, '_, '_, '_> {
         self.answer(301, page.len() as u64, write, |tx| page.write(&mut tx.head));
     }
 
-    /// What a handler made.
+    /// The response of a handler.
     #[cold]
     pub(super) fn made(&mut self, made: &Made) {
         let len = made.content.len() as u64;
@@ -198,7 +194,7 @@ impl Reply<'_, '_, '_, '_> {
         });
     }
 
-    /// To where a configured redirect leads.
+    /// The target of a configured redirect.
     #[cold]
     pub(super) fn moved(&mut self, redirect: &Redirect, status: Status, path: &[u8]) {
         let page = ErrorPage::new(status);
@@ -246,7 +242,7 @@ impl Reply<'_, '_, '_, '_> {
         });
     }
 
-    /// Writes an answer: its head, and its content of `len` bytes unless the method is HEAD.
+    /// Writes a response: its header block, and its content of `len` bytes unless the method is HEAD.
     #[inline]
     fn answer(
         &mut self,
@@ -256,12 +252,12 @@ impl Reply<'_, '_, '_, '_> {
         content: impl FnOnce(&mut Tx),
     ) {
         let persistence = self.http.begin_response(true).unwrap_or_else(|_| {
-            debug_assert!(false, "an answer begins where another has not ended");
+            debug_assert!(false, "a response begins before the last one has ended");
             Persistence::Ends
         });
         let out = &mut self.tx.head;
         let start = out.len();
-        // Room for a usual head and a copied content, so that the pieces find it.
+        // Room for a typical header block and copied content, so that appending does not reallocate.
         out.reserve(
             512 + if len <= Limits::COPIED_BODY {
                 len as usize
@@ -320,8 +316,8 @@ impl Reply<'_, '_, '_, '_> {
     }
 }
 
-/// Has the `Vary` of the head that begins at `start` name these fields too, or adds one. One line names
-/// all of them, because some readers look at the first only.
+/// Adds these fields to the `Vary` of the header block that begins at `start`, or adds one. A single line names all of
+/// them, because some clients read only the first.
 #[cold]
 fn vary(out: &mut Vec<u8>, start: usize, names: &[&str]) {
     const NAME: &[u8] = b"\r\nVary: ";
@@ -345,7 +341,7 @@ fn vary(out: &mut Vec<u8>, start: usize, names: &[&str]) {
     out.splice(end..end, more.into_bytes());
 }
 
-/// Part of a target as a URI may have it (RFC 3986 section 2): what a client should have escaped is.
+/// Escapes the bytes of a target that a URI must not contain (RFC 3986 section 2) and the client should have escaped.
 fn escape(text: &[u8], out: &mut Vec<u8>) {
     for &b in text {
         if b.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&b) {
@@ -357,10 +353,10 @@ fn escape(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What came up to the first line's end, bounded: it may be anything.
+/// The bytes up to the end of the first line, limited in length: they may be anything.
 fn first_line(bytes: &[u8], subject: Subject) -> &[u8] {
     const MOST: usize = 1024;
-    debug_assert!(subject != Subject::Request, "a request has a line of its own");
+    debug_assert!(subject != Subject::Request, "a complete request has its own line");
     let bytes = &bytes[..bytes.len().min(MOST)];
     match bytes.iter().position(|&b| b == b'\n' || b == b'\r') {
         Some(0) | None => bytes,
@@ -375,8 +371,8 @@ fn page_fields(out: &mut Vec<u8>, page: &ErrorPage) {
     response::content_length(out, page.len() as u64);
 }
 
-/// Appends `len` bytes of content from `offset`: copied if they are in memory and no more than `copied_max`,
-/// else referenced.
+/// Appends `len` bytes of content from `offset` on: copied if they are in memory and no more than `copied_max`,
+/// otherwise referenced.
 #[inline]
 pub(super) fn content(tx: &mut Tx, content: &Content, offset: u64, len: u64, copied_max: u64) {
     match content {

@@ -1,5 +1,5 @@
-//! Finds what answers a request: the target itself, the site's fallback page, or a page for the
-//! error, each by a look into the view or a job.
+//! Finds the response to a request: the target itself, the site's fallback page, or an error page. Each takes a lookup
+//! in the view or a job.
 //!
 //! ```text
 //!  moved ────▶ 301 and its like
@@ -8,9 +8,9 @@
 //!          └─ missing ───▶ Fallback ─▶ Page ─▶ 4xx, 5xx
 //! ```
 //!
-//! Every arrow leads downwards, so a request ends after at most four looks. Decisions that RFC 9110
-//! leaves open: a client that refuses every coding there is, identity included, gets 406; multiple
-//! ranges of a coded representation are ignored, because the coding could not be said per part.
+//! Every arrow leads downwards, so a request ends after at most four lookups. RFC 9110 leaves two decisions open. A
+//! client that rejects every available coding, including identity, gets 406. Several ranges of a compressed
+//! representation are ignored, because the parts could not state the coding.
 
 use super::Session;
 use super::accept;
@@ -39,18 +39,18 @@ use runtime::Tx;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What an answer is for.
+/// The input that a response answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// A request.
+    /// A complete request.
     Request,
-    /// Bytes that are none.
+    /// Bytes that are not a valid request.
     Faulty(Fault),
-    /// A request that did not come in time or in full.
+    /// A request that did not arrive in time or completely.
     Unclear,
 }
 
-/// A request, or what came in place of one.
+/// A request, or the input in its place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a, 'b, 's> {
     head: Option<&'a Request<'b, 's>>,
@@ -93,7 +93,7 @@ impl<'a, 'b, 's> Asked<'a, 'b, 's> {
         self.head
     }
 
-    /// The authority the request is for, if that much is known.
+    /// The authority of the request, if known.
     pub(super) fn authority(&self) -> Option<&'b [u8]> {
         self.head.and_then(Request::authority)
     }
@@ -102,7 +102,7 @@ impl<'a, 'b, 's> Asked<'a, 'b, 's> {
         self.subject
     }
 
-    /// The head, or what came of it.
+    /// The request head, or the part of it that arrived.
     pub(super) fn bytes(&self) -> &'b [u8] {
         self.bytes
     }
@@ -116,7 +116,7 @@ impl<'a, 'b, 's> Asked<'a, 'b, 's> {
         self.head.is_some_and(|h| h.method == Method::Head)
     }
 
-    /// The handler it is for, and the path below its mount.
+    /// The handler for the request, and the path below its mount.
     #[inline]
     pub(super) fn handler<'m>(&self, mounts: &'m Mounts) -> Option<(&'m dyn Handler, &'b [u8])> {
         let head = self.head?;
@@ -124,24 +124,24 @@ impl<'a, 'b, 's> Asked<'a, 'b, 's> {
         matches!(head.method, Method::Get | Method::Head).then_some(found)
     }
 
-    /// Whether it counts toward the rate of its address.
+    /// Whether the request counts toward the rate limit of its address.
     pub(super) fn is_rate_limited(&self, mounts: &Mounts) -> bool {
         self.handler(mounts)
             .is_none_or(|(handler, _)| handler.is_rate_limited())
     }
 
-    /// Whether the client itself wants the connection to end.
+    /// Whether the client wants the connection to end.
     pub(super) fn wants_close(&self) -> bool {
         self.head.is_some_and(|h| !h.persistent)
     }
 }
 
-/// An answer that is an error.
+/// An error response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Failure {
     pub(super) status: Status,
     pub(super) extra: Extra,
-    /// Named on the page, if a fault of the request's bytes is the cause.
+    /// The fault of the request, named on the page.
     pub(super) fault: Option<Fault>,
 }
 
@@ -168,7 +168,7 @@ impl Failure {
         }
     }
 
-    /// What a method that is not served is answered with: 405 if the method is known, else 501.
+    /// The error for a method that is not served: 405 for a known one, otherwise 501.
     pub(super) fn of_method(method: Method) -> Failure {
         match method {
             Method::Other => Failure::of(Status::NOT_IMPLEMENTED),
@@ -179,7 +179,7 @@ impl Failure {
         }
     }
 
-    /// Not now: the server is behind.
+    /// 503: the server is overloaded.
     pub(super) const BEHIND: Failure = Failure {
         extra: Extra::RetryAfter,
         ..Failure::of(Status::SERVICE_UNAVAILABLE)
@@ -196,12 +196,12 @@ impl Failure {
     }
 }
 
-/// What is being looked for.
+/// The step of the search.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stage {
-    /// What the target names.
+    /// The target of the request.
     Target,
-    /// The same in a coding just made; none other is made for this request.
+    /// The target, after one compression; no further one is made for this request.
     Coded,
     /// The page for unknown paths.
     Fallback,
@@ -210,7 +210,7 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    /// The same, with nothing more to be made.
+    /// The step at which nothing more is compressed.
     pub(super) fn settled(self) -> Stage {
         match self {
             Stage::Target | Stage::Coded | Stage::Fallback => Stage::Coded,
@@ -222,48 +222,48 @@ impl Stage {
 /// Where the search begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Start<'e> {
-    /// With the request.
+    /// At the request.
     Request,
-    /// With an error.
+    /// At an error.
     Failure(Failure),
-    /// With what a job found for a stage.
+    /// At the result of a job for a stage.
     Found(&'e Arc<Entry>, Stage),
 }
 
 /// Where the search ended.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The answer is written.
+    /// The response is written.
     Answered,
-    /// Its first part is written.
+    /// The first part of the response is written.
     Parts(Multipart),
-    /// A job must be run for this stage.
+    /// A job must run for this stage.
     Wait(Work, Stage),
 }
 
-/// What an entry means at a stage.
+/// The step that follows from an entry at a stage.
 enum Step<'p> {
-    /// The answer is written.
+    /// The response is written.
     Done(Outcome),
-    /// Look for this path at that stage.
+    /// Look up this path at this stage.
     Look(&'p [u8], Stage),
-    /// Make this coding.
+    /// Compress the content.
     Make(ToMake),
-    /// The file was written to since the entry was made: look for the same path again.
+    /// The file has been written to since the entry was made: look up the same path again.
     Stale,
 }
 
-/// A coding that is not there.
+/// A coding that does not exist yet.
 #[derive(Clone, Copy, Debug)]
 struct ToMake {
     part: Part,
     coding: Coding,
-    /// Nothing that is there may be sent in its place.
+    /// Whether the client accepts no existing representation.
     is_needed: bool,
 }
 
 impl Session {
-    /// Finds and writes the answer.
+    /// Finds and writes the response.
     #[inline]
     pub(super) fn pursue(
         &mut self,
@@ -275,7 +275,7 @@ impl Session {
         if let (Start::Request, Some(head)) = (start, asked.head())
             && head.method == Method::Connect
         {
-            // What follows may be meant for the tunnel, not for this server.
+            // Bytes after CONNECT may be meant for the tunnel, not for this server.
             self.http.drain();
         }
         let Cx {
@@ -317,7 +317,7 @@ impl Session {
             },
             copied_max: *copied_max,
         };
-        // HTTP/0.9 names no host, by which a handler may judge who asks, and its answer has no status.
+        // HTTP/0.9 names no host, which handlers may need to authorize the client, and its response has no status.
         if let (Start::Request, Some(head)) = (start, asked.head())
             && head.version != http1::version::Version::Http09
             && let Some((handler, below)) = asked.handler(&state.mounts)
@@ -335,7 +335,7 @@ impl Session {
             }
         }
         let Some(view) = views.get_mut(site) else {
-            // No turn was made yet, so nothing is known; a driver that keeps its contract never does this.
+            // No turn has run yet, so there are no views; drivers that keep their contract never get here.
             reply.page(Failure::of_missing(Missing::Unavailable));
             return Outcome::Answered;
         };
@@ -430,13 +430,13 @@ impl Session {
                     {
                         return Outcome::Wait(Work::new(Task::Encode(job), hub, state), Stage::Coded);
                     }
-                    // Another request is making it, or nobody should; this one does not wait.
+                    // Another request is compressing it, or it should not be compressed; this request does not wait.
                     match step(&entry, Stage::Coded, &mut reply, here) {
                         Step::Done(outcome) => return outcome,
                         Step::Look(next, at) => (path, stage) = (next, at),
                         Step::Stale => view.forget(&entry),
                         Step::Make(_) => {
-                            debug_assert!(false, "nothing is made at this stage");
+                            debug_assert!(false, "nothing is compressed at this stage");
                             return Outcome::Answered;
                         }
                     }
@@ -446,7 +446,7 @@ impl Session {
     }
 }
 
-/// Whether sending it is more than a copy from memory. What a copy costs, a refusal would cost too.
+/// Whether the response is more than a copy from memory. A rejection would cost as much as such a copy.
 #[inline]
 fn costs_much(entry: &Entry) -> bool {
     match &entry.answer {
@@ -455,7 +455,7 @@ fn costs_much(entry: &Entry) -> bool {
     }
 }
 
-/// The field lines that filters add to the answer to a request.
+/// Field lines that filters add to the response.
 #[cold]
 fn added(state: &State, clock: &Clock, asked: &Asked<'_, '_, '_>, peer: IpAddr) -> Added {
     let mut added = Added::default();
@@ -475,28 +475,28 @@ fn added(state: &State, clock: &Clock, asked: &Asked<'_, '_, '_>, peer: IpAddr) 
     added
 }
 
-/// Takes a lock. One that a panic left is as good as any: it guards nothing that could be half done.
+/// Takes a lock. A poisoned one is as good: it guards no data that could be half changed.
 fn hold(lock: &Mutex<()>) -> MutexGuard<'_, ()> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What holds for the site a request is for.
+/// The context of the request's site.
 #[derive(Clone, Copy)]
 struct Here<'p> {
     config: &'p Config,
-    /// Ranges that one `Range` field may ask for.
+    /// Maximum number of ranges in one `Range` field.
     ranges_max: u16,
-    /// The entry at hand was made for this request.
+    /// Whether the entry was made for this request.
     is_new: bool,
 }
 
-/// How a request begins.
+/// The first step of a request.
 enum First<'p> {
     Done,
     Look(&'p [u8], Stage),
 }
 
-/// The target's path, or an answer that needs none.
+/// The target's path, or a response that needs no lookup.
 #[inline]
 fn first<'p>(asked: &Asked<'_, 'p, '_>, reply: &mut Reply<'_, '_, '_, '_>, here: Here<'p>) -> First<'p> {
     let Some(head) = asked.head() else {
@@ -531,7 +531,7 @@ fn failed<'p>(failure: Failure, reply: &mut Reply<'_, '_, '_, '_>, here: Here<'p
     }
 }
 
-/// The path that is looked for at a stage.
+/// The path to look up at a stage.
 fn path_of<'p>(stage: Stage, asked: &Asked<'_, 'p, '_>, here: Here<'p>) -> &'p [u8] {
     let configured = match stage {
         Stage::Target | Stage::Coded => None,
@@ -544,7 +544,7 @@ fn path_of<'p>(stage: Stage, asked: &Asked<'_, 'p, '_>, here: Here<'p>) -> &'p [
     }
 }
 
-/// Looks for the site's own page for an error, or writes the built-in one.
+/// Looks up the site's own error page, or writes the built-in one.
 #[cold]
 fn page<'p>(failure: Failure, reply: &mut Reply<'_, '_, '_, '_>, here: Here<'p>) -> Step<'p> {
     match here.config.error_pages.page(failure.status.as_u16()) {
@@ -556,7 +556,7 @@ fn page<'p>(failure: Failure, reply: &mut Reply<'_, '_, '_, '_>, here: Here<'p>)
     }
 }
 
-/// What an entry means at a stage.
+/// The step that follows from an entry at a stage.
 #[inline]
 fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, here: Here<'p>) -> Step<'p> {
     if !matches!(stage, Stage::Target) && here.config.spa_fallback.is_some() {
@@ -612,16 +612,15 @@ fn step<'p>(entry: &Entry, stage: Stage, reply: &mut Reply<'_, '_, '_, '_>, here
     }
 }
 
-/// What decides between the two forms of a listing. Also told with a refusal, which may be of the one or the other.
+/// `Vary` for the two forms of a listing. Also sent with a rejection, which may concern either form.
 const LISTING_VARIES: &[&str] = &["Accept"];
 
-/// What decides between the fallback and 404. Also told with an answer that had to be made first, which
-/// may be of the one or the other.
+/// `Vary` for fallback page and 404. Also sent with a response that had to be compressed first, which may be either.
 const FALLBACK_VARIES: &[&str] = &["Accept", "Sec-Fetch-Mode"];
 
-/// Whether an unknown path is a place inside a single-page application: a browser goes there for a
-/// page, and the name is not that of a file. (A missing script or a `fetch()` answered with a page
-/// would break the application in ways that are hard to find.)
+/// Whether an unknown path is a view of a single-page application: a browser navigates there, and the name is not that
+/// of a file. (A page in answer to a missing script or a `fetch()` would break the application in ways that are hard to
+/// find.)
 fn wants_fallback(asked: &Asked<'_, '_, '_>) -> bool {
     let Some(head) = asked.head() else { return false };
     let path = head.target.path().unwrap_or_default();
@@ -636,7 +635,7 @@ fn wants_fallback(asked: &Asked<'_, '_, '_>) -> bool {
         && !accept::prefers_json(&head.fields)
 }
 
-/// Which representation is sent.
+/// The representation to send.
 enum Choice<'r> {
     Send(&'r Representation),
     Make(ToMake),
@@ -649,8 +648,8 @@ fn choose<'r>(resource: &'r Resource, accepted: Option<Values<'_, '_>>, may_make
     let Some(accepted) = accepted else {
         return Choice::Send(resource.identity());
     };
-    // Only weights can refuse identity, and only identity is there: the common request of a client
-    // that takes codings for a file that has none.
+    // Only weights can reject identity. Without weights and with identity alone, there is nothing to negotiate: the
+    // common case of a file that is not compressed.
     if resource.representations.len() == 1
         && !(may_make && resource.codings().any(|c| c != Coding::Identity))
         && !accepted.clone().any(|value| value.contains(&b';'))
@@ -662,7 +661,8 @@ fn choose<'r>(resource: &'r Resource, accepted: Option<Values<'_, '_>>, may_make
     let made = may_make
         .then(|| preferences.choose(resource.codings().filter(|&c| resource.can_make(c))))
         .flatten();
-    // What is there wins over what must be made, unless the client likes that better.
+    // An existing coding takes precedence over one that must be made, unless the client gives the latter a higher
+    // weight.
     match (there, made) {
         (there, Some(coding))
             if there.is_none_or(|there| preferences.weight(coding) > preferences.weight(there)) =>
@@ -701,7 +701,7 @@ fn found<'p>(
             return page(failure, reply, here);
         }
     };
-    // Before its tag decides anything: also a 304 says what the file is now.
+    // Before the entity tag is used: even a 304 must describe the current file.
     if !here.is_new && !representation.is_current(reply.clock.now()) {
         return Step::Stale;
     }

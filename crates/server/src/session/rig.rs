@@ -1,4 +1,4 @@
-//! A driver and a peer in memory: one connection at a time, jobs run at once, time moves when told.
+//! A driver and a peer in memory: one connection at a time, jobs run at once, and time advances on request.
 
 use crate::config::{Config, LogFormat};
 use crate::service::LogSink;
@@ -9,7 +9,7 @@ use runtime::session::{Job as _, Loss, Need};
 use runtime::{Accepted, Action, Body, Context as _, Event, Service as _, Session as _, Tx};
 use std::sync::{Arc, LazyLock, Mutex};
 
-/// The site of these tests: `path`, content.
+/// The site of these tests: path and content.
 static FILES: LazyLock<Vec<(&'static str, &'static [u8])>> = LazyLock::new(|| {
     let leak = |bytes: Vec<u8>| &*bytes.leak();
     let noise = |len: usize| {
@@ -71,16 +71,15 @@ impl Lines {
     }
 }
 
-/// How a connection stands, seen from outside.
+/// State of a connection, seen from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// Open and ready to read.
     Open,
     /// Output waits for a peer that does not read.
     Blocked,
-    /// The server closed its half and reads on.
+    /// The server has closed its half and still reads.
     HalfClosed,
-    /// Closed.
     Closed,
 }
 
@@ -95,7 +94,7 @@ pub(super) struct Rig {
     /// The peer reads nothing.
     pub(super) stalled: bool,
     pub(super) lines: Arc<Lines>,
-    /// The largest single output, head and body.
+    /// Largest single output, header block and body.
     pub(super) output_max: usize,
     tx: Tx,
     gone: bool,
@@ -153,7 +152,7 @@ impl Rig {
         self.tx.clear();
     }
 
-    /// The connection is gone.
+    /// Ends the connection from the peer's side.
     pub(super) fn hang_up(&mut self) {
         if !self.gone {
             self.gone = true;
@@ -161,14 +160,14 @@ impl Rig {
         }
     }
 
-    /// The peer sends; whatever cannot be read because the connection ended is lost.
+    /// Sends bytes from the peer. Bytes that cannot be read because the connection ended are lost.
     pub(super) fn send(&mut self, bytes: &[u8]) {
         if matches!(self.end, End::Open | End::HalfClosed) {
             self.event(Event::Bytes(bytes));
         }
     }
 
-    /// The peer sends byte by byte.
+    /// Sends bytes from the peer, one by one.
     pub(super) fn send_slowly(&mut self, bytes: &[u8]) {
         for byte in bytes.chunks(1) {
             self.send(byte);
@@ -191,12 +190,12 @@ impl Rig {
         self.event(Event::Lost(loss));
     }
 
-    /// Part of what waits was taken.
+    /// Reports that part of the output was accepted.
     pub(super) fn progress(&mut self, bytes: u64) {
         self.event(Event::Progress(bytes));
     }
 
-    /// Lets time pass; deadlines fire as they fall due.
+    /// Advances time; deadlines fire when due.
     pub(super) fn wait(&mut self, span: Duration) {
         let until = self.now + span;
         while let Some(at) = self.session.deadline().filter(|&at| at <= until) {
@@ -219,7 +218,7 @@ impl Rig {
         }
     }
 
-    /// The peer reads again.
+    /// Lets the peer read again.
     pub(super) fn unstall(&mut self) {
         self.stalled = false;
         if self.end == End::Blocked {
@@ -244,7 +243,7 @@ impl Rig {
         if self.end == End::Closed {
             return;
         }
-        // What waits belongs to the operation; the session gets an empty one.
+        // The waiting output belongs to the operation; the session gets an empty one.
         let mut tx = Tx::default();
         self.session.handle(&mut self.cx, event, &mut tx, self.now);
         loop {
@@ -257,10 +256,7 @@ impl Rig {
                     return;
                 }
                 self.take();
-                assert!(
-                    matches!(action, Action::Write),
-                    "output goes with Write: {action:?}"
-                );
+                assert!(matches!(action, Action::Write), "output needs Write: {action:?}");
                 self.session.handle(&mut self.cx, Event::Sent, &mut tx, self.now);
                 continue;
             }
@@ -306,7 +302,7 @@ impl Drop for Rig {
     }
 }
 
-/// Ways to cut input: whole, per byte, and at random places.
+/// Ways to split input: whole, by byte, and at random places.
 pub(super) fn cuts(input: &[u8]) -> Vec<Vec<&[u8]>> {
     let mut all = vec![vec![input], input.chunks(1).collect()];
     for seed in 0..6 {
@@ -324,7 +320,8 @@ pub(super) fn cuts(input: &[u8]) -> Vec<Vec<&[u8]>> {
     all
 }
 
-/// What the peer gets for `input`, and how the connection stands, however the input is cut.
+/// The peer's input for `input`, and the state of the connection. Checks that they do not depend on how the input is
+/// split.
 pub(super) fn exchange(configure: impl Fn(&mut Config), input: &[u8]) -> (String, End) {
     let mut first: Option<(String, End)> = None;
     for pieces in cuts(input) {
@@ -346,7 +343,7 @@ pub(super) fn ask(input: &str) -> (String, End) {
     exchange(|_| {}, input.as_bytes())
 }
 
-/// An answer, taken apart.
+/// A parsed response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -366,7 +363,7 @@ impl Answer {
     }
 }
 
-/// Takes an output apart; `to_head` says which final answers are to HEAD.
+/// Parses an output; `to_head` tells which final responses are to HEAD.
 pub(super) fn answers(out: &[u8], to_head: impl Fn(usize) -> bool) -> Vec<Answer> {
     let mut all = Vec::new();
     let mut finals = 0;
@@ -403,7 +400,7 @@ pub(super) fn answers(out: &[u8], to_head: impl Fn(usize) -> bool) -> Vec<Answer
     all
 }
 
-/// The one answer to a request.
+/// The only response to a request.
 pub(super) fn one(configure: impl Fn(&mut Config), request: &str) -> Answer {
     let (text, _) = exchange(&configure, request.as_bytes());
     let mut rig = Rig::with(configure);
@@ -414,7 +411,7 @@ pub(super) fn one(configure: impl Fn(&mut Config), request: &str) -> Answer {
     all.pop().unwrap()
 }
 
-/// The answer to `GET path` with these extra field lines.
+/// The response to `GET path` with these extra field lines.
 pub(super) fn get(path: &str, lines: &str) -> Answer {
     one(|_| {}, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"))
 }

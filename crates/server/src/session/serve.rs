@@ -1,8 +1,8 @@
-//! Takes requests off the input, one after another, until the turn's share of output is made, an
-//! answer refers to a body, a job is needed, or the input ends inside a request.
+//! Takes requests off the input, one after another, until the turn's share of output is made, a response refers to a
+//! body, a job is needed, or the input ends within a request.
 //!
-//! A request's body is read, checked and discarded before the request is answered, so that the next
-//! one begins where the framing says and nowhere else.
+//! The body of a request is read, checked and discarded before the request is answered, so that the next request begins
+//! exactly where the framing says.
 
 use super::resolve::{Asked, Failure, Outcome, Stage, Start, Subject};
 use super::{Discard, Input, Parts, Phase, Session, Then, Wait, body_deadline};
@@ -22,16 +22,16 @@ use std::sync::Arc;
 
 /// How far a body was read.
 enum Body {
-    /// To its end, after so many bytes.
+    /// To its end, after this many bytes.
     End(usize),
-    /// So many bytes; what follows them cannot be judged without more.
+    /// This many bytes; the rest cannot be parsed without more input.
     More(usize),
-    /// It must not go on.
+    /// It must not continue.
     Refused(Failure),
 }
 
 impl Session {
-    /// Answers what stands in `input`, whose first byte came at `started`.
+    /// Answers the requests in `input`, whose first byte arrived at `started`.
     #[inline]
     pub(super) fn serve(
         &mut self,
@@ -86,7 +86,10 @@ impl Session {
                 }
                 Ok(Step::Partial { used }) => return self.park(cx, &rest[used..], started, tx, now),
                 Ok(_) => {
-                    debug_assert!(false, "a step that only follows a body, or the last request");
+                    debug_assert!(
+                        false,
+                        "a step that is possible only after a body or the last request"
+                    );
                     self.phase = Phase::Closed;
                     return;
                 }
@@ -121,7 +124,7 @@ impl Session {
         }
     }
 
-    /// Answers a request that is complete. Gives back the input behind it if the turn goes on.
+    /// Answers a complete request. Returns the input behind it if the turn continues.
     #[inline]
     fn answer<'b>(
         &mut self,
@@ -137,12 +140,12 @@ impl Session {
         self.conclude(cx, asked, outcome, behind, tx, now)
     }
 
-    /// How a complete request begins: as it should, or with the refusal of one that is too many.
+    /// The start of a complete request, or its rejection by a limit.
     #[inline]
     fn start(&mut self, cx: &Cx, asked: &Asked<'_, '_, '_>, now: Instant) -> Start<'static> {
         if cx.is_out_of_memory() && asked.is_rate_limited(&cx.state.mounts) {
             cx.counters.out_of_memory().add(1);
-            // A connection that stays would ask again.
+            // Close, because an open connection would request again.
             self.http.drain();
             return Start::Failure(Failure::BEHIND);
         }
@@ -157,7 +160,7 @@ impl Session {
         }
     }
 
-    /// A request is here; it may be the last.
+    /// Counts a request, which may be the last.
     #[inline]
     pub(super) fn count(&mut self, cx: &Cx) {
         self.requests = self.requests.saturating_add(1);
@@ -166,7 +169,7 @@ impl Session {
         }
     }
 
-    /// Does what an outcome asks for. Gives back the input behind the request if the turn goes on.
+    /// Applies an outcome. Returns the input behind the request if the turn continues.
     #[inline]
     pub(super) fn conclude<'b>(
         &mut self,
@@ -228,8 +231,8 @@ impl Session {
         Then::Input(Input::keep(cx, behind, now))
     }
 
-    /// How the connection ends after this answer, the client wanting that or not; `None` if it does
-    /// not.
+    /// How the connection ends after this response; `None` if it continues. `wants_close`: the client asked for the
+    /// end.
     #[inline]
     pub(super) fn after(&mut self, wants_close: bool, behind: &[u8]) -> Option<Then> {
         match self.http.end_response() {
@@ -238,15 +241,15 @@ impl Session {
                 debug_assert!(false, "bodies are read before their request is answered");
                 Some(Then::Linger)
             }
-            // A peer that asked for the end and has sent nothing more will not; any other may be
-            // sending at this moment, and a reset would take the answer from it.
+            // A peer that asked for the end and has sent nothing more will not send. Any other peer may be sending
+            // right now, and a reset would destroy the response.
             Ok(After::Close) if self.half_closed => Some(Then::Close),
             Ok(After::Close) if wants_close && behind.is_empty() => Some(Then::Close),
             Ok(After::Close) => Some(Then::Linger),
         }
     }
 
-    /// Answers what must end the connection.
+    /// Answers with an error that ends the connection.
     pub(super) fn refuse(
         &mut self,
         cx: &mut Cx,
@@ -258,14 +261,14 @@ impl Session {
         self.http.drain();
         let outcome = self.pursue(cx, asked, Start::Failure(failure), tx);
         let left = self.conclude(cx, asked, outcome, &[], tx, now);
-        debug_assert!(left.is_none(), "a refusal ends the connection");
+        debug_assert!(left.is_none(), "a rejection ends the connection");
     }
 
-    /// A request with a body, or with an expectation: refuses it at once if it will be refused, else
-    /// reads the body first.
+    /// A request with a body or an expectation: rejects it at once if it will be rejected anyway, otherwise reads the
+    /// body first.
     #[expect(
         clippy::too_many_arguments,
-        reason = "the request in its parts, and what every step takes"
+        reason = "the parts of the request, and the arguments of every step"
     )]
     #[cold]
     fn with_body<'b>(
@@ -321,7 +324,7 @@ impl Session {
         }
     }
 
-    /// Goes on reading a body.
+    /// Waits for the rest of a body.
     pub(super) fn await_body(&mut self, cx: &mut Cx, discard: Box<Discard>, tx: &mut Tx, now: Instant) {
         self.deadline = body_deadline(&cx.state.limits, discard.since, discard.received);
         self.phase = Phase::Body(discard);
@@ -330,7 +333,7 @@ impl Session {
         }
     }
 
-    /// More of a body came.
+    /// More of a body arrived.
     pub(super) fn body(
         &mut self,
         cx: &mut Cx,
@@ -373,7 +376,7 @@ impl Session {
         }
     }
 
-    /// Reads a body off the front of `input` and forgets it.
+    /// Reads a body from the start of `input` and discards it.
     fn discard(&mut self, cx: &Cx, received: &mut u64, input: &[u8]) -> Body {
         let mut used = 0;
         loop {
@@ -400,18 +403,20 @@ impl Session {
         }
     }
 
-    /// Whether a body of which this much came is longer than any that is taken, the rest of its chunk
-    /// included.
+    /// Whether a body of which this much arrived exceeds the limit, including the announced rest of its chunk.
     fn exceeds(&self, cx: &Cx, received: u64) -> bool {
         received.saturating_add(self.http.announced()) > cx.state.limits.body_size.0
     }
 
-    /// The job came back.
+    /// The job has finished.
     pub(super) fn found(&mut self, cx: &mut Cx, loaded: Loaded, tx: &mut Tx, now: Instant) {
         let wait = match std::mem::replace(&mut self.phase, Phase::Closed) {
             Phase::Waiting(wait) => wait,
             phase => {
-                debug_assert!(matches!(phase, Phase::Closed), "a job came back that nobody gave");
+                debug_assert!(
+                    matches!(phase, Phase::Closed),
+                    "a job finished that was not given"
+                );
                 self.phase = phase;
                 return;
             }
@@ -421,13 +426,13 @@ impl Session {
         }
         let (entry, stage) = match cx.views.get_mut(wait.site) {
             Some(view) if wait.generation == cx.generation => (view.finish(loaded), wait.stage),
-            // Found in a site that is no longer served: good for this answer as it is, not for the view.
+            // Found in a site that is no longer served: valid for this response, but not for the view.
             _ => (Arc::clone(loaded.entry()), wait.stage.settled()),
         };
         self.go_on(cx, *wait, &entry, stage, tx, now);
     }
 
-    /// The job takes too long: what it was for is answered without it.
+    /// The job exceeds its timeout: answers its request without it.
     #[cold]
     pub(super) fn late(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
         let Phase::Waiting(wait) = std::mem::replace(&mut self.phase, Phase::Closed) else {
@@ -435,7 +440,7 @@ impl Session {
         };
         cx.counters.disk_timeouts().add(1);
         let entry = Arc::new(Entry::new(Answer::Missing(Missing::Unavailable)));
-        // The site's own page for this might have to be waited for as well.
+        // The site's own page for this error might need the disk as well.
         let stage = match wait.stage {
             Stage::Page(failure) => Stage::Page(failure),
             _ => Stage::Page(Failure::of_missing(Missing::Unavailable)),
@@ -443,7 +448,7 @@ impl Session {
         self.go_on(cx, *wait, &entry, stage, tx, now);
     }
 
-    /// Answers a request that has waited, with what was found for a stage.
+    /// Answers a request that has waited, with the entry found for a stage.
     fn go_on(
         &mut self,
         cx: &mut Cx,
@@ -477,7 +482,7 @@ impl Session {
         }
     }
 
-    /// More of a multipart answer.
+    /// Sends the next part of a multipart response.
     pub(super) fn next_part(&mut self, cx: &mut Cx, mut parts: Box<Parts>, tx: &mut Tx, now: Instant) {
         let then = if parts.multipart.write(tx) {
             parts.then
@@ -488,7 +493,7 @@ impl Session {
     }
 }
 
-/// Why a request will be refused whatever its body says.
+/// Why a request will be rejected, whatever its body.
 fn refusal(head: &Request<'_, '_>, limits: &Limits) -> Option<Failure> {
     let reads = matches!(head.method, Method::Get | Method::Head | Method::Options);
     match (head.expect, head.framing) {
@@ -499,9 +504,9 @@ fn refusal(head: &Request<'_, '_>, limits: &Limits) -> Option<Failure> {
     }
 }
 
-/// Reads a kept head again. It was whole and sound when it was kept.
+/// Parses a kept head again. It was complete and valid when it was kept.
 fn with_head<T>(bytes: &[u8], cx: &mut Cx, then: impl FnOnce(&mut Cx, &Request<'_, '_>) -> T) -> Option<T> {
-    /// It met the limits in force when it came; those of today are for what comes today.
+    /// The head met the limits in force when it arrived; the current limits are for new requests.
     const ANY: http1::Limits = http1::Limits {
         head_bytes_max: u32::MAX,
         target_bytes_max: u32::MAX,
@@ -513,7 +518,7 @@ fn with_head<T>(bytes: &[u8], cx: &mut Cx, then: impl FnOnce(&mut Cx, &Request<'
     match Connection::new().receive(bytes, &mut slots, &ANY) {
         Ok(Step::Request { head, .. }) => Some(then(cx, &head)),
         _ => {
-            debug_assert!(false, "a head that was sound is not");
+            debug_assert!(false, "a kept head is invalid");
             None
         }
     }

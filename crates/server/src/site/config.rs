@@ -1,4 +1,4 @@
-//! What can be decided about a site.
+//! Configuration of a site.
 
 use crate::cache::CacheConfig;
 use crate::coding::CompressConfig;
@@ -10,45 +10,45 @@ use measure::UnixTime;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What to serve and how.
+/// Configuration of a site.
 #[derive(Clone, Debug)]
 pub struct SiteConfig {
-    /// Where the files are.
+    /// Location of the files.
     pub source: Source,
-    /// File names tried, in order, for a directory.
+    /// Index file names of a directory, tried in this order.
     pub index: Vec<String>,
-    /// Whether a directory without an index is listed.
+    /// Whether directories without an index are listed.
     pub listing: bool,
-    /// Entries a listing shows at most.
+    /// Maximum number of entries in a listing.
     pub listing_entries_max: usize,
-    /// What a symbolic link below the root may do.
+    /// Which symbolic links below the root are followed.
     pub symlinks: Symlinks,
     /// Whether names that begin with a dot are served; `.well-known` at the root always is.
     pub hidden: bool,
-    /// Whether `.br`, `.zst` and `.gz` siblings stand in for a file.
+    /// Whether precompressed siblings (`.br`, `.zst`, `.gz`) are served in place of a file.
     pub precompressed: bool,
-    /// Compression on first use; `None` is off.
+    /// Compression on first use; `None`: off.
     pub compress: Option<CompressConfig>,
-    /// How much is kept, and what leaves first.
+    /// Policy and limits of the cache.
     pub cache: CacheConfig,
-    /// Field lines of every 200, 206 and 304, as name and value. Validated by whoever read them.
+    /// Field lines of every 200, 206 and 304 response, as name and value. The caller has validated them.
     pub fields: Vec<(String, String)>,
-    /// What changes answers when they are made, in order.
+    /// Filters of new cache entries, in order.
     pub filters: Filters,
-    /// `Content-Type` by extension, in place of the known ones.
+    /// `Content-Type` by extension; overrides the built-in types.
     pub types: ContentTypes,
-    /// `charset` of text types that are known; `None` sends none.
+    /// `charset` of built-in text types; `None`: not sent.
     pub charset: Option<String>,
-    /// Whether the kernel is asked to tell of changes; else what is cached is looked at twice a second.
+    /// Whether to use inotify. Otherwise, cached files are checked twice a second.
     pub change_events: bool,
-    /// Whose directories are at `/~login/`; of a site in a directory only.
+    /// Logins with pages at `/~login/`; only for a site in a directory.
     pub logins: Option<Arc<Logins>>,
-    /// What other servers do, to be measured.
+    /// Behaviors of historical servers, for measurements.
     pub behavior: Behavior,
 }
 
 impl SiteConfig {
-    /// The defaults for a source.
+    /// The default configuration for a source.
     pub fn new(source: Source) -> SiteConfig {
         SiteConfig {
             source,
@@ -71,41 +71,41 @@ impl SiteConfig {
     }
 }
 
-/// Where a site's files are.
+/// Location of a site's files.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// Below a directory.
+    /// Below a directory of the file system.
     Directory(PathBuf),
-    /// Inside the executable.
+    /// In the executable.
     Embedded {
-        /// Absolute path on the site (`/index.html`) and content of each file.
+        /// Absolute path on the site (such as `/index.html`) and content of each file.
         files: &'static [(&'static str, &'static [u8])],
         /// `Last-Modified` of all of them.
         modified: UnixTime,
     },
 }
 
-/// What a symbolic link below the root may do.
+/// Which symbolic links below the root are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symlinks {
-    /// Links are not followed: 404.
+    /// None; a link is 404.
     Refuse,
-    /// Links are followed as long as nothing leaves the root.
+    /// Links that stay within the root.
     FollowWithinRoot,
 }
 
 /// Why a site could not be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The root is missing, no directory, or may not be read: the operator's to mend.
+    /// The root does not exist, is not a directory, or cannot be read.
     Root(PathBuf, runtime::fs::OpenError),
-    /// Hosts contradict each other.
+    /// Hosts with conflicting settings.
     Hosts(ConfigError),
     /// The password database cannot be read.
     Logins(std::io::Error),
-    /// `/~login/` beside the embedded site, which has no room for directories.
+    /// `/~login/` with the embedded site, which has no directories.
     NoRoot,
-    /// The system refused the thread that watches for changes.
+    /// The thread that watches for changes could not be started.
     Watch(std::io::Error),
 }
 
@@ -119,7 +119,7 @@ impl fmt::Display for OpenError {
             OpenError::Hosts(cause) => cause.fmt(f),
             OpenError::Logins(cause) => write!(f, "cannot look up logins for `tilde`: {cause}"),
             OpenError::NoRoot => {
-                f.write_str("`tilde`: logins have pages beside a directory; name a root, too")
+                f.write_str("`tilde` needs a document root: the embedded site cannot have pages of logins; set `root`, too")
             }
             OpenError::Watch(cause) => write!(f, "cannot watch the files for changes: {cause}"),
         }

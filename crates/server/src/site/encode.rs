@@ -1,9 +1,9 @@
-//! Making a content coding of a resource on first use.
+//! Compression of a resource on first use.
 //!
-//! One request claims the making; while it waits, others are sent what there is. The result takes the
-//! place of the entry it was made of. A coding that saves too little is not tried again until the
-//! entry is loaded anew; one whose job was dropped unfinished is. Of a listing that is not kept (of a folder whose changes
-//! the kernel does not report) the coding is made for one answer.
+//! One request claims the compression and waits for it; other requests get an existing representation meanwhile. The
+//! result replaces the entry it was made of. A coding that saves too little is not tried again until the entry is
+//! loaded anew; one whose job was dropped unfinished is. For listings that are not cached (of folders whose changes the
+//! kernel does not report), the compression is made for one response.
 
 use super::Shared;
 use super::load::Loaded;
@@ -19,17 +19,17 @@ use runtime::session::Job;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How often a result is offered anew because another coding took the entry's place meanwhile.
+/// How often a result is offered again because another coding replaced the entry meanwhile.
 const OFFERS_MAX: usize = 8;
 
-/// Makes one coding of a resource. Never done on the loop: `try_now` gives it back.
+/// Compresses a resource with one coding. Never runs on an event loop: `try_now` always returns the job.
 #[derive(Debug)]
 pub struct Encode {
     claim: Claim,
     level: u8,
 }
 
-/// The right to make one coding of one entry, and one of the places of those that may at once.
+/// The right to compress one entry with one coding, and one of the places for concurrent compressions.
 #[derive(Debug)]
 struct Claim {
     shared: Arc<Shared>,
@@ -40,7 +40,8 @@ struct Claim {
 }
 
 impl Encode {
-    /// The job, if the coding can be made, nobody is making it, and not too many are being made.
+    /// The job. `None` if the coding cannot be made, another request is making it, or too many compressions are
+    /// running.
     pub(super) fn claim(
         shared: &Arc<Shared>,
         entry: &Arc<Entry>,
@@ -97,7 +98,7 @@ impl Job for Encode {
 }
 
 impl Encode {
-    /// What it comes to if it is not done: the entry as it is, of which another request may make the coding.
+    /// The result if the job does not run: the unchanged entry, which another request may compress.
     pub(crate) fn refuse(self) -> Loaded {
         Loaded {
             entry: Arc::clone(&self.claim.entry),
@@ -105,7 +106,7 @@ impl Encode {
         }
     }
 
-    /// The new entry; `None` if there is no use or no room for it.
+    /// The new entry; `None` if it saves too little or there is no room.
     fn make(&self) -> Option<Arc<Entry>> {
         let Claim {
             shared,
@@ -135,12 +136,12 @@ impl Encode {
         let charge = shared.store.reserve(len, 0)?;
         let body = Body::memory(charge.hold(coded), *coding, len, true);
         let made = self.represent(resource, body);
-        // A coding made at the same time may have replaced the entry: then this one joins it there.
+        // Another coding may have replaced the entry meanwhile; the new one is then added to its successor.
         let mut base = Arc::clone(entry);
         for _ in 0..OFFERS_MAX {
             match shared.store.replace(&base, self.draft(&base, &made)?) {
                 Some(entry) => {
-                    // If it was replaced before anybody could look at what it embeds.
+                    // The entry may have been replaced before its references were read.
                     shared.anticipate(&entry);
                     return Some(entry);
                 }
@@ -155,7 +156,7 @@ impl Encode {
             entry, part, coding, ..
         } = &self.claim;
         let identity = resource.identity();
-        // The type was decided when the file was loaded; only its text is needed again.
+        // The type was decided when the file was loaded; only its text is needed here.
         let media_type = MediaType::of_value(&String::from_utf8_lossy(&identity.media_type), &[]);
         let lines = Lines {
             last_modified: resource.last_modified,
@@ -167,7 +168,7 @@ impl Encode {
         represent::representation(&lines, *coding, body.etag, body.content, body.len)
     }
 
-    /// `base` with the new representation; `None` if it is not of the same content, or for want of room.
+    /// `base` with the new representation; `None` if `base` has other content, or for lack of room.
     fn draft(&self, base: &Entry, made: &Representation) -> Option<Draft> {
         let Claim {
             shared, entry, part, ..
@@ -184,7 +185,7 @@ impl Encode {
                 Content::Memory(_) => None,
             })
             .collect();
-        // A file inside the program costs nothing; a listing, which is generated, does.
+        // Embedded files take no memory; listings do, because they are generated.
         let is_reserved =
             |r: &Representation| shared.tree_changes() || *part != Part::File || r.coding != Coding::Identity;
         let content = all()
@@ -205,7 +206,7 @@ impl Encode {
     }
 }
 
-/// A resource with one more representation.
+/// A copy of the resource with one more representation.
 fn joined(old: &Resource, made: Representation) -> Resource {
     let mut representations = old.representations.clone();
     representations.push(made);

@@ -1,9 +1,9 @@
-//! When an answer is no longer true.
+//! Detects outdated entries.
 //!
-//! Directories are watched; a change kills the entries it can concern, found by name: no index from
-//! files to entries is needed, as an entry's path says which files it was made of. What no watch
-//! covers (paths through symbolic links, file systems without events, too many directories) is kept
-//! under observation path by path, and what cannot even be observed is not kept.
+//! Directories are watched, and a change removes the entries it can affect. They are found by name: the path of an
+//! entry tells which files it was made of, so no index from files to entries is needed. Some paths cannot be watched:
+//! those through symbolic links, on file systems without events, or beyond the watch limit. These are polled one by
+//! one, and entries that cannot be polled are not cached.
 
 use super::config::OpenError;
 use super::load::{SIBLINGS, join};
@@ -17,7 +17,7 @@ use runtime::fs::{self, How, Meta, Wait};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-/// The watcher, and which paths it was asked to observe for how many entries.
+/// The watcher, and how many entries need each polled path.
 #[derive(Debug, Default)]
 pub(crate) struct Freshness {
     watcher: OnceLock<Watcher>,
@@ -30,11 +30,11 @@ struct Observed {
     expected: Option<Meta>,
 }
 
-/// What the files an entry is made of were like before they were read.
+/// State of an entry's files before they were read.
 #[derive(Debug)]
 pub(super) struct Proof(Vec<(Vec<u8>, Option<Meta>)>);
 
-/// Observation of the paths of one entry; ends with the last clone.
+/// Keeps the paths of one entry polled until the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Polls {
     _guard: Arc<Guard>,
@@ -70,7 +70,7 @@ impl Freshness {
     }
 }
 
-/// Starts watching, if what is served can change.
+/// Starts watching, if the files can change.
 pub(super) fn start(shared: &Arc<Shared>) -> Result<(), OpenError> {
     let Tree::Disk { root, symlinks } = &shared.tree else {
         return Ok(());
@@ -93,22 +93,22 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<(), OpenError> {
 }
 
 impl Shared {
-    /// Has the watcher look whether the root can still be opened, at its leisure.
+    /// Asks the watcher to check whether the root can still be opened.
     pub(super) fn look_at_root(&self) {
         if let Some(watcher) = self.freshness.watcher.get() {
             watcher.look();
         }
     }
 
-    /// Whether changes in this directory of the site (with both slashes) will be told by events.
-    /// `None`: finding out would have to wait.
+    /// Whether events report changes in this directory of the site (with both slashes). `None` if the answer would have
+    /// to wait for the disk.
     pub(super) fn watch(&self, directory: &[u8], wait: Wait) -> Option<bool> {
         let (Tree::Disk { root, .. }, Some(watcher)) = (&self.tree, self.freshness.watcher.get()) else {
             return Some(false);
         };
         let rel = relative(directory);
         if wait == Wait::Cached {
-            // The watcher waits for the names on the path; here they must be in memory already.
+            // The watcher blocks on the names of the path, so they must be in memory already.
             match root.stat(
                 rel,
                 How {
@@ -124,8 +124,8 @@ impl Shared {
         Some(watcher.watch(rel) == Watched::Events)
     }
 
-    /// Notes what the files that the answer to `path` depends on are like now. `None`: one of them was
-    /// changed so lately that another change might leave no trace.
+    /// Records the state of the files behind `path`. `None`: one of them changed so recently that another change might
+    /// leave no trace.
     pub(super) fn proof(&self, path: &[u8], wall: UnixTime) -> Option<Proof> {
         let rel = relative(path);
         let mut files = vec![rel.to_vec()];
@@ -149,14 +149,14 @@ impl Shared {
         Some(Proof(proof))
     }
 
-    /// Where the name leads that a path begins with and that stands for a directory elsewhere: of that no
-    /// event tells. `None` for all other paths. Waits.
+    /// Records the target of a path's first name, if that stands for a directory elsewhere, because no event reports a
+    /// change of it. `None` for all other paths. Blocks.
     pub(super) fn lead(&self, path: &[u8]) -> Option<Proof> {
         let name = self.graft_of(path)?;
         Some(Proof(vec![(name.to_vec(), self.tree.meta(name))]))
     }
 
-    /// The name that a path begins with, if it stands for a directory elsewhere.
+    /// The first name of a path, if it stands for a directory elsewhere.
     pub(super) fn graft_of<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         match &self.tree {
             Tree::Disk { root, .. } => root.graft_of(relative(path)),
@@ -164,7 +164,7 @@ impl Shared {
         }
     }
 
-    /// Has the files of a proof observed. `None`: there are too many already.
+    /// Starts polling the files of a proof. `None`: too many are polled already.
     pub(super) fn poll(&self, proof: Proof) -> Option<Polls> {
         let watcher = self.freshness.watcher.get()?;
         let mut guard = Guard {
@@ -192,7 +192,7 @@ impl Shared {
             }
             guard.paths.push(key);
         }
-        // Others were made of an earlier state, and from now on nobody looks for that.
+        // Other entries were made of an earlier state, which is no longer polled for.
         for path in differing {
             match self.graft_of(&path) == Some(&path) {
                 true => self.on_change(Change::Tree { dir: path }),
@@ -204,13 +204,13 @@ impl Shared {
         })
     }
 
-    /// Kills what a change can have made untrue. Runs on the watcher's thread.
+    /// Removes the entries that a change may have outdated. Runs on the watcher's thread.
     fn on_change(&self, change: Change) {
         match change {
             Change::Entry { dir, name } => {
                 let file = site_path(&join(&dir, &name));
                 self.store.changed(self.hash(path::directory(&file)));
-                // If it is a directory, loads of what is in it compare with its own counter.
+                // If it is a directory, loads of its files compare with its own counter.
                 self.store.changed(self.hash(&[&file[..], b"/"].concat()));
                 self.kill_made_of(&file);
             }
@@ -227,7 +227,7 @@ impl Shared {
         }
     }
 
-    /// Kills the entries that this file or directory (without slash at its end) is a part of.
+    /// Removes the entries made of this file or directory (given without final slash).
     fn kill_made_of(&self, file: &[u8]) {
         let kill = |path: &[u8]| self.store.kill(self.hash(path), path);
         kill(file);
@@ -256,13 +256,13 @@ impl Shared {
     }
 }
 
-/// A path of the site as the file system names it, below the root.
+/// A path of the site, relative to the root, as the file system needs it.
 fn relative(path: &[u8]) -> &[u8] {
     let rel = path.strip_prefix(b"/").unwrap_or(path);
     rel.strip_suffix(b"/").unwrap_or(rel)
 }
 
-/// The inverse.
+/// The inverse of [`relative`].
 fn site_path(rel: &[u8]) -> Vec<u8> {
     [b"/", rel].concat()
 }

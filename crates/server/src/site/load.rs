@@ -1,4 +1,4 @@
-//! Finding the answer to a path where no cache has it.
+//! Loads the response to a path that is not cached.
 //!
 //! ```text
 //!  path/ ──▶ index file? ──▶ resource        path ──▶ file?      ──▶ resource (+ .br .zst .gz siblings)
@@ -7,10 +7,10 @@
 //!            listing, or 403, or 404                404, 403, 503
 //! ```
 //!
-//! A load is tried on the event loop first, with calls that take only what is in memory; at the first
-//! one that would wait everything is dropped and the whole load is done again where it may block.
-//! Resources, redirects and listings are kept if there is room. What is missing is not: looking again
-//! costs a few microseconds and is always true, and a flood of wrong paths has nothing to evict.
+//! The event loop tries a load first, with calls that use only data in memory. At the first call that would block, it
+//! drops the attempt, and a helper repeats the whole load. Resources, redirects and listings are cached if there is
+//! room. Missing files are not: another lookup costs a few microseconds and is always current, and a flood of wrong
+//! paths evicts no entries.
 
 use super::path;
 use super::represent::{self, Body, Lines, Recipe};
@@ -31,36 +31,36 @@ use runtime::fs::{self, Kind, OpenError, ReadError, Wait};
 use runtime::session::Job;
 use std::sync::Arc;
 
-/// Siblings that stand in for a file.
+/// Suffixes and codings of precompressed siblings.
 pub(super) const SIBLINGS: [(&str, Coding); 3] = [
     (".br", Coding::Brotli),
     (".zst", Coding::Zstd),
     (".gz", Coding::Gzip),
 ];
 
-/// A file that changes while it is read is read again this often, then sent but not kept.
+/// How often a file that changes while it is read is read again, before it is sent without caching.
 const READS_MAX: usize = 3;
 
-/// Of longer files it is asked on a thread that may wait whether all of them is on disk.
+/// For longer files, a helper thread asks whether they are written back to disk.
 const ASKED_AT_ONCE: u64 = 64 << 20;
 
-/// Finds what a path resolves to: opens, reads, builds the header blocks, and puts the entry in the cache.
+/// Looks up a path: opens and reads files, builds the header blocks, and caches the entry.
 #[derive(Debug)]
 pub struct Load {
     pub(crate) shared: Arc<Shared>,
-    /// Resolved.
+    /// The resolved path.
     pub(crate) path: Box<[u8]>,
     pub(crate) hash: u64,
     pub(crate) wall: UnixTime,
-    /// Whether nobody has asked for it yet: then what it embeds is not loaded in turn.
+    /// Whether this load precedes its request. The files it embeds are then not loaded in turn.
     pub(crate) is_ahead: bool,
 }
 
-/// A finished load or encoding, to be given to [`View::finish`](super::View::finish).
+/// A finished load or compression, for [`View::finish`](super::View::finish).
 #[derive(Debug)]
 pub struct Loaded {
     pub(crate) entry: Arc<Entry>,
-    /// Nothing was done: too many waited already.
+    /// Whether the job was rejected because too many were waiting.
     pub(crate) is_refused: bool,
 }
 
@@ -72,7 +72,7 @@ impl Loaded {
         }
     }
 
-    /// The answer.
+    /// The resulting entry.
     pub fn entry(&self) -> &Arc<Entry> {
         &self.entry
     }
@@ -94,7 +94,7 @@ impl Job for Load {
     }
 
     fn run(self) -> Loaded {
-        // Whoever waited in the same queue before may have loaded it.
+        // An earlier job in the queue may have loaded it.
         if self.shared.keeps()
             && let Some(entry) = self.shared.store.get(self.hash, &self.path)
         {
@@ -108,8 +108,8 @@ impl Job for Load {
     }
 }
 
-/// Whether a sibling was made before the file was last written, so that it holds what the file was. Whole
-/// seconds are compared: a program that compresses gives its output the file's time, often without the fraction.
+/// Whether a sibling is older than its file, so that its content is outdated. Compared in whole seconds: compressors
+/// give their output the file's time, often without the fraction.
 fn is_stale(sibling: &Opened, modified: UnixTime) -> bool {
     match sibling {
         Opened::Disk { file, .. } => file.meta().modified.secs < modified.secs,
@@ -117,15 +117,15 @@ fn is_stale(sibling: &Opened, modified: UnixTime) -> bool {
     }
 }
 
-/// The call would have had to wait.
+/// The call would have had to block.
 #[derive(Debug)]
 struct Blocked;
 
-/// Why there is no answer yet.
+/// Why a load has no result.
 #[derive(Debug)]
 enum Stop {
     Blocked,
-    /// There is none; the cause is told in the log. Without one there is simply nothing.
+    /// There is no content. The cause is logged; without a cause, the path simply does not exist.
     Missing(Missing, Option<Cause>),
 }
 
@@ -133,7 +133,7 @@ impl Stop {
     const NOT_FOUND: Stop = Stop::Missing(Missing::NotFound, None);
 }
 
-/// Why something that is there cannot be served.
+/// Why an existing file cannot be served.
 #[derive(Clone, Copy, Debug)]
 enum Cause {
     Open(OpenError),
@@ -142,7 +142,7 @@ enum Cause {
     Written,
     /// Names on the path change faster than they can be resolved.
     Renamed,
-    /// The disk took longer than `disk-timeout`, or more than `max-disk-queue` wait for it.
+    /// The disk took longer than `disk-timeout`, or `max-disk-queue` requests were already waiting for it.
     Waited,
 }
 
@@ -153,7 +153,7 @@ impl fmt::Display for Cause {
                 f,
                 "{cause}; the server's user must be able to read the file and search its directories"
             ),
-            Cause::Open(OpenError::Link) => f.write_str("a symbolic link, which --symlinks=false refuses"),
+            Cause::Open(OpenError::Link) => f.write_str("symbolic links are rejected (--symlinks=false)"),
             Cause::Open(OpenError::OutsideRoot) => {
                 f.write_str("a symbolic link leads out of the root; only links that stay inside are followed")
             }
@@ -161,7 +161,7 @@ impl fmt::Display for Cause {
             Cause::Read(cause) => cause.fmt(f),
             Cause::Written => f.write_str("the file is being written; replace files by renaming"),
             Cause::Waited => f.write_str(
-                "the disk did not respond in time (disk-timeout), or too many wait for it (max-disk-queue)",
+                "the disk did not respond in time (disk-timeout), or too many requests were waiting for it (max-disk-queue)",
             ),
             Cause::Renamed => f.write_str("names on the path change faster than they can be resolved"),
         }
@@ -173,7 +173,7 @@ impl From<OpenError> for Stop {
         match error {
             OpenError::WouldBlock => Stop::Blocked,
             OpenError::NotFound => Stop::NOT_FOUND,
-            // As good as not there, so that nothing outside is revealed.
+            // Treated as missing, so that nothing outside the root is revealed.
             OpenError::OutsideRoot | OpenError::Link | OpenError::Loop | OpenError::Special => {
                 Stop::Missing(Missing::NotFound, Some(Cause::Open(error)))
             }
@@ -194,21 +194,21 @@ impl From<ReadError> for Stop {
     }
 }
 
-/// An answer on its way into the store.
+/// A response before it is cached.
 struct Found {
     answer: Answer,
-    /// What its content has reserved.
+    /// Bytes reserved by its content.
     content: u64,
-    /// Files it keeps open.
+    /// The files it keeps open.
     files: Vec<Arc<fs::File>>,
-    /// Whether it may be kept at all.
+    /// Whether it may be cached.
     keep: bool,
-    /// Whether links are involved: then no watch sees every change.
+    /// Whether its path has symbolic links, so that events do not report every change.
     linked: bool,
 }
 
 impl Load {
-    /// What it comes to if it is not done: 503.
+    /// The result if the load does not run: 503.
     pub(crate) fn refuse(self) -> Loaded {
         Loaded {
             entry: self.missing(Missing::Unavailable, Some(Cause::Waited)),
@@ -228,7 +228,7 @@ impl Load {
             return Err(Blocked);
         }
         let directory = path::directory(&self.path);
-        // In this order nothing is missed: watch, remember the state, look, compare when inserting.
+        // This order misses no change: watch, take a snapshot, look up, compare when inserting.
         let lead = self.shared.lead(&self.path);
         let Some(watched) = self.shared.watch(directory, wait) else {
             return Err(Blocked);
@@ -240,20 +240,20 @@ impl Load {
                 let Some(lead) = lead else {
                     return Ok(self.settle(found, None, snapshot));
                 };
-                // Events tell of what is in the directory, not that its name leads elsewhere.
+                // Events report changes within the directory, but not that its name now leads elsewhere.
                 return match self.shared.poll(lead) {
                     Some(polls) => Ok(self.settle(found, Some(polls), snapshot)),
                     None => Ok(Arc::new(Entry::new(found.answer))),
                 };
             }
             if let Answer::Listing(_) = found.answer {
-                // It shows every file's length and date: too much to observe one by one.
+                // A listing shows the length and date of every file: too much to poll.
                 return Ok(Arc::new(Entry::new(found.answer)));
             }
             if wait == Wait::Cached {
                 return Err(Stop::Blocked);
             }
-            // No event will tell: look again, after noting what it is to be compared with.
+            // No events: record the state to compare with, then look up again.
             let proof = self.shared.proof(&self.path, self.wall);
             let found = self.locate(wait)?;
             match proof.and_then(|proof| self.shared.poll(proof)) {
@@ -268,8 +268,7 @@ impl Load {
         }
     }
 
-    /// Tries to open the configured file in each directory down to the requested one. Whether it is there
-    /// makes no difference.
+    /// Tries to open the configured file in each directory down to the requested one. The result does not matter.
     fn try_ancestors(&self, wait: Wait) -> Result<(), Stop> {
         let Some(name) = &self.shared.config.behavior.ancestor_file else {
             return Ok(());
@@ -284,11 +283,11 @@ impl Load {
         Ok(())
     }
 
-    /// The answer where there is none; tells the log why.
+    /// The response for missing content. Logs the cause.
     fn missing(&self, missing: Missing, cause: Option<Cause>) -> Arc<Entry> {
-        // Perhaps nothing can be found any more.
+        // Perhaps the root is gone.
         self.shared.look_at_root();
-        // Nobody has asked for what is loaded ahead.
+        // A load ahead has no request to report on.
         if let Some(cause) = cause.filter(|_| !self.is_ahead) {
             let status = missing.status().as_u16();
             complaints::warn(&self.path, || match self.shared.root() {
@@ -344,19 +343,19 @@ impl Load {
         }
         match self.shared.open(rel, wait)? {
             Opened::Directory { linked } if self.shared.config.listing => {
-                // Reading a directory may always wait.
+                // Reading a directory may always block.
                 if wait == Wait::Cached {
                     return Err(Stop::Blocked);
                 }
                 self.listing(rel, linked, wait)
             }
             Opened::Directory { .. } => Err(Stop::Missing(Missing::Forbidden, passed_over)),
-            // A file does not become a directory by a slash.
+            // A file with a final slash is not a directory.
             Opened::Disk { .. } | Opened::Embedded { .. } => Err(Stop::NOT_FOUND),
         }
     }
 
-    /// The resource of an opened file with its siblings.
+    /// The resource of an opened file, with its siblings.
     fn resource(&self, rel: &[u8], opened: Opened, wait: Wait) -> Result<Found, Stop> {
         let config = &self.shared.config;
         let name = path::name(rel);
@@ -372,7 +371,7 @@ impl Load {
         let (identity, configured, is_replaced) = self.filtered(&file, &media_type, identity, wait)?;
         let mut bodies = vec![(Coding::Identity, identity)];
         if config.precompressed
-            // What they hold is not what is served.
+            // Siblings of replaced content are outdated.
             && !is_replaced
             && !SIBLINGS
                 .iter()
@@ -390,13 +389,13 @@ impl Load {
                         bodies.push((coding, self.body(&sibling, opened, coding, wait)?));
                     }
                     Err(OpenError::WouldBlock) => return Err(Stop::Blocked),
-                    // One that cannot be opened is as good as none: the file itself can.
+                    // A sibling that cannot be opened is ignored, because the file itself can be served.
                     Err(_) => {}
                 }
             }
         }
-        // Whoever put siblings there has decided which codings there are. What could not be kept is not
-        // made: it would be made again for every request.
+        // A file with siblings has the codings that its author chose. If it cannot be cached, compressing it would be
+        // repeated for every request.
         let len = bodies[0].1.len;
         let makeable = match &config.compress {
             Some(compress)
@@ -446,8 +445,8 @@ impl Load {
         Ok(found)
     }
 
-    /// What filters make of the content of a file (or, for a listing, of the path itself): a body, its field
-    /// lines, and whether it is another content.
+    /// Runs the filters on `body`, the content of `file` (for a listing, the path itself). Returns the body, its field
+    /// lines, and whether the content was replaced.
     fn filtered(
         &self,
         file: &[u8],
@@ -468,7 +467,7 @@ impl Load {
             Content::File(file) => {
                 let bytes = file.read_all(0, body.len as usize, wait)?;
                 let is_whole = bytes.len() as u64 == body.len && file.meta_now()? == *file.meta();
-                // It is being written; the next request may find it whole.
+                // The file is being written; the next request may find it complete.
                 Some(Bytes::from(is_whole.then_some(bytes).ok_or(Stop::Missing(
                     Missing::Unavailable,
                     Some(Cause::Written),
@@ -490,7 +489,7 @@ impl Load {
         Ok((body, configured, true))
     }
 
-    /// The content of an opened file: in memory if it is small and there is room, else the file.
+    /// The content of an opened file: in memory if it is small and there is room, otherwise the file itself.
     fn body(&self, rel: &[u8], opened: Opened, coding: Coding, wait: Wait) -> Result<Body, Stop> {
         let (mut file, _) = match opened {
             Opened::Disk { file, linked } => (file, linked),
@@ -515,17 +514,18 @@ impl Load {
                 }
                 None if unchanged => {
                     let mut etag = represent::etag_of_bytes(&bytes, coding);
-                    // What is sent is what the file is then, and a write right after this one leaves no trace in it.
+                    // The file is sent in the state of that moment, and a write right after this one leaves no trace in
+                    // its times.
                     if !represent::shows_writes(&file, self.wall) {
                         etag = represent::weak(&etag);
                     }
-                    // A small file deserves memory: look again when there is room.
+                    // A small file belongs in memory: load it again when there is room.
                     return Ok(Body::file(file, etag, len > self.shared.memory_max));
                 }
                 None if reads == READS_MAX => break,
                 Some(_) | None => {}
             }
-            // Opened again, as it may have been replaced rather than rewritten.
+            // Open it again, because it may have been replaced and not rewritten.
             match self.shared.open(rel, wait)? {
                 Opened::Disk { file: again, .. } => file = again,
                 _ => return Err(Stop::NOT_FOUND),
@@ -536,7 +536,7 @@ impl Load {
         }
         let is_strong = represent::shows_writes(&file, self.wall);
         let etag = represent::etag_of_meta(file.meta(), coding, is_strong);
-        // A weak tag should become a strong one soon: look again, which costs little where nothing is hashed.
+        // A weak tag should soon become strong: load it again, which is cheap because nothing is hashed.
         Ok(Body::file(file, etag, is_strong))
     }
 
@@ -571,7 +571,7 @@ impl Load {
                 None => Body::memory(Bytes::from(text), Coding::Identity, 0, false),
             };
             let (body, configured, _) = self.filtered(&self.path, &media_type, body, wait)?;
-            // The number of names is bounded, and with it what compressing them takes.
+            // The number of names is limited, and so is the cost of compressing them.
             let makeable = match &config.compress {
                 Some(compress) if self.shared.keeps() => compress.codings(body.len.min(compress.size_max.0)),
                 _ => Vec::new(),
@@ -593,7 +593,7 @@ impl Load {
         Ok(found)
     }
 
-    /// Puts what was found in the store if that is allowed and there is room.
+    /// Caches the result if that is allowed and there is room.
     fn settle(&self, found: Found, polls: Option<Polls>, snapshot: Snapshot) -> Arc<Entry> {
         let charge = match found.keep {
             true => self.shared.charge(&self.path, &found.answer, &found.files),
@@ -619,12 +619,12 @@ impl Load {
 }
 
 impl Shared {
-    /// Whether what is found is kept at all.
+    /// Whether results are cached at all.
     pub(super) fn keeps(&self) -> bool {
         self.config.behavior.lookup == LookupTime::Cached
     }
 
-    /// Opens a path; when descriptors are short, closes some that are only kept and tries once more.
+    /// Opens a path. If descriptors are short, closes some cached files and tries once more.
     fn open(&self, rel: &[u8], wait: Wait) -> Result<Opened, OpenError> {
         match self.tree.open(rel, wait) {
             Err(OpenError::TooManyOpen) if self.store.shed_descriptors() => self.tree.open(rel, wait),
@@ -632,7 +632,7 @@ impl Shared {
         }
     }
 
-    /// Reserves what an entry takes beyond its content.
+    /// Reserves the memory and descriptors of an entry, without its content.
     pub(crate) fn charge(&self, path: &[u8], answer: &Answer, files: &[Arc<fs::File>]) -> Option<Charge> {
         let texts = match answer {
             Answer::Resource(_) | Answer::Listing(_) => answer
@@ -642,7 +642,7 @@ impl Shared {
             Answer::Redirect(location) => location.len() as u64,
             Answer::Missing(_) => 0,
         };
-        // Lines that all answers have are held once, those filters made with each entry.
+        // Lines common to all responses are stored once; lines from filters are stored with each entry.
         let own: u64 = answer
             .resources()
             .filter(|resource| resource.configured.as_ptr() != self.configured.as_ptr())
@@ -655,7 +655,7 @@ impl Shared {
     }
 }
 
-/// `directory/name`, or `name` below the root.
+/// `directory/name`, or `name` directly below the root.
 pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if directory.is_empty() {
         return name.to_vec();
@@ -684,7 +684,7 @@ mod tests {
             (OpenError::Io(5), Missing::Unavailable, Some("Input/output error")),
         ] {
             let Stop::Missing(found, cause) = Stop::from(error) else {
-                panic!("{error:?} is no reason to wait");
+                panic!("{error:?} is not a reason to block");
             };
             assert_eq!(found, missing, "{error:?}");
             let cause = cause.map(|cause| cause.to_string());

@@ -1,13 +1,13 @@
-//! Whose directories are at `/~login/`: a perfect hash over logins, made at start and at each reload.
+//! Finds the pages of logins at `/~login/`: a perfect hash over logins, made at start and at each reload.
 //!
 //! ```text
 //!  ~name ──▶ its slot ──▶ is it the slot's login?  ── yes ──▶ home of the slot, the directory
 //!                                                 └─ no ───▶ home of the slot, a name nobody has
 //! ```
-//! Every name has a slot, and either way as much is hashed, compared, copied and then looked for on disk:
-//! an answer, and the time it takes, does not tell a login that does not exist from one that has no
-//! directory (or none that can be read). A minimal perfect hash by displacement: Belazzougui, Botelho,
-//! Dietzfelbinger, *Hash, displace, and compress* (2009). Refuses to know paths and files.
+//! Every name has a slot, and the same amount is hashed, compared, copied and looked up on disk in either case. So
+//! neither a response nor its time tells a login that does not exist from one without a directory (or with an
+//! unreadable one). A minimal perfect hash by displacement: Belazzougui, Botelho, Dietzfelbinger, *Hash, displace, and
+//! compress* (2009). This file does not know paths and files.
 
 use crate::config::Tilde;
 use phf_shared::HashKey;
@@ -19,18 +19,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The most logins of one site; of more a warning is given, and the last of the database are left out.
+/// Maximum number of logins of a site. Beyond it, Weir warns and leaves out the rest.
 const LOGINS_MAX: usize = 65_536;
 
-/// Logins with their homes, and the directory that is served of each.
+/// Logins with their homes, and the directory served within each home.
 #[derive(Debug)]
 pub struct Logins {
     key: HashKey,
     displacements: Vec<(u32, u32)>,
-    /// Never empty; the names are all different.
+    /// Never empty; all names are different.
     slots: Vec<Slot>,
     directory: Vec<u8>,
-    /// Looked for in its place where nothing is to be found.
+    /// Looked up in place of the directory for names that are not logins.
     decoy: Vec<u8>,
 }
 
@@ -40,7 +40,7 @@ struct Slot {
     home: PathBuf,
 }
 
-/// Of the same logins: then what was found by one is what the other would find.
+/// Equal logins make equal results, so a cache can be kept. The decoys may differ.
 impl PartialEq for Logins {
     fn eq(&self, other: &Logins) -> bool {
         (&self.slots, &self.directory) == (&other.slots, &other.directory)
@@ -48,10 +48,10 @@ impl PartialEq for Logins {
 }
 
 impl Logins {
-    /// Looks up who is meant. May wait for a network, where the password database lies there.
+    /// Looks up the logins with pages. Blocks, possibly on a network if the password database is remote.
     ///
     /// # Errors
-    /// What the password database says.
+    /// The error of the password database.
     pub fn look_up(tilde: &Tilde) -> io::Result<Logins> {
         let mut homes = BTreeMap::new();
         match &tilde.users {
@@ -59,7 +59,7 @@ impl Logins {
             None => {
                 let wanted = |login: &logins::Login| tilde.allows(&login.name, Some(login.uid));
                 for login in logins::all(wanted, LOGINS_MAX)? {
-                    // The first of a name is the one that lookups by name give.
+                    // Lookups by name return the first login of a name.
                     homes.entry(login.name).or_insert(login.home);
                 }
                 for name in tilde.enabled.iter().flatten() {
@@ -75,7 +75,7 @@ impl Logins {
         homes.retain(|login, _| !tilde.disabled.contains(login));
         if homes.len() >= LOGINS_MAX {
             tracing::warn!(
-                "`tilde`: there are more than {LOGINS_MAX} logins; name those that have pages in `enabled`"
+                "`tilde`: more than {LOGINS_MAX} logins, so some get no pages; list those that should have pages in `enabled`"
             );
             while homes.len() > LOGINS_MAX {
                 homes.pop_last();
@@ -93,7 +93,7 @@ impl Logins {
             })
             .collect();
         if slots.is_empty() {
-            // A name nobody can have, as it ends where a path's next name begins.
+            // A name that cannot occur: it contains the slash that ends a name in a path.
             slots.push(Slot {
                 login: b"/"[..].into(),
                 home: "/".into(),
@@ -103,7 +103,7 @@ impl Logins {
         let hash = phf_generator::generate_hash(&names);
         let mut of_slot: Vec<Option<Slot>> = slots.into_iter().map(Some).collect();
         let slots = hash.map.iter().filter_map(|&at| of_slot[at].take()).collect();
-        // Nobody but this process knows it, so nobody can have it in a home.
+        // Random and known only to this process, so no home can contain it.
         let chance = RandomState::new();
         let digits = (0..directory.len().div_ceil(16)).map(|part| {
             let mut hasher = chance.build_hasher();
@@ -131,24 +131,24 @@ impl Logins {
         }
     }
 
-    /// What they are for the tree of a site.
+    /// These logins as directories grafted into the tree of a site.
     pub(super) fn grafts(logins: &Arc<Logins>) -> Grafts {
         let logins = Arc::clone(logins);
         Grafts::new(b'~', move |name| logins.lead(&name[1..]))
     }
 
-    /// How many there are.
+    /// Number of logins.
     pub fn count(&self) -> usize {
         self.homes().count()
     }
 
-    /// Their homes.
+    /// The homes of all logins.
     pub fn homes(&self) -> impl Iterator<Item = &Path> {
         let real = self.slots.iter().filter(|slot| *slot.login != b"/"[..]);
         real.map(|slot| &*slot.home)
     }
 
-    /// Their directories, whether or not they exist.
+    /// The served directories of all logins, whether or not they exist.
     pub fn directories(&self) -> impl Iterator<Item = PathBuf> {
         let directory = String::from_utf8_lossy(&self.directory).into_owned();
         self.homes().map(move |home| home.join(&directory))

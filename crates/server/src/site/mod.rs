@@ -1,4 +1,4 @@
-//! The cached virtual file system: from the path of a request to an answer ready for the wire.
+//! The cached virtual file system: turns the path of a request into a response ready to send.
 //!
 //! ```text
 //!  worker: View ──hit──▶ &Arc<Entry>                          no lock, no system call, no allocation
@@ -8,9 +8,9 @@
 //!            └──▶ Load (a job) ──────┘             └──────── Freshness: watched and polled directories
 //! ```
 //!
-//! What a path may name is decided in [`path`], how an answer is found in [`load`], what is kept in
-//! [`crate::cache`], when it is no longer true in [`fresh`], what is loaded before it is asked for in
-//! [`warm`], whose directories are at `/~login/` in [`logins`]. Nothing here knows a request.
+//! [`path`] decides which paths name files, [`load`] finds responses, [`crate::cache`] keeps them, and [`fresh`]
+//! detects outdated ones. [`warm`] loads entries before their request, and [`logins`] finds the pages at `/~login/`.
+//! This module does not know requests.
 
 pub(crate) mod config;
 mod encode;
@@ -48,7 +48,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use tree::{Embedded, Tree};
 use warm::Warmer;
 
-/// A site, opened: shared by all workers.
+/// An opened site, shared by all workers.
 #[derive(Clone, Debug)]
 pub struct Site {
     shared: Arc<Shared>,
@@ -65,16 +65,16 @@ pub(crate) struct Shared {
     configured: Bytes,
     /// Files up to this length are kept in memory.
     memory_max: u64,
-    /// Encodings being made.
+    /// Number of compressions running.
     encoding: AtomicUsize,
-    /// Where what pages embed is loaded; none if the policy does not want that.
+    /// Loads the files that pages embed; empty if the policy does not use references.
     warmer: OnceLock<Warmer>,
-    /// Held while an answer is made, where that is asked for.
+    /// Held while a response is composed, if that is configured.
     pub(crate) in_use: Mutex<()>,
 }
 
 impl Site {
-    /// Everything kept is no longer true.
+    /// Makes all entries outdated.
     #[cfg(test)]
     pub(crate) fn change_everything(&self) {
         self.shared.store.kill_where(|_| true);
@@ -83,7 +83,7 @@ impl Site {
     /// Opens the root (not its files) and starts watching it.
     ///
     /// # Errors
-    /// The root that cannot be opened, and why.
+    /// The root that cannot be opened, and the reason.
     pub fn open(config: SiteConfig) -> Result<Site, OpenError> {
         let tree = match &config.source {
             Source::Embedded { .. } if config.logins.is_some() => return Err(OpenError::NoRoot),
@@ -105,7 +105,7 @@ impl Site {
         }
         let store = Store::new(&config.cache);
         let memory_max = config.cache.memory_file_max.0.min(store.largest());
-        // Paths are the clients' to choose, so the seed is the operating system's randomness.
+        // Clients choose the paths, so the seed must be random.
         let seed = std::collections::hash_map::RandomState::new()
             .build_hasher()
             .finish();
@@ -126,20 +126,20 @@ impl Site {
         Ok(Site { shared })
     }
 
-    /// A worker's window on the site; made once per worker.
+    /// A view of the site for one worker.
     pub fn view(&self, now: Instant, wall: UnixTime) -> View {
         View::new(Arc::clone(&self.shared), now, wall)
     }
 
-    /// What the store holds and counted.
+    /// The counters of the cache.
     pub fn counters(&self) -> StoreCounters {
         self.shared.store.counters()
     }
 
-    /// Whether the root can be opened now, which waits for the disk.
+    /// Checks that the root can be opened. Blocks on the disk.
     ///
     /// # Errors
-    /// The root, and why it cannot.
+    /// The root, and the reason why it cannot be opened.
     pub(crate) fn confirm(&self) -> Result<(), OpenError> {
         match &self.shared.tree {
             Tree::Disk { root, .. } => root
@@ -149,7 +149,7 @@ impl Site {
         }
     }
 
-    /// Whether the root could be opened when it was last looked at; has it looked at again.
+    /// Whether the root could be opened at the last check. Also starts a new check.
     pub(crate) fn is_reachable(&self) -> bool {
         self.shared.look_at_root();
         match &self.shared.tree {
@@ -158,7 +158,7 @@ impl Site {
         }
     }
 
-    /// What it was opened with.
+    /// The configuration of the site.
     pub fn config(&self) -> &SiteConfig {
         &self.shared.config
     }
@@ -170,7 +170,7 @@ impl Shared {
         hash_with(&self.hasher, path)
     }
 
-    /// The field lines, each with its CRLF, that filters left an answer, if these are not those of all.
+    /// Field lines after the filters, each with its CRLF. Without changes by filters, those of all responses.
     fn lines(&self, fields: Option<Vec<(String, String)>>) -> Bytes {
         let Some(fields) = fields else {
             return self.configured.clone();
@@ -182,7 +182,7 @@ impl Shared {
         out.into()
     }
 
-    /// Where the files are, if they are on disk.
+    /// The root, if the files are on disk.
     fn root(&self) -> Option<&Path> {
         match &self.tree {
             Tree::Disk { root, .. } => Some(root.path()),
@@ -190,7 +190,7 @@ impl Shared {
         }
     }
 
-    /// Whether what is served can change while it is.
+    /// Whether the files can change while they are served.
     fn tree_changes(&self) -> bool {
         matches!(self.tree, Tree::Disk { .. })
     }

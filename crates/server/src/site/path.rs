@@ -1,26 +1,26 @@
-//! From the path of a request to the name of a file: decided before the file system is asked.
+//! Maps the path of a request to the name of a file, without asking the file system.
 //!
-//! - Percent-escapes are decoded once. An escape that is none, or an escaped NUL, makes the request
-//!   malformed (400). An escaped slash is part of a segment, and no file name holds one: 404.
-//! - Dot segments are then removed as in RFC 3986 section 5.2.4, so `/%2e%2e/` is `/../` and both stop
-//!   at the root. A path that ends in a dot segment names a directory.
-//! - Empty segments are dropped: `//a` is `/a`, as in the servers people come from. What leaves here
-//!   begins with exactly one slash, so it can be put into a `Location` and stays on this host.
+//! - Percent-escapes are decoded once. An invalid escape, or an escaped NUL, makes the request malformed (400). An
+//!   escaped slash is part of a segment, and file names contain no slash: 404.
+//! - Dot segments are then removed as in RFC 3986 section 5.2.4, so `/%2e%2e/` is `/../` and both stop at the root. A
+//!   path that ends in a dot segment names a directory.
+//! - Empty segments are dropped: `//a` is `/a`, as in other common servers. The result begins with exactly one slash,
+//!   so it can be put into a `Location` and stays on this host.
 //! - Names that begin with a dot are not served unless configured; `/.well-known/` (RFC 8615) always is.
-//! - A backslash is an ordinary byte, as is everything that is not UTF-8.
+//! - A backslash is an ordinary byte, and so is every byte that is not UTF-8.
 
-/// The longest path worth asking the file system for (PATH_MAX, less its NUL).
+/// Longest path that the file system accepts (PATH_MAX without its NUL).
 const PATH_MAX: usize = 4095;
 
-/// The longest name of one file on any file system of note (NAME_MAX).
+/// Longest file name on common file systems (NAME_MAX).
 const NAME_MAX: usize = 255;
 
 /// Why a path names no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unnamed {
-    /// It is malformed: 400.
+    /// Malformed: 400.
     Malformed,
-    /// It is well formed, and no file of this site can have that name: 404.
+    /// Well-formed, but no file of this site can have this name: 404.
     Nothing,
 }
 
@@ -57,8 +57,9 @@ pub(crate) fn resolve(raw: &[u8], hidden: bool, out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// Writes the one spelling of a raw path that stands for all of its spellings: what [`resolve`] resolves is resolved, and
-/// what need not be escaped is not. An escaped slash stays one, and a path that no file can have still has a spelling.
+/// Writes the normalized spelling of a raw path, which is equal for all of its spellings: the parts that [`resolve`]
+/// resolves are resolved, and bytes that need no escape are not escaped. An escaped slash stays escaped, and paths that
+/// no file can have also have a spelling.
 ///
 /// # Errors
 /// [`Unnamed::Malformed`].
@@ -92,17 +93,17 @@ pub(crate) fn spell(raw: &[u8], out: &mut Vec<u8>) -> Result<(), Unnamed> {
     Ok(())
 }
 
-/// Whether a resolved path has no percent sign: then it is also a spelling of itself.
+/// Whether a resolved path has no percent sign, so that it is also a spelling of itself.
 pub(crate) fn is_plain(path: &[u8]) -> bool {
     memchr::memchr(b'%', path).is_none()
 }
 
-/// Appends a segment without its escapes and without slashes; says whether an escape was one.
+/// Appends a segment, decoded and without slashes. Returns whether it contained an escaped slash.
 fn decode(segment: &[u8], out: &mut Vec<u8>) -> Result<bool, Unnamed> {
     let start = out.len();
     let slash = decode_whole(segment, out)?;
     if slash {
-        // Dot segments pop up to a slash, so one that is part of a name must not get in.
+        // Dot segments remove the text up to a slash, so a slash within a name must not be written.
         let mut at = 0;
         out.retain(|&b| {
             at += 1;
@@ -112,7 +113,7 @@ fn decode(segment: &[u8], out: &mut Vec<u8>) -> Result<bool, Unnamed> {
     Ok(slash)
 }
 
-/// Appends a segment without its escapes; says whether one of them was a slash.
+/// Appends a segment, decoded. Returns whether it contained an escaped slash.
 fn decode_whole(segment: &[u8], out: &mut Vec<u8>) -> Result<bool, Unnamed> {
     let decoded = http_semantics::target::decode(segment).map_err(|_| Unnamed::Malformed)?;
     if memchr::memchr(0, &decoded).is_some() {
@@ -132,18 +133,18 @@ fn is_hidden(path: &[u8]) -> bool {
         .any(|(depth, name)| name[0] == b'.' && !(depth == 0 && name == b".well-known"))
 }
 
-/// The directory part of a resolved path, with its slash: `/a/b` and `/a/` both give `/a/`.
+/// The directory of a resolved path, with its slash: `/a/b` and `/a/` both give `/a/`.
 pub(crate) fn directory(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|&b| b == b'/').map_or(0, |slash| slash + 1);
     &path[..end]
 }
 
-/// The name part of a resolved path: empty if it ends with a slash.
+/// The name in a resolved path: empty if the path ends with a slash.
 pub(crate) fn name(path: &[u8]) -> &[u8] {
     &path[directory(path).len()..]
 }
 
-/// Appends a path with everything escaped that a path may not hold (RFC 3986 section 3.3).
+/// Appends a path and escapes the bytes that a path must not contain (RFC 3986 section 3.3).
 pub(crate) fn encode(path: &[u8], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for &b in path {
@@ -274,7 +275,7 @@ mod tests {
     }
 
     proptest! {
-        /// Two paths of one file are spelled alike, so what is said of the one holds for the other.
+        /// Two paths of one file have the same spelling, so rules apply to both.
         #[test]
         fn what_is_the_same_file_is_spelled_alike(raw in "/[a./%2eEfF0\\\\]{0,40}") {
             let (mut resolved, mut encoded, mut spelled) = (Vec::new(), Vec::new(), Vec::new());
@@ -285,7 +286,7 @@ mod tests {
             }
         }
 
-        /// Whatever comes in, what goes out stays below the root, is stable, and has one spelling.
+        /// Every result stays below the root, is stable, and has one spelling.
         #[test]
         fn nothing_leaves_the_root(raw in "/[a./%2eEfF0\\\\]{0,40}") {
             let mut out = Vec::new();

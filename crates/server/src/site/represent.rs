@@ -1,15 +1,14 @@
-//! From a file's facts to the bytes of its answer: field blocks and entity tags, made once per load.
+//! Builds the representations of a file: field blocks and entity tags, made once per load.
 //!
-//! Entity tags are made of content: a 96-bit hash of up to [`HASHED_MAX`] bytes, so that equal content has equal tags
-//! on every server and after every restart. Larger content is named by a hash of device, inode, length, modification
-//! and change time.
+//! Up to [`HASHED_MAX`] bytes, an entity tag is a 96-bit hash of the content, so it is equal on every server and after
+//! every restart. For larger content, it is a hash of device, inode, length, modification time and change time.
 //!
-//! A tag is strong (RFC 9110 section 8.8.1) where no client can get other bytes under it. The bytes that an entry holds
-//! in memory are the bytes that were hashed. A file is sent from its descriptor, and shows by its times that it was
-//! written to; but two writes within one tick of the clock leave the same times, and so do two through a memory map to a
-//! page that was not written back between them. So the tag is weak until the file has been left alone for [`SETTLED`]
-//! and is on disk. [`Representation::is_current`] compares the times before each answer, and the
-//! driver after the last byte.
+//! A tag is strong (RFC 9110 section 8.8.1) if no client can get other bytes under it. The bytes that an entry holds in
+//! memory are the bytes that were hashed. A file is sent from its descriptor, and its times show writes. But two writes
+//! within one tick of the clock leave the same times. So do two writes through a memory map to a page that was not
+//! written back in between. So the tag is weak until the file has not changed for [`SETTLED`] seconds and is on disk.
+//! [`Representation::is_current`] compares the times before each response, and the driver compares them after the last
+//! byte.
 
 use crate::entry::{Content, Part, Representation};
 use crate::media_type::MediaType;
@@ -19,18 +18,18 @@ use measure::UnixTime;
 use runtime::fs::Meta;
 use std::sync::Arc;
 
-/// Content up to this length is read when it is loaded, so that its tag says what it is. Reading it
-/// costs some tenths of a millisecond, once; and it is in the page cache when it is sent.
+/// Content up to this length is read at load, so that its tag is a hash of it. Reading takes some tenths of a
+/// millisecond, once, and leaves the content in the page cache for sending.
 pub(super) const HASHED_MAX: u64 = 1 << 20;
 
-/// After this many seconds without a change the times of a file tell its versions apart.
+/// Seconds without a change after which a file's times tell its versions apart.
 const SETTLED: i64 = 2;
 
-/// After this many seconds without a change what a file has in memory is on disk, where the kernel cannot be asked: it
-/// begins after 30 (`vm.dirty_expire_centisecs`) and looks every 5.
+/// Seconds without a change after which a file is taken to be on disk, if the kernel cannot tell. The kernel starts
+/// writing back after 30 (`vm.dirty_expire_centisecs`) and checks every 5.
 const WRITTEN_BACK: i64 = 60;
 
-/// What field lines the representations of one resource share.
+/// Field lines shared by the representations of a resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lines<'a> {
     pub(crate) last_modified: Option<UnixTime>,
@@ -40,7 +39,7 @@ pub(crate) struct Lines<'a> {
     pub(crate) media_type: &'a MediaType,
 }
 
-/// Which fields of a request decide between the representations of a part. `coded`: in more than one coding.
+/// The value of `Vary` for a part. `coded`: it has more than one coding.
 pub(crate) fn vary(part: Part, coded: bool) -> Option<&'static str> {
     match (part, coded) {
         (Part::File, false) => None,
@@ -50,7 +49,7 @@ pub(crate) fn vary(part: Part, coded: bool) -> Option<&'static str> {
     }
 }
 
-/// A representation with its blocks.
+/// A representation with its field blocks.
 pub(crate) fn representation(
     lines: &Lines<'_>,
     coding: Coding,
@@ -77,7 +76,8 @@ pub(crate) fn representation(
 }
 
 impl Lines<'_> {
-    /// Appends the field lines of a representation with this coding and tag; where its own lines begin.
+    /// Appends the field lines of a representation with this coding and tag. Returns where the lines about the content
+    /// begin.
     fn write(&self, coding: Coding, etag: &[u8], fields: &mut Vec<u8>) -> usize {
         line(fields, "ETag", etag);
         if let Some(modified) = self.last_modified {
@@ -102,7 +102,7 @@ impl Lines<'_> {
     }
 }
 
-/// The lines of a resource as a value: what heads are composed of for each answer, where that is asked for.
+/// An owned copy of the lines, for header blocks that are formatted for each response.
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
     pub(crate) last_modified: Option<UnixTime>,
@@ -121,7 +121,7 @@ impl Recipe {
         }
     }
 
-    /// Appends what [`Representation::head_200`] holds, composed anew.
+    /// Appends the block of [`Representation::head_200`], formatted anew.
     pub(crate) fn head_200(&self, representation: &Representation, out: &mut Vec<u8>) {
         let lines = Lines {
             last_modified: self.last_modified,
@@ -135,7 +135,7 @@ impl Recipe {
     }
 }
 
-/// The field that keeps browsers from guessing a type.
+/// Keeps browsers from guessing a type.
 const NOSNIFF: &str = "X-Content-Type-Options";
 
 /// Whether one of these field lines has this name.
@@ -146,7 +146,7 @@ fn has(lines: &[u8], name: &str) -> bool {
     })
 }
 
-/// The first line of a 200.
+/// Status line of a 200 response.
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\n";
 
 fn content_length(out: &mut Vec<u8>, len: u64) {
@@ -166,7 +166,7 @@ pub(crate) fn etag_of_bytes(bytes: &[u8], coding: Coding) -> Box<[u8]> {
     tag("", twox_hash::XxHash3_128::oneshot(bytes), coding)
 }
 
-/// The entity tag of a file that is too large to hash.
+/// The entity tag of a file that is too large to hash; weak unless `is_strong`.
 pub(crate) fn etag_of_meta(meta: &Meta, coding: Coding, is_strong: bool) -> Box<[u8]> {
     let mut facts = [0; 48];
     for (place, fact) in facts.chunks_exact_mut(8).zip([
@@ -183,23 +183,23 @@ pub(crate) fn etag_of_meta(meta: &Meta, coding: Coding, is_strong: bool) -> Box<
     tag(prefix, twox_hash::XxHash3_128::oneshot(&facts), coding)
 }
 
-/// The same tag, weak (RFC 9110 section 8.8.1).
+/// This entity tag as a weak one (RFC 9110 section 8.8.1).
 pub(crate) fn weak(etag: &[u8]) -> Box<[u8]> {
     [b"W/", etag].concat().into()
 }
 
-/// Whether an entity tag is.
+/// Whether an entity tag is weak.
 pub(crate) fn is_weak(etag: &[u8]) -> bool {
     etag.starts_with(b"W/")
 }
 
-/// Whether another write to the file would be sure to change its times, unless it is through a memory map.
+/// Whether any further write to the file is certain to change its times, except for writes through a memory map.
 pub(crate) fn is_settled(meta: &Meta, wall: UnixTime) -> bool {
     was_left_alone(meta, SETTLED, wall)
 }
 
-/// Whether every further write to the file will change its times: then its tag may be strong. A page that was written
-/// through a memory map changes them again only once it was written back.
+/// Whether every further write to the file will change its times, so that its tag may be strong. After a write through
+/// a memory map, further ones to that page change the times only once it has been written back.
 pub(crate) fn shows_writes(file: &runtime::fs::File, wall: UnixTime) -> bool {
     is_settled(file.meta(), wall)
         && file
@@ -219,12 +219,12 @@ fn tag(prefix: &str, hash: u128, coding: Coding) -> Box<[u8]> {
     text.into_bytes().into()
 }
 
-/// `Last-Modified` of a file: never later than the answer's own `Date` (RFC 9110 section 8.8.2.1).
+/// `Last-Modified` of a file: never later than the response's own `Date` (RFC 9110 section 8.8.2.1).
 pub(crate) fn last_modified(modified: UnixTime, wall: UnixTime) -> UnixTime {
     UnixTime::from_secs(modified.secs.min(wall.secs))
 }
 
-/// The bytes an answer takes beyond its content, allocation granules included.
+/// Bytes of an answer without its content, including the overhead of allocations.
 pub(crate) fn footprint(representations: &[Representation]) -> u64 {
     const GRANULE: usize = 16;
     let texts = |r: &Representation| {
@@ -234,17 +234,17 @@ pub(crate) fn footprint(representations: &[Representation]) -> u64 {
     representations.iter().map(texts).sum::<usize>() as u64
 }
 
-/// Content in memory or in a file, with what it is charged.
+/// Content in memory or in a file, with its reservation.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) content: Content,
     pub(crate) len: u64,
     pub(crate) etag: Box<[u8]>,
-    /// Bytes that the content keeps reserved.
+    /// Bytes reserved by the content.
     pub(crate) reserved: u64,
-    /// The file, if it is to be kept open and counts as a descriptor.
+    /// The file, if it stays open and counts as a descriptor.
     pub(crate) file: Option<Arc<runtime::fs::File>>,
-    /// Whether it may be kept at all.
+    /// Whether it may be cached.
     pub(crate) keep: bool,
 }
 

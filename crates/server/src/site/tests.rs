@@ -1,7 +1,7 @@
-//! The site over real files: what is found, what is not, and how soon a change is seen.
+//! The site over real files: which files are found, and how soon changes are visible.
 #![allow(
     clippy::disallowed_methods,
-    reason = "tests make the files that are served, and bound how long they wait for a change"
+    reason = "tests create the files they serve, and limit their wait for a change"
 )]
 
 use super::*;
@@ -54,7 +54,7 @@ impl Fixture {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, &bytes).unwrap();
         if bytes.as_ref().len() > 1_000 {
-            // Until it is on disk, a file that is sent from its descriptor has a weak tag.
+            // Until a file is written back to disk, its tag is weak if it is sent from its descriptor.
             std::fs::File::open(path).unwrap().sync_all().unwrap();
         }
     }
@@ -68,13 +68,12 @@ impl Fixture {
         self.view.turn(self.now, self.wall);
     }
 
-    /// What a client would see: the content without coding, or a word for the rest.
+    /// What a client would see: the uncompressed content, or a word for other answers.
     pub(super) fn see(&mut self, path: &str) -> String {
         show(&self.get(path))
     }
 
-    /// Waits until a client would see `want`. The promise is a second; the bound allows for a machine
-    /// that is busy with other things.
+    /// Waits until a client would see `want`. The promise is one second; the limit allows for a busy machine.
     #[track_caller]
     pub(super) fn becomes(&mut self, path: &str, want: &str) {
         let deadline = std::time::Instant::now() + Duration::from_secs(10);
@@ -91,7 +90,7 @@ impl Fixture {
         }
     }
 
-    /// Waits until the answer shows this.
+    /// Waits until the answer contains this part.
     fn see_until(&mut self, path: &str, part: &str) {
         let deadline = std::time::Instant::now() + Duration::from_secs(60);
         while !self.see(path).contains(part) {
@@ -259,7 +258,7 @@ fn special_and_unreadable_files_hang_nobody() {
     assert_eq!(f.see("/secret.html"), want);
 }
 
-/// Every way a file can change, seen through a plain path and through a link that no watch covers.
+/// Every way a file can change, through a plain path and through a link that no watch covers.
 #[test]
 fn changes_on_disk_are_seen() {
     let mut f = Fixture::new(|c| c.listing = true);
@@ -308,7 +307,7 @@ fn a_change_through_another_name_is_seen() {
     f.becomes("/page", "first");
     std::fs::write(&other, "written outside the root").unwrap();
     f.becomes("/page", "written outside the root");
-    assert!(f.is_kept("/page"), "it is looked at, not read anew each time");
+    assert!(f.is_kept("/page"), "it is polled, not read again each time");
 }
 
 #[test]
@@ -379,7 +378,7 @@ fn spellings_take_up_no_room() {
     }
     assert_eq!(f.site.counters(), before);
     assert_eq!(f.view.counters().misses, 1);
-    // A name that looks like a spelling of another is its own.
+    // A name that looks like a spelling of another is a separate name.
     f.write("%61bc", "percent");
     assert_eq!(f.see("/%2561bc"), "percent");
     assert_eq!(f.see("/%61bc"), "x");
@@ -420,7 +419,7 @@ fn siblings_are_representations_of_their_own() {
     );
 }
 
-/// A file that was edited and not compressed again is served as it is now.
+/// A file that was edited and not compressed again is served with its current content.
 #[test]
 fn a_sibling_older_than_its_file_is_not_served() {
     let mut f = Fixture::new(|_| ());
@@ -438,7 +437,7 @@ fn a_sibling_older_than_its_file_is_not_served() {
     let entry = f.get("/app.js");
     let codings: Vec<_> = resource(&entry).codings().collect();
     assert_eq!(codings, [Coding::Brotli, Coding::Identity]);
-    // Made anew, it is noticed.
+    // A new sibling is noticed.
     f.write("app.js.gz", "new");
     let deadline = std::time::Instant::now() + Duration::from_secs(10);
     while resource(&f.get("/app.js")).get(Coding::Gzip).is_none() {
@@ -488,7 +487,7 @@ fn large_files_are_kept_open_within_the_bound() {
         assert!(f.site.counters().descriptors <= 4);
         flying.push(resource(&entry).identity().content.clone());
     }
-    assert!(f.site.counters().descriptors <= 4, "those being sent are counted");
+    assert!(f.site.counters().descriptors <= 4, "files being sent are counted");
     flying.clear();
     f.turn(Duration::from_millis(200));
     let kept = (0..10).filter(|n| f.is_kept(&format!("/{n}.bin"))).count() as u64;
@@ -510,7 +509,7 @@ fn what_is_sent_from_a_file_is_current_until_that_changes() {
     let (file, small) = (f.get("/file"), f.get("/small"));
     assert!(matches!(resource(&file).identity().content, Content::File(_)));
     assert!(is_current(&file, f.wall) && is_current(&small, f.wall));
-    // No event tells of the second name, nor of what is written through it.
+    // No event reports the second name, or writes through it.
     let other = f.dir.path().join("other");
     std::fs::hard_link(f.at("file"), &other).unwrap();
     std::fs::write(&other, text.replace('x', "y")).unwrap();
@@ -519,13 +518,13 @@ fn what_is_sent_from_a_file_is_current_until_that_changes() {
     assert!(file.is_dead() && !f.is_kept("/file"));
     let again = f.get("/file");
     assert_ne!(resource(&again).identity().etag, resource(&file).identity().etag);
-    // One that is gone already takes nobody along.
+    // Removing an entry that is gone already removes no other.
     f.view.forget(&file);
     assert!(!again.is_dead() && is_current(&again, f.wall));
     f.write("small", "y");
     assert!(
         is_current(&small, f.wall),
-        "what is in memory is what its tag was made of"
+        "content in memory is the content that was hashed"
     );
 }
 
@@ -544,14 +543,14 @@ fn a_large_file_changed_just_now_has_a_weak_tag_and_is_not_kept() {
     assert_eq!(
         page,
         represent::weak(&strong),
-        "one byte less is named by its content at once, but sent from the file"
+        "one byte less is tagged by its content at once, but sent from the file"
     );
     assert!(f.is_kept("/page"));
     assert!(is_current(&f.get("/page"), f.wall));
     let later = UnixTime::from_secs(f.wall.secs + 1_000);
     assert!(
         !is_current(&f.get("/page"), later),
-        "there is a better tag by now"
+        "a strong tag is possible now"
     );
     f.wall = UnixTime::from_secs(f.wall.secs + 1_000);
     f.turn(Duration::ZERO);
@@ -606,7 +605,7 @@ fn the_budget_holds_over_many_views_and_idle_ones_let_go() {
             counters.evictions > 0 && counters.entries > 10,
             "{policy} {counters:?}"
         );
-        // The idle view still holds what it was given, until its own turn comes.
+        // The idle view holds its entry until its own turn.
         assert!(idle.wake().is_some());
         in_flight.clear();
         idle.turn(f.now + Duration::from_secs(2), f.wall);
@@ -669,12 +668,15 @@ fn codings_are_made_once_by_one_request() {
     let plain = f.get("/page.html");
     assert_eq!(resource(&plain).codings().count(), 5);
     let gzip = f.view.encode(&plain, Coding::Gzip).unwrap();
-    assert!(f.view.encode(&plain, Coding::Gzip).is_none(), "it is being made");
+    assert!(
+        f.view.encode(&plain, Coding::Gzip).is_none(),
+        "another request is compressing it"
+    );
     let brotli = f.view.encode(&plain, Coding::Brotli).unwrap();
     assert!(f.view.encode(&plain, Coding::Zstd).is_none(), "too many at once");
     let gzip = gzip.try_now().expect_err("never on the loop").run();
     let first = f.view.finish(gzip);
-    // Made of the same entry, it joins the one that has replaced it.
+    // Made of the same entry, it is added to the one that has replaced it.
     let brotli = brotli.run();
     let both = f.view.finish(brotli);
     assert!(resource(&first).get(Coding::Brotli).is_none());
@@ -684,7 +686,7 @@ fn codings_are_made_once_by_one_request() {
     let now = f.get("/page.html");
     assert!(
         resource(&now).get(Coding::Brotli).is_some(),
-        "everyone gets it from now on"
+        "all requests get it from now on"
     );
     let fields = |coding| String::from_utf8_lossy(&both.get(coding).unwrap().fields).into_owned();
     assert!(fields(Coding::Gzip).contains("Content-Encoding: gzip\r\n"));
@@ -706,7 +708,7 @@ fn codings_are_made_once_by_one_request() {
     let noise = f.get("/noise.html");
     let job = f.view.encode(&noise, Coding::Gzip).unwrap();
     let after = f.view.finish(job.run());
-    assert!(Arc::ptr_eq(&noise, &after), "nothing was won");
+    assert!(Arc::ptr_eq(&noise, &after), "it saved too little");
     assert!(
         f.view.encode(&noise, Coding::Gzip).is_none(),
         "and it is not tried again"
@@ -724,7 +726,7 @@ fn a_coding_of_a_file_that_changed_meanwhile_is_not_used() {
     let late = f.view.finish(job.run());
     assert!(
         Arc::ptr_eq(&late, &entry),
-        "it is answered with what it was asked for"
+        "it is answered with the requested content"
     );
     assert!(resource(&f.get("/page.txt")).get(Coding::Gzip).is_none());
     f.becomes("/page.txt", &"after ".repeat(100));
@@ -784,9 +786,9 @@ fn listings_are_compressed_and_the_result_is_kept_with_them() {
     let json = f.view.encode_part(&plain, Part::Json, Coding::Gzip).unwrap();
     assert!(
         f.view.encode_part(&plain, Part::Json, Coding::Gzip).is_none(),
-        "it is being made"
+        "another request is compressing it"
     );
-    assert!(f.view.encode(&plain, Coding::Gzip).is_none(), "it is no file");
+    assert!(f.view.encode(&plain, Coding::Gzip).is_none(), "it is not a file");
     let html = f.view.encode_part(&plain, Part::Html, Coding::Brotli).unwrap();
     let json = json.try_now().expect_err("never on the loop").run();
     f.view.finish(json);
@@ -809,7 +811,7 @@ fn listings_are_compressed_and_the_result_is_kept_with_them() {
         assert!(fields.contains("Vary: Accept, Accept-Encoding\r\n"), "{fields}");
     }
     assert!(f.is_kept("/d/") && plain.is_dead());
-    // What is kept is accounted for, and given back with the entry.
+    // Cached bytes are counted, and released with the entry.
     let held: u64 = [&listing.html, &listing.json]
         .iter()
         .flat_map(|resource| &resource.representations)
@@ -836,7 +838,7 @@ fn listings_are_compressed_and_the_result_is_kept_with_them() {
     }
 }
 
-/// Where changes are not reported nothing tells when a listing is no longer true, so it is not kept.
+/// Without reported changes, an outdated listing could not be detected, so listings are not cached.
 #[test]
 fn a_listing_that_is_not_kept_is_compressed_for_one_answer() {
     let mut f = Fixture::new(|c| {
@@ -909,7 +911,7 @@ fn the_executable_serves_like_a_directory() {
     assert_eq!(text(resource(&style), Coding::Gzip), "gz");
     assert!(
         site.counters().bytes < 64 << 10,
-        "content in the executable costs nothing"
+        "embedded content takes no memory"
     );
 }
 

@@ -1,28 +1,28 @@
-//! Where files come from: a directory of the file system, or the executable itself.
+//! The files of a site: in a directory of the file system, or in the executable.
 //!
-//! Both answer the same three questions. Paths are resolved ones without their leading slash.
+//! Both kinds answer the same three questions. Paths are resolved and without their leading slash.
 
 use super::config::Symlinks;
 use measure::UnixTime;
 use runtime::fs::{self, How, Kind, Meta, OpenError, Root, Wait};
 use std::sync::Arc;
 
-/// A tree of files.
+/// The files of a site.
 #[derive(Debug)]
 pub(crate) enum Tree {
-    /// Below a directory.
+    /// Below a directory of the file system.
     Disk { root: Arc<Root>, symlinks: Symlinks },
     /// In the executable.
     Embedded(Embedded),
 }
 
-/// Something opened.
+/// An opened path.
 #[derive(Debug)]
 pub(crate) enum Opened {
-    /// From the file system. The flag says whether a symbolic link was on the way or the file has other
-    /// names: then it can change without a change in the directories of its path.
+    /// A file of the file system. `linked`: it was reached through a symbolic link or has several names, so it can
+    /// change without an event in the directories of its path.
     Disk { file: fs::File, linked: bool },
-    /// From the executable.
+    /// An embedded file.
     Embedded {
         bytes: &'static [u8],
         modified: UnixTime,
@@ -31,7 +31,7 @@ pub(crate) enum Opened {
     Directory { linked: bool },
 }
 
-/// Files by path, sorted, each path without its leading slash.
+/// Files sorted by path, without leading slashes.
 #[derive(Debug)]
 pub(crate) struct Embedded {
     files: Vec<(&'static str, &'static [u8])>,
@@ -61,7 +61,7 @@ impl Embedded {
             .ok_or(OpenError::NotFound)
     }
 
-    /// What follows `rel/` in the paths that begin with it, with the content.
+    /// The files below `rel/`, with the rest of their paths and their content.
     fn below<'a>(&'a self, rel: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'static [u8])> {
         self.files.iter().filter_map(move |&(path, bytes)| {
             let rest = path.as_bytes().strip_prefix(rel)?;
@@ -102,14 +102,14 @@ impl Embedded {
 }
 
 impl Tree {
-    /// Opens a regular file or finds a directory. Everything else is not there.
+    /// Opens a regular file or finds a directory. Anything else counts as missing.
     pub(crate) fn open(&self, rel: &[u8], wait: Wait) -> Result<Opened, OpenError> {
         let (root, symlinks) = match self {
             Tree::Embedded(embedded) => return embedded.open(rel),
             Tree::Disk { root, symlinks } => (root, *symlinks),
         };
         let how = |symlinks| How { symlinks, wait };
-        // Without links first: then what watches the directories on the path will see every change.
+        // First without following links: if that works, watching the directories of the path reports every change.
         let denied = |error| match error {
             OpenError::Forbidden => why_denied(root, rel, how(symlinks.into())),
             error => error,
@@ -132,7 +132,7 @@ impl Tree {
         }
     }
 
-    /// What a path is like now; `None` if it names nothing that could be served.
+    /// The current state of a path; `None` if it names nothing that could be served.
     pub(crate) fn meta(&self, rel: &[u8]) -> Option<Meta> {
         match self {
             Tree::Embedded(_) => None,
@@ -155,8 +155,8 @@ impl Tree {
     }
 }
 
-/// A file or directory that exists and may not be read, or a directory on the way that may not be searched, is
-/// forbidden; a socket or device that may not be read is one all the same.
+/// Why access was denied: no permission to read an existing file or directory, or to search a directory on the way,
+/// means forbidden. Sockets and devices without permission still count as special files.
 fn why_denied(root: &Root, rel: &[u8], how: How) -> OpenError {
     match root.stat(rel, how) {
         Ok(meta) if meta.kind == Kind::Other => OpenError::Special,

@@ -1,12 +1,11 @@
-//! One worker's window on the site: what makes a hit cost a hash, a comparison and a flag.
+//! One worker's view of the site: a hit costs a hash, a comparison and a check of a flag.
 //!
-//! The table holds nothing but living entries of the store under their resolved paths. A path with
-//! escapes or dot segments is resolved in a scratch buffer and then found like any other, so no
-//! spelling a client invents takes up room.
+//! The table holds only live entries of the store under their resolved paths. A path with escapes or dot segments is
+//! resolved in a scratch buffer and then found like any other, so clients cannot fill the table with spellings.
 //!
-//! Entries that died stay in memory until each view lets go of them. A view does so in its turns, a
-//! part of the table at a time while it is busy, all of it when a tenth of a second has passed; and a
-//! view that is not used lets go of everything after [`IDLE`], then needs no more waking.
+//! Dead entries stay in memory until each view drops them. A view does so in its turns: a part of the table at a time
+//! while it is busy, and all of it once a tenth of a second has passed. A view that is not used drops all entries after
+//! [`IDLE`] and then needs no more turns.
 
 use super::load::{Load, Loaded};
 use super::path::{self, Unnamed};
@@ -19,22 +18,22 @@ use http_semantics::coding::Coding;
 use measure::{Duration, Instant, UnixTime};
 use std::sync::Arc;
 
-/// Touches remembered until they are handed to the policy.
+/// Number of touches collected before they are handed to the policy.
 const TOUCHES_MAX: usize = 128;
 
-/// Buckets looked at in one busy turn.
+/// Number of buckets checked in one busy turn.
 const SWEEP_STEP: usize = 256;
 
-/// After this long without a full look at the table the whole of it is looked at in one turn.
+/// After this time without a complete check, the whole table is checked in one turn.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// A view that was not used for this long holds nothing.
+/// A view unused for this long drops all entries.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How long after a turn the next is wanted while anything is held.
+/// Time until the next turn is needed while the view holds entries.
 const WAKE: Duration = Duration::from_millis(500);
 
-/// One worker's window on the site. A hit takes no lock, makes no system call and allocates nothing.
+/// One worker's view of the site. A hit takes no lock, makes no system call and allocates nothing.
 #[derive(Debug)]
 pub struct View {
     hasher: SeedableRandomState,
@@ -49,43 +48,43 @@ pub struct View {
     now: Instant,
     wall: UnixTime,
     used_at: Instant,
-    /// Loads and encodings that were given to it.
+    /// Loads and compressions given to this view.
     finished: u64,
 }
 
-/// Where letting go of the dead stands.
+/// Progress in dropping dead entries.
 #[derive(Clone, Copy, Debug)]
 struct Sweep {
-    /// The store's count of deaths that is being acted on.
+    /// The store's count of deaths that is being handled.
     deaths: u64,
-    /// Buckets still to look at, and the next of them.
+    /// Number of buckets left to check, and the next of them.
     left: usize,
     next: usize,
-    /// When the table was last known to hold nothing dead.
+    /// Last time at which the table was known to hold no dead entries.
     clean_at: Instant,
 }
 
-/// What a view knows of a path.
+/// The result of a lookup.
 #[derive(Debug)]
 pub enum Lookup<'v> {
-    /// Known: answer now. (A path that can name no file is a hit on a 404.)
+    /// Answer now. (A path that can name no file is a hit on a 404.)
     Hit(&'v Arc<Entry>),
-    /// Not known: run this job, then `View::finish`.
+    /// Run this job, then call `View::finish`.
     Load(Load),
-    /// The path is malformed (an escape that is none, NUL, no leading slash): 400.
+    /// The path is malformed (an invalid escape, NUL, no leading slash): 400.
     Refused,
 }
 
-/// What one view counted.
+/// Counters of one view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ViewCounters {
     /// Lookups answered from memory.
     pub hits: u64,
     /// Lookups that needed a load.
     pub misses: u64,
-    /// Content bytes of the resources hit (length without coding, whatever was then sent).
+    /// Content bytes of the resources hit (uncompressed length, whatever was sent).
     pub byte_hits: u64,
-    /// Uses that the policy was not told of, because the store was busy.
+    /// Uses not reported to the policy because the store was busy.
     pub touches_lost: u64,
 }
 
@@ -113,11 +112,11 @@ impl View {
         }
     }
 
-    /// What `path` (raw: still percent-encoded, without query) resolves to.
+    /// Looks up `path` (raw: percent-encoded, without query).
     #[inline]
     pub fn lookup(&mut self, path: &[u8]) -> Lookup<'_> {
-        // A path with an escape must not be taken for a name with a percent sign: names with one are
-        // found only after resolving. The entry knows, so no path needs to be searched for escapes.
+        // A path with an escape must not match a name with a percent sign; such names are found only after resolving.
+        // The entry has a flag for this, so paths need not be searched for escapes.
         let hash = hash_with(&self.hasher, path);
         let bucket = self.table.find_bucket_index(hash, |(h, entry)| {
             *h == hash && *entry.path == *path && entry.plain && !entry.is_dead()
@@ -144,32 +143,32 @@ impl View {
         Lookup::Hit(entry)
     }
 
-    /// An entry that a lookup gave earlier is used again without one: counts like a hit.
+    /// Counts a hit on an entry from an earlier lookup that is used again without one.
     #[inline]
     pub(crate) fn used_again(&mut self, entry: &Entry) {
         note_use(entry, &self.shared, &mut self.touches, &mut self.counters);
         self.used = true;
     }
 
-    /// Changes whenever an entry that somebody may hold has died.
+    /// Changes whenever an entry that could be held has died.
     #[inline]
     pub(crate) fn deaths(&self) -> u64 {
         self.shared.store.deaths()
     }
 
-    /// Changes whenever what the cache holds may be other than before, as far as this view knows.
+    /// Changes whenever the content of the cache may have changed, as far as this view knows.
     #[inline]
     pub(crate) fn changes(&self) -> u64 {
         self.deaths().wrapping_add(self.finished)
     }
 
-    /// Whether it holds nothing, as after a while without use: then nobody should for its sake.
+    /// Whether it holds no entries, as after a while without use. Others should then drop theirs, too.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
-    /// By the resolved path; then in the store; then nobody knows it.
+    /// Looks up the resolved path in the table, then in the store, and returns a load otherwise.
     #[cold]
     fn lookup_slowly(&mut self, raw: &[u8]) -> Lookup<'_> {
         match path::resolve(raw, self.shared.config.hidden, &mut self.scratch) {
@@ -207,7 +206,7 @@ impl View {
             .bucket_index()
     }
 
-    /// Takes a finished job in and returns its answer.
+    /// Takes a finished job and returns its entry.
     pub fn finish(&mut self, loaded: Loaded) -> Arc<Entry> {
         self.finished += 1;
         let entry = loaded.entry;
@@ -218,29 +217,29 @@ impl View {
         entry
     }
 
-    /// An entry turned out not to be true any more: the next lookup of its path is a miss.
+    /// An entry proved outdated: the next lookup of its path is a miss.
     #[cold]
     pub(crate) fn forget(&self, entry: &Entry) {
         self.shared.store.kill_entry(entry);
     }
 
-    /// A job that makes `coding` of the entry's resource; `None` if it cannot be made, was tried, is
-    /// being made by another request, or too many are being made: send another representation.
+    /// A job that compresses the entry's resource with `coding`. `None` if that is impossible or was tried, another
+    /// request is doing it, or too many compressions are running; send another representation then.
     pub fn encode(&mut self, entry: &Arc<Entry>, coding: Coding) -> Option<Encode> {
         self.encode_part(entry, Part::File, coding)
     }
 
-    /// The same for this part of the entry's answer.
+    /// As [`View::encode`], for this part of the entry's answer.
     pub fn encode_part(&mut self, entry: &Arc<Entry>, part: Part, coding: Coding) -> Option<Encode> {
-        // A file that is not kept would be compressed for each request. So is a listing that is not, which is generated
-        // for each as well.
+        // A file that is not cached would be compressed for each request. A listing that is not cached is generated for
+        // each request anyway.
         if entry.token == Token::NONE && part == Part::File {
             return None;
         }
         Encode::claim(&self.shared, entry, part, coding)
     }
 
-    /// To be called from `Context::turn`: drops dead entries, passes on what was used.
+    /// To be called from `Context::turn`: drops dead entries and reports uses to the policy.
     pub fn turn(&mut self, now: Instant, wall: UnixTime) {
         (self.now, self.wall) = (now, wall);
         if std::mem::take(&mut self.used) {
@@ -257,7 +256,7 @@ impl View {
         }
         if now.since(self.used_at) >= IDLE {
             hand_over(&self.shared, &mut self.touches, &mut self.counters, false);
-            // A new table, so that the memory of the old one is given back too.
+            // A new table, so that the old one's memory is freed, too.
             self.table = HashTable::new();
             return;
         }
@@ -283,7 +282,7 @@ impl View {
             SWEEP_STEP.min(self.sweep.left)
         };
         for _ in 0..step {
-            // The table may have grown since; then what was left is looked at in its new place.
+            // The table may have grown since; the rest is then checked at its new place.
             let bucket = self.sweep.next % buckets;
             self.sweep.next = bucket + 1;
             if self
@@ -305,24 +304,23 @@ impl View {
         }
     }
 
-    /// To be merged into `Context::wake`: while the view holds entries it must have its turn within
-    /// a second, or evicted bytes would stay in memory. An idle view lets go of everything and sleeps.
+    /// To be merged into `Context::wake`: while the view holds entries, it needs a turn within a second, or evicted
+    /// bytes would stay in memory. An idle view drops all entries and needs none.
     pub fn wake(&self) -> Option<Instant> {
         (!self.table.is_empty()).then(|| self.now + WAKE)
     }
 
-    /// What was counted so far.
     pub(crate) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
     }
 
-    /// What it counted.
+    /// The counters so far.
     pub fn counters(&self) -> ViewCounters {
         self.counters
     }
 }
 
-/// Counts a hit and takes note of it for the policy.
+/// Counts a hit and records it for the policy.
 #[inline]
 fn note_use(entry: &Entry, shared: &Shared, touches: &mut Vec<Touch>, counters: &mut ViewCounters) {
     counters.hits += 1;
@@ -341,8 +339,8 @@ fn note_use(entry: &Entry, shared: &Shared, touches: &mut Vec<Touch>, counters: 
     }
 }
 
-/// Tells the policy what was used. When the store is busy the touches are kept for the next time, or
-/// dropped if there is no more room (`full`): a use more or less changes little.
+/// Reports uses to the policy. If the store is busy, they are kept for the next time, or dropped if there is no room
+/// (`full`): single uses matter little.
 #[cold]
 fn hand_over(shared: &Shared, touches: &mut Vec<Touch>, counters: &mut ViewCounters, full: bool) {
     if shared.store.apply(touches) {

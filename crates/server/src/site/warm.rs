@@ -1,14 +1,14 @@
-//! Ahead of the requests: what a page embeds is loaded as soon as the page is, on a thread of its own.
+//! Loads the files that a page embeds as soon as the page is loaded, on a separate thread.
 //!
 //! ```text
 //!  page loaded ──▶ queue ──▶ scan ──▶ told to the policy ──▶ each part that is not held: load
 //! ```
 //!
-//! Only for a policy that anticipates. Nothing waits for it and a hit knows nothing of it. Bounded in
-//! every way: pages that wait ([`PAGES_MAX`]), bytes of a page that are looked at and references of
-//! it ([`Limits`]), and what is loaded for one page ([`PAGE_SHARE`] of the cache). What a part embeds
-//! in turn is not loaded. It stops early for a page that has left the cache meanwhile. A part that
-//! changes on disk dies as any entry does, and comes back when it is asked for.
+//! Only for policies that use references. Nothing waits for this thread, and hits do not know it. Everything is
+//! limited: the pages that wait ([`PAGES_MAX`]), the bytes of a page that are scanned and its references ([`Limits`]),
+//! and the loads for one page ([`PAGE_SHARE`] of the cache). Files embedded by embedded files are not loaded. It stops
+//! early if the page has left the cache meanwhile. An embedded file that changes on disk dies like any entry and is
+//! loaded again on request.
 
 use super::Shared;
 use super::load::Load;
@@ -19,20 +19,19 @@ use runtime::aside::Aside;
 use runtime::session::Job;
 use std::sync::{Arc, Weak};
 
-/// Pages that may wait; what others embed is not loaded ahead.
+/// Maximum number of waiting pages; the files that further pages embed are not loaded ahead.
 const PAGES_MAX: usize = 256;
 
-/// What is loaded for one page may take one part in this many of the bytes of the cache, and of its
-/// descriptors, and one load more.
+/// The loads for one page may take one part in this many of the cache's bytes and descriptors, plus one load.
 const PAGE_SHARE: u64 = crate::cache::UNIT_SHARE;
 
-/// Types of pages.
+/// Media types of pages.
 const PAGES: [&[u8]; 2] = [b"text/html", b"application/xhtml+xml"];
 
-/// The thread that loads ahead. A page that dies while it waits is not kept alive.
+/// The thread that loads ahead. A waiting page that dies is not kept alive.
 pub(super) type Warmer = Aside<Weak<Entry>>;
 
-/// Makes the thread, which starts with the first page, if the policy wants it.
+/// Creates the thread, if the policy uses references. It starts with the first page.
 pub(super) fn start(shared: &Arc<Shared>) {
     if !shared.config.cache.policy.anticipates() {
         return;
@@ -48,7 +47,8 @@ pub(super) fn start(shared: &Arc<Shared>) {
 }
 
 impl Shared {
-    /// A page was kept: has what it embeds loaded, unless that is known or nobody wants it.
+    /// A page was cached: queues the loads of the files it embeds, unless they are known or the policy does not use
+    /// them.
     pub(super) fn anticipate(&self, page: &Arc<Entry>) {
         if let Some(warmer) = self.warmer.get()
             && page.token != Token::NONE
@@ -59,7 +59,7 @@ impl Shared {
         }
     }
 
-    /// Looks what a page embeds and loads it.
+    /// Reads the references of a page and loads them.
     fn warm(self: &Arc<Shared>, page: Arc<Entry>, wall: UnixTime) {
         let Some(references) = self.look(&page) else {
             return;
@@ -70,12 +70,12 @@ impl Shared {
         if !self.store.refer(&page, &references, charge) {
             return;
         }
-        // From here on the cache decides how long it is held.
+        // From here on, the cache decides how long the page is held.
         drop(page);
         let cache = &self.config.cache;
         let (mut bytes, mut descriptors) = (0, 0);
         for (hash, path) in references.iter() {
-            // The store forgets the references when the page leaves it.
+            // The store drops the references when the page leaves it.
             let is_held = Arc::strong_count(&references) > 1;
             let is_enough = bytes > cache.budget.0 / PAGE_SHARE
                 || descriptors > cache.descriptors_max as u64 / PAGE_SHARE;
@@ -102,7 +102,7 @@ impl Shared {
         }
     }
 
-    /// What a page embeds. `None`: it is no page.
+    /// The references of a page; `None` if the entry is not a page.
     fn look(&self, page: &Entry) -> Option<Arc<References>> {
         let resource = page_of(page)?;
         let base = Base::of_page(&page.path, self.config.hidden);
@@ -114,7 +114,7 @@ impl Shared {
     }
 }
 
-/// The content of an entry that is a page.
+/// The resource of an entry that is a page.
 fn page_of(entry: &Entry) -> Option<&Resource> {
     let Answer::Resource(resource) = &entry.answer else {
         return None;
@@ -126,7 +126,7 @@ fn page_of(entry: &Entry) -> Option<&Resource> {
         .then_some(resource)
 }
 
-/// Bytes in memory and descriptors that an entry takes.
+/// Bytes in memory and descriptors of an entry.
 fn held_by(entry: &Entry) -> (u64, u64) {
     let Answer::Resource(resource) = &entry.answer else {
         return (0, 0);

@@ -1,7 +1,7 @@
-//! How connections come to a worker and go on elsewhere: from listeners, from other workers, to those that take
+//! How connections arrive at a worker and leave it: from listeners, from other workers, and to those that take
 //! connections with input.
 //!
-//! Decides how many are taken at once, and when accepting pauses. What then happens to them is the worker's.
+//! Decides how many are accepted at once, and when accepting pauses. The worker does the rest.
 
 use super::super::front::Front;
 use super::super::together::count;
@@ -14,14 +14,14 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-/// How many connections one listener may bring in one turn.
+/// Maximum connections accepted from one listener per turn.
 const ACCEPTS_MAX: u32 = 64;
-/// How long accepting pauses when descriptors or memory ran out.
+/// How long accepting pauses after descriptors or memory ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long it pauses at the connection limit, while others may give way.
+/// How long it pauses at the connection limit, while other workers may close one.
 const LIMIT_PAUSE: Duration = Duration::from_millis(10);
 
-/// A connection that waits for input, between two workers.
+/// A connection that waits for input, on its way between two workers.
 pub(crate) struct Parcel<S> {
     fd: OwnedFd,
     pub(super) session: S,
@@ -31,7 +31,7 @@ pub(crate) struct Parcel<S> {
     pub(super) listener: u8,
 }
 
-/// A connection that comes from elsewhere than a listener.
+/// A connection that does not come from this worker's listeners.
 pub(crate) enum Arrival<S> {
     /// Just accepted, from this peer, at this listener.
     New {
@@ -43,9 +43,9 @@ pub(crate) enum Arrival<S> {
     Parcel(Parcel<S>),
 }
 
-/// How taking connections from a listener ended.
+/// How accepting from a listener ended.
 pub(super) enum Accepting {
-    /// None waits any more.
+    /// No connection waits.
     Empty,
     /// Others may still wait.
     More,
@@ -53,18 +53,18 @@ pub(super) enum Accepting {
     Paused,
 }
 
-/// A listener as connections remember it; those beyond 255 are taken together.
+/// A listener's number as stored with connections; those beyond 255 share one number.
 fn numbered(listener: usize) -> u8 {
     u8::try_from(listener).unwrap_or(u8::MAX)
 }
 
 impl<V: Service, B: Backend> Worker<V, B> {
-    /// Has somebody else take connections with input.
+    /// Makes this front take connections with input.
     pub(crate) fn hand_over_to(&mut self, front: Front<V::Session>) {
         self.front = Some(front);
     }
 
-    /// Has a connection join in the next turn.
+    /// Adds a connection in the next turn.
     pub(crate) fn bring(&mut self, arrival: Arrival<V::Session>) {
         self.arrivals.push(arrival);
     }
@@ -86,7 +86,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         })
     }
 
-    /// Takes in those who came from elsewhere.
+    /// Takes in connections that came from elsewhere.
     pub(super) fn arrive(&mut self) {
         for arrival in std::mem::take(&mut self.arrivals) {
             match arrival {
@@ -117,7 +117,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     if self.stopping == Stopping::Drained {
                         self.tell_of_the_end(id);
                     } else if self.front.is_some() {
-                        // Bounds may have changed while it was with another worker.
+                        // Timeouts may have changed while it was with another worker.
                         self.tell_aside(id, Event::Reconsider);
                     } else {
                         self.run(Next::Receive(id));
@@ -127,7 +127,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Gives a connection with input to whoever takes those; whether somebody does.
+    /// Gives a connection with input to the front; returns whether there is one.
     pub(super) fn hand_over(&mut self, id: Id) -> bool {
         if self.front.is_none() {
             return false;
@@ -150,7 +150,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.complain_of_threads(Some(given));
         self.arrive();
         if self.accept_paused_until.is_some() {
-            // One of them may have gone and left a place.
+            // One of them may have ended and left a place.
             self.accept_paused_until = Some(self.now);
         }
     }
@@ -159,11 +159,11 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if let Some(Err(error)) = given
             && self.together.may_complain(self.now)
         {
-            tracing::warn!("requests wait: the system starts no thread for them: {error}");
+            tracing::warn!("requests wait: cannot start a thread for them: {error}");
         }
     }
 
-    /// Takes the connections that wait at listeners, in bounded portions.
+    /// Accepts connections that wait at listeners, in bounded portions.
     pub(super) fn accept(&mut self) {
         if self.accept_paused_until.is_some_and(|until| self.now < until) {
             return;
@@ -186,7 +186,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 if self.is_stuck() && self.together.may_complain(self.now) {
                     tracing::warn!(
                         open = self.together.open.load(Ordering::Relaxed),
-                        "not accepting connections for now, as none is idle: {}",
+                        "not accepting connections for now: none is idle, and {}",
                         full.words()
                     );
                 }
@@ -198,12 +198,12 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 Some(Done::AcceptFailed { errno }) => {
                     count(&self.counters.accept_errors, 1);
                     if is_out_of_resources(errno) {
-                        // One for the next attempt, if the system means this process.
+                        // Frees a descriptor for the next attempt, if the limit is this process's.
                         self.close_eldest(Need::Place);
                         self.pause_accepting("the system is out of descriptors or memory", errno);
                         return Accepting::Paused;
                     }
-                    // Others are of that one connection (aborted, a network error); the next may do.
+                    // Other errors concern that one connection (aborted, a network error); the next may succeed.
                 }
                 Some(done) => self.run(Next::Done(done)),
             }

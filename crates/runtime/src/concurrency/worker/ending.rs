@@ -1,11 +1,11 @@
-//! How a worker ends: told to, with haste or without, or by a panic.
+//! How a worker ends: on request, with haste or without, or by a panic.
 //!
 //! ```text
 //!   No ── asked to ──▶ Listening: whoever had connected is taken in ──▶ Drained: everyone was told
 //!                          ▲ │ a turn that brought somebody                 │ patience over: closed
 //!                          └─┘                                              ▼ nobody left: the end
 //! ```
-//! Decides who is told what, and when. What a session owes its peer then is the session's.
+//! Decides which sessions are told, and when. What a session then owes its peer is up to the session.
 
 use super::super::front::Front;
 use super::Worker;
@@ -15,19 +15,19 @@ use crate::session::{Event, Service, Session};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
-/// The most connections taken from a listener's backlog when draining.
+/// Maximum connections accepted from a listener's queue when draining.
 const BACKLOG_DRAIN_MAX: u32 = 8192;
 
-/// Where the worker is in stopping.
+/// The worker's progress in stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stopping {
     No,
-    /// Listeners are being closed; what the last turns brought in is still being looked at. So many connections
-    /// had been accepted before.
+    /// Listeners are being closed; connections of the last turns are still being read. `accepted` is the number
+    /// accepted before.
     Listening {
         accepted: u64,
     },
-    /// Everyone was told.
+    /// All sessions were told.
     Drained,
 }
 
@@ -35,7 +35,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     /// Runs until drained.
     ///
     /// # Errors
-    /// The back end's, when it cannot go on.
+    /// The back end's, if it cannot continue.
     pub(crate) fn run_until_drained(&mut self) -> std::io::Result<()> {
         while !self.is_drained() {
             let until = self.next_wake();
@@ -44,7 +44,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         Ok(())
     }
 
-    /// Whether it was told to drain and nothing is left.
+    /// Whether it was told to drain and no connection is left.
     pub(crate) fn is_drained(&self) -> bool {
         self.stopping == Stopping::Drained
             && self.conns.len() == 0
@@ -53,19 +53,19 @@ impl<V: Service, B: Backend> Worker<V, B> {
             && self.front.as_ref().is_none_or(|front| front.outstanding() == 0)
     }
 
-    /// Whether some may wait whom nobody else takes, now that there is room.
+    /// Whether connections may wait that no other worker takes, now that there is room.
     pub(super) fn owes(&self) -> bool {
         let are_its_own = !self.gently || !self.control.is_followed();
         are_its_own && self.conns.len() == 0 && self.backend.owes()
     }
 
-    /// Goes through the steps of stopping; called every turn once that was asked for.
+    /// Takes the steps of stopping; called every turn after a stop was requested.
     pub(super) fn drain(&mut self) {
         let accepted = self.counters.accepted.load(Ordering::Relaxed);
         match self.stopping {
             Stopping::No => {
-                // Whoever waits in the backlog was told by the kernel that he is connected: he is
-                // owed an answer as long as there is room.
+                // The kernel has told these clients that they are connected: they get a response as long as there is
+                // room.
                 self.accept_paused_until = None;
                 for listener in 0..self.listeners {
                     let _ = self.accept_from(listener, BACKLOG_DRAIN_MAX);
@@ -76,7 +76,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 let accepted = self.counters.accepted.load(Ordering::Relaxed);
                 self.stopping = Stopping::Listening { accepted };
             }
-            // Each turn that brings connections in is followed by one that sees what they have said.
+            // Each turn that accepts connections is followed by one that reads what they sent.
             Stopping::Listening { accepted: before }
                 if self.now < self.control.until() && (accepted > before || self.backend.is_listening()) =>
             {
@@ -107,7 +107,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Tells a connection that all ends, with haste or without.
+    /// Tells a connection that the worker ends, with haste or without.
     pub(super) fn tell_of_the_end(&mut self, id: Id) {
         let event = if self.gently { Event::Retire } else { Event::Drain };
         self.tell_aside(id, event);
@@ -121,18 +121,17 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Tells a session whose connection is gone so; it may be one that panicked.
+    /// Tells a session that its connection is gone; it may have panicked.
     pub(super) fn lay_to_rest(&mut self, mut session: V::Session, listener: u8) {
         self.together.leave(listener);
         let now = self.now;
-        // Should it panic again, nothing more can be done for it.
+        // If it panics again, nothing more can be done for it.
         let _ = catch_unwind(AssertUnwindSafe(|| session.closed(&mut self.cx, now)));
     }
 }
 
 impl<V: Service, B: Backend> Drop for Worker<V, B> {
-    /// A worker that ends before its connections do, by a panic or a failure of the system, gives their
-    /// places back.
+    /// A worker that ends before its connections, by a panic or a system failure, frees their places.
     fn drop(&mut self) {
         self.release_budget();
         for index in 0..self.conns.slots() {

@@ -1,10 +1,10 @@
-//! How long a worker waits for others: for a peer that takes its output slowly, for a job that may never end.
+//! How long a worker waits: for a peer that reads its output slowly, and for a job that may never end.
 //!
 //! ```text
 //!   output waits ── each second: what has the peer acknowledged? ──▶ Event::Taken ──▶ its session goes on waiting, or not
 //!   a job is under way ── its session's deadline ──▶ an answer without it; what the job brings later is dropped
 //! ```
-//! Decides when to look and what is no longer awaited. How much patience there is, is the session's.
+//! Decides when to check and which results are no longer awaited. The session decides how long to wait.
 
 use super::{Next, State, Worker};
 use crate::concurrency::offload::{Crew, Finished, Inbox, Ticket, Work};
@@ -15,24 +15,24 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-/// How often output that waits is looked at, and at least twice before a deadline.
+/// Interval of checks on waiting output; there are at least two before a deadline.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How often a thread that waits for a job looks whether all is to end.
+/// How often a thread that waits for a job checks whether the strategy is ending.
 const DRAIN_TICK: Duration = Duration::from_millis(100);
 
-/// What a peer had acknowledged.
+/// A peer's acknowledgments.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    /// When it was first looked at.
+    /// When they were first checked.
     since: Instant,
-    /// Bytes by then.
+    /// Bytes at the first check.
     first: u64,
-    /// Bytes at the latest look.
+    /// Bytes at the latest check.
     latest: u64,
 }
 
-/// When a connection in this state is to be looked at that has this deadline.
+/// When to check a connection in this state with this deadline next.
 #[inline]
 pub(super) fn next(deadline: Instant, state: State, now: Instant) -> Instant {
     match state {
@@ -41,7 +41,8 @@ pub(super) fn next(deadline: Instant, state: State, now: Instant) -> Instant {
     }
 }
 
-/// Forgets what was noted of output that is sent; gives the job that begins then. Says whether anything is left of others.
+/// Drops the notes on output that is now sent, and returns the job that starts then. Also reports whether notes on
+/// other connections are left.
 #[cold]
 pub(super) fn clear<J>(
     looks: &mut HashMap<u32, Look>,
@@ -56,7 +57,7 @@ pub(super) fn clear<J>(
 }
 
 impl<V: Service, B: Backend> Worker<V, B> {
-    /// Has the wheel ask for the deadline of a connection, and look at it before that if its output waits.
+    /// Makes the wheel ask for a connection's deadline, and check it before that if its output waits.
     pub(super) fn watch(&mut self, id: Id) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
@@ -67,7 +68,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Tells a session whose output waits what its peer has acknowledged, if the back end knows.
+    /// Tells a session with waiting output what its peer has acknowledged, if the back end knows.
     pub(super) fn look(&mut self, id: Id) {
         let Some(acknowledged) = self.backend.acknowledged(id) else {
             return;
@@ -96,8 +97,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.tell_aside(id, Event::Taken(taken));
     }
 
-    /// The deadline of a session, which stands still while its output waits for the line: until then its peer could take
-    /// nothing. That has a bound of its own, beyond which it counts.
+    /// The deadline of a session. It stands still while output waits for the line, because the peer is offered nothing
+    /// then. That pause has a limit of its own, beyond which the time counts.
     pub(super) fn deadline(&mut self, id: Id) -> Option<(Instant, State)> {
         let conn = self.conns.get_mut(id)?;
         let (at, state) = (conn.session.deadline()?, conn.state);
@@ -108,7 +109,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         Some((at + waited.min(self.cx.line_patience()), state))
     }
 
-    /// Whether a session waits for this job; it waits no longer then.
+    /// Whether a session waits for this job; it no longer waits afterwards.
     pub(super) fn is_awaited(&mut self, id: Id, ticket: Ticket) -> bool {
         let Some(conn) = self.conns.get_mut(id) else {
             return false;
@@ -129,7 +130,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         conn.session
             .handle(&mut self.cx, Event::Deadline, &mut self.out.tx, self.now);
         if !self.out.tx.is_empty() {
-            // What the job brings is for nobody.
+            // The job's result has no receiver any more.
             conn.state = State::Turn;
             self.tickets.remove(&id.index);
             return Next::Poll(id);
@@ -154,7 +155,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let mut until = self.conns.get_mut(id).and_then(|conn| conn.session.deadline());
         let mut finished = Vec::new();
         if let Err(work) = crew.give(id, work, &inbox, until) {
-            // The system starts no thread: then it takes as long as it takes.
+            // The system refuses a thread: the job runs here, for as long as it takes.
             finished.push(work.run(id));
         }
         loop {
@@ -181,7 +182,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 let next = self.late(id);
                 let conn = self.conns.get_mut(id);
                 match conn.filter(|conn| conn.state == State::Working) {
-                    // It goes on waiting.
+                    // It keeps waiting.
                     Some(conn) => until = conn.session.deadline(),
                     None => return next,
                 }

@@ -1,15 +1,15 @@
-//! What a worker does about memory: tells the budget what its connections hold, and takes the steps the budget asks for that
-//! are a driver's. The others (answer less per turn, refuse) are the session's.
+//! A worker's part in saving memory: reports to the budget what its connections hold, and takes those of the budget's
+//! steps that concern a driver. The others (fewer responses per turn, 503) are up to the session.
 
 use super::Worker;
 use crate::io::Backend;
 use crate::memory::Step;
 use crate::session::{Need, Service};
 
-/// Idle connections closed in a turn at the most.
+/// Maximum idle connections closed per turn.
 const CLOSED_MAX: usize = 64;
 
-/// What the budget was told last, and asked for.
+/// The last values reported to the budget and requested by it.
 #[derive(Debug, Default)]
 pub(super) struct Relief {
     held: usize,
@@ -17,7 +17,7 @@ pub(super) struct Relief {
 }
 
 impl<V: Service, B: Backend> Worker<V, B> {
-    /// Ends a turn for the budget.
+    /// Reports to the budget and applies its step, at the end of a turn.
     #[inline]
     pub(super) fn relieve(&mut self) {
         let held = self.backend.held();
@@ -50,7 +50,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Takes what its connections held out of the budget's books.
+    /// Removes what its connections held from the budget.
     pub(super) fn release_budget(&mut self) {
         self.budget.hold(-(self.relief.held as i64));
         self.relief.held = 0;

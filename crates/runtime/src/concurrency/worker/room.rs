@@ -1,4 +1,4 @@
-//! Room at the connection limit: who is idle gives way to who comes.
+//! Room at the connection limit: closes idle connections for new ones.
 //!
 //! ```text
 //!   limit reached ── somebody here is idle ──▶ that one is closed, the new one taken
@@ -7,7 +7,7 @@
 //!   others are asked; the new one waits in the backlog ── one of theirs closed ──▶ taken
 //!                          └ nobody is idle: waits on (descriptors), is refused after PATIENCE (the service's bound)
 //! ```
-//! Decides whose place is taken, and when; what a session does about it is the session's.
+//! Decides which connection is closed, and when; how it ends is up to the session.
 
 use super::{State, Worker};
 use crate::io::Backend;
@@ -15,28 +15,29 @@ use crate::session::{Event, Need, Service, Session};
 use measure::{Duration, Instant};
 use std::sync::atomic::Ordering;
 
-/// Idle for less than this is between two requests: such a connection is left alone.
+/// A connection idle for less than this is between two requests and is left alone.
 pub(crate) const SETTLED: Duration = Duration::from_millis(50);
-/// How long a connection that the service would refuse waits for one that gives way: workers that block look once a second.
+/// How long a connection that the service would reject waits for one to be closed: workers that block check once a
+/// second.
 const PATIENCE: Duration = Duration::from_millis(2_500);
-/// Nothing is said of a wait for others that is shorter.
+/// Shorter waits for others are not logged.
 const PATIENCE_OF_LOG: Duration = Duration::from_millis(500);
 
-/// What bounds connections when no more may be taken.
+/// The limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Full {
-    /// Descriptors: more cannot be had.
+    /// Descriptors: no more are available.
     Driver,
-    /// The service's own bound: it would refuse more.
+    /// The service's own limit: it would reject more.
     Service,
 }
 
 impl Full {
-    /// What is said of it.
+    /// Its wording in the log.
     pub(super) const fn words(self) -> &'static str {
         match self {
-            Full::Driver => "as many are open as the descriptors of this process allow; raise `ulimit -n`",
-            Full::Service => "as many are open as allowed; raise --max-connections",
+            Full::Driver => "no more are possible with this process's descriptors; raise `ulimit -n`",
+            Full::Service => "the connection limit is reached; raise --max-connections",
         }
     }
 }
@@ -49,7 +50,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.service.is_full().then_some(Full::Service)
     }
 
-    /// Whether a connection may be taken, once an idle one has given way if need be; what stands against it otherwise.
+    /// Whether a connection may be accepted, after closing an idle one if necessary; otherwise, the limit that forbids
+    /// it.
     pub(super) fn make_room(&mut self) -> Result<(), Full> {
         let Some(full) = self.full() else {
             self.full_since = None;
@@ -75,7 +77,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Whether it has waited for room for so long that it should say so.
+    /// Whether it has waited for room long enough to say so.
     pub(super) fn is_stuck(&self) -> bool {
         self.full_since
             .is_some_and(|since| self.now.since(since) >= PATIENCE_OF_LOG)
@@ -89,9 +91,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Closes the connection that has been idle longest, as far as can be seen; whether there was one.
+    /// Closes the connection that has been idle longest, among those sampled; returns whether there was one.
     pub(super) fn close_eldest(&mut self, need: Need) -> bool {
-        // Whoever was served a moment ago is likely to ask again.
+        // A client that was served a moment ago is likely to send again.
         let until = Instant::from_nanos(
             self.now
                 .as_nanos()
@@ -110,7 +112,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.conns.get_mut(id).is_none()
     }
 
-    /// Tells a back end with one connection since when that is idle, so that it can give way while the thread waits.
+    /// Tells a back end with one connection since when it is idle, so that it can be closed while the thread waits.
     pub(super) fn stand_by(&mut self) {
         let id = (self.conns.len() > 0).then(|| self.conns.id_at(0)).flatten();
         let conn = id.and_then(|id| self.conns.get_mut(id));

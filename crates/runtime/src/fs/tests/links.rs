@@ -1,4 +1,4 @@
-//! Links, absolute ones above all: those that stay inside are followed, and nothing leads out, also while links
+//! Symbolic links, absolute ones above all: those that stay inside are followed, and none leads out, even while links
 //! change.
 use super::*;
 use measure::{Draw as _, Seed};
@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::AtomicBool;
 
-/// `root` with `a/b.txt` and `top.txt`, `current` that leads to it, and secrets beside it.
+/// `root` with `a/b.txt` and `top.txt`, a link `current` to `root`, and secrets beside it.
 fn tree() -> Temp {
     let dir = Temp::new();
     dir.write("root/a/b.txt", b"b");
@@ -17,7 +17,7 @@ fn tree() -> Temp {
     dir
 }
 
-/// Opened by its own path and through a link, with both ways of resolving.
+/// Opened by its own path and through a link, with both resolvers.
 fn roots(dir: &Temp) -> Vec<Root> {
     ["root", "current"]
         .iter()
@@ -37,7 +37,7 @@ fn read(root: &Root, rel: &str, how: How) -> Result<Vec<u8>, OpenError> {
 fn absolute_links_that_stay_inside_are_followed() {
     use OpenError::*;
     let dir = tree();
-    // What the root is called where links on its own path are resolved.
+    // The root's name after links on its own path are resolved.
     let base = dir.path().canonicalize().unwrap();
     let base = base.to_str().unwrap();
     let inside = format!("{base}/root");
@@ -105,7 +105,7 @@ fn absolute_links_that_stay_inside_are_followed() {
         };
         assert_eq!(read(root, "file", cached), Err(WouldBlock), "readlink may wait");
     }
-    // The other name of the root is a spelling only of a root that was opened by it.
+    // The root's other name is a spelling only of a root opened by that name.
     symlink(format!("{base}/current/top.txt"), dir.path().join("root/alias")).unwrap();
     let got: Vec<bool> = opened
         .iter()
@@ -134,8 +134,8 @@ fn absolute_links_in_a_grafted_directory_stay_in_it() {
     }
 }
 
-/// Random links over a few names, seen by an oracle that resolves like any program: where that ends inside and no
-/// link leads out, the file is found; and what is found always lies inside.
+/// Random links over a few names, compared with an oracle that resolves like any program. If that ends inside and no
+/// link leads out, the file is found; and everything found lies inside.
 #[test]
 fn what_links_lead_to_is_inside_or_not_found() {
     for round in 0..60 {
@@ -145,7 +145,7 @@ fn what_links_lead_to_is_inside_or_not_found() {
         let dir = tree();
         let base = dir.path().canonicalize().unwrap();
         let root = base.join("root");
-        // Half the rounds have nothing that leads out, not even for a moment.
+        // In half of the rounds, nothing ever leads out, not even for a moment.
         let is_tame = round % 2 == 0;
         for number in 0..12 {
             let mut target = match below(4) {
@@ -192,7 +192,7 @@ fn what_links_lead_to_is_inside_or_not_found() {
                         found.is_none_or(|one| inside.contains(&one)),
                         "{seed:?} {rel} leads out"
                     );
-                    // `..` from a link is resolved alike, so what both find is the same.
+                    // Both resolve `..` after a link alike, so they find the same file.
                     assert!(found.is_none() || found == truth, "{seed:?} {rel}");
                     if is_tame {
                         assert_eq!(found, truth, "{seed:?} {rel}");

@@ -1,5 +1,5 @@
-//! What only a ring can get wrong. The behavior it shares with other back ends is tested in
-//! `concurrency::tests`, once more over a ring that is too small for everything.
+//! Tests of what only a ring can get wrong. `concurrency::tests` covers the behavior shared with other back ends, once
+//! more over a ring that is too small for everything.
 
 use super::*;
 use crate::listen::{Listener as Listening, Listening as How};
@@ -7,9 +7,9 @@ use crate::strategy::Writing;
 use std::io::{Read, Write};
 use std::net::{Shutdown as Half, TcpStream};
 
-/// Set in the child process whose rings are tiny.
+/// Set in the child process with tiny rings.
 const TINY: &str = "RUNTIME_TEST_TINY_RING";
-/// Every queue overflows, every burst lacks buffers, every message is cut.
+/// Every queue overflows, every burst lacks buffers, every message is split.
 pub(super) const TINY_SIZES: Sizes = Sizes {
     submissions: 2,
     completions: 4,
@@ -18,12 +18,12 @@ pub(super) const TINY_SIZES: Sizes = Sizes {
 };
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
 
-/// Whether this is the child process whose rings are tiny, and nothing but rings is of interest.
+/// Whether this is the child process with tiny rings, which tests rings only.
 pub(crate) fn tiny() -> bool {
     std::env::var_os(TINY).is_some()
 }
 
-/// A ring, or `None` with the reason printed where there is none to be had.
+/// A ring, or `None` with the reason printed if none can be created.
 fn ring(listener: &Listening, sizes: Sizes, room: usize) -> Option<Uring> {
     let wake = Waker::new().unwrap();
     match Uring::new(vec![Arc::clone(listener.fd())], &wake, sizes, move || room) {
@@ -49,7 +49,7 @@ fn connect(listener: &Listening) -> TcpStream {
     client
 }
 
-/// Waits until one of what is done is looked for.
+/// Waits until `look` finds its result among the completions.
 fn wait_for<T>(uring: &mut Uring, mut look: impl FnMut(Done) -> Option<T>) -> T {
     let start = std::time::Instant::now();
     let mut done = Vec::new();
@@ -67,7 +67,6 @@ fn wait_for<T>(uring: &mut Uring, mut look: impl FnMut(Done) -> Option<T>) -> T 
     }
 }
 
-/// Waits for a connection and takes it.
 fn accept(uring: &mut Uring) -> Id {
     wait_for(uring, |done| matches!(done, Done::Incoming { .. }).then_some(()));
     match uring.submit(Op::Accept { listener: 0 }) {
@@ -123,7 +122,7 @@ fn what_nobody_asked_for_is_held_within_bounds_and_comes_in_order() {
     });
     assert_eq!(first.filled(), b"first");
     uring.recycle(first);
-    // More than is held and than the buffers together: the socket must fill up again.
+    // More than the held bytes and the buffers together: the socket must fill up again.
     let sent: Vec<u8> = (0..8_000_000u32).map(|i| (i % 251) as u8).collect();
     let bytes = sent.clone();
     let writer = std::thread::spawn(move || {
@@ -198,7 +197,7 @@ fn when_places_become_few_the_kernel_stops_accepting_on_its_own() {
     assert_eq!(uring.listeners[0].accept, Accept::All);
     uring.room = Box::new(|| 3);
     let second = connect(&listener);
-    // `told` of the first is used up here.
+    // This consumes `told` of the first.
     assert!(!told(&mut uring));
     accept(&mut uring);
     assert_eq!(uring.listeners[0].accept, Accept::Ending);
@@ -230,7 +229,7 @@ fn what_waits_at_the_end_is_taken_when_the_worker_asks_unasked() {
     assert_eq!(taken, 5, "the armed accept may have had one of them");
 }
 
-/// Turns until it has left its listeners; how many connections it took meanwhile.
+/// Runs turns until the back end has left its listeners; returns how many connections it accepted meanwhile.
 fn leave(uring: &mut Uring) -> usize {
     let start = std::time::Instant::now();
     let mut done = Vec::new();
@@ -246,7 +245,7 @@ fn leave(uring: &mut Uring) -> usize {
     taken
 }
 
-/// An upgrade hands the very socket to another process, here played by a duplicate of it.
+/// An upgrade hands the same socket to another process; here a duplicate of it plays that part.
 #[test]
 fn a_listener_that_was_handed_over_outlives_stopping() {
     for room in [1, usize::MAX] {
@@ -270,7 +269,7 @@ fn a_listener_that_was_handed_over_outlives_stopping() {
     }
 }
 
-/// The kernel wakes one of those that accept. Were it the one that leaves, nobody would take the connection.
+/// The kernel wakes one of the accepting processes. If it woke the leaving one, no process would take the connection.
 #[test]
 fn a_connection_that_comes_while_leaving_is_lost_to_nobody() {
     for room in [1, usize::MAX] {
@@ -307,7 +306,7 @@ fn dropped_it_lets_go_of_everything() {
     wait_for(&mut uring, |done| {
         matches!(done, Done::Progress { .. }).then_some(())
     });
-    // A close that was queued and never handed over counts, too.
+    // A queued close that was never submitted counts, too.
     uring.submit(Op::Close { id: first });
     drop(uring);
     assert_eq!(reading.read(&mut [0; 1]).unwrap(), 0);

@@ -1,4 +1,4 @@
-//! The budget is never exceeded, whatever happens in whatever order.
+//! The budget is never exceeded, whatever the order of operations.
 
 use super::*;
 use crate::cache::Policy;
@@ -24,7 +24,7 @@ fn path(name: u16) -> Box<[u8]> {
     format!("/{name}").into_bytes().into()
 }
 
-/// Hashes that collide now and then.
+/// Hashes that sometimes collide.
 fn hash(name: u16) -> u64 {
     u64::from(name % 61).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -59,7 +59,7 @@ fn put(store: &Store, name: u16, size: u64, descriptors: u64) -> Option<(Arc<Ent
     Some((store.insert(draft, snapshot), body))
 }
 
-/// Says what a page embeds, if there is room for that.
+/// Sets the references of a page, if there is room for them.
 fn refer(store: &Store, page: &Entry, names: &[u16]) -> bool {
     let paths = names.iter().map(|&name| path(name)).collect();
     let number = |path: &[u8]| str::from_utf8(&path[1..]).unwrap().parse().unwrap();
@@ -80,7 +80,7 @@ fn what_an_entry_embeds_is_known_once_and_follows_it() {
         let (old, _) = put(&store, 9, 100, 0).unwrap();
         store.kill(hash(9), &path(9));
         assert!(!refer(&store, &old, &[2]), "it is gone");
-        // A further coding takes the place of the page, as `Encode` does it.
+        // A further coding replaces the page, as in `Encode`.
         let draft = Draft {
             path: path(1),
             hash: hash(1),
@@ -100,7 +100,7 @@ fn what_an_entry_embeds_is_known_once_and_follows_it() {
 
 #[test]
 fn a_unit_leaves_as_one_for_whatever_reason_there_is_no_room() {
-    // A page with two parts, then others: the first that has to leave takes both along.
+    // A page with two parts, then other entries: the first victim takes both parts along.
     for (budget, entries_max, descriptors_max) in [(64 << 10, 4, 9), (64 << 10, 100, 1), (24 << 10, 100, 9)] {
         let store = store(Policy::Structured, budget, entries_max, descriptors_max);
         let (page, _) = put(&store, 1, 200, 0).unwrap();
@@ -192,7 +192,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Bodies that clients are still being sent (`keep`) stay counted and the bound still holds.
+    /// Bodies still being sent to clients (`keep`) stay counted, and the limit still holds.
     #[test]
     fn bounds_hold_at_every_step(
         ops in proptest::collection::vec(op(), 1..300),
@@ -218,7 +218,7 @@ proptest! {
                         prop_assert_eq!(&entry.path, &path(name));
                         stale.push(entry.token);
                     }
-                    // Tokens of entries long gone must touch nobody else.
+                    // Tokens of past entries must not touch other entries.
                     let touches: Vec<Touch> = stale.iter().map(|&token| Touch { token, times }).collect();
                     prop_assert!(store.apply(&touches));
                 }
@@ -279,7 +279,7 @@ fn a_full_budget_of_bodies_in_flight_turns_away_and_recovers() {
     }
 }
 
-/// Hit ratio of a policy over a trace, each miss loading one of `sizes`.
+/// Hit ratio of a policy over a trace; each miss loads an object of this `size`.
 fn hit_ratio(policy: Policy, budget: u64, trace: &[usize], size: impl Fn(usize) -> u64) -> f64 {
     let store = store(policy, budget, 1 << 20, 1);
     let mut hits = 0;
@@ -314,14 +314,14 @@ fn hit_ratio(policy: Policy, budget: u64, trace: &[usize], size: impl Fn(usize) 
     hits as f64 / trace.len() as f64
 }
 
-/// quick_cache (an S3-FIFO relative) is the judge: ours must not be clearly worse on its ground.
+/// Compared with quick_cache (an S3-FIFO relative): ours must not be clearly worse in its own field.
 #[test]
 fn hit_ratios_stand_beside_quick_cache() {
     let seed = Seed(0x5eed_0001);
     let trace: Vec<usize> = zipf(20_000, 0.9, seed).take(200_000).collect();
     let (kept, size) = (1_000_u64, 700_u64);
     let oracle = {
-        // The store leaves a sixteenth free; so that both hold as much, so does the judge's share.
+        // The store leaves a sixteenth free; the other cache gets as much less, so that both hold the same amount.
         let cache = quick_cache::sync::Cache::<usize, ()>::new((kept - kept / HEADROOM) as usize);
         let mut hits = 0;
         for rank in &trace {
@@ -345,7 +345,7 @@ fn hit_ratios_stand_beside_quick_cache() {
     );
 }
 
-/// One pass over many files must not empty the cache of what is in use.
+/// One pass over many files must not evict the files in use.
 #[test]
 fn scans_hurt_lru_more() {
     let seed = Seed(0x5eed_0002);

@@ -1,4 +1,4 @@
-//! A head met before gets what it got the first time, and only as long as that is true.
+//! A known head gets its first response again, as long as that is current.
 
 use super::rig::{Rig, answers, file};
 use crate::config::LogFormat;
@@ -13,7 +13,7 @@ const HEADS: [&str; 7] = [
     "GET /small.png HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
 ];
 
-/// Heads kept by the worker.
+/// Number of heads kept by the worker.
 fn kept(rig: &Rig) -> usize {
     rig.cx.recall.len()
 }
@@ -98,7 +98,7 @@ fn a_known_head_does_not_outlive_its_entry() {
     rig.send(HEADS[0].as_bytes());
     assert_eq!(answers(&rig.out, |_| false)[0].body, file("/small.png"));
     rig.turn();
-    assert_eq!(kept(&rig), 0, "let go of in the next turn");
+    assert_eq!(kept(&rig), 0, "dropped in the next turn");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What answers hold.
+//! The content of responses.
 
 use super::rig::{DATE, End, MODIFIED, Rig, answers, ask, exchange, file, get, one};
 use crate::config::{Config, FieldLine};
@@ -87,7 +87,7 @@ fn methods() {
     }
     let (text, end) = ask("CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n");
     assert!(text.starts_with("HTTP/1.1 405 "), "{text}");
-    assert_eq!(end, End::HalfClosed, "what follows was meant for a tunnel");
+    assert_eq!(end, End::HalfClosed, "bytes after it were meant for a tunnel");
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn a_single_page_application() {
     assert_eq!(get("/users/8", &format!("If-None-Match: {etag}\r\n")).status, 304);
 }
 
-/// Some readers look at the first line of a name only, so one says all.
+/// Some clients read only the first line of a name, so one line holds all values.
 #[test]
 fn one_line_names_all_that_an_application_varies_by() {
     let configure = |c: &mut Config| c.spa_fallback = Some("/text.txt".to_owned());
@@ -263,7 +263,7 @@ fn one_line_names_all_that_an_application_varies_by() {
     assert_eq!(
         ask("GET", "Accept-Encoding: *;q=0\r\n"),
         (406, vary),
-        "an error that depends on the same"
+        "an error that depends on the same field"
     );
     assert_eq!(
         ask("GET", "Sec-Fetch-Mode: cors\r\n"),
@@ -373,7 +373,7 @@ fn several_ranges_in_one_answer() {
         let mut rig = Rig::new();
         rig.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nRange: {range}\r\n\r\nGET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
         let all = answers(&rig.out, |_| false);
-        assert_eq!(all.len(), 2, "the next request is answered behind it");
+        assert_eq!(all.len(), 2, "the next request is answered after it");
         let kind = all[0].field("content-type").unwrap();
         let boundary = kind.strip_prefix("multipart/byteranges; boundary=").expect(kind);
         let content = file(path);
@@ -401,7 +401,7 @@ fn several_ranges_in_one_answer() {
         .collect::<Vec<_>>()
         .join(",");
     let answer = get("/big.png", &format!("Range: bytes={many}\r\n"));
-    assert_eq!(answer.status, 200, "more ranges than the limit: the whole");
+    assert_eq!(answer.status, 200, "more ranges than the limit: the whole file");
 }
 
 #[test]
@@ -470,7 +470,7 @@ fn a_range_is_of_the_coded_representation() {
     assert_eq!(
         (several.status, &several.body),
         (200, &whole.body),
-        "no coding can be said per part"
+        "a part cannot state its coding"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Bodies: read, checked, discarded, never taken for requests.
+//! Bodies are read, checked, discarded, and never taken for requests.
 
 use super::rig::{End, Rig, answers, ask, exchange};
 use crate::config::Config;
@@ -105,7 +105,7 @@ fn a_body_too_large_is_413_and_the_end() {
     assert_eq!(statuses(&exchange(configure, fits.as_bytes()).0), [200]);
 }
 
-/// The size of a chunk says as much as a length does: nothing is waited for that will be refused.
+/// The size of a chunk announces as much as a length: a body that will be rejected is not awaited.
 #[test]
 fn a_chunk_too_large_is_413_before_it_comes() {
     for (chunks, status) in [
@@ -170,7 +170,7 @@ fn a_continue_is_sent_only_where_the_body_is_wanted() {
             format!("{method} / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
         rig.send_slowly(head.as_bytes());
         assert_eq!(statuses(&rig.text()), [if method == "BREW" { 501 } else { 405 }]);
-        assert_eq!(rig.end, End::HalfClosed, "whether a body follows cannot be told");
+        assert_eq!(rig.end, End::HalfClosed, "whether a body follows is unknown");
     }
     let (text, end) = ask("GET / HTTP/1.1\r\nHost: a\r\nExpect: tea\r\n\r\n");
     assert_eq!((statuses(&text), end), (vec![417], End::Open));

@@ -1,4 +1,4 @@
-//! One line for each answer, whatever became of it.
+//! One line per response, whatever its outcome.
 
 use super::rig::Rig;
 use crate::config::LogFormat;

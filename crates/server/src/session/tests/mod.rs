@@ -1,8 +1,8 @@
-//! The session on its own: a rig plays driver and peer in memory, with time as it likes.
+//! Tests of the session alone: a rig plays driver and peer in memory, and controls time.
 //!
-//! The rig is the driver; `answers` says what answers hold, `persistence` when connections end,
-//! `pipelining` what several requests at once mean, `framing` that no body becomes a request, `time`
-//! every deadline, `overload` what a worker refuses that is behind, `log` what is written down, `properties` what holds for any bytes.
+//! The tests: `answers` on the content of responses, `persistence` on when connections end, `pipelining` on several
+//! requests at once, `framing` on bodies that must not become requests, `time` on every deadline. `overload` is on
+//! rejections by an overloaded worker, `log` on log lines, `properties` on any bytes.
 
 mod again;
 mod answers;
@@ -16,7 +16,7 @@ mod time;
 
 use super::rig;
 
-/// An idle connection is this struct and the driver's slot; nothing else.
+/// An idle connection is this struct and the driver's slot.
 #[test]
 fn an_idle_session_is_small() {
     assert!(

@@ -1,4 +1,4 @@
-//! What a worker that is behind refuses, and what it never does; what it does not begin.
+//! Which requests an overloaded worker rejects, which it never rejects, and when compression is paused.
 
 use crate::adapt::{Decision, Knob, Knobs, Settings};
 use crate::config::{Adapt, Concurrency, Config, LiveFor, MaxTurn};
@@ -15,19 +15,19 @@ const LARGE: &[u8] = b"GET /big.png HTTP/1.1\r\nHost: a\r\n\r\n";
 const SMALL: &[u8] = b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n";
 const HEAD: &[u8] = b"HEAD /big.png HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Ends the turn under way after so long.
+/// Ends the current turn after this time.
 fn end_turn(rig: &mut Rig, length: Duration) {
     let now = rig.now + length;
     rig.cx.rest(now, Line::Taken);
 }
 
-/// A worker whose last turn was far too long: one costly answer a turn is all it takes on.
+/// A worker whose last turn was far too long: it admits one expensive response per turn.
 fn behind(config: Config) -> Rig {
     let mut rig = Rig::of(
         Server::open(config, source(), None, Seed(1)).unwrap(),
         Arc::new(Lines::default()),
     );
-    // Known, and met before, from now on.
+    // Cached, and with known heads, from now on.
     for request in [LARGE, SMALL, LARGE, SMALL] {
         rig.send(request);
     }
@@ -60,15 +60,15 @@ fn what_costs_much_is_refused_and_small_answers_never() {
     let refused = &answers(&rig.out, |_| false)[1];
     assert_eq!(refused.field("retry-after"), Some("1"));
     assert_eq!(rig.cx.counters.overloaded().get(), 2);
-    // The head of a large file is small.
+    // The header block of a large file is small.
     rig.out.clear();
     rig.send(HEAD);
     assert!(rig.text().starts_with("HTTP/1.1 200"), "{}", rig.text());
-    // A file nobody knows yet has to be loaded, which costs much too.
+    // An unknown file must be loaded, which is expensive, too.
     rig.out.clear();
     rig.send(b"GET /small.png HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(statuses(&rig), [503]);
-    // Short turns bring it back.
+    // Short turns restore the allowance.
     for _ in 0..3 {
         end_turn(&mut rig, Duration::from_millis(1));
         rig.send(LARGE);
@@ -97,7 +97,7 @@ fn nobody_is_refused_where_turns_are_not_bounded_or_mean_nothing() {
     }
 }
 
-/// One whose settings may change.
+/// A rig whose settings may change.
 fn adapted(config: Config) -> Rig {
     let herd = Herd {
         knobs: Knobs::new().unwrap(),
@@ -107,7 +107,7 @@ fn adapted(config: Config) -> Rig {
     Rig::of(server, Arc::new(Lines::default()))
 }
 
-/// What a dry run decided is shown as that wherever what is in force is.
+/// Decisions of a dry run are shown, and marked, wherever real ones are.
 #[test]
 fn decisions_of_a_dry_run_are_shown_and_marked() {
     let mut rig = adapted(Config {
@@ -125,12 +125,12 @@ fn decisions_of_a_dry_run_are_shown_and_marked() {
     let decision = Decision {
         knob: Knob::Coding,
         from: "on first use".to_owned(),
-        to: "what there is".to_owned(),
+        to: "paused".to_owned(),
         why: "so".to_owned(),
     };
     rig.server
         .would_adapt(std::slice::from_ref(&decision), UnixTime::from_secs(60));
-    let said = "00:01:00 dry run: coding would change from on first use to what there is: so";
+    let said = "00:01:00 dry run: coding would change from on first use to paused: so";
     let page = ask(&mut rig, "");
     assert!(page.contains("data-key=\"adaptation.dry-run\">1<"), "{page}");
     assert!(page.contains("data-key=\"adaptation.changes\">0<"), "{page}");
@@ -146,7 +146,7 @@ fn decisions_of_a_dry_run_are_shown_and_marked() {
     for line in ["weir_adaptations_total 0\n", "weir_adaptations_dry_run_total 1\n"] {
         assert!(metrics.contains(line), "{line} is not in {metrics}");
     }
-    // Elsewhere there is no such row.
+    // Without a dry run, there is no such row.
     let mut rig = adapted(Config {
         live: LiveFor::All,
         ..Config::default()
@@ -182,13 +182,13 @@ fn codings_that_are_spared_are_not_begun_and_those_that_are_there_are_sent() {
     spare(&mut rig, true);
     assert_eq!(ask(&mut rig, "br"), None);
     assert_eq!(ask(&mut rig, "gzip").as_deref(), Some("gzip"), "it is there");
-    // Whoever takes nothing else gets it all the same.
+    // A client that accepts nothing else still gets it.
     assert_eq!(ask(&mut rig, "zstd, identity;q=0").as_deref(), Some("zstd"));
     spare(&mut rig, false);
     assert_eq!(ask(&mut rig, "br").as_deref(), Some("br"));
 }
 
-/// The budget of the rig's server is used up, or there is none again.
+/// Uses up the memory budget of the rig's server, or lifts its limit.
 fn press(rig: &mut Rig, bound: Bound) {
     rig.server.budget().set(bound);
     rig.server.budget().turn(rig.now);
@@ -199,7 +199,7 @@ fn press(rig: &mut Rig, bound: Bound) {
 fn out_of_memory_requests_are_refused_and_probes_are_not() {
     let mut rig = Rig::with(|c| c.health = true);
     rig.send(SMALL);
-    // No process is that small.
+    // No process is this small.
     press(&mut rig, Bound::Told(Bytes::kib(16)));
     assert_eq!(rig.server.budget().step(), Step::Refusing);
     rig.send(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -268,7 +268,7 @@ fn a_request_that_does_not_arrive_gives_way_with_408() {
     assert_eq!(
         rig.session.idle_since(&rig.cx),
         crowding,
-        "all connections are its own"
+        "it holds all connections"
     );
     for other in 1..=9 {
         let other = IpAddr::from([192, 0, 2, other]);

@@ -1,4 +1,4 @@
-//! When connections go on, when they end, and how.
+//! When connections continue, when they end, and how.
 
 use super::rig::{End, Rig, answers, ask, exchange, file};
 use crate::config::Config;
@@ -61,7 +61,7 @@ fn the_last_request_of_a_connection_is_told() {
         (all[0].field("connection"), all[1].field("connection")),
         (None, Some("close"))
     );
-    assert_eq!(end, End::HalfClosed, "input may be on its way: no reset");
+    assert_eq!(end, End::HalfClosed, "input may be in flight: no reset");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn what_is_owed_is_sent_though_the_peer_closed_its_half() {
     }
     let mut rig = Rig::new();
     rig.eof();
-    assert_eq!((rig.end, rig.out.len()), (End::Closed, 0), "nothing was asked");
+    assert_eq!((rig.end, rig.out.len()), (End::Closed, 0), "there was no request");
 }
 
 #[test]

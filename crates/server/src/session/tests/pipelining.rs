@@ -1,4 +1,4 @@
-//! Several requests at once: the same answers as one after another, in bounded memory.
+//! Several requests at once: the same responses as one after another, in limited memory.
 
 use super::rig::{End, Rig, answers, file};
 use crate::limits::Limits;
@@ -67,7 +67,7 @@ fn the_depth_of_a_turn_is_bounded() {
     );
     let all = answers(&rig.out, |_| false);
     assert_eq!(all.len(), 10, "the rest follows in later turns");
-    // The first one waited for its file, so it began a turn of its own kind: one and four.
+    // The first one waited for its file, so it began its own turn: one and four.
     assert!(rig.output_max <= 5 * (rig.out.len() / 10));
 }
 
@@ -79,8 +79,8 @@ fn nothing_is_answered_behind_the_last_answer() {
         let mut rig = Rig::new();
         pieces.iter().for_each(|piece| rig.send(piece));
         assert_eq!(answers(&rig.out, |_| false).len(), 1);
-        // Where the cut is between the two, the second one meets a closed connection; together they
-        // are unread input, which a reset must not follow.
+        // If the split is between the two, the second one meets a closed connection. Together they are unread input,
+        // which must not be followed by a reset.
         let want = if pieces.len() == 1 {
             End::HalfClosed
         } else {

@@ -1,4 +1,4 @@
-//! What holds for any bytes, cut anywhere, with any events between.
+//! Invariants for any bytes, split anywhere, with any events in between.
 
 use super::rig::{End, Rig, answers, cuts};
 use crate::session::exercise::{self, FRAGMENTS};
@@ -23,7 +23,7 @@ proptest! {
     }
 }
 
-/// Requests that leave a connection open, none with a random boundary in its answer.
+/// Requests that leave a connection open; none has a random boundary in its response.
 const REQUESTS: [&str; 12] = [
     "GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n",
     "GET /big.png HTTP/1.1\r\nHost: a\r\n\r\n",

@@ -20,7 +20,7 @@ fn a_connection_that_says_nothing_is_closed_silently() {
     assert_eq!((rig.end, rig.out.len()), (End::Closed, 0));
 }
 
-/// What the kernel has kept from the server has passed for the client.
+/// The time for which the kernel kept a connection counts against the client.
 #[test]
 fn the_time_before_accept_counts_for_who_says_nothing() {
     let deferred = |span: Duration| Rig::with(|config| config.deferred = span);
@@ -68,7 +68,7 @@ fn a_drain_does_not_wait_long_for_whom_nothing_is_owed() {
     assert!(rig.text().starts_with("HTTP/1.1 408 "), "{}", rig.text());
     assert_eq!(rig.end, End::HalfClosed);
     rig.wait(Duration::from_millis(1_100));
-    assert_eq!(rig.end, End::Closed, "no longer than needed to read the answer");
+    assert_eq!(rig.end, End::Closed, "no longer than needed to read the response");
 
     let mut rig = Rig::new();
     rig.send(b"BAD\r\n\r\n");
@@ -169,7 +169,7 @@ fn an_answer_carries_the_second_it_was_made_in() {
     assert_eq!(dates, ["01:46:40", "01:46:41", "01:46:42"]);
 }
 
-/// One that is told to keep idle connections for less long.
+/// A rig with a shortened idle timeout.
 fn adapted(config: Config) -> Rig {
     let herd = Herd {
         knobs: Knobs::new().unwrap(),
@@ -205,7 +205,11 @@ fn a_shorter_time_is_for_those_who_were_answered_and_goes_again() {
     keep_alive(&rig, Some(secs(2)));
     rig.turn();
     rig.wait(secs(15));
-    assert_eq!(rig.end, End::Open, "nothing was asked yet: the time for a head");
+    assert_eq!(
+        rig.end,
+        End::Open,
+        "no request yet: the timeout for a head applies"
+    );
     rig.send(b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n");
     keep_alive(&rig, None);
     rig.turn();

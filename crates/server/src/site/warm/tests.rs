@@ -1,7 +1,7 @@
-//! What a page embeds is there before it is asked for; nothing else is, and never too much.
+//! The files a page embeds are loaded before their request; no others are, and never too many.
 #![allow(
     clippy::disallowed_methods,
-    reason = "tests bound how long they wait for what another thread does"
+    reason = "tests limit their wait for another thread"
 )]
 
 use super::super::tests::Fixture;
@@ -23,12 +23,15 @@ fn ahead(f: &Fixture) -> u64 {
     f.site.counters().ahead
 }
 
-/// Waits until all pages so far are done with; how many entries were loaded ahead, in all.
+/// Waits until all pages so far have been handled. Returns how many entries were loaded ahead in all.
 #[track_caller]
 fn settle(f: &Fixture) -> u64 {
     let deadline = std::time::Instant::now() + Duration::from_secs(10);
     while f.site.shared.warmer.get().is_some_and(|warmer| !warmer.is_idle()) {
-        assert!(std::time::Instant::now() < deadline, "the thread does not rest");
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the thread does not become idle"
+        );
         std::thread::park_timeout(Duration::from_millis(1));
     }
     ahead(f)
@@ -77,7 +80,7 @@ fn other_policies_load_nothing_ahead() {
         f.write("index.html", "<img src=a.png>");
         f.write("a.png", "a");
         f.see("/");
-        assert!(f.site.shared.warmer.get().is_none(), "no thread that could");
+        assert!(f.site.shared.warmer.get().is_none(), "there is no such thread");
         assert_eq!(ahead(&f), 0);
     }
 }
@@ -108,7 +111,7 @@ fn one_page_never_takes_the_whole_cache() {
                 ..CacheConfig::default()
             };
         });
-        // All is written before anything is watched: what is loaded while its folder changes is not kept.
+        // Everything is written before anything is watched: files loaded while their folder changes are not cached.
         f.write("other.txt", "in use");
         for number in 0..60 {
             f.write(&format!("{number}.png"), vec![b'x'; 12 << 10]);
@@ -118,7 +121,7 @@ fn one_page_never_takes_the_whole_cache() {
         f.see("/other.txt");
         f.see("/");
         let loaded = settle(&f);
-        // A quarter of the cache, and what was under way when it was reached.
+        // A quarter of the cache, plus the load under way when it was reached.
         assert_eq!(loaded, 128 / 12 + 1, "{policy}");
         assert!(f.is_kept("/other.txt"), "{policy}");
         let counters = f.site.counters();
@@ -137,11 +140,11 @@ fn a_part_that_changes_is_seen_to() {
         assert_eq!(f.see("/a.png"), "one");
         f.write("a.png", "two");
         f.becomes("/a.png", "two");
-        // A page that embeds something else is a new page.
+        // A page that embeds other files is a new page.
         f.write("b.png", "new");
         f.write("index.html", "<img src=b.png>");
         f.becomes("/", "<img src=b.png>");
-        // Loaded while its folder changed it was not kept; then it is the next time.
+        // It was loaded while its folder changed and so not cached; the next load is.
         while settle(&f) < 2 {
             f.see("/");
         }
