@@ -11,7 +11,7 @@
 //!                          └─ refused ── Reset ─▶ near is reset
 //! ```
 
-use super::carry::Bell;
+use crate::bell::Bell;
 use super::child::Signals;
 use super::{Commands, Fault, HostSettings, Notice, Observer, Outcome, Plan, Tally};
 use crate::clock;

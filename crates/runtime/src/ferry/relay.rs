@@ -14,7 +14,8 @@
 //!                                      └─ no answer ── dropped with its SYN
 //! ```
 
-use super::carry::{Bell, Reins};
+use super::carry::Reins;
+use crate::bell::Bell;
 use super::port::Frame;
 use super::room::Room;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
