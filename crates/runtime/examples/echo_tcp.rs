@@ -7,7 +7,6 @@ use runtime::listen::{Listener, Listening};
 use runtime::shaping::Withheld;
 use runtime::strategy::{Limits, Strategy, serve};
 use runtime::{Accepted, Action, Context, Event, Job, Line, Service, Session, Tx};
-use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -142,6 +141,7 @@ mod tests {
     use runtime::sim::Sim;
     use runtime::strategy::{Concurrency, Io};
     use std::io::{Read, Write};
+    use std::net::SocketAddr;
     use std::net::{Shutdown, TcpStream};
 
     #[test]

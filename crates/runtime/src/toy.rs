@@ -6,7 +6,9 @@
 //! worker panics in its next turn).
 
 use crate::fs;
-use crate::session::{self, Accepted, Action, Body, Context, Event, FileRange, Job, Loss, Service, Session, Tx};
+use crate::session::{
+    self, Accepted, Action, Body, Context, Event, FileRange, Job, Loss, Service, Session, Tx,
+};
 use crate::shaping::Withheld;
 use measure::{Duration, Instant, UnixTime};
 use std::collections::VecDeque;

@@ -20,9 +20,9 @@ use crate::site::{OpenError, Site, Source};
 use crate::waiting::Waiting;
 use core::fmt;
 use measure::{Duration, Instant, Seed, UnixTime};
-use runtime::{Accepted, Service};
 use runtime::memory::Budget;
 use runtime::sensors::Reading;
+use runtime::{Accepted, Service};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// What is wrong with a connection. It can only be closed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
     /// The peer speaks something else: its first bytes are a request of plain HTTP.
     PlainHttp,
@@ -45,7 +45,7 @@ pub struct Received {
 }
 
 /// What was agreed on in the handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Agreed {
     /// The version of the protocol.
     pub version: Option<ProtocolVersion>,
@@ -81,7 +81,9 @@ impl fmt::Debug for Engine {
 /// One step of either role. The states of the two are different types with the same variants.
 macro_rules! step {
     ($connection:expr, $incoming:expr, $out:expr, $plain:expr) => {{
-        let UnbufferedStatus { mut discard, state, .. } = $connection.process_tls_records($incoming);
+        let UnbufferedStatus {
+            mut discard, state, ..
+        } = $connection.process_tls_records($incoming);
         let step = match state {
             Err(error) => Step::Failed(error),
             Ok(ConnectionState::ReadTraffic(mut traffic)) => {
@@ -227,7 +229,7 @@ impl Engine {
             }
         };
         if let Err(error) = ended {
-            self.write_alerts(out);
+            self.write_alerts(&mut scratch[at..], out);
             return Err(Fault::Tls(error));
         }
         if at < scratch.len() {
@@ -240,16 +242,21 @@ impl Engine {
         Ok(received)
     }
 
-    /// Appends alerts that wait, after a failure.
-    fn write_alerts(&mut self, out: &mut Vec<u8>) {
+    /// Appends the alert that waits after a failure. `rest` is the unread part of the buffer that failed: rustls keeps
+    /// offsets into it and panics on a shorter one. It also panics, in debug builds, if it reads the faulty record
+    /// again after its alert has gone, so nothing follows the alert.
+    fn write_alerts(&mut self, rest: &mut [u8], out: &mut Vec<u8>) {
         let mut plain = Vec::new();
-        // Each turn takes one alert away; there are two at most.
-        for _ in 0..8 {
-            let (_, step) = match &mut self.connection {
-                Connection::Server(server) => step!(server, &mut [], out, plain),
-                Connection::Client(client) => step!(client, &mut [], out, plain),
+        let mut at = 0;
+        loop {
+            let from = out.len();
+            let (discard, step) = match &mut self.connection {
+                Connection::Server(server) => step!(server, &mut rest[at..], out, plain),
+                Connection::Client(client) => step!(client, &mut rest[at..], out, plain),
             };
-            if !matches!(step, Step::Again) {
+            at += discard;
+            let is_alert = matches!(out.get(from), Some(&(ALERT | APPLICATION_DATA)));
+            if is_alert || !matches!(step, Step::Again) {
                 return;
             }
         }
@@ -277,7 +284,9 @@ impl Engine {
 
     fn encrypt(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         self.write(out, |traffic, out| {
-            append(out, record.len() + OVERHEAD, |room| written(traffic.encrypt(record, room)))
+            append(out, record.len() + OVERHEAD, |room| {
+                written(traffic.encrypt(record, room))
+            })
         })
     }
 
@@ -403,6 +412,11 @@ fn written(result: Result<usize, EncryptError>) -> Written {
         Err(EncryptError::EncryptExhausted) => Written::Failed,
     }
 }
+
+/// Content type of a plaintext alert record (RFC 8446 section 5.1).
+const ALERT: u8 = 21;
+/// Content type of every encrypted record in TLS 1.3, alerts included.
+const APPLICATION_DATA: u8 = 23;
 
 /// More than a record adds to its plaintext: a header of 5 bytes, an explicit nonce of 8, a content type, a tag of 16.
 const OVERHEAD: usize = 64;
@@ -539,7 +553,11 @@ pub(crate) mod tests {
             let [at_server, at_client] = pipe.carry(to_server, to_client, piece);
             assert_eq!(at_server, question);
             assert!(at_client == answer, "{piece}");
-            assert_eq!((pipe.client.held(), pipe.server.held()), (0, 0), "idle ends hold nothing");
+            assert_eq!(
+                (pipe.client.held(), pipe.server.held()),
+                (0, 0),
+                "idle ends hold nothing"
+            );
         }
     }
 
@@ -557,7 +575,10 @@ pub(crate) mod tests {
             lengths.push(length);
             rest = &after[length..];
         }
-        assert!(lengths[0] < 1_460 - 5 && lengths.iter().any(|&length| length > 16_000), "{lengths:?}");
+        assert!(
+            lengths[0] < 1_460 - 5 && lengths.iter().any(|&length| length > 16_000),
+            "{lengths:?}"
+        );
         pipe.server.rest();
         out.clear();
         pipe.server.send(&vec![0; 5_000], &mut out).expect("records");
@@ -589,7 +610,9 @@ pub(crate) mod tests {
             .expect("a close is no fault");
         assert!(received.closed);
         assert_eq!(plain, b"last");
-        pipe.server.send(b"answer", &mut answer).expect("the other half is open");
+        pipe.server
+            .send(b"answer", &mut answer)
+            .expect("the other half is open");
     }
 
     #[test]

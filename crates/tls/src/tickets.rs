@@ -30,7 +30,9 @@ pub struct Secret {
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secret").field("epoch", &self.epoch).finish_non_exhaustive()
+        f.debug_struct("Secret")
+            .field("epoch", &self.epoch)
+            .finish_non_exhaustive()
     }
 }
 
@@ -178,7 +180,11 @@ impl ProducesTickets for Ratchet {
             let mut sealed = plain.to_vec();
             let tag = keys
                 .current
-                .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(epoch), &mut sealed)
+                .seal_in_place_separate_tag(
+                    Nonce::assume_unique_for_key(nonce),
+                    Aad::from(epoch),
+                    &mut sealed,
+                )
                 .ok()?;
             Some([&epoch[..], &nonce, &sealed, tag.as_ref()].concat())
         })
@@ -196,7 +202,10 @@ impl ProducesTickets for Ratchet {
             };
             let mut opened = sealed.to_vec();
             let nonce = Nonce::assume_unique_for_key(*nonce);
-            let length = key.open_in_place(nonce, Aad::from(*epoch), &mut opened).ok()?.len();
+            let length = key
+                .open_in_place(nonce, Aad::from(*epoch), &mut opened)
+                .ok()?
+                .len();
             opened.truncate(length);
             Some(opened)
         })

@@ -4,12 +4,12 @@
 //! all links: each link has namespaces of its own, so none can see another's.
 
 use super::carry::{Ferry, Reins, Watch};
-use crate::bell::Bell;
 use super::netlink::{Mac, Metrics, Netlink};
 use super::port::Port;
 use super::relay::{Door, Relay};
 use super::room::Room;
 use super::{ADDRESS, Backend, Fault, GATEWAY, HostSettings, INTERFACE, Plan, Tally, is_nested};
+use crate::bell::Bell;
 use crate::{clock, sys};
 use link::{LossModel, Path, Profile, Way};
 use measure::{Bytes, Duration, Instant};

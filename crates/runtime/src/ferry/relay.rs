@@ -15,9 +15,9 @@
 //! ```
 
 use super::carry::Reins;
-use crate::bell::Bell;
 use super::port::Frame;
 use super::room::Room;
+use crate::bell::Bell;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};

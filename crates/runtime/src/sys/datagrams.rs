@@ -99,7 +99,7 @@ impl Arrivals {
         for (head, name) in heads[..n].iter().zip(names) {
             let length = (head.msg_len as usize).min(ROOM);
             // SAFETY: the kernel wrote an address of this length into the storage.
-            let name = unsafe { SockAddr::new(name.as_storage(), head.msg_hdr.msg_namelen) };
+            let name = unsafe { SockAddr::new(name.into_storage(), head.msg_hdr.msg_namelen) };
             let Some(from) = name.as_socket() else { continue };
             let (segment, ecn) = ancillary(&head.msg_hdr);
             self.got.push(Arrival {
@@ -126,11 +126,11 @@ impl Arrivals {
 
 /// Storage of the kernel's address as `socket2` has it.
 trait AsStorage {
-    fn as_storage(self) -> socket2::SockAddrStorage;
+    fn into_storage(self) -> socket2::SockAddrStorage;
 }
 
 impl AsStorage for libc::sockaddr_storage {
-    fn as_storage(self) -> socket2::SockAddrStorage {
+    fn into_storage(self) -> socket2::SockAddrStorage {
         let mut storage = socket2::SockAddrStorage::zeroed();
         // SAFETY: the storage is a `sockaddr_storage`, plain memory for which every value is one.
         unsafe { *storage.view_as::<libc::sockaddr_storage>() = self };
@@ -250,8 +250,16 @@ mod tests {
             .ok()?;
         let mut arrivals = Arrivals::new();
         let mut got = Vec::new();
-        while got.iter().map(|(bytes, _): &(Vec<u8>, u8)| bytes.len()).sum::<usize>() < 13 {
-            let mut poll = [rustix::event::PollFd::new(&receiver, rustix::event::PollFlags::IN)];
+        while got
+            .iter()
+            .map(|(bytes, _): &(Vec<u8>, u8)| bytes.len())
+            .sum::<usize>()
+            < 13
+        {
+            let mut poll = [rustix::event::PollFd::new(
+                &receiver,
+                rustix::event::PollFlags::IN,
+            )];
             rustix::event::poll(&mut poll, None).ok()?;
             arrivals.receive(receiver.as_fd()).ok()?;
             let sender = sender.local_addr().ok()?;

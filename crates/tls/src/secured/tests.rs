@@ -69,7 +69,10 @@ impl Session for Asking {
                     return;
                 };
                 let last = text == b"bye";
-                let count: usize = str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+                let count: usize = str::from_utf8(text)
+                    .ok()
+                    .and_then(|text| text.parse().ok())
+                    .unwrap_or(0);
                 tx.head.extend_from_slice(b"head ");
                 tx.head.resize(5 + count, b'x');
                 self.line.clear();
@@ -208,7 +211,10 @@ fn plain_http_is_told_so() {
     assert_eq!(body, Some(&b""[..]));
     let text = String::from_utf8(answer).expect("text");
     let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-    assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+    assert!(
+        head.contains(&format!("Content-Length: {}", body.len())),
+        "{head}"
+    );
     assert!(rig.sim.is_closed(rig.wire));
     assert_eq!(rig.secrets.counters().read().plain, 1);
 }
