@@ -67,7 +67,8 @@ impl Profile {
     /// Parses words such as `ppp loss=1% up.rate=9.6k`: a preset's name first, optionally, then keys. `files`
     /// returns the text of a trace file.
     ///
-    /// # Errors Names the faulty key.
+    /// # Errors
+    /// Names the faulty key.
     pub fn parse(text: &str, limits: &Limits, files: Files<'_>) -> Result<Profile, SpecError> {
         let mut words = text.split_whitespace().peekable();
         let mut profile = match words.peek() {
@@ -89,7 +90,8 @@ impl Profile {
 
     /// Parses a TOML document: `preset`, `name`, `source`, `half-duplex`, the keys, and tables `up` and `down`.
     ///
-    /// # Errors Names the faulty key, or the place of a TOML syntax error.
+    /// # Errors
+    /// Names the faulty key, or the place of a TOML syntax error.
     pub fn parse_toml(text: &str, limits: &Limits, files: Files<'_>) -> Result<Profile, SpecError> {
         let table: toml::Table = text
             .parse()
@@ -121,7 +123,8 @@ impl Profile {
 
     /// Sets one key.
     ///
-    /// # Errors The key is unknown or its value is invalid.
+    /// # Errors
+    /// The key is unknown or its value is invalid.
     pub fn set(
         &mut self,
         key: &str,

@@ -56,7 +56,8 @@ impl std::error::Error for TraceError {}
 impl Trace {
     /// Parses the text of a trace file with at most `lines_max` lines.
     ///
-    /// # Errors Names the first faulty line.
+    /// # Errors
+    /// Names the first faulty line.
     pub fn parse(text: &str, lines_max: usize) -> Result<Trace, TraceError> {
         let mut at_ms: Vec<u64> = Vec::new();
         for (index, line) in text.lines().enumerate() {
