@@ -259,11 +259,16 @@ impl Decoder {
         if !self.is_begun {
             return Ok(Vec::new());
         }
-        let short = || io::Error::new(io::ErrorKind::UnexpectedEof, "the compressed content ends too early");
+        let short = || {
+            io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the compressed content ends too early",
+            )
+        };
         match &mut self.kind {
-            Kind::Gzip(decoder) => decoder
-                .try_finish()
-                .map_err(|_| io::Error::other("the compressed content ends too early, or its checksum is wrong"))?,
+            Kind::Gzip(decoder) => decoder.try_finish().map_err(|_| {
+                io::Error::other("the compressed content ends too early, or its checksum is wrong")
+            })?,
             Kind::Brotli(decoder) => decoder.close().map_err(|_| short())?,
             Kind::Deflate(inflate) if !inflate.is_whole => return Err(short()),
             Kind::Zstd(frames) if !frames.is_whole => return Err(short()),

@@ -26,7 +26,10 @@ const DECIDED: [(&str, &str); 10] = [
     ("Transfer-Encoding", "requests have no content"),
     ("Trailer", "requests have no content"),
     ("Expect", "requests have no content to wait for"),
-    ("TE", "trailers and transfer codings other than chunked are not read"),
+    (
+        "TE",
+        "trailers and transfer codings other than chunked are not read",
+    ),
     ("Upgrade", "the client speaks only HTTP/1"),
     ("HTTP2-Settings", "the client speaks only HTTP/1"),
 ];

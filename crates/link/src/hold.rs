@@ -141,7 +141,10 @@ impl<P: Packet> Queue<P> for AckHold<P> {
             self.pass(packet, now);
             return verdict;
         }
-        let held = self.flows.get_mut(&tcp.flow).expect("contains_key was checked above");
+        let held = self
+            .flows
+            .get_mut(&tcp.flow)
+            .expect("contains_key was checked above");
         let newest = held.waiting.as_ref().map_or(held.passed, |(_, ack, _)| *ack);
         let advances = tcp.ack.wrapping_sub(newest) as i32 > 0;
         let moved = tcp.ack.wrapping_sub(held.passed) as i32;
@@ -292,10 +295,7 @@ mod tests {
             };
             let now = Instant::ZERO + Duration::from_secs(u64::from(port));
             hold.enqueue(ack(0), now);
-            assert!(
-                hold.dequeue(now).is_some(),
-                "port {port}: the first ACK passes"
-            );
+            assert!(hold.dequeue(now).is_some(), "port {port}: the first ACK passes");
             hold.enqueue(ack(10), now);
             assert!(hold.dequeue(now).is_none(), "port {port}: the second ACK is held");
             let due = hold.next_departure().expect("a release is due");

@@ -169,7 +169,9 @@ impl Way {
         match key {
             "rate" if value == "none" => self.server = None,
             "rate" => match text::<Rate>(value)? {
-                Rate(0) => return Err("a rate of zero passes nothing; write none for an unlimited rate".to_owned()),
+                Rate(0) => {
+                    return Err("a rate of zero passes nothing; write none for an unlimited rate".to_owned());
+                }
                 rate => self.server = Some(Server::Rate(rate)),
             },
             "trace" => {
@@ -209,7 +211,9 @@ impl Way {
                 let mtu: Bytes = text(value)?;
                 // RFC 791: every link carries 68 bytes, and the packet length field ends at 65,535.
                 if !(Bytes(68)..=Bytes(65_535)).contains(&mtu) {
-                    return Err(format!("`{value}` is not a valid IPv4 MTU; write 68 to 65535 bytes"));
+                    return Err(format!(
+                        "`{value}` is not a valid IPv4 MTU; write 68 to 65535 bytes"
+                    ));
                 }
                 self.mtu = Some(mtu);
             }
@@ -230,8 +234,12 @@ fn custom() -> Profile {
 }
 
 fn preset(name: &str) -> Result<Profile, SpecError> {
-    Profile::preset(name)
-        .ok_or_else(|| error(name, &format!("no such preset; presets are {}", PRESETS.join(", "))))
+    Profile::preset(name).ok_or_else(|| {
+        error(
+            name,
+            &format!("no such preset; presets are {}", PRESETS.join(", ")),
+        )
+    })
 }
 
 fn error(key: &str, reason: &str) -> SpecError {

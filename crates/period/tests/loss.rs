@@ -53,7 +53,11 @@ fn visit(manner: &str, loss: &str, seed: u64) -> Timeline {
 fn milliseconds(timeline: &Timeline, cause: Cause) -> f64 {
     let sums = sums(&explain(timeline));
     let all: Duration = sums.iter().map(|(_, took)| *took).sum();
-    assert_eq!(all, timeline.ended - timeline.began, "the parts add up to the elapsed time");
+    assert_eq!(
+        all,
+        timeline.ended - timeline.began,
+        "the parts add up to the elapsed time"
+    );
     let of_cause = sums.iter().find(|(one, _)| *one == cause);
     of_cause.map_or(0.0, |(_, took)| took.as_secs_f64() * 1e3)
 }
@@ -100,7 +104,11 @@ fn loss_and_the_line_are_told_apart_whatever_the_seed() {
             // The server takes a few milliseconds in total, and no loss of a last segment counts as one of its
             // pauses.
             assert!(of(Cause::ServerWait) < 150.0, "{said}");
-            assert_eq!(of(Cause::LossOrServer), 0.0, "{said}: the record knows every loss");
+            assert_eq!(
+                of(Cause::LossOrServer),
+                0.0,
+                "{said}: the record knows every loss"
+            );
             // Over one connection, bytes take as long as without loss, however they were delivered.
             let line = timeline.sums().bytes_in as f64 * 8e3 / BITS_PER_SECOND;
             if manner != "http10" {

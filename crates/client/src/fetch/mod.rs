@@ -375,7 +375,8 @@ impl Fetch {
         let line = &mut self.lines[number];
         if line.session.ask(method, persist).is_err() {
             // The connection had room, so this is a bug; only the object fails, not the fetch.
-            self.timeline.objects[job.object].fate = Fate::Failed("the request could not be made (a bug in weir)".to_owned());
+            self.timeline.objects[job.object].fate =
+                Fate::Failed("the request could not be made (a bug in weir)".to_owned());
             return;
         }
         line.is_last_said |= is_last;
@@ -504,7 +505,10 @@ impl Fetch {
         self.lines[number].stirred = now;
         self.received += bytes.len() as u64;
         if self.received > self.plan.limits.bytes_max {
-            self.trouble = Some(format!("the page has more than {} bytes", self.plan.limits.bytes_max));
+            self.trouble = Some(format!(
+                "the page has more than {} bytes",
+                self.plan.limits.bytes_max
+            ));
         }
         let mut session = std::mem::take(&mut self.lines[number].session);
         let heard = session.listen(bytes, |said| self.said(number, &said, now));

@@ -202,8 +202,9 @@ impl Fetch {
             (416, Part::First(_) | Part::Rest(_)) => self.again_whole(number),
             // RFC 9110 section 15.3.7: 206 is only for requests with Range.
             (206, Part::Whole | Part::Head) => {
-                self.timeline.objects[number].fate =
-                    Fate::Failed("the server sent a part (206), although the request had no Range".to_owned());
+                self.timeline.objects[number].fate = Fate::Failed(
+                    "the server sent a part (206), although the request had no Range".to_owned(),
+                );
             }
             (200..=299, _) => self.done(number, reply, status, fields, now),
             _ => self.timeline.objects[number].fate = Fate::Failed(format!("status {status}")),

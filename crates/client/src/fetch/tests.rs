@@ -83,7 +83,10 @@ impl<S: FnMut(&str, u32) -> Option<Answer>> World<S> {
         world.fetch.start(&mut world.port, world.now);
         world.obey();
         while !world.port.is_ended() {
-            let ((at, _), (line, coming)) = world.coming.pop_first().expect("an unfinished fetch waits for an event");
+            let ((at, _), (line, coming)) = world
+                .coming
+                .pop_first()
+                .expect("an unfinished fetch waits for an event");
             world.now = at;
             match coming {
                 Coming::Alarm if world.alarms.get(&line) != Some(&at) => continue,

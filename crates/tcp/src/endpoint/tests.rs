@@ -288,11 +288,7 @@ fn closing_with_input_unread_resets_and_the_reset_destroys_answers() {
     pair.ends[1].close(pair.now);
     while pair.step(Instant::ZERO + ms(20_000)) {}
     assert_eq!(pair.ends[0].state(), State::Closed(Closed::Reset));
-    assert_eq!(
-        pair.ends[0].readable(),
-        0,
-        "the reset discards the unread answer"
-    );
+    assert_eq!(pair.ends[0].readable(), 0, "the reset discards the unread answer");
 }
 
 #[test]

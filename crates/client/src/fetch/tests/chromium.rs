@@ -100,8 +100,16 @@ fn a_page_with_everything_is_fetched_as_chromium_does() {
         };
         let only =
             |one: &BTreeSet<String>, other| -> BTreeSet<String> { one.difference(other).cloned().collect() };
-        assert_eq!(only(&theirs, &ours), set(&ONLY_CHROMIUM), "requested only by Chromium");
-        assert_eq!(only(&ours, &theirs), set(&ONLY_HERE), "requested only by this client");
+        assert_eq!(
+            only(&theirs, &ours),
+            set(&ONLY_CHROMIUM),
+            "requested only by Chromium"
+        );
+        assert_eq!(
+            only(&ours, &theirs),
+            set(&ONLY_HERE),
+            "requested only by this client"
+        );
     }
 }
 
