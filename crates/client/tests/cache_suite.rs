@@ -297,7 +297,7 @@ impl World<'_> {
         let whole: Vec<_> = sent.iter().chain(&conditions).cloned().chain(of_user).collect();
         let (answer, exchange) = self.exchanged(number, &url, &sent, &whole)?;
         if answer.status == 304 && !conditions.is_empty() {
-            let entry = self.entries.get_mut(&url).expect("it was asked about");
+            let entry = self.entries.get_mut(&url).expect("the validated entry exists");
             if entry.kept.validated(exchange) {
                 return Some(self.kept(&url));
             }
@@ -381,9 +381,11 @@ impl World<'_> {
         let counted = counted.map_or(here, |counted| counted as usize);
         match text(config, "expected_type") {
             Some("cached") => check(counted < here, || {
-                format!("answer {here} does not come from the cache")
+                format!("response {here} does not come from the cache")
             })?,
-            Some("not_cached") => check(counted == here, || format!("answer {here} comes from the cache"))?,
+            Some("not_cached") => check(counted == here, || {
+                format!("response {here} comes from the cache")
+            })?,
             _ => {}
         }
         let wanted = match (config.get("expected_status"), &config["response_status"][0]) {
@@ -393,7 +395,7 @@ impl World<'_> {
         };
         check(
             wanted.is_none_or(|wanted| wanted == u64::from(answer.status)),
-            || format!("answer {here} has status {}, not {wanted:?}", answer.status),
+            || format!("response {here} has status {}, not {wanted:?}", answer.status),
         )?;
         for header in list(config, "expected_response_headers") {
             let name = header.as_str().or(header[0].as_str()).expect("a name");
@@ -415,7 +417,7 @@ impl World<'_> {
                 }
             };
             check(is_met, || {
-                format!("answer {here} has {name} {value:?}, not {header}")
+                format!("response {here} has {name} {value:?}, not {header}")
             })?;
         }
         for header in list(config, "expected_response_headers_missing") {
@@ -425,7 +427,7 @@ impl World<'_> {
                 Some(part) => value.is_some_and(|value| value.contains(part)),
                 None => value.is_some(),
             };
-            check(!is_there, || format!("answer {here} has {header}"))?;
+            check(!is_there, || format!("response {here} has {header}"))?;
         }
         if config["check_body"] == false || matches!(answer.status, 204 | 304) {
             return Ok(());
@@ -435,7 +437,7 @@ impl World<'_> {
             _ => BODY,
         };
         check(answer.body == wanted, || {
-            format!("answer {here} has body `{}`", answer.body)
+            format!("response {here} has body `{}`", answer.body)
         })
     }
 
@@ -455,7 +457,7 @@ impl World<'_> {
             };
             if kind == Some("not_cached") {
                 check(one.number == here, || {
-                    format!("answer {here} comes from the cache")
+                    format!("response {here} comes from the cache")
                 })?;
             }
             let condition = match kind {
@@ -494,7 +496,7 @@ impl World<'_> {
                 }
                 let (wanted, value) = (joined(&one.owed, name), joined(&answers[number].fields, name));
                 check(wanted == value, || {
-                    format!("answer {here} has {name} {value:?}, not {wanted:?}")
+                    format!("response {here} has {name} {value:?}, not {wanted:?}")
                 })?;
             }
             if let Some(method) = text(config, "expected_method") {

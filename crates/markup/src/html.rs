@@ -9,8 +9,8 @@
 //! Embedded are: images with all their sources, style sheets, scripts, icons, preloads, posters, default text
 //! tracks, frames and embedded documents. Ignored, as Chromium was observed to do: scripts of other types,
 //! `nomodule` scripts, disabled style sheets, style sheets of other types, preloads without a purpose, and
-//! elements whose media type excludes screens. Not found: requests of scripts, audio and video content, and the
-//! difference between HTML elements and SVG or MathML elements of the same name.
+//! elements whose media type excludes screens, except linked style sheets. Not found: requests of scripts,
+//! audio and video content, and the difference between HTML elements and SVG or MathML elements of the same name.
 //!
 //! The tokenizer pulls and a network pushes. [`Scan`] connects them: after every tag it saves position and
 //! state, and resumes there when more bytes arrive. So only bytes after the last complete tag are read twice.

@@ -155,8 +155,8 @@ fn each_side_offers_its_mss_and_the_smaller_counts() {
     assert_eq!(pair.log[1].2.mss, Some(1_460));
 }
 
-/// Slow start with an ACK for every segment doubles the window: d segments from a window of w take log2(d/w +
-/// 1) rounds (the closed form of Cardwell, Savage and Anderson with growth 2).
+/// Slow start with an ACK for every segment doubles the window: d segments from a window of w take
+/// log2(d/w + 1) rounds (the closed form of Cardwell, Savage and Anderson with growth 2).
 #[test]
 fn slow_start_takes_the_rounds_of_the_closed_form() {
     for (first, rounds) in [(1u32, 6.0), (2, 5.0), (4, 4.0)] {
