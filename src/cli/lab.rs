@@ -66,7 +66,7 @@ Examples:
   weir lab occupy --processor 0 --share 70%
   weir lab occupy --processor 1 --share 0.5 --seconds 10m
 
-For a load and a server on one machine: slow the processor of the one that should be the
+If a load and a server run on one machine, slow down the processor of the one that should be the
 bottleneck. The command takes its share of every 2 ms. It runs with real-time priority, so it
 needs root (CAP_SYS_NICE).
 

@@ -63,7 +63,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", conflicts_with = "name")]
     pub(crate) plan: Option<PathBuf>,
 
-    /// Runs everything in a quarter of an hour: simulations, and short live runs (the default)
+    /// Runs simulations and short live runs, together in a quarter of an hour (the default)
     #[arg(long, conflicts_with_all = ["full", "paper"])]
     pub(crate) quick: bool,
 
