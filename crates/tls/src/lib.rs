@@ -3,6 +3,7 @@
 //! - [`engine`]: one connection's TLS, whoever moves its bytes
 //! - [`secured`]: a session that wraps another, so that any protocol over the driver's contract speaks TLS
 //! - [`certificates`]: which certificate a client gets, by the name it asks for (SNI, RFC 6066 section 3)
+//! - [`settings`]: the TLS of a listener, as one value that can be replaced while connections are open
 //! - [`tickets`]: resumption by tickets whose keys follow from one shared secret and the time
 //!
 //! Knows no HTTP and no file: PEM text and keys are the caller's to read.
@@ -10,6 +11,7 @@
 pub mod certificates;
 pub mod engine;
 pub mod secured;
+pub mod settings;
 pub mod tickets;
 
 pub use rustls;

@@ -11,15 +11,16 @@
 //! runs from the accept, so that it bounds the handshake too.
 
 use crate::engine::{Engine, Fault};
+use crate::settings::Slot;
+use crate::tickets::Ratchet;
 use measure::{Duration, Instant, UnixTime};
 use runtime::fs::{ReadError, Wait};
 use runtime::memory::Budget;
 use runtime::session::{JobOf, Loss};
 use runtime::shaping::Withheld;
 use runtime::{Accepted, Action, Body, Context, Event, FileRange, Job, Line, Service, Session, Tx};
-use rustls::ServerConfig;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 /// Bytes of a file read, encrypted and sent at a time: what a slow reader costs in memory.
 const CHUNK: u64 = 64 << 10;
@@ -67,49 +68,34 @@ impl Counters {
     }
 }
 
-/// Which listeners speak TLS, and with which configuration; it can be replaced while connections are served.
-#[derive(Debug, Default)]
-pub struct Secrets {
-    by_listener: RwLock<Vec<Option<Arc<ServerConfig>>>>,
-    counters: Counters,
-}
-
-impl Secrets {
-    /// One configuration, or none, for each listener in order. Later listeners speak as the last one named.
-    pub fn new(by_listener: Vec<Option<Arc<ServerConfig>>>) -> Secrets {
-        Secrets {
-            by_listener: RwLock::new(by_listener),
-            counters: Counters::default(),
-        }
-    }
-
-    /// Uses other configurations from the next connection on. Connections that are open keep theirs.
-    pub fn replace(&self, by_listener: Vec<Option<Arc<ServerConfig>>>) {
-        *self.by_listener.write().unwrap_or_else(PoisonError::into_inner) = by_listener;
-    }
-
-    /// What was counted.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    fn of(&self, listener: u8) -> Option<Arc<ServerConfig>> {
-        let all = self.by_listener.read().unwrap_or_else(PoisonError::into_inner);
-        all.get(usize::from(listener)).or(all.last())?.clone()
-    }
-}
-
 /// A service whose connections speak TLS where their listener does.
 #[derive(Debug)]
 pub struct SecuredService<V> {
     inner: Arc<V>,
-    secrets: Arc<Secrets>,
+    /// By index of the listener; `None`: cleartext.
+    slots: Vec<Option<Slot>>,
+    shared: Arc<Shared>,
+}
+
+/// What all TLS connections of a process share.
+#[derive(Debug)]
+pub struct Shared {
+    /// Keys of resumption tickets. Each worker moves them on with the time.
+    pub tickets: Ratchet,
+    /// Counted since the start.
+    pub counters: Counters,
 }
 
 impl<V: Service> SecuredService<V> {
-    /// Wraps a service.
-    pub fn new(inner: Arc<V>, secrets: Arc<Secrets>) -> SecuredService<V> {
-        SecuredService { inner, secrets }
+    /// Wraps a service. `slots` has one entry per listener, in the order in which the strategy gets them; `None` is
+    /// cleartext. Listeners beyond the end speak as the last one.
+    pub fn new(inner: Arc<V>, slots: Vec<Option<Slot>>, shared: Arc<Shared>) -> SecuredService<V> {
+        SecuredService { inner, slots, shared }
+    }
+
+    fn slot(&self, listener: u8) -> Option<&Slot> {
+        let slots = &self.slots;
+        slots.get(usize::from(listener)).or(slots.last())?.as_ref()
     }
 }
 
@@ -119,7 +105,8 @@ impl<V: Service> Service for SecuredService<V> {
     fn context(&self, worker: usize) -> SecuredCx<<V::Session as Session>::Cx> {
         SecuredCx {
             inner: self.inner.context(worker),
-            secrets: Arc::clone(&self.secrets),
+            shared: Arc::clone(&self.shared),
+            tickets_due: 0,
             scratch: Vec::new(),
             plain: Vec::new(),
             tx: Tx::default(),
@@ -132,12 +119,12 @@ impl<V: Service> Service for SecuredService<V> {
         accepted: &Accepted,
         now: Instant,
     ) -> Option<Secured<V::Session>> {
-        let config = self.secrets.of(accepted.listener);
+        let config = self.slot(accepted.listener).map(Slot::config);
         let mut inner = self.inner.accept(&mut cx.inner, accepted, now)?;
         let tls = match config.map(Engine::server).transpose() {
             Ok(engine) => engine.map(|engine| Box::new(Tls::new(engine, now))),
             Err(_) => {
-                self.secrets.counters.failed.fetch_add(1, Ordering::Relaxed);
+                self.shared.counters.failed.fetch_add(1, Ordering::Relaxed);
                 inner.closed(&mut cx.inner, now);
                 return None;
             }
@@ -162,13 +149,18 @@ impl<V: Service> Service for SecuredService<V> {
 #[derive(Debug)]
 pub struct SecuredCx<C> {
     inner: C,
-    secrets: Arc<Secrets>,
+    shared: Arc<Shared>,
+    /// When the ticket keys are looked after again, in seconds since 1970.
+    tickets_due: i64,
     /// Of no content between calls.
     scratch: Vec<u8>,
     plain: Vec<u8>,
     /// Output of the wrapped session, until it is encrypted.
     tx: Tx,
 }
+
+/// How often a worker moves the ticket keys on: far more often than they change.
+const TICKETS_EVERY_SECS: i64 = 60;
 
 /// Buffers larger than this after a turn are given back.
 const BUFFER_KEPT: usize = 256 << 10;
@@ -181,6 +173,10 @@ impl<C: Context> Context for SecuredCx<C> {
             if buffer.capacity() > BUFFER_KEPT {
                 *buffer = Vec::new();
             }
+        }
+        if wall.secs >= self.tickets_due {
+            self.tickets_due = wall.secs + TICKETS_EVERY_SECS;
+            self.shared.tickets.advance(wall.secs.unsigned_abs());
         }
         self.inner.turn(now, wall);
     }
@@ -383,7 +379,7 @@ impl<S: Session> Secured<S> {
     /// Takes ciphertext in.
     fn decrypt(&mut self, cx: &mut SecuredCx<S::Cx>, cipher: &[u8], tx: &mut Tx, now: Instant) {
         let Some(tls) = &mut self.tls else { return };
-        let counters = &cx.secrets.counters;
+        let counters = &cx.shared.counters;
         cx.plain.clear();
         let received = tls
             .engine

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engine::tests::{client, configurations};
+use crate::tickets::Secret;
 use runtime::sim::{Client, Jobs, Sim};
 use std::net::SocketAddr;
 
@@ -126,10 +127,19 @@ impl Service for Bytes {
     }
 }
 
+fn shared() -> Arc<Shared> {
+    let secret = Secret::new(1_800_000_000).expect("random bytes");
+    Arc::new(Shared {
+        tickets: Ratchet::new(secret).expect("a key"),
+        counters: Counters::default(),
+    })
+}
+
 /// A server in memory and one client of it.
 struct Rig {
     sim: Sim<SecuredService<Bytes>>,
-    secrets: Arc<Secrets>,
+    slot: Slot,
+    shared: Arc<Shared>,
     wire: Client,
     engine: Engine,
     plain: Vec<u8>,
@@ -138,13 +148,15 @@ struct Rig {
 impl Rig {
     fn new() -> Rig {
         let (server, client_config) = configurations();
-        let secrets = Arc::new(Secrets::new(vec![Some(server)]));
-        let mut sim = Sim::new(SecuredService::new(Arc::new(Bytes), Arc::clone(&secrets)));
+        let (slot, shared) = (Slot::new(server), shared());
+        let slots = vec![Some(slot.clone())];
+        let mut sim = Sim::new(SecuredService::new(Arc::new(Bytes), slots, Arc::clone(&shared)));
         sim.set_jobs(Jobs::AtOnce);
         let wire = sim.connect(SocketAddr::from(([192, 0, 2, 1], 4_000)));
         Rig {
             sim,
-            secrets,
+            slot,
+            shared,
             wire,
             engine: client(&client_config),
             plain: Vec::new(),
@@ -197,7 +209,7 @@ fn a_protocol_is_served_over_tls_without_knowing() {
     }
     rig.ask("bye\n");
     assert!(rig.sim.is_closed(rig.wire) && !rig.sim.was_reset(rig.wire));
-    let counts = rig.secrets.counters().read();
+    let counts = rig.shared.counters.read();
     assert_eq!((counts.handshakes, counts.failed), (1, 0));
 }
 
@@ -216,7 +228,7 @@ fn plain_http_is_told_so() {
         "{head}"
     );
     assert!(rig.sim.is_closed(rig.wire));
-    assert_eq!(rig.secrets.counters().read().plain, 1);
+    assert_eq!(rig.shared.counters.read().plain, 1);
 }
 
 #[test]
@@ -225,7 +237,7 @@ fn garbage_gets_an_alert_and_an_end() {
     rig.sim.send(rig.wire, &[0x16, 3, 1, 0, 4, 0xff, 0, 0, 0]);
     assert_eq!(rig.sim.take_received(rig.wire).first(), Some(&21));
     assert!(rig.sim.is_closed(rig.wire));
-    assert_eq!(rig.secrets.counters().read().failed, 1);
+    assert_eq!(rig.shared.counters.read().failed, 1);
 }
 
 #[test]
@@ -240,8 +252,7 @@ fn a_handshake_that_does_not_go_on_is_given_up() {
 
 #[test]
 fn a_listener_without_tls_passes_through() {
-    let secrets = Arc::new(Secrets::new(vec![None]));
-    let mut sim = Sim::new(SecuredService::new(Arc::new(Bytes), secrets));
+    let mut sim = Sim::new(SecuredService::new(Arc::new(Bytes), vec![None], shared()));
     let wire = sim.connect_local();
     sim.send(wire, b"3\n");
     assert_eq!(sim.take_received(wire), b"head xxx");
@@ -252,7 +263,7 @@ fn a_replaced_configuration_is_for_new_connections() {
     let mut rig = Rig::new();
     rig.shake_hands();
     let (other, _) = configurations();
-    rig.secrets.replace(vec![Some(other)]);
+    rig.slot.replace(other);
     rig.ask("10\n");
     assert_eq!(rig.plain.len(), 15);
     let late = rig.sim.connect(SocketAddr::from(([192, 0, 2, 2], 4_000)));
