@@ -111,7 +111,7 @@ fn judge(flags: &ValidateFlags, runs: &[Run]) -> Result<Report, Failure> {
         }
         if let Some(doubt) = &run.doubt {
             report.notes.push(format!(
-                "{} clients: the run cannot be trusted: {doubt}",
+                "{} clients: the run is invalid: {doubt}",
                 run.clients
             ));
         }
@@ -121,13 +121,13 @@ fn judge(flags: &ValidateFlags, runs: &[Run]) -> Result<Report, Failure> {
     report.grids.push(grid);
     report.charts.push(chart(curves));
     report.notes.push(format!(
-        "weir load and weir serve, a thread each, on the loopback: files of {}, {} s a run, the first second left out; \
+        "weir load and weir serve, one thread each, on the loopback: files of {}, {} s a run, without its first second; \
          intervals by bootstrap over seconds; error: predicted less measured, in percent of the measurement",
         flags.page, flags.seconds
     ));
     if !runs.iter().all(|run| run.steady.can_be_drawn()) {
         report.notes.push(
-            "no intervals of runs with fewer than five seconds besides the first: --seconds 6 or more"
+            "no intervals: a run needs five seconds after the first; use --seconds 6 or more"
                 .to_owned(),
         );
     }
