@@ -5,17 +5,17 @@
 //! - an *object* is a request for anything except an image, style sheet, script or font, together with the client's
 //! requests for those until its next object: a page with its embedded files, or a single file;
 //! - *sizes* are those of distinct files by class. Base files begin an object of several files, embedded files come
-//! later in one, single files are always alone. *Sizes of requests* cover all responses;
+//!   later in one, single files are always alone. *Sizes of requests* cover all responses;
 //! - *files per object* counts each distinct page with embedded files once, with its largest number of files: files in
-//! a browser's cache are not requested again;
+//!   a browser's cache are not requested again;
 //! - *stack distances* are those of objects: the number of distinct objects requested since the last request for this
-//! one, over all clients;
+//!   one, over all clients;
 //! - an *OFF time* is a client's pause of more than a second between objects (Barford and Crovella 1998) within a
-//! session. A client that returns after hours had left. If there are longer pauses, OFF times are fitted as a truncated
-//! distribution;
+//!   session. A client that returns after hours had left. If there are longer pauses, OFF times are fitted as a
+//!   truncated distribution;
 //! - a *session* ends with a pause longer than a bound that the caller chooses. That is a convention. Only sessions
-//! that the log holds completely count, and only if the bound hardly matters: users like Surge's never pause long, and
-//! their sessions are the lifetimes of connections, which a log does not show.
+//!   that the log holds completely count, and only if the bound hardly matters: users like Surge's never pause long,
+//!   and their sessions are the lifetimes of connections, which a log does not show.
 //!
 //! A stream that a log cannot show gets a reason instead of a flag. A log has addresses, not users, so everything
 //! counted by client mixes the users who share an address. Does not know log formats.

@@ -33,8 +33,8 @@ pub struct Fit {
     pub p_value: f64,
 }
 
-/// Compares a sample, which it sorts, with a continuous distribution function. The p-value is asymptotic (Kolmogorov
-/// 1933) with Stephens' correction, accurate to 0.001 from 100 values on.
+/// Compares a sample, which it sorts, with a continuous distribution function. The p-value is asymptotic
+/// (Kolmogorov 1933) with Stephens' correction, accurate to 0.001 from 100 values on.
 pub fn kolmogorov_smirnov(sample: &mut [f64], cdf: impl Fn(f64) -> f64) -> Fit {
     sample.sort_unstable_by(f64::total_cmp);
     let n = sample.len() as f64;

@@ -1,8 +1,8 @@
 //! A distribution with its parameters: sampled, compared with data, parsed from and written as text.
 //!
 //! A [`Model`] is a mixture of parts, each a shape truncated at both ends. The hybrids of Surge (a body and a tail) are
-//! mixtures of two. Flags take and manifests record its text form: `0.943*lognormal(7.63,1.001)@32..10000 +
-//! 0.057*pareto(10000,1)@10000..1e7`. Units are the caller's.
+//! mixtures of two. Flags take and manifests record its text form:
+//! `0.943*lognormal(7.63,1.001)@32..10000 + 0.057*pareto(10000,1)@10000..1e7`. Units are the caller's.
 
 use crate::chance::{normal, uniform};
 use crate::limits::PARTS_MAX;

@@ -212,8 +212,8 @@ fn stream<'a>(found: &'a Estimates, flag: &str) -> &'a Estimate {
 
 /// Every printed flag uses the unit and population of its parameter: the log of a whole pass of Table 8 gives Table 8
 /// back. Tolerances are differences of distribution functions: 0.05 with one value per file of a class (600 to 760
-/// values), less with more values. The output of matching and the stack does not follow its model exactly (`weir site
-/// surge --report`).
+/// values), less with more values. The output of matching and the stack does not follow its model exactly
+/// (`weir site surge --report`).
 #[test]
 fn a_log_of_table_8_gives_table_8_back() {
     for tick_ns in [1, SECOND_NS] {
