@@ -1,4 +1,4 @@
-"""What the figures rest on: pairing, spread, the mix, the templates. `python3 -m unittest discover benches`."""
+"""The basis of the figures: pairing, spread, the mix, the templates. `python3 -m unittest discover benches`."""
 
 import importlib.machinery
 import importlib.util
@@ -121,7 +121,7 @@ class Adaptations(unittest.TestCase):
         class Twice(every()["admission"]):
             JUDGED = "adaptive"
             SETTINGS = dict.fromkeys(("off", "fixed-5", "fixed-40", "adaptive"))
-        # A machine that is half as fast in the second repetition.
+        # A machine half as fast in the second repetition.
         for repetition, speed in enumerate((1.0, 0.5, 1.0)):
             for setting, files in (("off", 100), ("fixed-5", 200), ("fixed-40", 150), ("adaptive", 196)):
                 self.results.append("cell", row="admission/twice", server=setting, repetition=repetition, status="ok",
@@ -244,7 +244,7 @@ class Servers(unittest.TestCase):
 
 
 class Reports(unittest.TestCase):
-    """What other load generators print is read as they mean it."""
+    """Reports of other load generators are read as their authors mean them."""
 
     def setUp(self):
         self.omission = script("omission")
@@ -282,7 +282,7 @@ class Reports(unittest.TestCase):
 
 
 class Microscape(unittest.TestCase):
-    """The tables of the NOTE, from runs that are made up."""
+    """The NOTE's tables, from invented runs."""
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
