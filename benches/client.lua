@@ -26,10 +26,10 @@ wrk.init = function(args)
    end
 end
 
--- Before it reports, wrk corrects for coordinated omission: for each latency of at least twice the mean interval, it adds
--- one for every interval the latency spans. (With pipelining it confuses the interval of requests with that of pipelines,
--- and percentiles come out as zero.) This function removes the additions, largest first, and so restores the measured
--- latencies. A pipeline counts once, by its last response.
+-- Before it reports, wrk corrects for coordinated omission: for each latency of at least twice the mean interval, it
+-- adds one for every interval the latency spans. (With pipelining it confuses the interval of requests with that of
+-- pipelines, and percentiles come out as zero.) This function removes the additions, largest first, and so restores the
+-- measured latencies. A pipeline counts once, by its last response.
 local function measured(latency, requests, duration_us)
    local ffi = require "ffi"
    local stats = ffi.cast("uint64_t **", latency)[0]

@@ -308,7 +308,7 @@ class Microscape(unittest.TestCase):
         self.cell(results, "wan", "nginx", 0, 1.0, "43 objects are missing")
         text = "\n".join(self.bench.table(results))
         self.assertIn("| first visit | pipelined | 200 / 190,000 / 1.25 ±0.35 | 43 objects are missing | 221 / 191,181 / 2.23 |", text)
-        self.assertIn("differs by 1.00% at most, by 3.0 ms in", text)
+        self.assertIn("differs from that by at most 1.00%, and by at most 3.0 ms in", text)
         self.assertIn("| wan | pipelined | 625 | 625 | 1,250 |", text)
         self.assertNotIn("**lan**", text)
 

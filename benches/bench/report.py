@@ -91,7 +91,7 @@ def load_table(results, row):
 
 def idle_table(results, row):
     lines = [f"### {row.title}", "",
-             "| server | growth, B per connection | of it anonymous | resident before, KiB | kernel, B per connection (both ends) | connections |",
+             "| server | growth, B per connection | anonymous part | resident before, KiB | kernel, B per connection (both ends) | connections |",
              "|---|---|---|---|---|---|"]
     present = results.servers(row.name)
     for name in SERVER_BY_NAME:

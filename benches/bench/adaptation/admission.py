@@ -40,7 +40,7 @@ class Admission(Experiment):
     MEASURES = (("files_per_s", True), ("p99_ms", False))
     HEAD = "Medians, lowest to highest, of the last two thirds of each run."
     FIRST = ("load", "requests refused")
-    FIELDS = (("capacity", "can do, files/s", 0, False), ("files_per_s", "whole files/s", 0, True),
+    FIELDS = (("capacity", "capacity, files/s", 0, False), ("files_per_s", "whole files/s", 0, True),
               ("p50_ms", "p50 ms", 1, True), ("p99_ms", "p99 ms", 1, True), ("refused_per_s", "refused/s", 0, True),
               ("dropped", "not sent", 0, False))
 

@@ -36,7 +36,7 @@ class Coding(Experiment):
     MEASURES = (("page_kb", False, "idle"), ("files_per_s", True, "busy"))
     HEAD = "Medians, lowest to highest; of the second half of each run."
     FIRST = ("load", "codings")
-    FIELDS = (("page_kb", "kB a page", 1, True), ("page_ms", "ms a page, mean", 2, True),
+    FIELDS = (("page_kb", "kB a page", 1, True), ("page_ms", "ms per page, mean", 2, True),
               ("files_per_s", "small files/s", 0, True), ("cpu_s", "CPU s/s", 2, True))
 
     def __init__(self, a, scratch, results):
