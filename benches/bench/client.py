@@ -81,9 +81,9 @@ def fault(row, result):
         # Bodies are large compared with a short run: those in flight at the end count as bytes only.
         slack = row.connections * max(FILES[file] for file in row.files) / result["requests"]
         if not body * 0.8 - slack <= mean <= body * 1.2 + HEAD_BYTES_MAX + slack:
-            return f"{mean:.0f} bytes per answer where about {body:.0f} were asked for"
+            return f"{mean:.0f} bytes per answer instead of about {body:.0f}"
     elif not body < mean <= body + HEAD_BYTES_MAX:
-        return f"{mean:.0f} bytes per answer where the body has {body:.0f}"
+        return f"{mean:.0f} bytes per answer, but the body has {body:.0f}"
     return None
 
 

@@ -1,7 +1,7 @@
 //! Assigns events to the measured run or to the warm-up before it, which is excluded from the figures.
 //!
 //! ```text
-//!   start ── warm-up ──▶ from ── measured ──▶ until ── what is under way ──▶ end
+//!   start ── warm-up ──▶ from ── measured ──▶ until ── grace period ──▶ end
 //! ```
 //! The *intended* time decides, not the actual one. A late response to a request due in the warm-up shows the warm-up's
 //! queue; a request due later shows the server, even if it waited. Events without an intended time (an opened

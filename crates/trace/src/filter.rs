@@ -63,7 +63,7 @@ impl fmt::Display for ParseNetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is no address; write 192.0.2.1, 2001:db8::1, or a network such as 192.0.2.0/24",
+            "`{}` is not an address; write 192.0.2.1, 2001:db8::1, or a network such as 192.0.2.0/24",
             self.0
         )
     }

@@ -217,43 +217,43 @@ impl Kind {
                  both. An initial window of three or more segments hides it."
             }
             Kind::OddShortFinalSegment { .. } => {
-                "Set TCP_NODELAY on the sender, or write the whole reply at once, so that its short end does not wait \
-                 for an acknowledgment."
+                "Set TCP_NODELAY on the sender, or write the whole response at once, so that its short last segment does \
+                 not wait for an acknowledgment."
             }
             Kind::SlowStartRestart { .. } => {
                 "Keep the congestion window over the pause (Linux: net.ipv4.tcp_slow_start_after_idle=0), pace the \
-                 first flight, or fetch everything before the connection idles."
+                 first flight, or fetch all files before the connection becomes idle."
             }
             Kind::DelayedAck { .. } => {
-                "Give the receiver two full segments or the sender a larger initial window; on the receiver \
-                 TCP_QUICKACK or a shorter delayed-ACK timer."
+                "Send two full segments, give the sender a larger initial window, or use TCP_QUICKACK or a shorter \
+                 delayed-ACK timer on the receiver."
             }
             Kind::NagleBuffering { .. } => {
-                "Write the message at once, or set TCP_NODELAY and buffer in the application with a flush at the \
-                 message's end."
+                "Write the message at once, or set TCP_NODELAY, buffer in the application and flush at the end of the \
+                 message."
             }
             Kind::ReceiverWindowLimited { .. } => {
-                "Raise the receiver's buffer (SO_RCVBUF, tcp_rmem) above bandwidth times round trip, and check that \
-                 window scaling was negotiated."
+                "Raise the receiver's buffer (SO_RCVBUF, tcp_rmem) above bandwidth times round-trip time, and check \
+                 that window scaling was negotiated."
             }
             Kind::ZeroWindow { .. } => {
-                "The receiving application does not read: find what it waits for, or give it a larger buffer."
+                "The receiving application does not read: find the cause, or give it a larger buffer."
             }
             Kind::ApplicationLimited { .. } => {
-                "Look at the sending application, not at the network: disk, computation, or writes that wait for \
-                 each other."
+                "Check the sending application, not the network: disk, computation, or writes that wait for each \
+                 other."
             }
             Kind::QueuedInNetwork { .. } => {
-                "Other packets fill the queue of a slow line before these: fewer parallel connections, smaller \
-                 buffers, or a queue that is fair or managed (fq_codel)."
+                "Other packets fill the queue of a slow line: use fewer parallel connections, smaller buffers, or fair \
+                 or active queue management (fq_codel)."
             }
             Kind::FastRecovery { .. } => {
-                "Find the loss (queue, radio, policer); what was sent after it waited at the receiver for its \
-                 repetition. Parallel connections or HTTP/3 keep one loss from holding up everything."
+                "Find the loss (queue, radio, policer); later data waited at the receiver for the retransmission. With \
+                 parallel connections or HTTP/3, one loss does not delay all responses."
             }
             Kind::Reordering { .. } => {
-                "Find what reorders (parallel links or queues, per-packet balancing, radio); a sender with RACK-TLP or a \
-                 larger reordering threshold (Linux: net.ipv4.tcp_reordering) waits for what is only late."
+                "Find the cause of reordering (parallel links or queues, per-packet balancing, radio); a sender with RACK-TLP \
+                 or a larger reordering threshold (Linux: net.ipv4.tcp_reordering) waits for late segments."
             }
             Kind::RetransmissionTimeout { .. } => {
                 "Find the loss (queue, radio, policer). With few segments in flight no fast retransmit is possible: \
@@ -267,8 +267,8 @@ impl Kind {
                 "Buffer pipelined requests and flush once (at 1024 bytes, before waiting, or after a short timer)."
             }
             Kind::HandshakeRetransmission { .. } => {
-                "The SYN or its answer was lost or refused: look at the listen backlog, firewalls and loss; reuse \
-                 connections to pay it less often."
+                "The SYN or SYN-ACK was lost or refused: check the listen backlog, firewalls and loss; reuse \
+                 connections so that it happens less often."
             }
         }
     }

@@ -668,7 +668,7 @@ fn a_log_ends_the_run_when_it_is_answered() {
     assert_eq!(
         ended(log(&[0]), silent),
         (500, 0),
-        "patience ends what is not answered"
+        "the grace period ends pending requests"
     );
     let stops: Schedule = "100,0@1s".parse().expect("a schedule");
     let stops = Arrivals::new(Process::Constant, &stops, Seed(1), 0, 1);

@@ -193,7 +193,7 @@ impl Rehearsal {
         for piece in [first, &rest[..1], &rest[1..]] {
             let skip = self.skips.remove(&line).unwrap_or(0);
             let happened = if skip > 0 {
-                assert!(skip >= piece.len() as u64, "what was asked for was content");
+                assert!(skip >= piece.len() as u64, "the skipped bytes were content");
                 self.skips.insert(line, skip - piece.len() as u64);
                 self.skipped += piece.len() as u64;
                 Happened::Skipped(piece.len() as u64)
