@@ -219,7 +219,9 @@ impl Tally<'_> {
                 (Some(count), Some(differences)) => {
                     format!("; {count} were recorded, {differences} differ")
                 }
-                (Some(count), None) => format!("; {count} were recorded with other settings and are not compared"),
+                (Some(count), None) => {
+                    format!("; {count} were recorded with other settings and are not compared")
+                }
             };
             print(&format!(
                 "{} decisions in {} windows{then}\n",

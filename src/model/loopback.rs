@@ -110,10 +110,9 @@ fn judge(flags: &ValidateFlags, runs: &[Run]) -> Result<Report, Failure> {
             off.push(format!("{} clients: {error:+.1} %", run.clients));
         }
         if let Some(doubt) = &run.doubt {
-            report.notes.push(format!(
-                "{} clients: the run is invalid: {doubt}",
-                run.clients
-            ));
+            report
+                .notes
+                .push(format!("{} clients: the run is invalid: {doubt}", run.clients));
         }
         curves[0].extend(solved.map(|solved| (f64::from(run.clients), solved.response.0)));
         curves[1].push((f64::from(run.clients), sample.response.0));
@@ -127,8 +126,7 @@ fn judge(flags: &ValidateFlags, runs: &[Run]) -> Result<Report, Failure> {
     ));
     if !runs.iter().all(|run| run.steady.can_be_drawn()) {
         report.notes.push(
-            "no intervals: a run needs five seconds after the first; use --seconds 6 or more"
-                .to_owned(),
+            "no intervals: a run needs five seconds after the first; use --seconds 6 or more".to_owned(),
         );
     }
     let too_far = (!off.is_empty()).then(|| {

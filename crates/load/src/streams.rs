@@ -384,8 +384,7 @@ fn made(surge: &Surge) -> Vec<Stream> {
     let model = &parameters.stack_distance;
     let fit = fit::kolmogorov_smirnov_whole(&mut depths, |depth| model.cdf(depth as f64 + 0.5));
     let depths = depths.into_iter().map(|depth| (depth, 1)).collect();
-    let because =
-        "every object must get its exact count, and the first request for an object finds it below all others";
+    let because = "every object must get its exact count, and the first request for an object finds it below all others";
     let verdict = made_verdict(fit.statistic, STACKED, because);
     let cdf = |x: f64| model.cdf(x + 0.5);
     streams.push(weighted(
