@@ -241,7 +241,7 @@ mod tests {
             ("[[listener]]\naddress = ':1'\nmax-connections = 0", "too small"),
             (
                 "[[listener]]\naddress = ':1'\nroot = '/x'",
-                "unknown field `root`",
+                "belongs at the top level",
             ),
         ] {
             let error = read(text).expect_err(text);
