@@ -3,8 +3,8 @@
 use super::grid::{Cell, Grid};
 use super::report::{Published, Report};
 use crate::chart::{Axis, Chart, Series, Stroke};
-use crate::cli::Failure;
 use crate::cli::model::{SavingsFlags, TablesFlags};
+use crate::failure::Failure;
 use ::model::paper::{GROUPS, Table, Verdict, figure_three};
 use ::model::waiting::InnerSum;
 

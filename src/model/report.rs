@@ -2,8 +2,8 @@
 
 use super::grid::Grid;
 use crate::chart::{Chart, document};
-use crate::cli::Failure;
 use crate::cli::model::Format;
+use crate::failure::Failure;
 use ::model::explain::{Bound, Region, Step};
 use ::model::{Explained, Quantity};
 use serde::Serialize;

@@ -5,10 +5,10 @@ use super::count;
 use super::grid::{Cell, Grid};
 use super::report::Report;
 use crate::chart::{Axis, Chart, Series, Stroke};
-use crate::cli::Failure;
 use crate::cli::model::{
     BasisFlags, DimensionFlags, DistributeFlags, LineOffer, Protocol, SenderFlags, WaitingFlags, mode,
 };
+use crate::failure::Failure;
 use ::model::dimension::{Basis, Question, STEADY_USERS_MAX};
 use ::model::distribute::{
     Curves, Offer, SteadyLine, WindowLine, curves_steady, curves_windows, given, split, split_steady,

@@ -3,7 +3,7 @@
 use super::account::{Cost, Sum};
 use super::category::{self, Category};
 use crate::chart::{self, Bars, Pie};
-use crate::cli::Failure;
+use crate::failure::Failure;
 use measure::Duration;
 use runtime::profiler::{Means, Price, Seen};
 use serde_json::{Value, json};

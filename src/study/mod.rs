@@ -2,7 +2,8 @@
 //! Knows no arm and no claim.
 
 use crate::cli::study::Flags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::lab::ledger::{Study, Verdict, counts, ledger};
 use ::lab::plan::{EMBEDDED, Plan, Size};
 use ::lab::record::{OTHERS_MAX_PCT, STEAL_MAX_PCT, keep_newest_build};
