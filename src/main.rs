@@ -26,7 +26,6 @@ mod trial;
 mod tune;
 mod voice;
 
-use ::lab::chart;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

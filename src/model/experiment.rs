@@ -6,7 +6,6 @@ use super::grid::{Cell, Grid};
 use super::measured::{self, Outcome};
 use super::report::{Published, Report};
 use super::simulate::{Scene, Simulated, opening, sender, stack};
-use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::model::ExperimentFlags;
 use crate::failure::Failure;
 use crate::voice::Voice;
@@ -16,6 +15,7 @@ use ::model::tcp::Sender;
 use ::model::tcp::setup::Setup;
 use ::model::transaction::Mode;
 use ::model::{DomainError, Seconds};
+use chart::{Axis, Chart, Series, Stroke};
 use measure::{Bytes, Rate};
 use tcp::Stack;
 

@@ -8,7 +8,6 @@ use super::bursts::{Bursts, Measured};
 use super::experiment::{Means, modeled, printed, simulated_with};
 use super::grid::{Cell, Grid};
 use super::stage::progress;
-use crate::chart::{Series, Stroke};
 use crate::cli::model::ExperimentFlags;
 use crate::failure::Failure;
 use crate::voice::Voice;
@@ -18,6 +17,7 @@ use ::model::fit::Estimate;
 use ::model::paper::Entry;
 use ::model::tcp::Sender;
 use ::model::transaction::Mode;
+use chart::{Series, Stroke};
 use measure::{Bytes, Rate, Seed};
 use tcp::Stack;
 

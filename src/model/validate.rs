@@ -6,7 +6,6 @@ use super::grid::{Cell, Grid};
 use super::loopback;
 use super::report::Report;
 use super::simulate::{Scene, Simulated, sender, stack};
-use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::model::ValidateFlags;
 use crate::failure::Failure;
 use crate::voice::Voice;
@@ -15,6 +14,7 @@ use ::model::explain::counted;
 use ::model::flow::{Discipline, Dispatch, Limits, Outcome, Plan, Source, run};
 use ::model::tcp::ramp::Path;
 use ::model::{DomainError, Seconds, Sizes};
+use chart::{Axis, Chart, Series, Stroke};
 use measure::Seed;
 use tcp::Stack;
 
