@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("trace", &["measure"]),
     ("model", &["measure"]),
     ("runtime", &["link", "tcp", "measure"]),
+    ("tls", &["runtime", "measure"]),
     ("markup", &[]),
     (
         "server",

@@ -111,7 +111,7 @@ impl Tally<'_> {
         }
         let names: Vec<&str> = free.iter().map(|knob| knob.name()).collect();
         let names = match names.is_empty() {
-            true => "none, all are explicit".to_owned(),
+            true => "none, all are set explicitly".to_owned(),
             false => names.join(", "),
         };
         let who = match start.at_ms {
@@ -131,7 +131,7 @@ impl Tally<'_> {
         self.settle()?;
         if window.at_ms < self.at_ms {
             return Err(Fault::Line(format!(
-                "{} ms comes after {} ms: keep the lines in the order in which they were written",
+                "{} ms follows {} ms: keep the lines in their recorded order",
                 window.at_ms, self.at_ms
             )));
         }
@@ -189,7 +189,10 @@ impl Tally<'_> {
             };
             return format!("{line}\n");
         }
-        let only = only.map_or(String::new(), |only| format!("differs, only {only}: "));
+        let only = only.map_or(String::new(), |only| {
+            let side = if only == "then" { "recording" } else { "replay" };
+            format!("differs, only in the {side}: ")
+        });
         format!(
             "{:>9.1} s  {only}{} from {} to {}\n             {}\n",
             at_ms as f64 / 1000.0,
@@ -217,7 +220,9 @@ impl Tally<'_> {
                 (Some(count), Some(differences)) => {
                     format!("; {count} were recorded, {differences} differ")
                 }
-                (Some(count), None) => format!("; {count} were recorded, with other settings"),
+                (Some(count), None) => {
+                    format!("; {count} were recorded with other settings and are not compared")
+                }
             };
             print(&format!(
                 "{} decisions in {} windows{then}\n",

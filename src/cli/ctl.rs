@@ -34,10 +34,10 @@ pub(crate) struct Flags {
 pub(crate) enum Command {
     /// Shows the strategy and the open connections of each address
     Status,
-    /// Switches new connections to another strategy; open ones get one more response from the old one
+    /// Switches new connections to another strategy; each open connection gets one more response from the old strategy
     Strategy {
         /// How connections map to workers: loops, loop, pool, thread-per-connection, thread-per-request. Switching to
-        /// or from worker processes needs a new start; the answer gives the steps
+        /// or from worker processes needs a new start; the error then lists the steps
         #[arg(value_parser = offered::<Concurrency>(THREADS), hide_possible_values = true)]
         concurrency: Concurrency,
         /// I/O back end: auto, epoll, uring, blocking

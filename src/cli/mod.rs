@@ -150,7 +150,7 @@ pub(crate) enum Command {
     /// Profiles any running server: which tasks its time goes to
     Profile(Box<profile::Flags>),
 
-    /// Finds the best strategy, workers, threshold and buffers for this machine by trying them
+    /// Finds the best strategy, workers, sendfile threshold and send buffers for this machine by trying them
     Tune(tune::Flags),
 
     /// Generates the files a workload needs, with a manifest

@@ -100,7 +100,7 @@ fn link(backend: &str) -> Result<(), String> {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
-    let why = text.lines().last().unwrap_or("it ended without a word");
+    let why = text.lines().last().unwrap_or("it ended without a message");
     Err(why.trim_start_matches("error: ").to_owned())
 }
 

@@ -168,7 +168,7 @@ pub(super) fn savings(flags: &SavingsFlags) -> Result<Report, Failure> {
             chart("Turnaround", |point| point.turnaround_percent),
         ],
         notes: vec![
-            "before: the mean over the group's lines of what all users would see on that line alone; the document \
+            "before: the mean over the group's lines of the time if all users shared that line; the document \
              does not say which single line it compares with"
                 .to_owned(),
         ],

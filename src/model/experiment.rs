@@ -136,16 +136,16 @@ fn published_entries(flags: &ExperimentFlags) -> Result<Vec<Entry>, DomainError>
 fn notes(flags: &ExperimentFlags) -> Vec<String> {
     vec![
         format!(
-            "{} and round trip {}; then: client {}, server {}; now: linux-6 on both",
+            "{} and round trip {}; columns `then`: stack {} for the client and {} for the server; columns `now`: linux-6 on both",
             flags.rate, flags.rtt, flags.client_stack, flags.server_stack
         ),
         "printed, experiment: of these only T with one user was measured; the document's t_w and t_T are Eqs. 2 and 4 \
          applied to it"
             .to_owned(),
-        "error: model less simulation, in percent of the simulation; waiting is turnaround less that of one user alone"
+        "error: model minus simulation, in percent of the simulation; waiting is turnaround minus that of a single user"
             .to_owned(),
-        "windows: with the time on the wire of the handshake and the request and the server's time, which Eqs. 2 and 4 \
-         leave out; of processor and line the one that takes longer is waited for in turn"
+        "windows: includes transmission of the handshake and the request and the server's time, which Eqs. 2 and 4 \
+         leave out; users queue at the slower of processor and line"
             .to_owned(),
     ]
 }

@@ -117,7 +117,7 @@ fn notes(flags: &ValidateFlags) -> Vec<String> {
         ),
         format!(
             "flows share a line equally, as the formulas assume; packets are {} over a first-in first-out line, for \
-             up to {} users of a line, one line standing for all; errors are the prediction's, judged at {} % and {} % \
+             up to {} users of a line, with one line simulated for all; errors are the prediction's, judged at {} % and {} % \
              beyond the intervals",
             flags.stack,
             flags.packet_users,

@@ -6,8 +6,7 @@ use measure::{Duration, Instant, UnixTime};
 use runtime::listen::{Listener, Listening};
 use runtime::shaping::Withheld;
 use runtime::strategy::{Concurrency, Io, Limits, Strategy, serve};
-use runtime::{Action, Context, Event, Job, Line, Service, Session, Tx};
-use std::net::SocketAddr;
+use runtime::{Accepted, Action, Context, Event, Job, Line, Service, Session, Tx};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -112,7 +111,7 @@ impl Service for Fixed {
         }
     }
 
-    fn accept(&self, _: &mut Cx, _: SocketAddr, _: Instant) -> Option<Conn> {
+    fn accept(&self, _: &mut Cx, _: &Accepted, _: Instant) -> Option<Conn> {
         Some(Conn::Reading)
     }
 
