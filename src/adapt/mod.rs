@@ -2,8 +2,9 @@
 //! ones. Decides what a valid recording is; the decisions are made by `server::adapt`.
 
 use crate::cli::adapt::{Command, Replay};
-use crate::cli::output::print;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::output::print;
+use crate::voice::Voice;
 use measure::Duration;
 use serde_json::json;
 use server::adapt::{Adaptor, Decided, Decision, Knob, Line, Start, Window};
