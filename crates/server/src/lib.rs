@@ -14,6 +14,8 @@ mod context;
 pub mod counters;
 pub mod entry;
 pub mod error_page;
+mod exchange;
+pub mod field_list;
 pub mod filter;
 mod gate;
 pub mod handler;
