@@ -56,7 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const CIRCLES: &[(&str, usize)] = &[
     ("load", 4),
     ("runtime", 17),
-    ("server", 18),
+    ("server", 9),
     ("trace", 7),
     ("weir", 6),
 ];

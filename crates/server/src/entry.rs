@@ -5,9 +5,9 @@
 
 use crate::cache::{Charge, Draft};
 use crate::field_list::FieldList;
+use crate::path::is_plain;
 use crate::site::Polls;
 use crate::site::Recipe;
-use crate::site::path::is_plain;
 use crate::site::{is_weak, shows_writes};
 use bytes::Bytes;
 use http_semantics::coding::Coding;

@@ -9,10 +9,10 @@
 //! Filters run when an entry is made; requests answered from memory do not run them. This file decides what a filter
 //! may change. It does not know where entities come from, or which are cached.
 
+use crate::ask::Ask;
 use crate::config::{FieldLine, HeaderRule};
 use crate::field_list::FieldList;
-use crate::handler::Ask;
-use crate::site::path;
+use crate::path;
 use bytes::Bytes;
 use core::fmt;
 use std::sync::Arc;

@@ -8,30 +8,15 @@
 //! code that must wait does so elsewhere. Files pay nothing for handlers: known request heads are answered before
 //! mounts are searched.
 
+pub use crate::ask::Ask;
+
 use crate::service::Server;
 use bytes::Bytes;
 use core::fmt;
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
-use measure::UnixTime;
-use std::net::IpAddr;
 use std::sync::Arc;
-
-/// A request, as handlers and filters see it.
-#[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
-    /// The raw path. For a handler: the part below its mount, empty for the mount itself.
-    pub path: &'a [u8],
-    /// The raw query.
-    pub query: Option<&'a [u8]>,
-    /// The raw authority (RFC 9110 section 7.2): the name by which the client knows this server.
-    pub authority: Option<&'a [u8]>,
-    /// Address of the client.
-    pub peer: IpAddr,
-    /// Wall-clock time.
-    pub wall: UnixTime,
-}
 
 /// A complete response. It is sent with `no-store`, so no cache keeps it.
 #[derive(Clone, Debug)]

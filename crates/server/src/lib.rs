@@ -6,6 +6,7 @@
 
 pub mod access_log;
 pub mod adapt;
+mod ask;
 pub mod cache;
 pub mod clock;
 pub mod coding;
@@ -26,6 +27,7 @@ mod listing;
 mod live;
 mod media_type;
 mod pace;
+mod path;
 pub mod peers;
 mod queue;
 mod recall;

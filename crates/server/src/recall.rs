@@ -15,7 +15,6 @@
 //! file knows nothing of connections.
 
 use crate::entry::{Answer, Content, Entry, Representation, Token};
-use crate::exchange::Settled;
 use crate::site::View;
 use foldhash::fast::RandomState;
 use http_semantics::field::Name;
@@ -126,6 +125,16 @@ impl Known {
     pub(crate) fn user_agent(&self) -> Option<&[u8]> {
         self.parts.user_agent.clone().map(|range| &self.head[range])
     }
+}
+
+/// The origin of an answer that depends on the request head and the entry only.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settled<'e> {
+    pub(crate) entry: &'e Arc<Entry>,
+    /// Index of the representation.
+    pub(crate) representation: usize,
+    /// Index of the site.
+    pub(crate) site: usize,
 }
 
 /// A head that was found; valid until the table changes.

@@ -22,6 +22,8 @@ pub use knobs::{Knobs, Settings};
 pub use recording::{Decided, Line, Start};
 pub use window::{MemoryState, Sample, Window};
 
+pub use crate::config::Knob;
+
 use crate::config::{Adapt, Concurrency, Config, LookupTime, MaxTurn};
 use coding::Coding;
 use keep_alive::KeepAlive;
@@ -41,36 +43,7 @@ pub struct Decision {
     pub why: String,
 }
 
-/// A setting that adaptation can change while the server runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Knob {
-    /// The idle timeout of connections.
-    KeepAlive,
-    /// Compression on first use.
-    Coding,
-}
-
 impl Knob {
-    /// Every knob.
-    pub const ALL: [Knob; 2] = [Knob::KeepAlive, Knob::Coding];
-
-    /// The name in logs, metrics and recordings.
-    pub fn name(self) -> &'static str {
-        match self {
-            Knob::KeepAlive => "keep-alive",
-            Knob::Coding => "coding",
-        }
-    }
-
-    /// Configuration keys that set this knob explicitly, as (table, key).
-    pub fn keys(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Knob::KeepAlive => &[("", "idle-timeout"), ("behavior", "early-close")],
-            Knob::Coding => &[("", "compress")],
-        }
-    }
-
     /// Knobs that this configuration leaves to adaptation. An explicit setting is never changed, even if it equals the
     /// default.
     pub fn free_in(config: &Config) -> Vec<Knob> {

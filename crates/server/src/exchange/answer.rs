@@ -6,18 +6,19 @@
 use super::failure::{ALLOW, Failure};
 use super::multipart::Multipart;
 use crate::config::Redirect;
-use crate::entry::{Content, Entry, Representation, Resource};
+use crate::entry::{Content, Representation, Resource};
 use crate::error_page::{self, ErrorPage};
 use crate::field_list::{FieldList, FieldListBuf};
 use crate::filter::Added;
 use crate::handler::Made;
+use crate::recall::Settled;
 use bytes::Bytes;
 use http_semantics::method::Method;
 use http_semantics::range::{self, ByteRange};
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
 use measure::{Draw as _, Rng};
-use std::sync::Arc;
+use std::sync::MutexGuard;
 
 /// The answer to a request.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(crate) struct Answer<'e> {
     pub(crate) len: u64,
     /// False for a response to HEAD.
     pub(crate) sends_content: bool,
+    /// The configured lock, held until the answer is written.
+    pub(crate) _held: Option<MutexGuard<'e, ()>>,
     /// Set if the same head gets the same answer again as long as the entry lives.
     pub(crate) settled: Option<Settled<'e>>,
 }
@@ -59,16 +62,6 @@ pub(crate) enum Source<'e> {
     Parts(Multipart),
 }
 
-/// The origin of an answer that depends on the request head and the entry only.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settled<'e> {
-    pub(crate) entry: &'e Arc<Entry>,
-    /// Index of the representation.
-    pub(crate) representation: usize,
-    /// Index of the site.
-    pub(crate) site: usize,
-}
-
 impl<'e> Answer<'e> {
     /// 200 with the whole representation and its prepared head.
     #[inline]
@@ -81,6 +74,7 @@ impl<'e> Answer<'e> {
             len: representation.len,
             sends_content: true,
             settled: None,
+            _held: None,
         }
     }
 }
@@ -269,6 +263,7 @@ impl<'e, 'b> Composer<'e, 'b> {
             len,
             sends_content: self.sends_content,
             settled: None,
+            _held: None,
         }
     }
 }

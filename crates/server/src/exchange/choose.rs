@@ -12,17 +12,18 @@
 //! client that rejects every available coding, including identity, gets 406. Several ranges of a compressed
 //! representation are ignored, because the parts could not state the coding.
 
-use super::answer::{Answer, Composer, Settled};
+use super::answer::{Answer, Composer};
 use super::failure::Failure;
 use super::search::{Decision, Next, Search, Stepped, ToMake, What};
 use super::{Asked, Exchange, Scope, Step, Waits};
+use crate::ask::Ask;
 use crate::clock::Clock;
 use crate::config::CacheLock;
 use crate::context::{Task, Work};
 use crate::entry::{Answer as Kind, Entry, Missing};
 use crate::filter::Added;
-use crate::handler::Ask;
 use crate::limits::Limits;
+use crate::recall::Settled;
 use crate::service::{Server, State};
 use crate::site::{Located, Spot};
 use http_semantics::request::{Protocol, RequestHead};
@@ -126,7 +127,7 @@ impl Exchange {
         };
         let cache_lock = search.config.behavior.cache_lock;
         let shared = (cache_lock == CacheLock::Whole).then(|| view.shared());
-        let _held = shared.as_ref().map(|shared| hold(&shared.in_use));
+        let whole_held = shared.as_ref().map(|shared| hold(&shared.in_use));
         let mut given: Option<&'c Arc<Entry>> = None;
         let mut next = match start {
             Start::Request => search.first(),
@@ -224,7 +225,17 @@ impl Exchange {
             Found::At(spot) => view.entry(spot),
         });
         let composer = composer.varying(search.varies);
-        Step::Answer(compose(composer, decision, entry, site, rng))
+        // Released for a moment, because the view could change until here.
+        drop(whole_held);
+        let held = match (cache_lock, entry) {
+            (CacheLock::None, _) | (CacheLock::Entry, None) => None,
+            (CacheLock::Entry, Some(entry)) => Some(hold(&entry.in_use)),
+            (CacheLock::Whole, _) => Some(hold(view.in_use())),
+        };
+        Step::Answer(Answer {
+            _held: held,
+            ..compose(composer, decision, entry, site, rng)
+        })
     }
 }
 

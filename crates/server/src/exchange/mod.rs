@@ -18,7 +18,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use answer::{Answer, Head, Lines, Settled, Source};
+pub(crate) use answer::{Answer, Head, Lines, Source};
 pub(crate) use failure::Failure;
 pub(crate) use multipart::Multipart;
 

@@ -113,6 +113,7 @@ fn send(exchange: &mut Exchange, cx: &mut Cx, head: &RequestHead<'_, '_>, loaded
     };
     let status = answer.status.as_u16();
     exchange.answered((desk.journal, desk.clock), asked, status, 50, answer.len);
+    drop(answer);
     cx.journal.given(&mut exchange.slot, 50 + content.len() as u64);
     Sent {
         status,

@@ -3,13 +3,13 @@
 //! Writes the same bytes, counts and log line as the normal way; a test compares them. There is no exchange, because
 //! nothing is left to choose.
 
-use super::reply::{content, head};
+use super::reply::content;
 use super::{Phase, Session};
 use crate::access_log::{self, RequestLine};
 use crate::context::Cx;
-use crate::exchange::Answer;
 use crate::limits::Limits;
 use crate::recall::Found;
+use http1::server::Persistence;
 use measure::Instant;
 use runtime::Tx;
 
@@ -41,12 +41,22 @@ impl Session {
             self.phase = Phase::Closed;
             return None;
         };
-        if representation.len > Limits::COPIED_BODY {
+        let persistence = self.http.begin_response(true).unwrap_or(Persistence::Ends);
+        let copied = if representation.len <= Limits::COPIED_BODY {
+            representation.len as usize
+        } else {
             // It admits: this function is not called while the gate is shut.
             let _ = gate.admits();
-        }
-        let answer = Answer::prepared(representation);
-        let head_len = head(&mut self.http, clock, &answer, &mut tx.head);
+            0
+        };
+        let out = &mut tx.head;
+        let start = out.len();
+        out.reserve(representation.head_200.len() + copied + 96);
+        out.extend_from_slice(&representation.head_200);
+        out.extend_from_slice(clock.date_line());
+        out.extend_from_slice(persistence.line());
+        out.extend_from_slice(b"\r\n");
+        let head_len = (out.len() - start) as u32;
         content(tx, &representation.content, 0, representation.len, *copied_max);
         counters.hits().add(1);
         counters.answered(200);

@@ -48,7 +48,7 @@ impl Session {
 
 /// Appends the header block of an answer, with room for copied content behind it. Returns its length in bytes.
 #[inline]
-pub(super) fn head(http: &mut Connection, clock: &Clock, answer: &Answer<'_>, out: &mut Vec<u8>) -> u32 {
+fn head(http: &mut Connection, clock: &Clock, answer: &Answer<'_>, out: &mut Vec<u8>) -> u32 {
     let persistence = http.begin_response(true).unwrap_or_else(|_| {
         debug_assert!(false, "a response begins before the last one has ended");
         Persistence::Ends

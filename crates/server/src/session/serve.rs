@@ -123,39 +123,54 @@ impl Session {
                 started = now;
                 continue;
             }
-            let mut slots = Slots::new();
-            match self.http.receive(rest, &mut slots, &cx.state.http_limits) {
-                Ok(Step::Request { head, used }) => {
-                    let (bytes, behind) = rest.split_at(used);
-                    if head.framing == Framing::Empty && head.expect != Expect::Unknown {
-                        let semantics = head.semantics();
-                        let received = Received::request(&head, &semantics, bytes, started);
-                        match self.answer(cx, &received, behind, tx, now) {
-                            Some(left) => rest = left,
-                            None => return,
-                        }
-                    } else {
-                        match self.with_body(cx, &head, bytes, behind, started, tx, now) {
-                            Some(left) => rest = left,
-                            None => return,
-                        }
-                    }
-                    depth += 1;
-                    started = now;
+            match self.serve_unknown(cx, rest, started, tx, now) {
+                Some(left) => rest = left,
+                None => return,
+            }
+            depth += 1;
+            started = now;
+        }
+    }
+
+    /// Parses the head at the start of `rest`, which is not empty, and answers it. Returns the input behind it if the
+    /// turn continues. Apart from the loop above, so that known heads do not pay for the stack space of the fields.
+    #[inline(never)]
+    fn serve_unknown<'b>(
+        &mut self,
+        cx: &mut Cx,
+        rest: &'b [u8],
+        started: Instant,
+        tx: &mut Tx,
+        now: Instant,
+    ) -> Option<&'b [u8]> {
+        let mut slots = Slots::new();
+        match self.http.receive(rest, &mut slots, &cx.state.http_limits) {
+            Ok(Step::Request { head, used }) => {
+                let (bytes, behind) = rest.split_at(used);
+                if head.framing == Framing::Empty && head.expect != Expect::Unknown {
+                    let semantics = head.semantics();
+                    let received = Received::request(&head, &semantics, bytes, started);
+                    self.answer(cx, &received, behind, tx, now)
+                } else {
+                    self.with_body(cx, &head, bytes, behind, started, tx, now)
                 }
-                Ok(Step::Partial { used }) => return self.park(cx, &rest[used..], started, tx, now),
-                Ok(_) => {
-                    debug_assert!(
-                        false,
-                        "a step that is possible only after a body or the last request"
-                    );
-                    self.phase = Phase::Closed;
-                    return;
-                }
-                Err(fault) => {
-                    let received = Received::input(rest, started);
-                    return self.refuse(cx, &received, of_fault(fault), tx, now);
-                }
+            }
+            Ok(Step::Partial { used }) => {
+                self.park(cx, &rest[used..], started, tx, now);
+                None
+            }
+            Ok(_) => {
+                debug_assert!(
+                    false,
+                    "a step that is possible only after a body or the last request"
+                );
+                self.phase = Phase::Closed;
+                None
+            }
+            Err(fault) => {
+                let received = Received::input(rest, started);
+                self.refuse(cx, &received, of_fault(fault), tx, now);
+                None
             }
         }
     }

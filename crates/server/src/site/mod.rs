@@ -17,7 +17,6 @@ mod encode;
 mod fresh;
 mod load;
 mod logins;
-pub(crate) mod path;
 mod represent;
 mod tree;
 mod view;
@@ -36,6 +35,7 @@ pub(crate) use view::{Located, Spot};
 pub use view::{Lookup, View, ViewCounters};
 
 use crate::cache::{Store, StoreCounters};
+use crate::path;
 use bytes::Bytes;
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;

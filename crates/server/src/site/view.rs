@@ -16,7 +16,7 @@ use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
 use http_semantics::coding::Coding;
 use measure::{Duration, Instant, UnixTime};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Number of touches collected before they are handed to the policy.
 const TOUCHES_MAX: usize = 128;
@@ -346,6 +346,11 @@ impl View {
     /// bytes would stay in memory. An idle view drops all entries and needs none.
     pub fn wake(&self) -> Option<Instant> {
         (!self.table.is_empty()).then(|| self.now + WAKE)
+    }
+
+    /// The lock of the whole site, for whoever holds it by configuration.
+    pub(crate) fn in_use(&self) -> &Mutex<()> {
+        &self.shared.in_use
     }
 
     pub(crate) fn shared(&self) -> Arc<Shared> {
