@@ -22,6 +22,8 @@ pub use knobs::{Knobs, Settings};
 pub use recording::{Decided, Line, Start};
 pub use window::{MemoryState, Sample, Window};
 
+pub use crate::config::Knob;
+
 use crate::config::{Adapt, Concurrency, Config, LookupTime, MaxTurn};
 use coding::Coding;
 use keep_alive::KeepAlive;
@@ -42,36 +44,7 @@ pub struct Decision {
     pub why: String,
 }
 
-/// A setting that adaptation can change while the server runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Knob {
-    /// The idle timeout of connections.
-    IdleTimeout,
-    /// Compression on first use.
-    Compression,
-}
-
 impl Knob {
-    /// Every knob.
-    pub const ALL: [Knob; 2] = [Knob::IdleTimeout, Knob::Compression];
-
-    /// The name in logs, metrics and recordings.
-    pub fn name(self) -> &'static str {
-        match self {
-            Knob::IdleTimeout => "idle-timeout",
-            Knob::Compression => "compression",
-        }
-    }
-
-    /// Configuration keys that set this knob explicitly, as (table, key).
-    pub fn keys(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Knob::IdleTimeout => &[("", "idle-timeout"), ("behavior", "early-close")],
-            Knob::Compression => &[("", "compress")],
-        }
-    }
-
     /// Knobs that this configuration leaves to adaptation. An explicit setting is never changed, even if it equals the
     /// default.
     pub fn free_in(config: &Config) -> Vec<Knob> {
