@@ -26,7 +26,7 @@ use crate::access_log::{Cut, Slot};
 use crate::context::{Cx, Work};
 use crate::exchange::{Exchange, Failure, Multipart};
 use crate::limits::Limits;
-use crate::pace::Pace;
+use crate::rate_limit::Pace;
 use http1::server::Connection;
 use measure::{Duration, Instant};
 use runtime::memory::Holding;
