@@ -1,21 +1,21 @@
 /* The physical limit: an HTTP server that parses nothing.
  *
- * It receives, counts bytes, and sends answers that were laid out in memory before the first
- * connection came. What it costs is what the kernel charges anyone for the same exchange with
- * epoll; a real server's cost above it is what that server does itself.
+ * It receives, counts bytes, and sends responses that it prepared in memory before the first
+ * connection. Its cost is the kernel's cost of the same exchange with epoll; a real server's
+ * additional cost is its own.
  *
- * How it knows how many requests arrived: every request of a workload has the same length, which
- * the command line gives. The number of requests is the number of bytes received divided by it,
- * and the remainder is kept until the rest comes. It looks at no byte, except with -t, where the
- * byte at that offset of each request ('0', '1', ...) chooses the file.
+ * It counts requests by length: every request of a workload has the length given on the command
+ * line. The number of requests is the number of bytes received divided by that length; a remainder
+ * waits for the rest. It inspects no byte, except with -t, where the byte at that offset of each
+ * request ('0', '1', ...) chooses the file.
  *
  *   usage: ceiling [-c] [-s BYTES] [-t OFFSET] PORT REQUEST_BYTES FILE...
- *     -c         close the connection after each answer
+ *     -c         close the connection after each response
  *     -s BYTES   send files of at least this size with sendfile (default: never)
  *     -t OFFSET  choose the file by the byte at this offset of each request
  *
- * The shape is the cheapest known: receive straight after accept, send at once, no second receive
- * after a short one, and epoll is told of a connection once, when there is nothing else to do.
+ * The loop is the cheapest known: it receives right after accept, sends at once, makes no second
+ * receive after a short one, and registers a connection with epoll once, when it must wait.
  *
  *           accept
  *             |                  more bytes
@@ -50,25 +50,25 @@ enum {
     DESCRIPTORS_MAX = 65536,
     EVENTS_MAX = 512,
     INPUT_BYTES = 16 * 1024,
-    OUTPUT_BYTES = 32 * 1024, /* the most that answers to pipelined requests are joined into */
+    OUTPUT_BYTES = 32 * 1024, /* limit on joined responses to pipelined requests */
     QUEUE_MAX = 64,           /* requests kept while a connection is blocked */
 };
 
 struct answer {
     char *bytes;     /* head and body */
     size_t one;      /* length of `bytes` */
-    size_t joined;   /* how many of them leave in one send at most */
-    int file;        /* -1: all of it is in `bytes`; else `bytes` is the head alone */
+    size_t joined;   /* limit on copies joined into one send */
+    int file;        /* -1: all of it is in `bytes`; otherwise `bytes` is the head only */
     size_t file_len;
 };
 
-/* Only a blocked connection has anything but zeros here. */
+/* All zeros unless the connection is blocked. */
 struct connection {
     uint32_t partial;        /* bytes of an incomplete request */
-    uint16_t queued;         /* answers still to send, the first perhaps in part */
-    uint8_t queue[QUEUE_MAX]; /* which file each of them is */
+    uint16_t queued;         /* responses still to send, the first perhaps partly sent */
+    uint8_t queue[QUEUE_MAX]; /* file of each response */
     bool registered;
-    size_t sent;             /* bytes of the first queued answer (or joined answers) that went */
+    size_t sent;             /* bytes sent of the first queued response (or joined responses) */
 };
 
 static struct answer answers[FILES_MAX];
@@ -89,7 +89,7 @@ static void load(struct answer *a, const char *path) {
     if (fd < 0 || fstat(fd, &st) < 0) fail(path);
     size_t body = (size_t)st.st_size;
     char head[512];
-    /* The fields, and about the length, of what the servers beside it send. */
+    /* The fields, and about the length, of the other servers' responses. */
     int head_len = snprintf(head, sizeof head,
         "HTTP/1.1 200 OK\r\nServer: ceiling\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n"
         "Content-Type: text/html\r\nContent-Length: %zu\r\n"
@@ -131,8 +131,8 @@ static void park(int fd, struct connection *c) {
 
 enum progress { ALL_SENT, BLOCKED, GONE };
 
-/* Sends what is queued. A single answer leaves from where it lies; a run of answers in memory is
- * copied together and leaves in one send. */
+/* Sends the queued responses. A single response is sent from its place; several in memory are copied
+ * together and sent at once. */
 static enum progress answer(int fd, struct connection *c) {
     size_t first = 0;
     while (first < c->queued) {
@@ -156,7 +156,7 @@ static enum progress answer(int fd, struct connection *c) {
             }
             if (n < 0) {
                 if (errno != EAGAIN) return GONE;
-                /* Whole answers that went leave the queue; the run is found again later. */
+                /* Remove completely sent responses from the queue; the rest is joined again later. */
                 if (a->file < 0) { first += c->sent / a->one; c->sent %= a->one; }
                 memmove(c->queue, c->queue + first, c->queued - first);
                 c->queued = (uint16_t)(c->queued - first);
@@ -171,7 +171,7 @@ static enum progress answer(int fd, struct connection *c) {
     return ALL_SENT;
 }
 
-/* Carries a connection as far as it goes without waiting. */
+/* Serves a connection until it would block. */
 static void run(int fd, struct connection *c) {
     for (;;) {
         switch (answer(fd, c)) {
@@ -179,7 +179,7 @@ static void run(int fd, struct connection *c) {
         case BLOCKED: park(fd, c); return;
         case ALL_SENT: break;
         }
-        /* Never more than the queue holds the answers of. */
+        /* Receive no more requests than the queue can hold. */
         size_t room = request_len * QUEUE_MAX - c->partial;
         if (room > sizeof input) room = sizeof input;
         ssize_t n = recv(fd, input, room, 0);
@@ -259,7 +259,7 @@ int main(int argc, char **argv) {
             int fd = ready[i].data.fd;
             if (fd == listener) { accept_all(listener); continue; }
             struct connection *c = connections[fd];
-            /* Room to send, reported with the registration, is nothing new for an idle one. */
+            /* The registration reports room to send, which is not news for an idle connection. */
             if (c && (c->queued || ready[i].events & ~(unsigned)EPOLLOUT)) run(fd, c);
         }
     }

@@ -1,11 +1,10 @@
--- What wrk sends, and what it reports.
+-- wrk's requests and its report.
 --
 --   CONNECTIONS=N wrk -c N ... URL -- REQUESTS LENGTH
 --
--- REQUESTS is a file of whole requests. With LENGTH 0 all of it is sent at once and unchanged, so
--- wrk runs no Lua per request (it counts the requests in it and calls that the pipeline). Else the
--- file is cut into requests of LENGTH bytes each, sent one after the other and then again from the
--- first: one table access per request, nothing built.
+-- REQUESTS is a file of complete requests. With LENGTH 0, wrk sends the whole file at once and runs no Lua per request
+-- (it counts the requests in the file and calls that the pipeline). Otherwise the file is cut into requests of LENGTH
+-- bytes, sent one after the other and then again from the first: one table access per request.
 
 wrk.init = function(args)
    local file = assert(io.open(args[1], "rb"))
@@ -20,22 +19,22 @@ wrk.init = function(args)
    for i = 1, count do
       requests[i] = text:sub((i - 1) * length + 1, i * length)
    end
-   -- A global of this name is what makes wrk ask for every request.
+   -- wrk calls a global function of this name for every request.
    function request()
       at = at % count + 1
       return requests[at]
    end
 end
 
--- Before it reports, wrk adds latencies it thinks were omitted: below each one of at least twice the
--- mean interval, one more for every interval it spans. (With pipelining it takes the interval of
--- requests for that of pipelines, and percentiles come out as zero.) The additions are taken out
--- again, largest first, which leaves what was measured; a pipeline counts once, by its last answer.
+-- Before it reports, wrk corrects for coordinated omission: for each latency of at least twice the mean interval, it
+-- adds one for every interval the latency spans. (With pipelining it confuses the interval of requests with that of
+-- pipelines, and percentiles come out as zero.) This function removes the additions, largest first, and so restores the
+-- measured latencies. A pipeline counts once, by its last response.
 local function measured(latency, requests, duration_us)
    local ffi = require "ffi"
    local stats = ffi.cast("uint64_t **", latency)[0]
    local lowest, highest = tonumber(stats[2]), tonumber(stats[3])
-   assert(lowest == latency.min and highest == latency.max, "wrk keeps its statistics in another way")
+   assert(lowest == latency.min and highest == latency.max, "unexpected layout of wrk's statistics")
    local counts = {}
    for us = 0, highest do
       counts[us] = tonumber(stats[4 + us])
@@ -53,7 +52,7 @@ local function measured(latency, requests, duration_us)
    end
    local total = 0
    for us = 0, highest do
-      assert(counts[us] >= 0, "wrk corrects its statistics in another way")
+      assert(counts[us] >= 0, "unexpected correction of wrk's statistics")
       total = total + counts[us]
    end
    return function(percent)

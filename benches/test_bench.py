@@ -1,4 +1,4 @@
-"""What the figures rest on: pairing, spread, the mix, the templates. `python3 -m unittest discover benches`."""
+"""The basis of the figures: pairing, spread, the mix, the templates. `python3 -m unittest discover benches`."""
 
 import importlib.machinery
 import importlib.util
@@ -121,7 +121,7 @@ class Adaptations(unittest.TestCase):
         class Twice(every()["admission"]):
             JUDGED = "adaptive"
             SETTINGS = dict.fromkeys(("off", "fixed-5", "fixed-40", "adaptive"))
-        # A machine that is half as fast in the second repetition.
+        # A machine half as fast in the second repetition.
         for repetition, speed in enumerate((1.0, 0.5, 1.0)):
             for setting, files in (("off", 100), ("fixed-5", 200), ("fixed-40", 150), ("adaptive", 196)):
                 self.results.append("cell", row="admission/twice", server=setting, repetition=repetition, status="ok",
@@ -244,7 +244,7 @@ class Servers(unittest.TestCase):
 
 
 class Reports(unittest.TestCase):
-    """What other load generators print is read as they mean it."""
+    """Reports of other load generators are read as their authors mean them."""
 
     def setUp(self):
         self.omission = script("omission")
@@ -282,7 +282,7 @@ class Reports(unittest.TestCase):
 
 
 class Microscape(unittest.TestCase):
-    """The tables of the NOTE, from runs that are made up."""
+    """The NOTE's tables, from invented runs."""
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -308,7 +308,7 @@ class Microscape(unittest.TestCase):
         self.cell(results, "wan", "nginx", 0, 1.0, "43 objects are missing")
         text = "\n".join(self.bench.table(results))
         self.assertIn("| first visit | pipelined | 200 / 190,000 / 1.25 ±0.35 | 43 objects are missing | 221 / 191,181 / 2.23 |", text)
-        self.assertIn("differs by 1.00% at most, by 3.0 ms in", text)
+        self.assertIn("differs from that by at most 1.00%, and by at most 3.0 ms in", text)
         self.assertIn("| wan | pipelined | 625 | 625 | 1,250 |", text)
         self.assertNotIn("**lan**", text)
 

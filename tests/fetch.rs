@@ -251,7 +251,7 @@ fn wrong_lengths_are_told() {
     });
     let (lines, errors) = fetched(&[&url, "--repeats-max", "1"], 1);
     assert_eq!(number(&lines[0], "requests"), 2);
-    assert!(errors.contains("within its answer"), "{errors}");
+    assert!(errors.contains("during its response"), "{errors}");
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn redirections_end() {
         }
     });
     let (_, errors) = fetched(&[&url], 1);
-    assert!(errors.contains("circle"), "{errors}");
+    assert!(errors.contains("redirection loop"), "{errors}");
 }
 
 #[test]

@@ -1,1 +1,1 @@
-"""Weir beside its peers: what is served, who serves it, who asks, what is read off the kernel, what is reported."""
+"""Weir beside its peers: workloads, servers, clients, the kernel's figures, and reports."""

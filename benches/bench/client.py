@@ -1,6 +1,6 @@
-"""Who asks: wrk on its own core, and the holder of idle connections.
+"""The clients: wrk on its own core, and the holder of idle connections.
 
-Decides whether what came back is valid; knows nothing of who answered.
+Decides whether results are valid; knows nothing of the servers.
 """
 
 import json
@@ -16,7 +16,7 @@ from .servers import HERE, pinned, read_answer
 from .workloads import FILES
 
 HEAD_BYTES_MAX = 1024
-# Enough addresses that no limit per address of a server is what is measured.
+# Spread over enough addresses that a server's per-address limit does not matter.
 IDLE_PER_ADDRESS = 100
 
 
@@ -43,7 +43,7 @@ class Client:
 
     def run(self, row, port, seconds):
         """Sends a row's load for some seconds. Returns wrk's result plus the client's own processor time."""
-        # wrk takes whole seconds; a shorter run is ended with the signal it answers by reporting.
+        # wrk takes whole seconds; a shorter run ends with SIGINT, on which wrk reports.
         whole = max(1, int(seconds + 0.999))
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         child = subprocess.Popen(self.command(row, port, whole), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -69,7 +69,7 @@ class Client:
 
 
 def fault(row, result):
-    """Why a result must not be used, or None."""
+    """Reason why a result is invalid, or None."""
     errors = {name: count for name, count in result["errors"].items() if count}
     if errors:
         return "wrk: " + ", ".join(f"{count} {name} errors" for name, count in errors.items())
@@ -78,17 +78,17 @@ def fault(row, result):
     mean = result["bytes"] / result["requests"]
     body = row.mean_body()
     if row.mixed or row.mean_body() > 65536:
-        # Whole bodies are large beside a short run: what is in flight at the end counts as bytes only.
+        # Bodies are large compared with a short run: those in flight at the end count as bytes only.
         slack = row.connections * max(FILES[file] for file in row.files) / result["requests"]
         if not body * 0.8 - slack <= mean <= body * 1.2 + HEAD_BYTES_MAX + slack:
-            return f"{mean:.0f} bytes per answer where about {body:.0f} were asked for"
+            return f"{mean:.0f} bytes per answer instead of about {body:.0f}"
     elif not body < mean <= body + HEAD_BYTES_MAX:
-        return f"{mean:.0f} bytes per answer where the body has {body:.0f}"
+        return f"{mean:.0f} bytes per answer, but the body has {body:.0f}"
     return None
 
 
 class IdleConnections:
-    """Connections that each made one request and then say nothing, as a context."""
+    """Connections that each made one request and then stay idle, as a context."""
 
     def __init__(self, row, port, count):
         self.row, self.port, self.count = row, port, count
@@ -116,7 +116,7 @@ class IdleConnections:
         return self
 
     def still_open(self):
-        """How many of them the server has not closed."""
+        """Number of connections that the server has not closed."""
         count = 0
         for s in self.held:
             s.setblocking(False)

@@ -1,10 +1,10 @@
-"""What strace and callgrind count of a program, out of what they print."""
+"""Parses counts in the output of strace and callgrind."""
 
 import re
 
 
 def system_calls(table):
-    """Call -> how often, out of strace's table."""
+    """Call -> number of calls, from strace's table."""
     counts = {}
     for line in table.splitlines():
         field = line.split()
@@ -14,6 +14,6 @@ def system_calls(table):
 
 
 def instructions(said):
-    """Instructions that callgrind collected, or None if it did not say."""
+    """Instructions that callgrind collected, or None if it did not report any."""
     total = re.search(r"Collected : (\d+)", said)
     return int(total.group(1)) if total else None

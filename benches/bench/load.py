@@ -1,8 +1,8 @@
-"""`weir load` as a client beside others: servers and clients that run to their end, each on its core, and what they cost.
+"""`weir load` and other clients, and the servers they load: runs each on its own core to its end and reads its cost.
 
-Starts, waits and reads; judges nothing. Processor time is that of the process as the kernel counts it when it ends, so
-that nothing of it is missed. Memory is the most that was resident of the program itself: the kernel's own figure at the end
-begins with what this script held when it forked, so that the program is looked at while it runs.
+Starts, waits and reads; judges nothing. Processor time is the kernel's figure for the ended process, so it is complete.
+Memory is the peak resident set of the program itself, sampled while it runs: the kernel's figure at the end would
+include this script's memory before the fork.
 """
 
 import json
@@ -19,11 +19,11 @@ from .servers import pinned
 
 
 class Failed(Exception):
-    """A program did not do what was asked of it."""
+    """A program failed, or did not do what it was started for."""
 
 
 class Server:
-    """`weir serve` on the first core, gone at the end of the context."""
+    """`weir serve` on the first core, stopped at the end of the context."""
 
     def __init__(self, weir, root, *more):
         self.argv = [weir, "serve", root, "--listen", "127.0.0.1:0", "--json", "--workers", "1", *more]
@@ -42,7 +42,7 @@ class Server:
         return self
 
     def pause(self, after_s, seconds):
-        """Stops the server for a while, later, from a thread; join it."""
+        """Stops the server for a while, after a delay, from a thread; the caller joins it."""
         def act():
             time.sleep(after_s)
             os.kill(self.pid, signal.SIGSTOP)
@@ -65,7 +65,7 @@ class Server:
 
 
 def prepared(core):
-    """What a program does first: its core, its end with this script, and all descriptors it may have."""
+    """Setup of a child before exec: its core, its end with this script, and the highest descriptor limit."""
     pin = pinned(core)
 
     def act():
@@ -76,14 +76,14 @@ def prepared(core):
 
 
 def run(argv, timeout_s):
-    """Runs a client on the second core to its end: (exit code, what it said, seconds of processor, bytes resident at most)."""
+    """Runs a client on the second core to its end: (exit code, output, processor seconds, peak resident bytes)."""
     began = time.monotonic()
     child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                              preexec_fn=prepared(machine.cores()[1]))
     said, held = [], 0
     reader = threading.Thread(target=lambda: said.append(child.stdout.read()))
     reader.start()
-    # Waited for by hand: only this tells what this very child used.
+    # Waiting with wait4 gives this child's own resource usage.
     while True:
         held = resident(child.pid) or held
         pid, status, used = os.wait4(child.pid, os.WNOHANG)
@@ -99,7 +99,7 @@ def run(argv, timeout_s):
 
 
 def resident(pid):
-    """The most that a process held so far, or None when it is gone."""
+    """Peak resident bytes of a process so far, or None once it has ended."""
     try:
         with open(f"/proc/{pid}/status") as f:
             return next((int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM:")), None)
@@ -108,7 +108,7 @@ def resident(pid):
 
 
 def weir_result(code, said):
-    """The result line of `weir load --json` and the sentence of its verdict, if it said why it cannot be trusted."""
+    """The result line of `weir load --json`, and the reasons if the run is invalid, joined to one text."""
     lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     result = next((line for line in lines if line.get("event") == "result"), None)
     if code not in (0, 3) or not result:
@@ -118,13 +118,13 @@ def weir_result(code, said):
 
 
 def response_ms(result, quantile):
-    """A quantile of response times; if it is one of a request that failed, the timeout, which is the least it can be."""
+    """A quantile of response times in ms. If it falls among failed requests, the timeout, their minimum time."""
     found = result["response_ms"][quantile]
     return 1e3 * result["timeout_s"] if found is None else found
 
 
 def version(argv):
-    """The first thing a program says of itself that has a number in it, or None if it is not here."""
+    """First line of a program's output with a version number, or None if the program is missing."""
     try:
         said = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=20)
     except OSError:

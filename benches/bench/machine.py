@@ -1,7 +1,6 @@
-"""The machine: its facts, its cores, a network of our own, and the packages the peers come from.
+"""The machine: its facts, its cores, a private network namespace, and the packages of the peers.
 
-Decides where server and client run and what has to be written beside every number. Knows nothing
-of servers or rows.
+Decides where server and client run and which facts accompany every result. Knows nothing of servers or rows.
 """
 
 import ctypes
@@ -20,13 +19,13 @@ CLONE_NEWUSER = 0x10000000
 
 
 def cores():
-    """The core of the server and the core of the client: the first two this process may run on, or the one there is."""
+    """Cores of the server and the client: the first two this process may run on, or the only one."""
     allowed = sorted(os.sched_getaffinity(0))
     return allowed[0], allowed[1 % len(allowed)]
 
 
 def raise_descriptor_limit():
-    """Raises the limit of open descriptors as far as allowed and returns it."""
+    """Raises the descriptor limit as far as allowed and returns it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = max(DESCRIPTORS_WANTED, hard)
     for limit in ((wanted, wanted), (hard, hard)):
@@ -59,16 +58,17 @@ CONGESTION = "/proc/sys/net/ipv4/tcp_congestion_control"
 
 
 def enter_private_network(congestion):
-    """Moves this process into a network namespace of its own, so that nobody else's traffic is
-    measured and no setting outlives the run. Returns None, or why it was not possible.
+    """Moves this process into a private network namespace, so that other traffic is not measured and no setting
+    outlives the run. Returns None, or the reason if it was not possible.
 
-    A new namespace takes the congestion control the machine has at that moment, and may itself only
-    choose among those the machine permits to everyone. So the machine's is changed for the instant
-    of the move, and put back (what stays until the next boot is that everyone may choose it)."""
+    A new namespace inherits the machine's congestion control at that moment, and may itself choose only among those
+    that the machine permits to everyone. So the machine's setting is changed for the instant of the move and then
+    restored. Until the next boot, everyone may choose this congestion control.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     usual = _read(CONGESTION)
     try:
-        # Opened before the move, it goes on to name the machine's setting after it.
+        # Opened before the move, so that it still refers to the machine's setting afterwards.
         setting = os.open(CONGESTION, os.O_WRONLY)
     except OSError:
         setting = None
@@ -86,7 +86,7 @@ def enter_private_network(congestion):
         request = struct.pack("16sh14x", b"lo", 0)
         flags = struct.unpack("16sh14x", fcntl.ioctl(s, get_flags, request))[1]
         fcntl.ioctl(s, set_flags, struct.pack("16sh14x", b"lo", flags | up))
-    # Server ports lie below this range, so that no client port can be one of them.
+    # Server ports lie below this range, so that no client port collides with them.
     _write("/proc/sys/net/ipv4/ip_local_port_range", "20000 65535")
     _write("/proc/sys/net/core/somaxconn", "4096")
     _write(CONGESTION, congestion)
@@ -97,11 +97,11 @@ def _write_to(descriptor, text):
     try:
         os.pwrite(descriptor, text.encode(), 0)
     except OSError:
-        pass  # what is in force afterwards is read back and stands in the results
+        pass  # the setting in force is read back and recorded in the results
 
 
 def _unshare(libc):
-    """A new network namespace, in a new user namespace where one is needed. Returns None, or why not."""
+    """Creates a network namespace, in a new user namespace if needed. Returns None, or the reason if not possible."""
     uid, gid = os.getuid(), os.getgid()
     if libc.unshare(CLONE_NEWNET) == 0:
         return None
@@ -114,7 +114,7 @@ def _unshare(libc):
 
 
 def facts():
-    """What has to stand beside every number measured here."""
+    """Facts about the machine that accompany every result."""
     model = "unknown"
     for line in (_read("/proc/cpuinfo") or "").splitlines():
         if line.startswith("model name"):
@@ -141,16 +141,16 @@ def facts():
 
 
 def find(program):
-    """Full path of a program, also where only administrators look, or None."""
+    """Full path of a program, also in directories for administrators, or None."""
     return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin")
 
 
 def install(packages):
-    """Installs Debian packages without letting any service start. Returns None, or why not."""
+    """Installs Debian packages without starting their services. Returns None, or the reason if not possible."""
     if not packages:
         return None
     if not find("apt-get"):
-        return "apt-get is not here"
+        return "apt-get is not installed"
     if os.geteuid() != 0:
         return "installing needs root"
     # Debian asks this program before it starts a service; 101 means no.

@@ -1,12 +1,14 @@
-"""Server and client of Heidemann, "Performance Interactions Between P-HTTP and TCP Implementations" (1997), on today's sockets.
+"""Server and client of Heidemann, "Performance Interactions Between P-HTTP and TCP Implementations" (1997), on today's
+sockets.
 
     phttp.py serve PORT [--separate-headers] [--no-delay] [--close] [--pace] [--report FILE]
-    phttp.py pages ADDRESS PORT PAGES [--close]      the three documents, one after the other; milliseconds of each page
+    phttp.py pages ADDRESS PORT PAGES [--close]      the three documents, one after the other; milliseconds per page
     phttp.py resume ADDRESS PORT PAUSE               40,000 bytes, a pause, 40,000 bytes again; seconds of the second
 
-The server writes as the paper says Apache 1.1b4 did: header and body in calls of 4,096 bytes, or, before the paper's first fix,
-the header in a call of its own. `--pace` is its proposal for a connection that was idle: n segments seen in time t leave each
-t/n until the first acknowledgment can be back. Decides nothing about the network between the two.
+The server writes as Apache 1.1b4 did according to the paper: header and body in calls of 4,096 bytes or, before the
+paper's first fix, the header in a separate call. `--pace` is the paper's proposal for an idle connection: n segments
+seen in time t are sent t/n apart until the first acknowledgment can be back. Decides nothing about the network in
+between.
 """
 
 import argparse
@@ -24,12 +26,14 @@ PAUSE_BETWEEN_PAGES_S = 0.005
 IDLE_S = 1.0
 SO_MAX_PACING_RATE = 47
 UNPACED = 2**32 - 1
-# A wait within a reply that no path here explains, only a timer.
+# A longer wait within a response is a timer's: no path here explains it.
 STALL_S = 0.1
 
 
 def tcp_info(s):
-    """Of a connection: segment size, smoothed round trip in s, congestion window in segments, segments repeated."""
+    """State of a connection: segment size, smoothed round-trip time in s, congestion window in segments,
+    retransmitted segments.
+    """
     words = struct.unpack("=8B24I", s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104))[8:]
     return {"mss": words[2], "rtt_s": words[15] / 1e6, "cwnd": words[18], "repeated": words[23]}
 
@@ -39,7 +43,7 @@ def pace(s, bytes_per_s):
 
 
 def reply(length, close):
-    """A reply whose header has the paper's 226 bytes."""
+    """A response whose header has the paper's 226 bytes."""
     head = (f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n"
             f"Connection: {'close' if close else 'keep-alive'}\r\nX-Pad: ")
     return (head + "p" * (HEADER - len(head) - 4) + "\r\n\r\n").encode() + b"b" * length
@@ -54,7 +58,7 @@ def serve(a):
 
 
 def converse(s, a):
-    """Answers what one connection asks, until it ends."""
+    """Serves one connection until it ends."""
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, a.no_delay)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 * BUFFER)
     answered, seen = time.monotonic(), {}
@@ -93,8 +97,9 @@ def connected(a, buffer=None):
 
 
 def ask(s, length):
-    """Asks and reads the whole reply; the places in it where it stalled, in bytes. Acknowledgments leave at once: what delays
-    them is the link, if anything does."""
+    """Sends a request and reads the whole response; returns the places in it where it stalled, in bytes. The client
+    acknowledges at once: only the link delays acknowledgments, if anything does.
+    """
     s.sendall(f"GET /{length} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
     left, stalls = HEADER + length, []
     while left:

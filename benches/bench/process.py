@@ -1,4 +1,4 @@
-"""What the kernel knows of a process and all its descendants: processor time, switches, memory.
+"""The kernel's figures of a process and all its descendants: processor time, context switches, memory.
 
 Reads /proc and process clocks; starts, stops and judges nothing.
 """
@@ -10,7 +10,7 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def _fields(pid):
-    """The numbers of /proc/PID/stat after the name (which may hold anything), or None when it is gone."""
+    """The fields of /proc/PID/stat after the name (which may contain anything), or None once the process has ended."""
     try:
         with open(f"/proc/{pid}/stat") as f:
             return f.read().rpartition(")")[2].split()
@@ -19,7 +19,7 @@ def _fields(pid):
 
 
 def started(pid):
-    """When the process started, in ticks since boot: with the pid it names one process for good."""
+    """Start time of the process in ticks since boot; together with the pid it identifies a process for good."""
     fields = _fields(pid)
     return fields[19] if fields else None
 
@@ -39,10 +39,10 @@ def tree(root):
 
 
 def usage(root):
-    """Processor time and switches of a whole tree since its start.
+    """Processor time and context switches of a whole tree since its start.
 
-    `cpu_s` is exact (the scheduler's own clock of each process, threads that ended included, plus
-    children that ended, in ticks); `user_s` and `system_s` are the kernel's split of it, in ticks.
+    `cpu_s` is exact: the scheduler's own clock of each process, including ended threads, plus ended
+    children in ticks. `user_s` and `system_s` are the kernel's split of it, in ticks.
     """
     cpu = user = system = ended = 0.0
     voluntary = involuntary = 0
@@ -72,7 +72,7 @@ def usage(root):
 
 
 def core_busy_s(core):
-    """Seconds this core has spent on anything but idling, by the kernel's ticks."""
+    """Seconds this core was not idle, by the kernel's ticks."""
     with open("/proc/stat") as f:
         for line in f:
             name, *ticks = line.split()
@@ -83,7 +83,7 @@ def core_busy_s(core):
 
 
 def memory(root):
-    """Bytes of memory of a whole tree: proportional set, its anonymous part, and resident set."""
+    """Memory of a whole tree in bytes: proportional set size, its anonymous part, and resident set size."""
     total = {"pss": 0, "anonymous": 0, "resident": 0}
     names = {"Pss:": "pss", "Pss_Anon:": "anonymous", "Rss:": "resident"}
     for pid in tree(root):
@@ -99,6 +99,6 @@ def memory(root):
 
 
 def kernel_memory():
-    """Bytes the kernel holds in slabs (sockets, descriptors, epoll entries: of everybody on the machine)."""
+    """Bytes of the kernel's slabs (sockets, descriptors, epoll entries) of the whole machine."""
     with open("/proc/meminfo") as f:
         return next(int(line.split()[1]) * 1024 for line in f if line.startswith("Slab:"))

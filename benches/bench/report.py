@@ -1,4 +1,4 @@
-"""What a person reads: the table of each row, the targets, and where Weir is not ahead.
+"""The report: a table for each row, the targets, and the rows in which Weir is not ahead.
 
 Every figure comes from the raw results; this file measures and judges nothing itself.
 """
@@ -10,12 +10,12 @@ from .workloads import IDLE_BYTES_MAX, LOG_MAX, LOGGED, ROWS, TARGETS, UNLOGGED
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 PEERS = ["nginx", "h2o", "lighttpd", "ceiling"]
 NOISY_SHARE = 0.05
-# Servers nobody runs for its own sake are no one to be ahead of.
+# Reference programs, not servers to be compared with.
 NOT_PEERS = {"weir", "ceiling"}
 
 
 def number(value, digits=3):
-    """A figure with about this many digits that count, and thousands apart."""
+    """A figure with about this many significant digits and thousands separators."""
     if value is None:
         return "-"
     if abs(value) >= 10 ** (digits - 1):
@@ -27,7 +27,7 @@ def number(value, digits=3):
 
 
 def ranged(values, scale=1.0):
-    """Median with lowest and highest, or the one value there is."""
+    """Median with lowest and highest, or the single value."""
     found = spread([v * scale for v in values])
     if len(values) == 1:
         return number(found[0])
@@ -39,7 +39,7 @@ def ratio(found):
 
 
 def machine_text(results):
-    """The machine and settings the results were measured with."""
+    """Machine and settings of the results."""
     run = results.runs[-1]
     m = run["machine"]
     lines = [
@@ -91,7 +91,7 @@ def load_table(results, row):
 
 def idle_table(results, row):
     lines = [f"### {row.title}", "",
-             "| server | growth, B per connection | of it anonymous | resident before, KiB | kernel, B per connection (both ends) | connections |",
+             "| server | growth, B per connection | anonymous part | resident before, KiB | kernel, B per connection (both ends) | connections |",
              "|---|---|---|---|---|---|"]
     present = results.servers(row.name)
     for name in SERVER_BY_NAME:
@@ -109,7 +109,7 @@ def idle_table(results, row):
 
 
 def targets(results):
-    """(row, what, bound, found text, met or None) for every target; None where it was not measured."""
+    """(row, measure, bound, text of the result, met or None) for every target; None if it was not measured."""
     checked = []
     for target in TARGETS:
         field = "requests_per_s" if target.measure == "throughput" else "cpu_us"
@@ -134,8 +134,9 @@ def target_table(results):
 
 
 def behind(results):
-    """One line per row and measure in which some server is ahead of Weir, by the median of paired
-    ratios. What lies within the spread (some repetition says the opposite) is said to."""
+    """One line per row and measure in which a server is ahead of Weir, by the median of paired ratios. A lead
+    within the spread (some repetition contradicts it) is marked.
+    """
     lines = []
     for row in ROWS:
         others = [name for name in SERVER_BY_NAME if name in results.servers(row.name) - NOT_PEERS]
@@ -172,7 +173,7 @@ def markdown(results):
 
 
 def write_into(path, text):
-    """Replaces what stands between the two marks of a document."""
+    """Replaces the text between the two markers of a document."""
     with open(path) as f:
         document = f.read()
     before, begin, rest = document.partition(BEGIN)

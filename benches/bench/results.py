@@ -1,8 +1,8 @@
-"""Raw results as JSON lines, and what follows from them: medians, spread, paired ratios, targets met.
+"""Raw results as JSON lines, and figures derived from them: medians, spread, paired ratios, targets met.
 
-One line per run (machine, versions, settings) and one per cell (row x server x repetition). A ratio
-is taken between two cells of the same repetition, which ran within seconds of each other, and only
-then the median over the repetitions: a machine that slows down for a minute slows both down.
+One line per run (machine, versions, settings) and one per cell (row x server x repetition). A ratio is taken between
+two cells of the same repetition, which ran within seconds of each other; then the median over the repetitions is taken.
+So a machine that slows down for a minute affects both cells.
 """
 
 import json
@@ -13,7 +13,7 @@ VERSION = 1
 
 
 class Results:
-    """The results in one directory: what is there is read, what comes is appended at once."""
+    """The results in one directory: existing ones are read, new ones appended at once."""
 
     def __init__(self, folder):
         self.path = os.path.join(folder, "raw.jsonl")
@@ -49,7 +49,7 @@ class Results:
         return cell is not None and cell["status"] == "ok"
 
     def identities(self):
-        """Server -> the identity its cells here were measured with."""
+        """Server -> the identity with which its cells were measured."""
         found = {}
         for run in self.runs:
             found.update({name: known["identity"] for name, known in run["servers"].items()})
@@ -73,7 +73,7 @@ class Results:
                 if r == row and s == server and cell["status"] == "ok"}
 
     def faults(self, row, server):
-        """Why cells of this row and server are not used."""
+        """Reasons why cells of this row and server are not used."""
         return [cell["why"] for (r, s, _), cell in sorted(self.cells.items())
                 if r == row and s == server and cell["status"] != "ok"]
 

@@ -1,7 +1,7 @@
-"""Who serves: each server's command, configuration, version, and its life from start to stop.
+"""The servers: each one's command, configuration, version, start and stop.
 
-A server runs on one core, dies with the script, and is measured only after every file of the row
-came back from it whole. Knows nothing of clients or statistics.
+A server runs on one core, ends with the script, and is measured only after it has returned every file of the row
+completely. Knows nothing of clients or statistics.
 """
 
 import ctypes
@@ -23,18 +23,18 @@ HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FIRST_PORT = 18080
 START_S_MAX = 15
 STOP_S_MAX = 5
-# On loopback copying from memory costs less than sendfile up to here (measured with this program).
+# Up to this size, copying from memory costs less than sendfile on loopback (measured with this program).
 CEILING_SENDFILE_FROM = 32768
 PR_SET_PDEATHSIG = 1
 
 
 class NotServing(Exception):
-    """A server did not start, or did not serve what it was asked for."""
+    """A server did not start, or returned a wrong response."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """One contender. `template` is its file in `peers/`; `command` gets the configuration's path."""
+    """A server to compare. `template` is its file in `peers/`; `command` gets the configuration's path."""
 
     name: str
     program: str
@@ -60,14 +60,14 @@ SERVERS = [
            version=("version",), environment={"GOMAXPROCS": "1"}),
     Server("ceiling", "ceiling", logs=False),
 ]
-# Not among those held beside each other by `run`: a process for each connection is what document 000 measured.
+# Not part of `run`: document 000 measured a process per connection.
 PREFORK = Server("apache-prefork", "apache2", "apache2-bin", "apache-prefork.conf", lambda p, c, r: [p, "-DFOREGROUND", "-f", c])
 BY_NAME = {server.name: server for server in SERVERS}
 SMOKE_SERVERS = ["weir", "nginx", "ceiling"]
 
 
 class Stand:
-    """Where servers are started: their programs, the document root, and a folder for what they write."""
+    """Starts servers: their programs, the document root, and a folder for their files."""
 
     def __init__(self, base, root, weir, weir_args, nice):
         self.base, self.root, self.weir_args, self.nice = base, root, weir_args, nice
@@ -76,7 +76,7 @@ class Stand:
         self.ceiling = None
 
     def build_ceiling(self):
-        """Compiles the ceiling. Returns None, or why not."""
+        """Compiles the ceiling. Returns None, or the reason if not possible."""
         compiler = machine.find(os.environ.get("CC", "cc"))
         if not compiler:
             return "no C compiler (cc)"
@@ -97,7 +97,7 @@ class Stand:
         return machine.find(server.program)
 
     def version(self, server):
-        """What the program says of itself, in one line."""
+        """The program's version output, in one line."""
         if server.name == "ceiling":
             return "benches/ceiling.c"
         said = subprocess.run([self.program(server), *server.version], capture_output=True, text=True,
@@ -106,7 +106,7 @@ class Stand:
         return lines[0].strip() if lines else "unknown"
 
     def identity(self, server):
-        """A digest of the program and its configuration: results under two identities are not mixed."""
+        """Digest of the program and its configuration: results of different identities are not mixed."""
         digest = hashlib.sha256()
         paths = [self.program(server)] + ([os.path.join(HERE, "peers", server.template)] if server.template else [])
         if server.name == "ceiling":
@@ -118,7 +118,7 @@ class Stand:
         return digest.hexdigest()[:16]
 
     def command(self, server, row, port, folder):
-        """The command line of a server for a row; its configuration is written into `folder`."""
+        """Command line of a server for a row; its configuration is written into `folder`."""
         program = self.program(server)
         if server.name == "weir":
             log = ["--access-log", f"{folder}/access.log", "--log-format", "combined"] if row.log else []
@@ -140,7 +140,7 @@ class Stand:
 
 
 def fill(text, log, values):
-    """Fills a template of `peers/`: its lines for log, no log and root, then the names."""
+    """Fills in a template of `peers/`: its lines for log, no log and root, then the names."""
     keep = {"log": log, "nolog": not log, "root": os.geteuid() == 0}
     lines = []
     for line in text.splitlines():
@@ -154,11 +154,11 @@ def fill(text, log, values):
 
 
 class Running:
-    """A server that runs, as a context: started and checked on entry, gone on exit."""
+    """A running server, as a context: started and checked on entry, ended on exit."""
 
     def __init__(self, stand, server, row):
         self.stand, self.server, self.row = stand, server, row
-        # A port of its own for each, so that nobody meets another's closed connections.
+        # A separate port for each, so that none meets another's closed connections.
         self.port = FIRST_PORT + (SERVERS.index(server) if server in SERVERS else len(SERVERS))
 
     def __enter__(self):
@@ -190,7 +190,7 @@ class Running:
                     texts.append(f.read()[-400:].strip())
             except OSError:
                 continue
-        return " | ".join(text.replace("\n", " ") for text in texts if text) or "it said nothing"
+        return " | ".join(text.replace("\n", " ") for text in texts if text) or "it printed nothing"
 
     def _wait_until_it_listens(self):
         until = time.monotonic() + START_S_MAX
@@ -205,7 +205,7 @@ class Running:
         raise NotServing(f"{self.server.name} does not listen after {START_S_MAX} s: {self._said()}")
 
     def _check(self, file):
-        """Asks with the very bytes the client will send, and compares the answer with the file."""
+        """Sends the client's exact requests and compares each response with its file."""
         with open(os.path.join(self.stand.root, file), "rb") as f:
             wanted = f.read()
         try:
@@ -228,7 +228,7 @@ class Running:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        # Only what this server started, each named by pid and start time.
+        # Only processes that this server started, each identified by pid and start time.
         for pid, born in members:
             if born is not None and process.started(pid) == born:
                 try:
@@ -240,14 +240,14 @@ class Running:
 
 
 def pinned(core, nice=0):
-    """What a child does before it becomes a program: stays on one core, and ends when the script does."""
+    """Setup of a child before exec: pins it to one core and ends it with the script."""
     libc = ctypes.CDLL(None)
 
     def prepare():
         os.sched_setaffinity(0, {core})
         if nice:
             os.setpriority(os.PRIO_PROCESS, 0, nice)
-            # Between sessions the kernel may weigh groups, not processes; this session is one of its own.
+            # The kernel may weigh sessions, not processes, against each other; this session is separate.
             try:
                 with open("/proc/self/autogroup", "w") as f:
                     f.write(str(nice))
@@ -258,7 +258,7 @@ def pinned(core, nice=0):
 
 
 def read_answer(s):
-    """One answer with a Content-Length: its head and its body."""
+    """One response with a Content-Length: its head and its body."""
     data = bytearray()
     while b"\r\n\r\n" not in data:
         piece = s.recv(65536)

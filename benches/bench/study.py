@@ -1,7 +1,7 @@
-"""A table from many short runs: flags, runs that go on where they were stopped, marks in a document.
+"""A table from many short runs: flags, continuation of interrupted runs, markers in a document.
 
-Knows nothing of what is measured: a study brings its cells (row, server, repetition), a function that measures one, and
-one that makes the table. A cell whose measurement fails or is invalid is kept with the reason and tried again next time.
+Knows nothing of the measurement. A study supplies its cells (row, server, repetition), a function that measures one,
+and one that makes the table. A failed or invalid cell is kept with the reason and measured again next time.
 """
 
 import argparse
@@ -19,32 +19,32 @@ from .load import Failed, version
 from .results import Results
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILT = [os.path.join(os.path.dirname(HERE), "target", profile, "weir") for profile in ("release", "debug")]
+BUILT = [os.path.join(os.path.dirname(HERE), "target", profile, "weir") for profile in ("dist", "debug")]
 SMOKE_S = 1
 
 
 class Missing(Exception):
-    """A program is not here: the cell is skipped, and the table says so."""
+    """A program is missing: the cell is skipped, and the table says so."""
 
 
 def parser(doc, reps, seconds):
     p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--weir", metavar="PATH",
-                   help="the binary to measure (default: target/release/weir; --smoke also takes target/debug/weir)")
+                   help="the binary to measure (default: target/dist/weir; --smoke also takes target/debug/weir)")
     p.add_argument("--reps", type=int, default=None, metavar="N", help=f"repetitions (default {reps})")
     p.add_argument("--seconds", type=float, default=None, metavar="S", help=f"length of one run (default {seconds})")
-    p.add_argument("--quick", action="store_true", help="small and short: shows that it works, proves nothing")
-    p.add_argument("--smoke", action="store_true", help="as --quick, a second each, nothing kept: does it all still work?")
-    p.add_argument("--only", metavar="A,B", help="some columns or programs")
-    p.add_argument("--rows", metavar="A,B", help="some rows")
-    p.add_argument("--out", metavar="DIR", help="where results go; an interrupted run goes on (default: new, in benches/out)")
-    p.add_argument("--report", action="store_true", help="measure nothing, report what --out holds")
-    p.add_argument("--docs", metavar="FILE", help="also write the table between the marks of this document")
+    p.add_argument("--quick", action="store_true", help="small and short: a check that it works, not a measurement")
+    p.add_argument("--smoke", action="store_true", help="like --quick with a second per run, keeping nothing: a check that everything works")
+    p.add_argument("--only", metavar="A,B", help="only these columns or programs")
+    p.add_argument("--rows", metavar="A,B", help="only these rows")
+    p.add_argument("--out", metavar="DIR", help="directory for results; continues an interrupted run (default: new, in benches/out)")
+    p.add_argument("--report", action="store_true", help="report the results in --out without measuring")
+    p.add_argument("--docs", metavar="FILE", help="also write the table between the markers in this document")
     return p
 
 
 def conditions(results):
-    """What has to be known of where and how the results were measured, as a list in Markdown."""
+    """Conditions of the measurement as a Markdown list."""
     run = results.runs[-1]
     m = run["machine"]
     loads = [cell["load_average"].split()[0] for cell in results.cells.values() if cell.get("load_average")]
@@ -63,9 +63,10 @@ def main(name, doc, *, cells, measure, table, marks, reps, seconds, programs=Non
          conditions=conditions):
     """Runs a study to its end and returns its exit code.
 
-    `cells(a)` are its cells, `measure(a, folder, row, server)` measures one and returns its fields (`why` makes it
-    invalid), `table(results)` are lines of Markdown, `programs` are other programs with how to ask for their version. `conditions(results)` says where
-    and how it was measured, if not on loopback with a core for each end."""
+    `cells(a)` are its cells. `measure(a, folder, row, server)` measures one and returns its fields (`why` makes it
+    invalid). `table(results)` are lines of Markdown. `programs` are other programs with their version commands.
+    `conditions(results)` replaces the default text if the study does not run on loopback with a core for each end.
+    """
     p = parser(doc, reps, seconds)
     if extra:
         extra(p)
@@ -85,16 +86,16 @@ def main(name, doc, *, cells, measure, table, marks, reps, seconds, programs=Non
         if not a.report:
             said = {"weir": version([a.weir, "--version"])}
             if not said["weir"]:
-                print(f"{name}: there is no {a.weir}; build it with cargo build --release", file=sys.stderr)
+                print(f"{name}: no program {a.weir}; build it with cargo build --profile dist", file=sys.stderr)
                 return 2
-            said.update({program: version(argv) or "not here" for program, argv in (programs or {}).items()})
+            said.update({program: version(argv) or "not installed" for program, argv in (programs or {}).items()})
             results.append("run", machine=machine.facts(), versions=said, servers={}, at=time.time(), seconds=a.seconds,
                            command=" ".join([f"benches/{name}", *map(os.path.basename, sys.argv[1:])]))
             with setup(a, scratch) if setup else contextlib.nullcontext():
                 carry_out(a, scratch, results, chosen(a, cells(a)), measure)
         return finish(a, results, table, marks, conditions)
     except KeyboardInterrupt:
-        print("\ninterrupted" if a.smoke else f"\ninterrupted; go on with --out {folder}")
+        print("\ninterrupted" if a.smoke else f"\ninterrupted; continue with --out {folder}")
         return 130
     except (Failed, subprocess.CalledProcessError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
@@ -115,7 +116,7 @@ def carry_out(a, scratch, results, cells, measure):
         try:
             cell.update(measure(a, scratch, row, server))
             if cell.get("why"):
-                # What a busy machine does to a run of a second says nothing of whether it still works.
+                # A busy machine's effect on a run of a second does not count against a smoke test.
                 cell["status"] = "ok" if a.smoke else "invalid"
         except Missing as error:
             cell.update(status="skipped", why=str(error))
@@ -128,7 +129,7 @@ def carry_out(a, scratch, results, cells, measure):
 
 def finish(a, results, table, marks, conditions=conditions):
     if not results.runs:
-        print("nothing was measured yet", file=sys.stderr)
+        print("no results yet", file=sys.stderr)
         return 2
     text = "\n".join([*conditions(results), "", *table(results)])
     print(text)

@@ -1,7 +1,7 @@
-"""What is asked for: the files, the rows, the exact bytes of every request, and the targets.
+"""The workloads: files, rows, the exact bytes of every request, and the targets.
 
-A row is one line of the table. Everything here is deterministic: the same seed, the same files and
-the same sequence of requests on any machine. Starts and measures nothing.
+A row is one line of the table. Everything is deterministic: the same seed gives the same files and request sequence on
+any machine. Starts and measures nothing.
 """
 
 import os
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 SEED = 20_260_101
 KIB = 1024
 
-# Path in the document root -> length. The WebStone files differ in one byte of their names, so that
-# all requests of the mix have one length (the ceiling counts requests by their length).
+# Path in the document root -> length. The names of the WebStone files differ in one byte, so that all requests of the
+# mix have one length (the ceiling counts requests by their length).
 FILES = {
     "1k.html": KIB,
     "1k.jpg": KIB,
@@ -22,12 +22,12 @@ FILES = {
     "w/2.bin": 50 * KIB,
     "w/3.bin": 5 * KIB * KIB,
 }
-# How often each WebStone file occurs among 100 requests.
+# Number of requests for each WebStone file among 100.
 WEBSTONE_MIX = {"w/0.bin": 35, "w/1.bin": 50, "w/2.bin": 14, "w/3.bin": 1}
 WEBSTONE_HUNDREDS = 40
 WEBSTONE_SELECTS_AT = len("GET /w/")
 
-# What a desktop browser sends for an image of a page.
+# Header fields of a desktop browser's request for an image of a page.
 BROWSER_FIELDS = (
     "Connection: keep-alive\r\n"
     'sec-ch-ua: "Chromium";v="130", "Not?A_Brand";v="99"\r\n'
@@ -77,7 +77,7 @@ class Row:
         return lengths.pop()
 
     def script(self):
-        """What the client sends over and over: one pipeline of requests, or the whole mix in its order."""
+        """The bytes that the client repeats: one pipeline of requests, or the whole mix in order."""
         if not self.mixed:
             return self.request(self.files[0]) * self.depth
         hundred = [file for file, times in WEBSTONE_MIX.items() for _ in range(times)]
@@ -89,7 +89,7 @@ class Row:
         return b"".join(self.request(file) for file in order)
 
     def mean_body(self):
-        """Mean length of the bodies asked for, in bytes."""
+        """Mean length of the requested bodies in bytes."""
         if not self.mixed:
             return FILES[self.files[0]]
         return sum(FILES[file] * times for file, times in WEBSTONE_MIX.items()) / 100
@@ -115,7 +115,7 @@ SMOKE_ROWS = ["keepalive-64", "webstone", "pipelined", "connection-each", "idle"
 
 @dataclass(frozen=True)
 class Target:
-    """`weir` over `peer` in this row: at most (or, for throughput, at least) `bound`."""
+    """`weir` over `peer` in this row: at most (for throughput, at least) `bound`."""
 
     row: str
     peer: str
@@ -136,13 +136,13 @@ TARGETS = [
     Target("large", "nginx", 0.92), Target("large", "h2o", 0.45),
     Target("connection-each", "nginx", 0.80), Target("connection-each", "ceiling", 1.05),
 ]
-# What a log costs: the row with one over the row without.
+# Cost of a log: the row with one over the row without.
 LOGGED, UNLOGGED, LOG_MAX = "logged", "keepalive-64", 1.04
 IDLE_BYTES_MAX = 128
 
 
 def write_documents(root):
-    """Writes the files every server serves: text that does not compress to nothing, the same every time."""
+    """Writes the files that all servers serve: compressible text, the same every time."""
     chance = random.Random(SEED)
     os.makedirs(os.path.join(root, "w"), exist_ok=True)
     for file, length in FILES.items():

@@ -2,8 +2,9 @@
 //! ones. Decides what a valid recording is; the decisions are made by `server::adapt`.
 
 use crate::cli::adapt::{Command, Replay};
-use crate::cli::output::print;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::output::print;
+use crate::voice::Voice;
 use measure::Duration;
 use serde_json::json;
 use server::adapt::{Adaptor, Decided, Decision, Knob, Line, Start, Window};
@@ -86,8 +87,8 @@ impl Tally<'_> {
         };
         let idle: Duration = self.flags.idle_timeout.unwrap_or(recorded);
         // A given idle timeout asks for the decisions about it, so it is automatic.
-        if self.flags.idle_timeout.is_some() && !free.contains(&Knob::KeepAlive) {
-            free.push(Knob::KeepAlive);
+        if self.flags.idle_timeout.is_some() && !free.contains(&Knob::IdleTimeout) {
+            free.push(Knob::IdleTimeout);
         }
         match start.at_ms {
             Some(_) => {
@@ -110,7 +111,7 @@ impl Tally<'_> {
         }
         let names: Vec<&str> = free.iter().map(|knob| knob.name()).collect();
         let names = match names.is_empty() {
-            true => "none, all are explicit".to_owned(),
+            true => "none, all are set explicitly".to_owned(),
             false => names.join(", "),
         };
         let who = match start.at_ms {
@@ -130,7 +131,7 @@ impl Tally<'_> {
         self.settle()?;
         if window.at_ms < self.at_ms {
             return Err(Fault::Line(format!(
-                "{} ms comes after {} ms: keep the lines in the order in which they were written",
+                "{} ms follows {} ms: keep the lines in their recorded order",
                 window.at_ms, self.at_ms
             )));
         }
@@ -188,7 +189,10 @@ impl Tally<'_> {
             };
             return format!("{line}\n");
         }
-        let only = only.map_or(String::new(), |only| format!("differs, only {only}: "));
+        let only = only.map_or(String::new(), |only| {
+            let side = if only == "then" { "recording" } else { "replay" };
+            format!("differs, only in the {side}: ")
+        });
         format!(
             "{:>9.1} s  {only}{} from {} to {}\n             {}\n",
             at_ms as f64 / 1000.0,
@@ -216,7 +220,9 @@ impl Tally<'_> {
                 (Some(count), Some(differences)) => {
                     format!("; {count} were recorded, {differences} differ")
                 }
-                (Some(count), None) => format!("; {count} were recorded, with other settings"),
+                (Some(count), None) => {
+                    format!("; {count} were recorded with other settings and are not compared")
+                }
             };
             print(&format!(
                 "{} decisions in {} windows{then}\n",

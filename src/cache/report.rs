@@ -86,7 +86,7 @@ impl Report<'_> {
             (skipped.no_request, "without a request"),
             (skipped.method, "not GET"),
             (skipped.status, "not 200, 206 or 304"),
-            (skipped.target, "for no path of a site"),
+            (skipped.target, "with a target that is no path of the site"),
         ];
         let named: Vec<String> = reasons
             .iter()
@@ -161,7 +161,7 @@ impl Report<'_> {
         }
         out.push_str(
             "\nhits and bytes: share of the requests, and of their bytes, served from the cache. loads: files read;\n\
-             ahead: those of them read before a request. A bound knows the future and applies to policies that load on\n\
+             ahead: loads before a request. A bound knows the future and applies to policies that load on\n\
              demand. Policies that load ahead may have more hits, but never fewer loads.\n",
         );
         out

@@ -15,8 +15,8 @@ pub(crate) struct BehaviorFlags {
     #[arg(long, value_name = "WHEN", env = "WEIR_LOOKUP", value_parser = offered::<LookupTime>(LOOKUP), hide_possible_values = true)]
     lookup: Option<LookupTime>,
 
-    /// Who reads files that are not in memory: asked (the worker, or a helper thread if the kernel says that the read
-    /// would wait), inline (the worker), aside (a helper thread) [default: asked]
+    /// Which thread reads files that are not in memory: auto (the worker, or a helper thread if the kernel says that the
+    /// read would wait), inline (the worker), helper (a helper thread) [default: auto]
     #[arg(long, value_name = "WHO", env = "WEIR_COLD_READS", value_parser = offered::<ColdReads>(COLD_READS), hide_possible_values = true)]
     cold_reads: Option<ColdReads>,
 
@@ -64,12 +64,12 @@ pub(crate) struct BehaviorFlags {
           value_name = "BOOL")]
     log_each: Option<bool>,
 
-    /// Holds a lock shared by all workers around accept
+    /// Lets one worker at a time accept connections, by a lock that all workers share
     #[arg(long, env = "WEIR_ACCEPT_LOCK", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]
     accept_lock: Option<bool>,
 
-    /// Time after a response at which a connection without a further request is closed; off: never [default: off]
+    /// Closes a connection this long after a response unless another request has arrived; off: never [default: off]
     #[arg(long, value_name = "TIME", env = "WEIR_EARLY_CLOSE", value_parser = parse_duration_or_off)]
     early_close: Option<Duration>,
 }

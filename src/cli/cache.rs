@@ -9,21 +9,22 @@ use std::str::FromStr;
 
 const EXAMPLES: &str = "\
 Examples:
-  weir cache replay access.log                       all policies, at five shares of the requested bytes
-  weir cache replay access.log --root ./public       lengths and references from the files themselves
+  weir cache replay access.log                       all policies, at five cache sizes
+  weir cache replay access.log --root ./public       lengths and references from the files
   weir cache replay access.log --size 16MiB,64MiB,10%
   weir cache replay access.log.1 access.log --policy s3-fifo,lru --csv > replay.csv
   zcat access.log.*.gz | weir cache replay - --json
   weir cache replay access.log --unit --size 100     every file counts as one; adds Belady's MIN
 
-Log formats: Common, Combined and the JSON of weir serve, recognized line by line. GET requests answered
-with 200, 206 or 304 are replayed, each as one use of the whole file.
+Log formats: Common, Combined and the JSON of weir serve, recognized line by line. GET requests
+answered with 200, 206 or 304 are replayed, each as one use of the whole file.
 
-Without --root, a file's length is that of its largest 200 response, and a page embeds the images, styles,
-scripts and fonts that were requested with it as Referer (Combined and JSON only).
+Without --root, a file's length is that of its largest 200 response, and a page embeds the images,
+styles, scripts and fonts that were requested with it as Referer (Combined and JSON only).
 
-Bounds: \"infinite\" has room for everything; \"space-time\" and \"min\" know the future. They apply to policies
-that load on demand. hinted and structured load ahead, so they may have more hits; compare loads.
+Bounds: \"infinite\" has room for everything; \"space-time\" and \"min\" know the future. They apply to
+policies that load on demand. hinted and structured load ahead, so they may have more hits. Compare
+also how many files each policy had to read from disk (loads).
 
 Exit codes: 0 done; 2 usage, missing log or nothing to replay; 4 the log cannot be read.";
 

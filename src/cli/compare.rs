@@ -11,19 +11,20 @@ Examples:
   weir load http://localhost:8080/ --site ./site --out after.json
   weir compare before.json after.json
   weir compare before.json after.json --worse 2% --measure p99_ms --measure files_per_s
-  cat before-*.json > before.jsonl                   five runs or more on each side show how runs differ
+  cat before-*.json > before.jsonl                   five runs or more on each side: better evidence
   weir compare before.jsonl after.jsonl --json
-  weir compare before.json after.json --pieces       decides from one run each, which is weak evidence
+  weir compare before.json after.json --pieces       decides from one run each: weak evidence
 
-B is worse if a measure is worse by more than --worse, and both its interval and the rank test show that this is
-not chance. The rank tests of all deciding measures are corrected together (Holm), so that B is called worse by
-chance in at most one comparison of twenty.
+B is worse if a measure is worse by more than --worse, and both its interval and the rank test show
+that this is not chance. The rank tests of all deciding measures are corrected together (Holm), so
+that B is called worse by chance in at most one comparison of twenty.
 
-With fewer than five runs on a side, pieces of runs are compared. Two runs of one server differ by more than their
-pieces do, so pieces decide nothing unless --pieces is given: a warning names the measures that seem worse.
+With fewer than five runs on a side, pieces of runs are compared. Two runs of one server differ by
+more than their pieces do. Pieces therefore decide nothing unless --pieces is given: a warning names
+the measures that seem worse.
 
-Exit codes: 0 B is not worse, or too few runs to decide; 1 B is worse; 2 usage, or too few batches for the test to
-report worse; 3 a run is invalid.";
+Exit codes: 0 B is not worse, or too few runs to decide; 1 B is worse; 2 usage, or too few runs or
+pieces for the test to report worse; 3 a run is invalid.";
 
 /// Arguments of `weir compare`.
 #[derive(Debug, Args)]

@@ -10,13 +10,14 @@ Examples:
   sudo weir demo
   sudo weir demo --users 200 --duration 45s --squeeze 15s
 
-Everything runs on this machine: a generated Surge site, a server with one process per connection, and users. After a
-while a control group leaves memory for the files or for the connections, not for both, and the disk becomes slow, as in
-the year 2000. The server notices the memory pressure and decides. Each decision is printed here and on the live page,
-with the numbers that led to it. Control groups need root. The demo ends by itself and leaves nothing behind.
+Everything runs on this machine: a generated Surge site, a server with one process per connection,
+and users. After a while a control group leaves memory for the files or for the connections, not for
+both, and the disk becomes slow, as in the year 2000. The server notices the memory pressure and
+decides. Each decision is printed here and on the live page, with the numbers that led to it.
+Control groups need root. The demo ends by itself and leaves nothing behind.
 
-Exit codes: 0 the server made a decision; 1 it made none, or the users could not be served; 2 usage; 4 the system
-refused.";
+Exit codes: 0 the server made a decision; 1 it made none, or the users could not be served; 2 usage;
+4 the system refused.";
 
 /// Flags of `weir demo`.
 #[derive(Debug, Args)]

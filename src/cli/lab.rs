@@ -38,14 +38,14 @@ Examples:
   weir lab heidemann --pages 20 --json")]
     Heidemann(HeidemannFlags),
 
-    /// Repeats document 003's content study on the Microscape site: deflate by the case of tags, PNG, style sheets
+    /// Repeats document 003's content study on the Microscape site: deflate with tags in lower or mixed case, PNG
+    /// instead of GIF, style sheets instead of pictures of text
     #[command(after_help = "\
 Examples:
   weir lab content
   weir lab content --json
 
-The original images are lost. The results for images are about generated ones of the published
-lengths.")]
+The original images are lost. The results are for generated images of the published lengths.")]
     Content,
 
     /// Samples the congestion windows of a server's connections from the kernel, and prints their distribution
@@ -60,13 +60,13 @@ document 000 did for its Table 3 and Figure 2. No privilege is needed.
 Exit codes: 0 success; 2 usage; 4 the kernel does not report windows (it has no inet_diag).")]
     Windows(WindowsFlags),
 
-    /// Takes a share of a processor's time, so that it is slower for all other processes
+    /// Slows a processor down for all other processes, by taking a share of its time
     #[command(after_help = "\
 Examples:
   weir lab occupy --processor 0 --share 70%
   weir lab occupy --processor 1 --share 0.5 --seconds 10m
 
-For a load and a server on one machine: slow the processor of the one that should be the
+If a load and a server run on one machine, slow down the processor of the one that should be the
 bottleneck. The command takes its share of every 2 ms. It runs with real-time priority, so it
 needs root (CAP_SYS_NICE).
 
@@ -127,7 +127,7 @@ pub(crate) struct HeidemannFlags {
 /// Flags of `weir lab windows`.
 #[derive(Debug, Args)]
 pub(crate) struct WindowsFlags {
-    /// Local port of the connections: the server's
+    /// Port of the server whose connections to sample
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
 

@@ -15,8 +15,9 @@ Examples:
   weir link wan --proxy 127.0.0.1:8081=127.0.0.1:8080  without namespaces
 
 The command reaches this machine at 198.18.0.1 (also in WEIR_LINK_GATEWAY): servers that listen
-here on 0.0.0.0, 127.0.0.1 or ::1 answer there. TCP connections over the link end at a relay.
-With --far the server runs at the far end, so its own TCP is on the link.
+here on 0.0.0.0, 127.0.0.1 or ::1 answer there. A relay ends the TCP connections of the link, so the
+server's own TCP is not on the link. With --far the server runs at the far end, and its own TCP is
+on the link.
 
 Settings from flags override the words of LINK, and those override the preset. Without a preset
 and without settings the link neither limits, delays nor loses packets.
@@ -44,12 +45,12 @@ pub(crate) struct Flags {
     #[arg(long, conflicts_with_all = ["far", "pcap", "log"])]
     pub(crate) calibrate: bool,
 
-    /// Runs this with sh at the far end, at 198.18.0.1, and ends it with COMMAND
+    /// Runs this with sh at the far end, at 198.18.0.1, and stops it when COMMAND has ended
     #[arg(long, value_name = "SHELL COMMAND", help_heading = "Far end")]
     pub(crate) far: Option<String>,
 
-    /// When COMMAND starts: once any socket listens at the far end (at most 5 s later), once PORT does (an error after
-    /// 30 s), or at once (no)
+    /// Event that starts COMMAND: any (a socket listens at the far end, or 5 s have passed), PORT (this port listens
+    /// there; an error after 30 s), no (COMMAND does not wait)
     #[arg(long, value_name = "any|PORT|no", default_value = "any", requires = "far", value_parser = far_ready,
         help_heading = "Far end")]
     pub(crate) far_ready: FarReady,
@@ -171,7 +172,8 @@ words! {
     framing = "framing", "FRAMING", "Link";
     /// Largest packet, also the MTU of both hosts: 68 to 65535
     mtu = "mtu", "BYTES", "Link";
-    /// Holds pure ACKs as a delayed-ACK timer would: 200ms (after each), beat:200ms (at beats), beat:200ms,30ms
+    /// Holds pure ACKs as a delayed-ACK timer would: 200ms (for this time), beat:200ms (until the next multiple of
+    /// 200 ms), beat:200ms,30ms (until 30 ms after such a multiple)
     hold_acks = "hold-acks", "TIME", "Link";
     /// Segment size for --hold-acks: an ACK of two such segments is not held [default: 1460]
     hold_mss = "hold-mss", "BYTES", "Link";
@@ -183,6 +185,6 @@ words! {
     initcwnd = "initcwnd", "N", "Hosts";
     /// Congestion control of both hosts, as in reno [default: the machine's]
     congestion = "congestion", "NAME", "Hosts";
-    /// Restarts slow start after an idle period (tcp_slow_start_after_idle): yes, no
+    /// Returns to slow start after an idle period (tcp_slow_start_after_idle): yes, no
     idle_restart = "idle-restart", "YES|NO", "Hosts";
 }

@@ -1,10 +1,10 @@
 //! The flags of `weir load`: workload, users or arrivals, protocol, duration, and the limits of a valid run.
 //! Parses and documents them; runs nothing.
 
+use super::objective::Objective;
 use super::offered::{METHODS, offered};
 use super::share::parse_share;
 use super::site::Workload;
-use crate::load::search::Objective;
 use ::load::arrivals::{Process, Schedule};
 use ::load::replies::Accept;
 use clap::{Args, Subcommand};
@@ -52,19 +52,21 @@ Exit codes: 0 valid run; 1 no load met --slo; 2 usage; 3 invalid run, with its r
 const MERGE_EXAMPLES: &str = "\
 Examples:
   weir load merge shard-*.json                       combines the results of all machines
-  weir load merge 0.json 1.json --out part.json      parts can be merged again, in any order, any number of times
+  weir load merge 0.json 1.json --out part.json      parts can be merged again
   weir load merge part.json 2.json --html all.html
 
-Merging is exact. The report names missing ranks and the load they would have carried.
+Merging is exact, in any order and any number of times. The report names missing ranks and the load
+they would have carried.
 
 Exit codes: 0 valid run; 2 usage; 3 invalid run, with its reasons; 4 the system refused.";
 
 const FIT_EXAMPLES: &str = "\
 Examples:
-  weir load fit access.log                           models of each stream, best first, as flags of `weir site surge`
+  weir load fit access.log                           models of each stream, best first
   weir load fit access.log --session-gap 10m --json
 
-Clients are identified by address; those behind one address are mixed.
+Models are printed as flags of `weir site surge`. Clients are identified by address; those behind
+one address are mixed.
 
 Exit codes: 0 estimated; 2 usage; 4 the system refused.";
 
@@ -77,12 +79,13 @@ Examples:
   weir load plan --site ./webstone --clients 8 --nominal 5ms   clients that never sleep
   weir load plan --replay access.log --speed 10            requests of a log, with the run's times
   weir load plan http://h/a.html --rate 100                one path, repeatedly
-  weir load plan --users 40 --size 3                       shows which of 3 machines sends each request
+  weir load plan --users 40 --size 3                       with the machine of each request
   weir load plan --users 40 --size 3 --rank 1              requests of machine 1 only
 
-Nothing is sent. Each line is one request. Without --site, --urls, --replay or a URL, the workload is the Surge
-site that the flags below describe. The plan assumes that every response takes --nominal. In a run, each user
-keeps its objects and OFF times; only the start times depend on the server.";
+Nothing is sent. Each line is one request. Without --site, --urls, --replay or a URL, the workload
+is a Surge site, described by the flags of `weir site surge`. The plan assumes that every response
+takes --nominal. In a run, each user keeps its objects and OFF times; only the start times depend on
+the server.";
 
 /// Arguments of `weir load`.
 #[derive(Debug, Args)]
@@ -282,13 +285,15 @@ pub(crate) struct HowFlags {
     #[arg(long, requires = "site", help_heading = "Valid runs")]
     pub(crate) verify: bool,
 
-    /// Largest p99 lateness of this client in a valid run: of the timers of users and arrivals, and of a 10 ms tick
-    /// in each thread. At p99.9 and max, lateness above 10% of the response time causes a warning only
+    /// Largest p99 lateness of this client in a valid run. It applies to the timers of users and arrivals, and to a
+    /// 10 ms tick in each thread. More lateness at p99.9 or max only causes a warning, if above 10% of the response
+    /// time
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_duration, help_heading = "Valid runs")]
     pub(crate) lag_max: Duration,
 
-    /// Longest stall in a valid run: requests are pending and none completes, although ten should have at the rate of
-    /// the rest of the run [default: 2s; with --users or --clients a quarter of --duration, between 1s and 2s]
+    /// Longest stall in a valid run. In a stall, requests are pending and none completes, although the rate of the
+    /// rest of the run would complete at least ten [default: 2s; with --users or --clients a quarter of --duration,
+    /// between 1s and 2s]
     #[arg(long, value_name = "TIME", value_parser = parse_span, help_heading = "Valid runs")]
     pub(crate) stall_max: Option<Duration>,
 
@@ -322,7 +327,7 @@ impl HowFlags {
 /// Flags of a run.
 #[derive(Debug, Args)]
 pub(crate) struct RunFlags {
-    /// Server to load; the path is the root of the --site or, without one, what is requested
+    /// Server to load; with --site, the URL's path is the root of the site, otherwise it is the path to request
     #[arg(value_name = "URL", required = true)]
     pub(crate) url: Option<String>,
 
@@ -346,7 +351,7 @@ pub(crate) struct RunFlags {
 /// Flags of `weir load plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanFlags {
-    /// URL of the run; the path is the root of the --site or, without one, what is requested
+    /// URL of the run; with --site, its path is the root of the site, otherwise it is the path to request
     #[arg(value_name = "URL")]
     pub(crate) url: Option<String>,
 

@@ -27,7 +27,7 @@ Examples:
   weir model dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms
   weir model distribute --users 50 --page 6000 --rtt 100ms --line T1 --line E1 --line T3
   weir model page --rate 2M --rtt 90ms
-  weir model closed --users 100 --think 7s --station cpu=5ms --station disk=30ms --format svg > closed.svg
+  weir model closed --users 100 --think 7s --station disk=30ms --format svg > closed.svg
   weir model flow --users 1000000 --lines 1000 --rate 100M --page 118750 --think 10s
 
 Every answer states its bounds and the region in which it holds, and warns of every measurement
@@ -83,7 +83,7 @@ pub(crate) struct Output {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Question {
-    /// One HTTP transaction alone on a link: K, L, M, S, W, Tf, Tmin, T, with TCP and T/TCP
+    /// One HTTP transaction alone on a link, over TCP and T/TCP: document 004's K, L, M, S, W, Tf, Tmin and T
     #[command(
         after_help = "Example: weir model transaction --size 1048576 --rate T3 --rtt 100ms --mss 512 --paper"
     )]
@@ -111,7 +111,7 @@ pub(crate) enum Question {
     /// The least bandwidth for a number of users and a turnaround time, and the constraint that decides it
     #[command(
         after_help = "Examples:\n  weir model dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms\n  \
-                      weir model dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms --think 10s --setup tls1.3\n  \
+                      weir model dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms --think 10s\n  \
                       weir model dimension --users 200 --page 125KB --turnaround 2s --rtt 90ms --loss 0.1%"
     )]
     Dimension(DimensionFlags),
@@ -127,14 +127,15 @@ pub(crate) enum Question {
     Servers(ServersFlags),
     /// A page with its objects: fetched serially, in parallel, pipelined
     #[command(after_help = "Examples:\n  weir model page --rate 28.8k --rtt 150ms\n  \
-                      weir model page --base 40KB --object 20KB --object 8KB --rate 50M --rtt 30ms --setup tls1.3 --connections 6 --loss 1%")]
+                      weir model page --base 40KB --object 20KB --object 8KB --rate 50M --rtt 30ms --setup tls1.3\n  \
+                      weir model page --rate 50M --rtt 30ms --connections 6 --loss 1%")]
     Page(PageFlags),
     /// One queue under every discipline: M/M/c, M/G/1, processor sharing, GI/G/c
     #[command(after_help = "Example: weir model queue --arrivals 80 --service 10ms --service-scv 4")]
     Queue(QueueFlags),
     /// Users who think, ask and wait (closed network): mean value analysis or convolution, with bounds
     #[command(
-        after_help = "Example: weir model closed --users 100 --think 7s --station cpu=5ms --station app=40msx4 --delay net=90ms"
+        after_help = "Example:\n  weir model closed --users 100 --think 7s --station cpu=5ms --station app=40msx4 --delay net=90ms"
     )]
     Closed(ClosedFlags),
     /// Shortest remaining time first against processor sharing, for a distribution of sizes
@@ -148,9 +149,9 @@ pub(crate) enum Question {
     )]
     Flow(FlowFlags),
     /// Fits parameters to measurements, with 95 % intervals
-    #[command(after_help = "All result files are of one kind:\n  \
-                      weir load --clients N --out F  three runs or more with different N; gives demand, delay, think time\n  \
-                      weir trace --json CAPTURE > F  gives round trip, rate, initial window, retransmitted share\n  \
+    #[command(after_help = "Give files of one kind only:\n  \
+                      weir load --clients N --out F  three runs or more, different N: demand, delay, think time\n  \
+                      weir trace --json CAPTURE > F  round trip, rate, initial window, retransmitted share\n  \
                       CSV, whose first line names the columns:\n    \
                       users,throughput,response    steady states of a load test (requests/s, s)\n    \
                       size,latency                 transfers on an unshared path (bytes, s)\n  \
@@ -163,13 +164,14 @@ pub(crate) enum Question {
                       weir model experiment --measure --bursts 30 --format markdown\n  \
                       weir model experiment --users 20 --users 50 --server-time 2ms")]
     Experiment(ExperimentFlags),
-    /// Predicts users on servers, checks by simulation or load, and prints the error of each cell
+    /// Predicts response times of users on servers, checks them by simulation or load, and prints each error
     #[command(
         after_help = "Examples:\n  weir model validate --users 1 --users 100 --lines 1 --lines 4\n  \
                       weir model validate --users 200 --packet-users 200 --rtt 30ms --page 20KB\n  \
                       weir model validate --load --page 20KB --clients 16 --clients 64\n\n\
-                      Every prediction is compared with simulated flows, which share as the formula assumes, and, up to\n\
-                      --packet-users, with simulated packets, which do as TCP does (--packet-tolerance).\n\
+                      Weir compares every prediction with simulated flows, which share a line as the formula\n\
+                      assumes. Up to --packet-users users per line, it also compares with simulated TCP\n\
+                      (--packet-tolerance).\n\n\
                       Exit codes: 0 every prediction is within both tolerances; 1 some are not, and are named; 2 usage."
     )]
     Validate(ValidateFlags),
@@ -289,7 +291,8 @@ pub(crate) struct WaitingFlags {
     #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with_all = ["size", "group"])]
     pub(crate) packet_time: Option<Seconds>,
 
-    /// Bytes each user fetches; with --rate and --rtt, replaces --packets and --packet-time (t = T/n)
+    /// Bytes each user fetches; with --rate and --rtt, replaces --packets and --packet-time: a packet
+    /// takes the transaction time divided by the number of packets
     #[arg(long, value_name = "BYTES", value_parser = bytes, requires_all = ["rate", "rtt"], conflicts_with = "group")]
     pub(crate) size: Option<Bytes>,
 
@@ -375,8 +378,8 @@ pub(crate) struct BasisFlags {
     #[arg(long, value_name = "TIME", value_parser = seconds, conflicts_with = "document", help_heading = "Users")]
     pub(crate) think: Option<Seconds>,
 
-    /// All users ask at the same time and nothing overlaps, not even round trips: document 004's upper bound and
-    /// sender
+    /// Computes document 004's upper bound with its sender: all users ask at the same time, and nothing overlaps, not
+    /// even round trips
     #[arg(long, conflicts_with_all = ["sender", "initial_window", "growth", "delayed_acks", "window"], help_heading = "Users")]
     pub(crate) document: bool,
 

@@ -74,6 +74,26 @@ pub(crate) struct Flags {
           value_parser = Listen::parse_one, help_heading = "Strategy")]
     listen: Vec<SocketAddr>,
 
+    /// PEM file with a certificate chain: the addresses of --listen speak TLS; repeatable, clients choose by name
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "WEIR_TLS_CERT",
+        value_delimiter = ',',
+        help_heading = "TLS"
+    )]
+    tls_cert: Vec<PathBuf>,
+
+    /// PEM file with the private key of the --tls-cert in the same position
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "WEIR_TLS_KEY",
+        value_delimiter = ',',
+        help_heading = "TLS"
+    )]
+    tls_key: Vec<PathBuf>,
+
     /// Number of worker threads or processes; a maximum for strategies that start them on demand. auto: depends on
     /// the strategy, one per usable core for event loops [default: auto]
     #[arg(long, value_name = "N", env = "WEIR_WORKERS", help_heading = "Strategy")]
@@ -551,6 +571,8 @@ impl Flags {
             "record" => self.record.is_some(),
             "control" => self.control.is_some(),
             "user" => self.user.is_some(),
+            "tls-cert" => !self.tls_cert.is_empty(),
+            "tls-key" => !self.tls_key.is_empty(),
             "error-pages" => !self.error_page.is_empty(),
             "spa-fallback" => self.spa_fallback.is_some(),
             _ => false,
@@ -702,6 +724,12 @@ impl Flags {
         if !self.listen.is_empty() {
             config.listen = Listen(self.listen.clone());
         }
+        if !self.tls_cert.is_empty() {
+            config.tls_cert.clone_from(&self.tls_cert);
+        }
+        if !self.tls_key.is_empty() {
+            config.tls_key.clone_from(&self.tls_key);
+        }
         if !self.index.is_empty() {
             config.index.clone_from(&self.index);
         }
@@ -788,6 +816,18 @@ fn put_below(config: &mut Config, folder: &Path) {
         if inner.as_os_str() != "-" {
             *inner = folder.join(&*inner);
         }
+    }
+    let tables = config
+        .listener
+        .iter_mut()
+        .filter_map(|listener| listener.tls.as_mut());
+    let pairs = tables.flat_map(|tls| [&mut tls.cert, &mut tls.key]);
+    for file in [&mut config.tls_cert, &mut config.tls_key]
+        .into_iter()
+        .chain(pairs)
+        .flatten()
+    {
+        *file = folder.join(&*file);
     }
     let tildes = config.host.iter_mut().filter_map(|host| host.tilde.as_mut());
     for tilde in config.tilde.iter_mut().chain(tildes) {
@@ -1111,14 +1151,17 @@ mod tests {
         for (arguments, expected) in [
             (&[][..], &[][..]),
             (&["--listing"], &[]),
-            (&["--compress"], &[Knob::Coding]),
-            (&["--idle-timeout", "65s"], &[Knob::KeepAlive]),
-            (&["--early-close", "0s"], &[Knob::KeepAlive]),
-            (&["--early-close", "off"], &[Knob::KeepAlive]),
-            (&["--preset", "apache-1.3"], &[Knob::KeepAlive, Knob::Coding]),
+            (&["--compress"], &[Knob::Compression]),
+            (&["--idle-timeout", "65s"], &[Knob::IdleTimeout]),
+            (&["--early-close", "0s"], &[Knob::IdleTimeout]),
+            (&["--early-close", "off"], &[Knob::IdleTimeout]),
+            (
+                &["--preset", "apache-1.3"],
+                &[Knob::IdleTimeout, Knob::Compression],
+            ),
             (
                 &["--preset", "zeus", "--idle-timeout", "65s"],
-                &[Knob::KeepAlive, Knob::Coding],
+                &[Knob::IdleTimeout, Knob::Compression],
             ),
         ] {
             let made = config(arguments).expect("valid flags");
@@ -1153,6 +1196,7 @@ mod tests {
                 "header-rule",
                 "redirect",
                 "host",
+                "listener",
                 "behavior",
                 "tilde",
             ]

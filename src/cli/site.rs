@@ -1,6 +1,6 @@
 //! The flags of `weir site`: workload, seed and target folder. Parses and documents them; writes nothing.
 
-use super::Failure;
+use crate::failure::Failure;
 use ::load::parameters::{Parameters, Set};
 use ::load::site::microscape::TagCase;
 use ::load::webstone::List;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   weir site surge ./site                             2,000 files, about 50 MB, and their manifest
-  weir site surge ./site --seed 7 --report fit.html  a different site, with a report of how well it fits
+  weir site surge ./site --seed 7 --report fit.html  another site, with a report of its fit
   weir site surge ./site --files 200 --size-max 1000000
   weir site surge ./site --parameters surge-1998
   weir site surge ./site --off-time 'pareto(1,1.4)@..600' --shares 44/30/26
@@ -22,8 +22,8 @@ Write a model as name(numbers)@smallest..largest and a mixture as 0.9*a(...) + 0
 lognormal(mu,sigma), pareto(k,alpha), inverse-gaussian(mean,lambda), weibull(scale,shape),
 exponential(mean), constant(value). docs/site.md gives the source of each default.
 
-Exit codes: 0 written; 1 with --report, a stream does not fit its model or a figure differs from the published one;
-2 usage; 4 the system refused.";
+Exit codes: 0 written; 1 with --report, a stream does not fit its model or a figure differs from the
+published one; 2 usage; 4 the system refused.";
 
 /// Subcommands of `weir site`.
 #[derive(Debug, Subcommand)]
@@ -79,7 +79,7 @@ pub(crate) struct WebstoneFlags {
     #[arg(long, value_name = "LIST")]
     list: Option<List>,
 
-    /// All chance in the content [default: 1]
+    /// Random seed of the content [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
@@ -108,7 +108,7 @@ pub(crate) struct MicroscapeFlags {
     #[arg(long, value_name = "CASE")]
     tags: Option<TagCase>,
 
-    /// All chance in the content [default: 1]
+    /// Random seed of the content [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
@@ -164,15 +164,15 @@ workload! {
     /// Shares of base/embedded/single files, in any unit [default: 30/38/32]
     shares = "shares", "SHARES", "Workload";
     /// Bytes of the largest file [default: 10000000]
-    size_max = "size-max", "N", "Cuts that no document prints";
+    size_max = "size-max", "N", "Parameters that no document gives";
     /// Bytes at which the tail of base files begins [default: the tail's k]
-    base_cut = "base-cut", "N", "Cuts that no document prints";
+    base_cut = "base-cut", "N", "Parameters that no document gives";
     /// Bytes at which the tail of requests begins [default: the tail's k]
-    request_cut = "request-cut", "N", "Cuts that no document prints";
+    request_cut = "request-cut", "N", "Parameters that no document gives";
     /// Share of single files drawn from the large lognormal [default: 0.46]
-    large_share = "large-share", "SHARE", "Cuts that no document prints";
+    large_share = "large-share", "SHARE", "Parameters that no document gives";
     /// Seconds of the longest OFF time [default: 3600]
-    off_time_max = "off-time-max", "N", "Cuts that no document prints";
+    off_time_max = "off-time-max", "N", "Parameters that no document gives";
     /// Bytes of a base file
     base_size = "base-size", "MODEL", "Models";
     /// Bytes of an embedded file

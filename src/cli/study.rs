@@ -13,11 +13,12 @@ Examples:
   weir study --plan mine.toml --out ./mine
   weir study qos --show-plan > mine.toml
 
-Results are kept in --out, and an interrupted study continues there. Arms that this machine cannot run
-are shown as not run, with the reason. The report is report.html, report.md and report.json in --out.
+Results are kept in --out, and an interrupted study continues there. Arms (groups of runs) that this
+machine cannot run are shown as not run, with the reason. The report is report.html, report.md and
+report.json in --out.
 
-Exit codes: 0 the report was written; 1 a run failed or stayed invalid; 2 usage, or a plan that cannot be
-read; 4 the system refused.";
+Exit codes: 0 the report was written; 1 a run failed or stayed invalid; 2 usage, or a plan that
+cannot be read; 4 the system refused.";
 
 /// The document whose study is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -62,7 +63,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", conflicts_with = "name")]
     pub(crate) plan: Option<PathBuf>,
 
-    /// Runs everything in a quarter of an hour: simulations, and short live runs (the default)
+    /// Runs simulations and short live runs, together in a quarter of an hour (the default)
     #[arg(long, conflicts_with_all = ["full", "paper"])]
     pub(crate) quick: bool,
 

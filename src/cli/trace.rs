@@ -80,8 +80,8 @@ pub(crate) struct Flags {
     #[arg(short, long, value_name = "N", help_heading = "Filter")]
     pub(crate) connection: Option<u64>,
 
-    /// Reports a short initial or odd final segment if the acknowledgment takes this much longer than the smallest
-    /// round trip
+    /// Reports the findings `short initial segment` and `odd/short final segment` if the acknowledgment takes this much
+    /// longer than the smallest round trip
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration, help_heading = "Findings")]
     pub(crate) stall: Duration,
 
@@ -101,7 +101,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) plot: Option<PathBuf>,
 
-    /// Limit on connections followed at once; beyond it, the one closed or silent the longest is reported early
+    /// Limit on connections followed at once. Beyond it, the connection that has been closed the longest is reported
+    /// early; if none is closed, the one silent the longest
     #[arg(long, value_name = "N", default_value_t = 32_768, help_heading = "Limits")]
     pub(crate) connections_max: usize,
 

@@ -10,7 +10,9 @@ mod store;
 mod svg;
 
 use crate::cli::fetch::Flags;
-use crate::cli::{Failure, Voice, output};
+use crate::failure::Failure;
+use crate::output;
+use crate::voice::Voice;
 use client::cache::Entries;
 use client::fetch::{Fetch, Outcome};
 use client::plan::{Buffering, Limits, Manner, Plan};

@@ -1,7 +1,8 @@
 //! `weir lab content`: document 003's study of content on the Microscape site, with today's encoders.
 
-use crate::cli::output::print;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::output::print;
+use crate::voice::Voice;
 use load::site::microscape::TagCase;
 use period::content::{Deflate, Picture, Replaced, pictures, replaced, tag_case};
 use serde_json::json;
@@ -12,8 +13,8 @@ const DOCUMENT: &str = "003";
 const STILL: [usize; 2] = [103_299, 92_096];
 const MOVING: [usize; 2] = [24_988, 16_329];
 /// The reason why the image figures do not test the document's.
-const CAVEAT: &str = "the original's pixels are lost: the site's have its lengths, made-up pixels and no LZW, so PNG is held against \
-     the same pixels as a compressed GIF; ratios say how the formats do on such pixels";
+const CAVEAT: &str = "the original images are lost: the site's GIFs have the original lengths, generated pixels and no LZW compression, so the PNG is \
+     compared with a compressed GIF of the same pixels; the ratios hold for such pixels only";
 
 /// Runs the command.
 ///
@@ -48,7 +49,7 @@ fn word(tags: TagCase) -> &'static str {
 }
 
 fn text(deflate: &[Deflate], pictures: &[Picture], replaced: &Replaced) -> String {
-    let mut text = "Deflate by the case of tags\n".to_owned();
+    let mut text = "Deflate, by the case of the page's tags\n".to_owned();
     for row in deflate {
         let _ = writeln!(
             text,
@@ -77,7 +78,7 @@ fn text(deflate: &[Deflate], pictures: &[Picture], replaced: &Replaced) -> Strin
     let _ = writeln!(text, "  {CAVEAT}");
     let _ = writeln!(
         text,
-        "\nPictures of text as text and style\n  {} pictures, {} B -> {} B of markup and rules, {} B deflated with the page (published {} -> {}); {} requests less",
+        "\nImages of text, replaced by text and style rules\n  {} images, {} B -> {} B of markup and rules, {} B deflated with the page (published {} -> {}); {} requests fewer",
         replaced.pictures,
         replaced.served,
         replaced.markup,

@@ -84,7 +84,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         finding(
             "link: proxy",
             State::Works,
-            "weir link LINK --proxy LISTEN=TARGET, for bytes of TCP; not packet level",
+            "weir link LINK --proxy LISTEN=TARGET; relays TCP bytes, does not emulate packets",
             None,
         ),
         tried(
@@ -96,8 +96,8 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         tried(
             "capture",
             &facts.capture,
-            "packets of this machine's interfaces may be captured",
-            "as root: setcap cap_net_raw+ep on the program; behind weir link, --pcap needs no right",
+            "this user may capture packets on this machine's interfaces",
+            "as root: setcap cap_net_raw+ep on the program; weir link --pcap needs no privilege",
         ),
         controllers(facts),
         tracepoints(facts),
@@ -122,7 +122,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
             Some(list) if list.split_whitespace().any(|name| name == "tls") => finding(
                 "kernel TLS",
                 State::Works,
-                "TLS records can be made by the kernel",
+                "the kernel can encrypt TLS records",
                 None,
             ),
             _ => finding(
@@ -150,7 +150,7 @@ fn user_namespace(facts: &Facts) -> Finding {
             Some("1") if facts.is_root => finding(
                 WHAT,
                 State::Limited,
-                "allowed to this user; AppArmor refuses others",
+                "allowed for this user; AppArmor denies other users",
                 Some(APPARMOR),
             ),
             _ => finding(WHAT, State::Works, "weir link needs no privilege", None),
@@ -172,7 +172,7 @@ const APPARMOR: &str = "as root: a profile for this program in /etc/apparmor.d w
                         sysctl -w kernel.apparmor_restrict_unprivileged_userns=0";
 
 fn tun(facts: &Facts) -> Finding {
-    let remedy = "as root: chmod 666 /dev/net/tun, or in a container --device /dev/net/tun; veth does the same without";
+    let remedy = "as root: chmod 666 /dev/net/tun, or in a container --device /dev/net/tun; the veth back end works without it";
     match (&facts.tun, &facts.veth) {
         (Ok(()), _) => finding("link: TUN", State::Works, "weir link --backend tun", None),
         (Err(why), Ok(())) => finding(
@@ -279,15 +279,15 @@ fn ptrace(facts: &Facts) -> Finding {
             WHAT,
             State::Missing,
             format!("yama.ptrace_scope is {scope}"),
-            Some("as root: sysctl -w kernel.yama.ptrace_scope=0, unless it is 3: then after a reboot"),
+            Some("as root: sysctl -w kernel.yama.ptrace_scope=0; if it is 3, only a reboot resets it"),
         ),
     }
 }
 
 fn descriptors(facts: &Facts) -> Finding {
-    let show = |limit: Option<u64>| limit.map_or("without bound".to_owned(), |limit| limit.to_string());
+    let show = |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
     let (now, most) = facts.descriptors;
-    let found = format!("{} now, {} at the most", show(now), show(most));
+    let found = format!("{} now, at most {}", show(now), show(most));
     let remedy = "LimitNOFILE= of the systemd unit, nofile in /etc/security/limits.conf, or docker run --ulimit nofile=";
     if most.is_none_or(|most| most >= DESCRIPTORS_ENOUGH) {
         finding("descriptors", State::Works, found, None)

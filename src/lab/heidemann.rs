@@ -1,8 +1,9 @@
 //! `weir lab heidemann`: document 001's table and traces, simulated, and the cost of a restart after idle periods.
 
 use crate::cli::lab::HeidemannFlags;
-use crate::cli::output::print;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::output::print;
+use crate::voice::Voice;
 use period::Basis;
 use period::heidemann::{CONFIGS, Row, TIMES, Trace, figure_2, figure_4, table_1};
 use period::pacing::{self, Resumed};
@@ -50,7 +51,7 @@ pub(super) fn run(flags: &HeidemannFlags, voice: &Voice) -> Result<(), Failure> 
     text += &restarts(&policies, &stacks);
     let _ = writeln!(
         text,
-        "What the hosts take, the same in all rows\n  fitted: {}\n  Figure 2: read off its times",
+        "Processing times of the hosts, the same in all rows\n  fitted: {}\n  Figure 2: read from its timestamps",
         Basis::Fitted.meaning()
     );
     for (what, value, to) in TIMES {
@@ -113,7 +114,7 @@ fn figure(trace: &Trace) -> String {
 }
 
 fn restarts(policies: &[(&str, &str, Resumed)], stacks: &[(&str, bool, Resumed)]) -> String {
-    let mut text = "40,000 B after some 3 s of nothing (nothing is published to compare)\n".to_owned();
+    let mut text = "A response of 40,000 B after about 3 s without traffic (the document publishes no figures for this)\n".to_owned();
     let line = |name: &str, one: &Resumed| {
         format!(
             "{name:<14} {:>12} {:>12} {:>10.1} {:>6} {:>9.3}\n",
@@ -126,18 +127,18 @@ fn restarts(policies: &[(&str, &str, Resumed)], stacks: &[(&str, bool, Resumed)]
             let _ = writeln!(
                 text,
                 "over {path}\n{:<14} {:>12} {:>12} {:>10} {:>6} {:>9}",
-                "policy", "at once then", "at once now", "over ms", "lost", "seconds"
+                "policy", "before pause", "first flight", "over ms", "lost", "seconds"
             );
             last = path;
         }
         text += &line(name, resumed);
     }
-    text += "\nStacks by themselves, without the short queue\n";
+    text += "\nTCP stacks on their own, without the short queue\n";
     for (name, restarts, resumed) in stacks {
         text += line(name, resumed).trim_end();
         let _ = writeln!(
             text,
-            "  {}, and {} by the paper",
+            "  {}; the paper says it {}",
             if resumed.is_restart() {
                 "restarts"
             } else {

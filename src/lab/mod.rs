@@ -10,8 +10,9 @@ mod w3c;
 mod windows;
 
 use crate::cli::lab::Command;
-use crate::cli::output::print;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::output::print;
+use crate::voice::Voice;
 use doctor::{Facts, Finding};
 use std::io;
 use std::process::{Command as Process, Stdio};
@@ -99,7 +100,7 @@ fn link(backend: &str) -> Result<(), String> {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
-    let why = text.lines().last().unwrap_or("it ended without a word");
+    let why = text.lines().last().unwrap_or("it ended without a message");
     Err(why.trim_start_matches("error: ").to_owned())
 }
 

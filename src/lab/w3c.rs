@@ -1,9 +1,10 @@
 //! `weir lab w3c`: document 003's tables, simulated beside the published figures, as text or JSON lines.
 
 use crate::cli::lab::{Table, W3cFlags};
-use crate::cli::output::print;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
 use crate::fetch::simulated;
+use crate::output::print;
+use crate::voice::Voice;
 use load::site::microscape::TagCase;
 use period::closing::{Closing, closing, nagle};
 use period::page::microscape;
@@ -126,7 +127,7 @@ fn initial_json(column: &Initial) -> Value {
         "published": { "packets": up + down, "packets_up": up, "packets_down": down, "seconds": seconds,
             "provenance": RECALLED },
         "simulated": figures_json(&column.simulated),
-        "verdict": "not explained: early versions of client and server, whose costs nothing tells",
+        "verdict": "not explained: early versions of client and server; no source states their costs",
     })
 }
 
@@ -157,11 +158,11 @@ fn nagle_json((nagle, figures): (&str, &Figures)) -> Value {
 }
 
 fn closings(endings: &[Closing]) -> String {
-    let mut text = "Answers lost when a server closes after five requests, pipelined, WAN\n".to_owned();
+    let mut text = "Responses lost when a server closes after five requests, pipelined, WAN\n".to_owned();
     for one in endings {
         let _ = writeln!(
             text,
-            "  {} close: {} of {} written never arrive",
+            "  {} close: {} of {} responses written never arrive",
             ending(one.ending),
             i64::from(one.written) - i64::from(one.received),
             one.written
@@ -245,13 +246,13 @@ fn initial(columns: &[Initial]) -> String {
             seconds
         );
     }
-    text += "not explained: early versions of client and server, whose costs nothing tells\n\n";
+    text += "not explained: early versions of client and server; no source states their costs\n\n";
     text
 }
 
 fn modem(rows: &[Modem]) -> String {
     let mut text = format!(
-        "The page alone over the modem, simulated / published ({RECOVERED}; teardown not counted here)\n"
+        "The page without its images over the modem, simulated / published ({RECOVERED}; teardown not counted here)\n"
     );
     for row in rows {
         let _ = writeln!(
@@ -270,7 +271,7 @@ fn modem(rows: &[Modem]) -> String {
 }
 
 fn assumptions() -> String {
-    let mut text = "What all rows of Tables 4 to 9 rest on, one set for all\n".to_owned();
+    let mut text = "Assumptions of Tables 4 to 9, the same for all rows\n".to_owned();
     for basis in Basis::ALL {
         let _ = writeln!(text, "  {}: {}", basis.name(), basis.meaning());
     }

@@ -6,6 +6,7 @@ mod address;
 mod export;
 mod fit;
 mod log;
+mod manifest;
 mod merge;
 mod page;
 mod place;
@@ -16,7 +17,8 @@ pub(crate) mod search;
 pub(crate) mod task;
 
 use crate::cli::load::RunFlags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::load::crew::{Crew, Live};
 use ::load::record::Record;
 use ::load::run::{FORMAT, Parts, Run, VERSION};

@@ -6,15 +6,16 @@ use super::grid::{Cell, Grid};
 use super::measured::{self, Outcome};
 use super::report::{Published, Report};
 use super::simulate::{Scene, Simulated, opening, sender, stack};
-use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::model::ExperimentFlags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::model::dimension::{Basis, Question};
 use ::model::paper::{Entry, Table};
 use ::model::tcp::Sender;
 use ::model::tcp::setup::Setup;
 use ::model::transaction::Mode;
 use ::model::{DomainError, Seconds};
+use chart::{Axis, Chart, Series, Stroke};
 use measure::{Bytes, Rate};
 use tcp::Stack;
 
@@ -135,16 +136,16 @@ fn published_entries(flags: &ExperimentFlags) -> Result<Vec<Entry>, DomainError>
 fn notes(flags: &ExperimentFlags) -> Vec<String> {
     vec![
         format!(
-            "{} and round trip {}; then: client {}, server {}; now: linux-6 on both",
+            "{} and round trip {}; columns `then`: stack {} for the client and {} for the server; columns `now`: linux-6 on both",
             flags.rate, flags.rtt, flags.client_stack, flags.server_stack
         ),
         "printed, experiment: of these only T with one user was measured; the document's t_w and t_T are Eqs. 2 and 4 \
          applied to it"
             .to_owned(),
-        "error: model less simulation, in percent of the simulation; waiting is turnaround less that of one user alone"
+        "error: model minus simulation, in percent of the simulation; waiting is turnaround minus that of a single user"
             .to_owned(),
-        "windows: with the time on the wire of the handshake and the request and the server's time, which Eqs. 2 and 4 \
-         leave out; of processor and line the one that takes longer is waited for in turn"
+        "windows: includes transmission of the handshake and the request and the server's time, which Eqs. 2 and 4 \
+         leave out; users queue at the slower of processor and line"
             .to_owned(),
     ]
 }

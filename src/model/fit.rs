@@ -8,8 +8,8 @@ mod table;
 use super::Measured;
 use super::grid::Grid;
 use super::report::Report;
-use crate::cli::Failure;
 use crate::cli::model::FitFlags;
+use crate::failure::Failure;
 use ::model::bootstrap::{DRAWS, estimate, median, resample};
 use ::model::fit::{
     Estimate, INITIAL_WINDOWS, LoadSample, PathFit, ServiceFit, TransferSample, path, service,
@@ -210,7 +210,7 @@ fn of_runs(flags: &FitFlags, measured: Measured<'_>) -> Result<Report, Failure> 
             let verdict = run.verdict();
             if !verdict.valid {
                 report.notes.push(format!(
-                    "{place}: the run's own result says that it cannot be trusted: {}",
+                    "{place}: the run is invalid by its own verdict: {}",
                     verdict.reasons.join("; ")
                 ));
             }
@@ -245,7 +245,8 @@ fn of_runs(flags: &FitFlags, measured: Measured<'_>) -> Result<Report, Failure> 
         intervals.row("think time", again(found.think.value, thinks), "s", SECONDS_DRAWN);
     } else {
         report.notes.push(
-            "no bootstrap: a run has fewer than six seconds, or its users had several files under way at once".to_owned(),
+            "no bootstrap: a run has fewer than six seconds, or its users requested several files at once"
+                .to_owned(),
         );
     }
     let least = runs.iter().min_by_key(|run| run.sample().users);

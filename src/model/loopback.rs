@@ -9,12 +9,13 @@ use super::fit::runs::Steady;
 use super::grid::{Cell, Grid};
 use super::report::Report;
 use super::stage::{Stage, Tried, progress};
-use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::model::ValidateFlags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::model::DomainError;
 use ::model::bootstrap::{DRAWS, estimate};
 use ::model::fit::{Estimate, service};
+use chart::{Axis, Chart, Series, Stroke};
 use std::collections::BTreeSet;
 
 /// The requested file.
@@ -110,10 +111,9 @@ fn judge(flags: &ValidateFlags, runs: &[Run]) -> Result<Report, Failure> {
             off.push(format!("{} clients: {error:+.1} %", run.clients));
         }
         if let Some(doubt) = &run.doubt {
-            report.notes.push(format!(
-                "{} clients: the run cannot be trusted: {doubt}",
-                run.clients
-            ));
+            report
+                .notes
+                .push(format!("{} clients: the run is invalid: {doubt}", run.clients));
         }
         curves[0].extend(solved.map(|solved| (f64::from(run.clients), solved.response.0)));
         curves[1].push((f64::from(run.clients), sample.response.0));
@@ -121,14 +121,13 @@ fn judge(flags: &ValidateFlags, runs: &[Run]) -> Result<Report, Failure> {
     report.grids.push(grid);
     report.charts.push(chart(curves));
     report.notes.push(format!(
-        "weir load and weir serve, a thread each, on the loopback: files of {}, {} s a run, the first second left out; \
+        "weir load and weir serve, one thread each, on the loopback: files of {}, {} s a run, without its first second; \
          intervals by bootstrap over seconds; error: predicted less measured, in percent of the measurement",
         flags.page, flags.seconds
     ));
     if !runs.iter().all(|run| run.steady.can_be_drawn()) {
         report.notes.push(
-            "no intervals of runs with fewer than five seconds besides the first: --seconds 6 or more"
-                .to_owned(),
+            "no intervals: a run needs five seconds after the first; use --seconds 6 or more".to_owned(),
         );
     }
     let too_far = (!off.is_empty()).then(|| {

@@ -8,15 +8,16 @@ use super::bursts::{Bursts, Measured};
 use super::experiment::{Means, modeled, printed, simulated_with};
 use super::grid::{Cell, Grid};
 use super::stage::progress;
-use crate::chart::{Series, Stroke};
 use crate::cli::model::ExperimentFlags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::model::bootstrap::{DRAWS, estimate, median, resample};
 use ::model::dimension::Basis;
 use ::model::fit::Estimate;
 use ::model::paper::Entry;
 use ::model::tcp::Sender;
 use ::model::transaction::Mode;
+use chart::{Series, Stroke};
 use measure::{Bytes, Rate, Seed};
 use tcp::Stack;
 
@@ -115,15 +116,15 @@ fn notes(flags: &ExperimentFlags, latest_ms: f64) -> Vec<String> {
     vec![
         format!(
             "measured: weir link '{link}' between weir serve and weir load, kernel {}, {} congestion control, {} bursts \
-             a cell: the middle of their means and its 95 % bootstrap interval; answers have the size with their header \
+             a cell: median of their means with its 95 % bootstrap interval; responses have the size with their header \
              section; error: of the other columns, in percent of the measurement",
             text("/proc/sys/kernel/osrelease"),
             text("/proc/sys/net/ipv4/tcp_congestion_control"),
             flags.bursts
         ),
         format!(
-            "measured times begin when a user was to ask and end with the last byte: the processor time of client, server \
-             and link is in them, and of that in the worst cell {latest_ms:.3} ms on average in which the client was late"
+            "measured times run from the intended start time to the last byte: they include the processor time of client, \
+             server and link, and the client's own lateness, on average {latest_ms:.3} ms in the worst cell"
         ),
     ]
 }

@@ -1,6 +1,7 @@
 //! `weir serve --check`: validates a configuration without listening and without creating files. Decides when a log,
 //! recording or socket could be created. Does not test whether addresses are free: a running server may hold them.
 
+use super::tls::Tls;
 use super::{open, rights};
 use crate::cli::serve::Flags;
 use crate::cli::{Failure, Voice, output};
@@ -35,6 +36,7 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     if let Some(why) = log.and_then(cannot_be_written) {
         return Err(flags.blame("access-log", why));
     }
+    Tls::open(&config, flags)?;
     let server = open(config, Herd::default(), None, flags)?;
     // A start only warns of missing pages, because they may be created later. A check fails for a page that the site
     // itself configures, and warns of one that a host inherits.

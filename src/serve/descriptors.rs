@@ -1,7 +1,7 @@
 //! Divides the descriptor limit of a process between connections, cached open files and the process's own needs, so
 //! that a server with few descriptors still serves. Decides numbers only; `runtime` and `server` enforce them.
 
-use super::strategy::Choice;
+use super::strategy::Group;
 use server::config::Config;
 
 /// Descriptors for standard streams, listeners, the log, the watcher and a file being opened.
@@ -26,17 +26,16 @@ pub(crate) struct Shares {
 
 impl Shares {
     /// Divides `total`. Each use gets at least one descriptor.
-    pub(crate) fn of(total: u64, config: &Config, choice: &Choice) -> Shares {
+    pub(crate) fn of(total: u64, config: &Config, groups: &[Group]) -> Shares {
         let files = u64::from(config.cache_files).min((total / FILES_SHARE).max(1));
-        let processes = if choice.is_of_processes() {
-            choice.workers as u64
-        } else {
-            1
-        };
-        let loops = match choice.is_of_loops() {
-            true => choice.workers as u64 / processes,
+        // A strategy of processes is the only one of its server.
+        let of_processes = groups.iter().find(|group| group.choice.is_of_processes());
+        let processes = of_processes.map_or(1, |group| group.choice.workers as u64);
+        let loops_of = |group: &Group| match group.choice.is_of_loops() {
+            true => group.choice.workers as u64 / processes,
             false => 1,
         };
+        let loops: u64 = groups.iter().map(loops_of).sum();
         let own = OWN + PER_LOOP * loops;
         Shares {
             total,
@@ -65,7 +64,7 @@ impl Shares {
 
 #[cfg(test)]
 mod tests {
-    use super::super::strategy::choose;
+    use super::super::strategy::choose_all;
     use super::*;
     use server::config::{Concurrency, Workers};
     use std::num::NonZeroUsize;
@@ -73,9 +72,9 @@ mod tests {
     #[test]
     fn connections_get_what_is_left() {
         let config = Config::default();
-        let choice = choose(&config, 2).expect("a valid configuration");
+        let groups = choose_all(&config, 2).expect("a valid configuration");
         let of = |total| {
-            let shares = Shares::of(total, &config, &choice);
+            let shares = Shares::of(total, &config, &groups);
             (shares.connections, shares.files, shares.are_short(&config))
         };
         assert_eq!(of(0), (1, 1, true));
@@ -92,7 +91,7 @@ mod tests {
             workers: Workers::Fixed(NonZeroUsize::new(64).expect("not zero")),
             ..Config::default()
         };
-        let choice = choose(&config, 2).expect("a valid configuration");
-        assert_eq!(Shares::of(200, &config, &choice).connections, 159);
+        let groups = choose_all(&config, 2).expect("a valid configuration");
+        assert_eq!(Shares::of(200, &config, &groups).connections, 159);
     }
 }

@@ -5,12 +5,14 @@
 //!   SERVING ── switch: its sockets go to a new strategy ──▶ RETIRING ── last connection closed ──▶ gone
 //! ```
 
-use super::strategy::Choice;
+use super::strategy::{Choice, Group as Planned};
+use super::tls::{self, Tls};
 use super::{Shares, limits, refused, sockets};
 use crate::cli::Failure;
 use measure::Duration;
+use runtime::herd::Member;
 use runtime::listen::{Listener, Listening, Origin, Sockets};
-use runtime::strategy::{self as drivers, Handle};
+use runtime::strategy::Handle;
 use server::Server;
 use std::io;
 use std::net::SocketAddr;
@@ -25,6 +27,7 @@ pub(super) struct Drivers {
     retiring: Vec<Handle>,
     shares: Shares,
     how: Listening,
+    tls: Option<Arc<Tls>>,
 }
 
 /// Addresses served by one strategy.
@@ -32,12 +35,21 @@ pub(super) struct Group {
     pub(super) choice: Choice,
     sockets: Vec<Sockets>,
     pub(super) addresses: Vec<SocketAddr>,
+    /// Which of the addresses speak TLS.
+    secured: Vec<SocketAddr>,
     /// For each address, the indexes of its listeners.
     places: Vec<Vec<usize>>,
+    /// See [`Planned::connections_max`].
+    connections_max: Option<u32>,
     handle: Handle,
 }
 
 impl Group {
+    /// Whether connections to an address speak TLS.
+    pub(super) fn is_secured(&self, address: SocketAddr) -> bool {
+        self.secured.contains(&address)
+    }
+
     /// Each address with its number of open connections.
     pub(super) fn open(&self) -> impl Iterator<Item = (SocketAddr, usize)> + '_ {
         let each = self.addresses.iter().zip(&self.places);
@@ -49,36 +61,70 @@ impl Group {
 }
 
 impl Drivers {
-    /// Starts one strategy on all `listeners`.
+    /// Starts the strategy of each group on its listeners; in a worker process, `member` is that process.
     ///
     /// # Errors
-    /// `System`, if workers cannot be started.
+    /// `System`, if workers cannot be started; those already started end.
     pub(super) fn start(
         server: &Arc<Server>,
-        choice: &Choice,
-        listeners: &[Listener],
+        tls: Option<Arc<Tls>>,
+        member: Option<&Member>,
+        groups: &[Planned],
+        listeners: &[Vec<Listener>],
         shares: &Shares,
         how: Listening,
     ) -> Result<Drivers, Failure> {
-        let handle = drivers::serve(choice.strategy()?, listeners, server, limits(shares))
-            .map_err(|error| refused("workers", &error))?;
-        Ok(Drivers::of(handle, choice, listeners, shares, how))
-    }
-
-    /// As [`Drivers::start`], for a strategy that is already running.
-    pub(super) fn of(
-        handle: Handle,
-        choice: &Choice,
-        listeners: &[Listener],
-        shares: &Shares,
-        how: Listening,
-    ) -> Drivers {
-        Drivers {
-            serving: vec![Group::of(handle, choice, listeners)],
+        let mut all = Drivers {
+            serving: Vec::new(),
             retiring: Vec::new(),
             shares: *shares,
             how,
+            tls,
+        };
+        for (planned, listeners) in groups.iter().zip(listeners) {
+            if listeners.is_empty() {
+                // The service manager passed no socket for it.
+                continue;
+            }
+            let group = all.serve(
+                server,
+                member,
+                listeners,
+                &planned.choice,
+                planned.connections_max,
+            );
+            all.serving.push(group.inspect_err(|_| all.stop())?);
         }
+        Ok(all)
+    }
+
+    fn serve(
+        &self,
+        server: &Arc<Server>,
+        member: Option<&Member>,
+        listeners: &[Listener],
+        choice: &Choice,
+        connections_max: Option<u32>,
+    ) -> Result<Group, Failure> {
+        let mut limits = limits(&self.shares);
+        if let Some(most) = connections_max {
+            limits.connections_max = limits
+                .connections_max
+                .min(usize::try_from(most).unwrap_or(usize::MAX));
+        }
+        let tls = self.tls.as_deref();
+        let handle = tls::serve(tls, member, choice.strategy()?, listeners, server, limits)
+            .map_err(|error| refused("workers", &error))?;
+        let secured = listeners.iter().filter(|listener| tls::is_at(tls, listener));
+        Ok(Group {
+            choice: choice.clone(),
+            sockets: listeners.iter().map(Listener::sockets).collect(),
+            addresses: sockets::addresses(listeners),
+            secured: secured.map(Listener::address).collect(),
+            places: places(listeners),
+            connections_max,
+            handle,
+        })
     }
 
     /// The strategies in use, with their addresses.
@@ -131,7 +177,8 @@ impl Drivers {
                 .partition(|sockets| address.is_none_or(|one| listens_on(sockets, one)));
             for (sockets, choice) in [(meant, choice), (others, &group.choice)] {
                 if !sockets.is_empty() {
-                    made.push(self.take_over(server, &sockets, choice).inspect_err(|_| {
+                    let taken = self.take_over(server, &sockets, choice, group.connections_max);
+                    made.push(taken.inspect_err(|_| {
                         for group in &made {
                             let group: &Group = group;
                             group.handle.retire();
@@ -147,21 +194,28 @@ impl Drivers {
             group.handle.retire();
             self.retiring.push(group.handle);
         }
-        let groups = self.serving.iter();
-        Ok(in_force(
-            groups.map(|group| (&*group.addresses, group.choice.in_words())),
-        ))
+        Ok(self.in_words())
     }
 
-    fn take_over(&self, server: &Arc<Server>, all: &[&Sockets], choice: &Choice) -> Result<Group, Failure> {
+    /// The strategy of each address in words.
+    pub(super) fn in_words(&self) -> String {
+        let groups = self.serving.iter();
+        in_force(groups.map(|group| (&*group.addresses, group.choice.in_words())))
+    }
+
+    fn take_over(
+        &self,
+        server: &Arc<Server>,
+        all: &[&Sockets],
+        choice: &Choice,
+        connections_max: Option<u32>,
+    ) -> Result<Group, Failure> {
         let mut listeners = Vec::new();
         for parts in by_address(all) {
             let again = Listener::again(&parts, self.how, sockets::queues(choice));
             listeners.extend(again.map_err(|error| refused("a listening socket", &error))?);
         }
-        let handle = drivers::serve(choice.strategy()?, &listeners, server, limits(&self.shares))
-            .map_err(|error| refused("workers", &error))?;
-        Ok(Group::of(handle, choice, &listeners))
+        self.serve(server, None, &listeners, choice, connections_max)
     }
 
     fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
@@ -230,18 +284,6 @@ impl Drivers {
             .chain(self.retiring)
             .map(Handle::join)
             .fold(Ok(()), io::Result::and)
-    }
-}
-
-impl Group {
-    fn of(handle: Handle, choice: &Choice, listeners: &[Listener]) -> Group {
-        Group {
-            choice: choice.clone(),
-            sockets: listeners.iter().map(Listener::sockets).collect(),
-            addresses: sockets::addresses(listeners),
-            places: places(listeners),
-            handle,
-        }
     }
 }
 

@@ -27,6 +27,7 @@ mod report;
 mod rights;
 mod sockets;
 mod strategy;
+mod tls;
 mod upgrade;
 
 use crate::cli::serve::Flags;
@@ -61,7 +62,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
-use strategy::{Choice, choose};
+use strategy::{choose, choose_all};
+use tls::Tls;
 use upgrade::Upgrade;
 
 /// `Last-Modified` of the embedded site. Fixed, so that a rebuild does not invalidate client caches.
@@ -106,7 +108,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     Cli::warn_of_misspelt_variables();
     if flags.check {
         let config = configuration(flags)?;
-        choose(&config, machine::usable_cores())?;
+        choose_all(&config, machine::usable_cores())?;
         return check::run(config, flags, voice);
     }
     let (mut predecessor, given) = Given::find()?;
@@ -129,18 +131,19 @@ fn serve(
         tracing::debug!("this allocator has no setting to return free memory early");
     }
     let mut config = configuration(flags)?;
-    let choice = choose(&config, machine::usable_cores())?;
-    if choice.is_of_processes() {
-        return processes::run(flags, voice, config, &choice, predecessor, given, began);
+    let groups = choose_all(&config, machine::usable_cores())?;
+    if let Some(group) = groups.iter().find(|group| group.choice.is_of_processes()) {
+        return processes::run(flags, voice, config, group, predecessor, given, began);
     }
     let program = Program::of_this_process();
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
-    let shares = Shares::of(machine::raise_descriptor_limit(), &config, &choice);
-    fit(&mut config, &choice, &shares);
-    let listeners = sockets::open(&config, &choice, &mut given)?;
+    let shares = Shares::of(machine::raise_descriptor_limit(), &config, &groups);
+    fit(&mut config, &shares);
+    let listeners = sockets::open(&config, &groups, &mut given)?;
+    let tls = Tls::open(&config, flags)?.map(Arc::new);
     // Before the first thread, which would keep the rights dropped here; and before opening any file that the successor
     // of an upgrade must be able to open with these rights.
-    let rights = Rights::give_up(&config, flags, &listeners, &program, given.bounds)?;
+    let rights = Rights::give_up(&config, flags, &listeners.concat(), &program, given.bounds)?;
     let mut control = open_control(&config, &rights, predecessor.is_some())?;
     if let Some(control) = &control {
         signals.watch(watched(control)?);
@@ -151,10 +154,10 @@ fn serve(
         knobs: adaptation::knobs(adaptation.is_some())?,
         ..Herd::default()
     };
-    let choice = match choice.io {
-        // Root may set up io_uring where the new user may not.
-        IoKind::Uring => choose(&config, machine::usable_cores())?,
-        _ => choice,
+    // Root may set up io_uring where the new user may not.
+    let groups = match groups.iter().any(|group| group.choice.io == IoKind::Uring) {
+        true => choose_all(&config, machine::usable_cores())?,
+        false => groups,
     };
     let explained = |failure: Failure| failure.with(|text| rights.hint(text));
     rights.refuse(&config, flags).map_err(explained)?;
@@ -162,7 +165,6 @@ fn serve(
     let server = open(config.clone(), herd, log.as_ref(), flags).map_err(explained)?;
     warn_of_missing_pages(&server, flags);
     let server = Arc::new(server);
-    server.set_about(about(&choice, None));
     let how = Listening {
         no_delay: !config.behavior.nagle,
         send_buffer: sockets::send_buffer(&config),
@@ -170,15 +172,19 @@ fn serve(
         unsent: config.shaping().map(Shaping::unsent_max),
         ..Listening::default()
     };
-    let mut workers = Drivers::start(&server, &choice, &listeners, &shares, how)?;
+    let mut workers = Drivers::start(&server, tls.clone(), None, &groups, &listeners, &shares, how)?;
+    server.set_about(about(workers.in_words(), None));
     let upgrade = Upgrade::new(program, workers.sockets(), rights.bounds());
-    let addresses = sockets::addresses(&listeners);
+    let served = workers
+        .serving()
+        .iter()
+        .map(report::Served::of)
+        .collect::<Vec<_>>();
     // From here on, only the workers hold the sockets; they close them when they drain.
     drop(listeners);
     let started = Started {
         config: &config,
-        choice: &choice,
-        addresses: &addresses,
+        served: &served,
         embedded: config.root.is_none().then(demo_size),
         shares,
         memory: memory_limit(&config, &shares),
@@ -204,6 +210,7 @@ fn serve(
         earlier_logs: Vec::new(),
         descriptors: shares.total,
         rights,
+        tls,
         role: Role::Whole {
             upgrade: Box::new(upgrade),
             control,
@@ -234,7 +241,7 @@ fn profile(flags: &Flags) -> Result<Option<Vec<String>>, Failure> {
 }
 
 /// Reduces limits of a configuration to what one process can have: its share of the cache, open files and connections.
-fn fit(config: &mut Config, choice: &Choice, shares: &Shares) {
+fn fit(config: &mut Config, shares: &Shares) {
     let processes = shares.processes.max(1);
     if let Some(limit) = memory_limit(config, shares) {
         // The default size suits machines with more memory.
@@ -248,7 +255,7 @@ fn fit(config: &mut Config, choice: &Choice, shares: &Shares) {
         Err(_) => 1,
     };
     // A user has few inotify instances (fs.inotify.max_user_instances), and this strategy many processes.
-    config.change_events = choice.concurrency != Concurrency::Processes;
+    config.change_events = config.concurrency != Concurrency::Processes;
     // The header timeout of a new connection counts the time the kernel held it back (TCP_DEFER_ACCEPT).
     config.deferred = Listening::DEFERRED;
     // A share of the possible connections, which scarce descriptors may reduce, not of the configured ones.
@@ -274,12 +281,9 @@ fn bound(config: &Config, shares: &Shares) -> Bound {
 }
 
 /// Facts for the live page that the server itself does not know.
-fn about(choice: &Choice, process: Option<u32>) -> About {
+fn about(strategy: String, process: Option<u32>) -> About {
     About {
-        strategy: format!(
-            "{} over {}, {} workers",
-            choice.concurrency, choice.io, choice.workers
-        ),
+        strategy,
         started: clock::wall(),
         process,
     }
@@ -449,6 +453,8 @@ struct Operator<'a> {
     /// The descriptor limit of this process.
     descriptors: u64,
     rights: Rights,
+    /// TLS of the listeners; `None`: all are cleartext.
+    tls: Option<Arc<Tls>>,
     role: Role,
 }
 
@@ -620,23 +626,30 @@ impl Operator<'_> {
 
     fn try_reload(&mut self) -> Result<(), Failure> {
         let mut next = configuration_again(self.flags)?;
-        let choice = match self.member() {
+        let groups = match self.member() {
             // A worker process keeps its strategy.
-            Some(_) => choose(&self.server.config(), machine::usable_cores())?,
-            None => choose(&next, machine::usable_cores())?,
+            Some(_) => choose_all(&self.server.config(), machine::usable_cores())?,
+            None => choose_all(&next, machine::usable_cores())?,
         };
-        let shares = Shares::of(self.descriptors, &next, &choice);
-        fit(&mut next, &choice, &shares);
+        let shares = Shares::of(self.descriptors, &next, &groups);
+        fit(&mut next, &shares);
         let running = self.server.config();
         let waiting = next.needs_restart(&running);
         let bound = (next.memory != running.memory).then(|| bound(&next, &shares));
         self.rights.refuse_new(&next, &running, self.flags)?;
         // Keys that need a restart keep the value in force, so that the next reload is compared with that value.
         next.keep_until_restart(&running);
+        let certificates = match &self.tls {
+            Some(tls) => Some((tls, tls.read_again(&next, self.flags)?)),
+            None => None,
+        };
         let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
         self.server
             .reload(next, sink(log.as_ref()))
             .map_err(|error| unservable(&error, self.flags))?;
+        if let Some((tls, fresh)) = certificates {
+            tls.install(fresh);
+        }
         if let Some(bound) = bound {
             self.server.budget().set(bound);
         }

@@ -24,15 +24,16 @@ use super::descriptors::Shares;
 use super::drivers::Drivers;
 use super::manager::{self, Heart};
 use super::profile;
-use super::report::Started;
+use super::report::{self, Started};
 use super::rights::Rights;
 use super::sockets::{self, Given};
-use super::strategy::{Choice, choose};
+use super::strategy::{Choice, Group, choose, choose_all};
+use super::tls::{self, Tls};
 use super::upgrade::{self, Upgrade};
 use super::{
     AccessLog, Change, LOG_GRACE, Operator, Role, Wish, about, announce, bound, complain_of_reload,
-    configuration_again, control, demo_size, fit, limits, memory_limit, open, open_control, refused,
-    say_reloaded, say_stopping, warn_of_missing_pages, watched,
+    configuration_again, control, demo_size, fit, memory_limit, open, open_control, refused, say_reloaded,
+    say_stopping, warn_of_missing_pages, watched,
 };
 use crate::cli::serve::Flags;
 use crate::cli::{Failure, Voice};
@@ -44,7 +45,6 @@ use runtime::listen::{Listener, Listening};
 use runtime::memory::Budget;
 use runtime::notify;
 use runtime::signal::Signal;
-use runtime::strategy;
 use runtime::{clock, machine};
 use server::About;
 use server::adapt::{Knobs, Sample};
@@ -74,12 +74,14 @@ pub(super) fn run(
     flags: &Flags,
     voice: &Voice,
     config: Config,
-    choice: &Choice,
+    group: &Group,
     predecessor: &mut Option<Predecessor>,
     mut given: Given,
     began: Instant,
 ) -> Result<(), Failure> {
-    let shares = Shares::of(machine::raise_descriptor_limit(), &config, choice);
+    let choice = &group.choice;
+    let groups = std::slice::from_ref(group);
+    let shares = Shares::of(machine::raise_descriptor_limit(), &config, groups);
     let common_len = Among::len_for(match choice.concurrency {
         Concurrency::Processes => 1,
         _ => ADDRESSES,
@@ -87,8 +89,14 @@ pub(super) fn run(
     let mut herd =
         Herd::new(size(choice), common_len, Board::SHAPE).map_err(|error| refused("signals", &error))?;
     runtime::complaints::share().map_err(|error| refused("shared memory", &error))?;
-    let listeners = sockets::open(&config, choice, &mut given)?;
+    let listeners = sockets::open(&config, groups, &mut given)?.concat();
+    let tls = Tls::open(&config, flags)?.map(Arc::new);
     let addresses = sockets::addresses(&listeners);
+    let is_secured = |address: SocketAddr| {
+        let mut here = listeners.iter().filter(|listener| listener.address() == address);
+        here.any(|listener| tls::is_at(tls.as_deref(), listener))
+    };
+    let listening = addresses.iter().map(|&one| (one, is_secured(one))).collect();
     // Before the first member, which would keep the rights dropped here; and before opening any file that the successor
     // of an upgrade must be able to open with these rights.
     let program = Program::of_this_process();
@@ -107,7 +115,8 @@ pub(super) fn run(
     let mut founder = Founder {
         flags,
         voice,
-        choice,
+        group,
+        tls: tls.clone(),
         shares,
         common_len,
         started: clock::wall(),
@@ -125,7 +134,7 @@ pub(super) fn run(
         upgrade,
         heart: Heart::start(notify::watchdog(), clock::now()),
     };
-    fit(&mut founder.config, choice, &shares);
+    fit(&mut founder.config, &shares);
     let running = founder.config.clone();
     rights
         .refuse(&running, flags)
@@ -134,8 +143,10 @@ pub(super) fn run(
     founder.start()?;
     let started = Started {
         config: &config,
-        choice,
-        addresses: &addresses,
+        served: &[report::Served {
+            choice: choice.clone(),
+            addresses: listening,
+        }],
         embedded: config.root.is_none().then(demo_size),
         shares,
         memory: memory_limit(&config, &shares),
@@ -177,7 +188,9 @@ fn size(choice: &Choice) -> Size {
 struct Founder<'a> {
     flags: &'a Flags,
     voice: &'a Voice,
-    choice: &'a Choice,
+    group: &'a Group,
+    /// TLS of the listeners; members inherit it with its ticket keys.
+    tls: Option<Arc<Tls>>,
     shares: Shares,
     common_len: usize,
     /// Start of the founder, which members show as the server's start.
@@ -206,7 +219,11 @@ impl Founder<'_> {
     /// Opens all that members will open, in a separate process, to find errors.
     fn check_apart(&mut self, config: &Config) -> Result<(), Failure> {
         let flags = self.flags;
+        let tls = self.tls.clone();
         self.apart(|| {
+            if let Some(tls) = &tls {
+                tls.read_again(config, flags)?;
+            }
             let log = AccessLog::open(config.access_log.as_deref(), None)?;
             let server = open(config.clone(), server::Herd::default(), log.as_ref(), flags)?;
             warn_of_missing_pages(&server, flags);
@@ -243,7 +260,8 @@ impl Founder<'_> {
         let Founder {
             flags,
             voice,
-            choice,
+            group,
+            tls,
             shares,
             common_len,
             started,
@@ -281,8 +299,9 @@ impl Founder<'_> {
                 herd,
                 started: *started,
                 listeners,
+                tls: tls.clone(),
             };
-            match live(member, flags, choice, shares, work) {
+            match live(member, flags, group, shares, work) {
                 Ok(()) => 0,
                 Err(failure) => {
                     if voice.reports() {
@@ -394,7 +413,7 @@ impl Founder<'_> {
         let answer = match &wish {
             Wish::Status => {
                 let processes = self.herd.members().count();
-                control::status_of_processes(self.choice, &self.addresses, processes, self.herd.open())
+                control::status_of_processes(&self.group.choice, &self.addresses, processes, self.herd.open())
             }
             Wish::Strategy(change) => control::outcome(self.refuse_to_switch(change)),
             Wish::Reload if self.waiting.len() == WAITING_MAX => {
@@ -426,7 +445,7 @@ impl Founder<'_> {
         choose(&next, machine::usable_cores())?;
         let why = format!(
             "the server runs `{}`, which uses worker processes and can change its strategy only at a new start",
-            self.choice.concurrency
+            self.group.choice.concurrency
         );
         Err(control::needs_a_start(&why, change, self.flags))
     }
@@ -458,9 +477,9 @@ impl Founder<'_> {
 
     fn try_reload(&mut self) -> Result<(), Failure> {
         let mut next = configuration_again(self.flags)?;
-        choose(&next, machine::usable_cores())?;
-        let shares = Shares::of(self.shares.total, &next, self.choice);
-        fit(&mut next, self.choice, &shares);
+        choose_all(&next, machine::usable_cores())?;
+        let shares = Shares::of(self.shares.total, &next, std::slice::from_ref(self.group));
+        fit(&mut next, &shares);
         self.rights.refuse_new(&next, &self.config, self.flags)?;
         self.check_apart(&next)?;
         let waiting = next.needs_restart(&self.config);
@@ -518,16 +537,18 @@ struct Work {
     herd: server::Herd,
     started: UnixTime,
     listeners: Vec<Listener>,
+    tls: Option<Arc<Tls>>,
 }
 
 /// Runs a member until it ends.
-fn live(member: Member, flags: &Flags, choice: &Choice, shares: &Shares, work: Work) -> Result<(), Failure> {
+fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Work) -> Result<(), Failure> {
     let Work {
         config,
         rights,
         herd,
         started,
         listeners,
+        tls,
     } = work;
     let mut signals = member
         .signals()
@@ -536,11 +557,17 @@ fn live(member: Member, flags: &Flags, choice: &Choice, shares: &Shares, work: W
     let server = Arc::new(open(config, herd, log.as_ref(), flags)?);
     server.set_about(About {
         started,
-        ..about(choice, Some(std::process::id()))
+        ..about(group.choice.in_words(), Some(std::process::id()))
     });
-    let workers = strategy::serve_as(&member, choice.strategy()?, &listeners, &server, limits(shares))
-        .map_err(|error| refused("workers", &error))?;
-    let mut workers = Drivers::of(workers, choice, &listeners, shares, Listening::default());
+    let mut workers = Drivers::start(
+        &server,
+        tls.clone(),
+        Some(&member),
+        std::slice::from_ref(group),
+        std::slice::from_ref(&listeners),
+        shares,
+        Listening::default(),
+    )?;
     drop(listeners);
     member.is_ready();
     let mut operator = Operator {
@@ -550,6 +577,7 @@ fn live(member: Member, flags: &Flags, choice: &Choice, shares: &Shares, work: W
         earlier_logs: Vec::new(),
         descriptors: shares.total,
         rights,
+        tls,
         role: Role::Member(member),
     };
     let until = operator.run(&mut signals, &mut workers)?;

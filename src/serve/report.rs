@@ -2,6 +2,7 @@
 //! words and layout; others decide the settings.
 
 use super::descriptors::Shares;
+use super::drivers::Group;
 use super::rights::Rights;
 use super::strategy::Choice;
 use measure::{Bytes, Duration};
@@ -13,9 +14,8 @@ use std::net::SocketAddr;
 /// The facts that a start report shows.
 pub(crate) struct Started<'a> {
     pub(crate) config: &'a Config,
-    pub(crate) choice: &'a Choice,
-    /// The bound addresses, with the port the kernel chose for port 0.
-    pub(crate) addresses: &'a [SocketAddr],
+    /// The addresses with their strategies; those of the top level first.
+    pub(crate) served: &'a [Served],
     /// Number of files and bytes of the embedded site, if it is served.
     pub(crate) embedded: Option<(usize, usize)>,
     pub(crate) shares: Shares,
@@ -28,20 +28,41 @@ pub(crate) struct Started<'a> {
     pub(crate) took: Duration,
 }
 
+/// Addresses with the same strategy.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    pub(crate) choice: Choice,
+    /// Each bound address, with the port the kernel chose for port 0, and whether it speaks TLS.
+    pub(crate) addresses: Vec<(SocketAddr, bool)>,
+}
+
+impl Served {
+    /// The addresses of a running strategy.
+    pub(super) fn of(group: &Group) -> Served {
+        let addresses = group.addresses.iter().map(|&one| (one, group.is_secured(one)));
+        Served {
+            choice: group.choice.clone(),
+            addresses: addresses.collect(),
+        }
+    }
+}
+
 impl Started<'_> {
     /// The report as one JSON object (`"event": "started"`).
     pub(crate) fn json(&self) -> Value {
         let listeners: Vec<Value> = self
-            .addresses
+            .served
             .iter()
-            .map(|address| {
-                json!({
-                    "address": address.to_string(),
-                    "url": url(*address),
-                    "concurrency": self.choice.concurrency.to_string(),
-                    "io": self.choice.io.to_string(),
-                    "workers": self.choice.workers,
-                    "why": self.choice.why(),
+            .flat_map(|served| {
+                served.addresses.iter().map(|&(address, is_secured)| {
+                    json!({
+                        "address": address.to_string(),
+                        "url": url(address, is_secured),
+                        "concurrency": served.choice.concurrency.to_string(),
+                        "io": served.choice.io.to_string(),
+                        "workers": served.choice.workers,
+                        "why": served.choice.why(),
+                    })
                 })
             })
             .collect();
@@ -126,13 +147,16 @@ impl Started<'_> {
         let mut line = |label: &str, value: &str| {
             let _ = writeln!(text, "  {dim}{label:<9}{plain} {value}");
         };
-        for (index, address) in self.addresses.iter().enumerate() {
+        let addresses = self.served.iter().flat_map(|served| &served.addresses);
+        for (index, &(address, is_secured)) in addresses.enumerate() {
             line(
                 if index == 0 { "at" } else { "" },
-                &format!("{bold}{}{plain}", url(*address)),
+                &format!("{bold}{}{plain}", url(address, is_secured)),
             );
         }
-        let choice = self.choice;
+        let Some((Served { choice, .. }, others)) = self.served.split_first() else {
+            return text;
+        };
         let [why_concurrency, why_io, why_workers] = &choice.why;
         line(
             "strategy",
@@ -144,6 +168,10 @@ impl Started<'_> {
             "",
             &format!("{:<9} {why_workers}", format!("{} {noun}", choice.workers)),
         );
+        for other in others {
+            let at: Vec<String> = other.addresses.iter().map(|(one, _)| one.to_string()).collect();
+            line("", &format!("{}: {}", at.join(", "), other.choice.in_words()));
+        }
         match self.profile.as_deref() {
             None => {}
             Some([]) => line("", "from a profile of this machine"),
@@ -240,11 +268,12 @@ impl Started<'_> {
 }
 
 /// The URL to open in a browser; a wildcard address becomes `localhost`.
-fn url(address: SocketAddr) -> String {
+fn url(address: SocketAddr, is_secured: bool) -> String {
+    let scheme = if is_secured { "https" } else { "http" };
     if address.ip().is_unspecified() {
-        format!("http://localhost:{}/", address.port())
+        format!("{scheme}://localhost:{}/", address.port())
     } else {
-        format!("http://{address}/")
+        format!("{scheme}://{address}/")
     }
 }
 
@@ -263,19 +292,23 @@ fn grouped(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::strategy::choose;
+    use super::super::strategy::choose_all;
     use super::*;
     use crate::cli::Failure;
 
     fn report(config: &Config, color: bool) -> Result<String, Failure> {
-        let choice = choose(config, 2)?;
-        let addresses = ["127.0.0.1:8080".parse(), "[::]:80".parse()].map(|a| a.expect("an address"));
+        let groups = choose_all(config, 2)?;
+        let addresses =
+            ["127.0.0.1:8080".parse(), "[::]:80".parse()].map(|a| (a.expect("an address"), false));
+        let served = [Served {
+            choice: groups[0].choice.clone(),
+            addresses: addresses.into(),
+        }];
         let started = Started {
             config,
-            choice: &choice,
-            addresses: &addresses,
+            served: &served,
             embedded: Some((16, 175_000)),
-            shares: Shares::of(20_000, config, &choice),
+            shares: Shares::of(20_000, config, &groups),
             memory: None,
             rights: &Rights {
                 uid: 33,

@@ -305,6 +305,14 @@ fn reach(
     }
     // Editors and Kubernetes replace the file, so access must be to its folder.
     read.extend(file.map(folder));
+    // A reload reads certificates again, and tools that renew them replace the files.
+    let configured = config.listeners();
+    let pairs = configured.iter().filter_map(|listener| listener.tls.as_ref());
+    read.extend(
+        pairs
+            .flat_map(|tls| tls.cert.iter().chain(&tls.key))
+            .flat_map(|file| around(file)),
+    );
     // The recording is appended to, and the successor of an upgrade opens it again.
     let record = config.record.as_deref().map(folder);
     read.extend(record.clone());

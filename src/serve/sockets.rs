@@ -1,7 +1,7 @@
 //! Sources of listening sockets: a service manager, the predecessor in an upgrade in place, or the configuration.
 //! Decides which sockets to use; `runtime::listen` and `runtime::inherit` open and adopt them.
 
-use super::strategy::Choice;
+use super::strategy::{Choice, Group};
 use crate::cli::Failure;
 use runtime::inherit::{Bounds, Legacy, Predecessor};
 use runtime::listen::{self, Listener, Listening, Origin};
@@ -50,17 +50,22 @@ impl Given {
 }
 
 /// Listens on the sockets of a service manager if it passed any; otherwise on every configured address, with the
-/// predecessor's sockets where it had that address too. Takes the sockets out of `given`.
+/// predecessor's sockets where it had that address too. Takes the sockets out of `given`. Returns the listeners of each
+/// group; sockets of a service manager join the group with their address, otherwise the first.
 ///
 /// # Errors
 /// `System`, naming the address, the program that occupies it, and what to do.
-pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Result<Vec<Listener>, Failure> {
+pub(crate) fn open(
+    config: &Config,
+    groups: &[Group],
+    given: &mut Given,
+) -> Result<Vec<Vec<Listener>>, Failure> {
     let no_delay = !config.behavior.nagle;
     let sockets = std::mem::take(&mut given.sockets);
     let (passed, mut bound): (Vec<_>, Vec<_>) = sockets.into_iter().partition(|(asked, _)| asked.is_none());
     if !passed.is_empty() {
-        if config.listen != Listen::default() {
-            tracing::info!("ignored `listen`: the service manager passed sockets");
+        if config.listen != Listen::default() || !config.listener.is_empty() {
+            tracing::info!("ignored the configured addresses: the service manager passed sockets");
         }
         let how = Listening {
             no_delay,
@@ -69,26 +74,45 @@ pub(crate) fn open(config: &Config, choice: &Choice, given: &mut Given) -> Resul
             unsent: config.shaping().map(Shaping::unsent_max),
             ..Listening::default()
         };
-        return passed
-            .into_iter()
-            .map(|(_, sockets)| {
-                Listener::adopt(Origin::Passed, sockets, how)
-                    .map_err(|error| not_taken("the service manager", &error))
-            })
-            .collect();
+        let mut listeners = vec![Vec::new(); groups.len()];
+        for (_, sockets) in passed {
+            let listener = Listener::adopt(Origin::Passed, sockets, how)
+                .map_err(|error| not_taken("the service manager", &error))?;
+            let address = listener.address();
+            let at = groups.iter().position(|group| group.addresses.contains(&address));
+            listeners[at.unwrap_or(0)].push(listener);
+        }
+        return Ok(listeners);
     }
-    let queues = queues(choice);
+    let all: Vec<SocketAddr> = config.addresses().collect();
+    let mut opened = Vec::new();
+    for group in groups {
+        let listeners = open_group(config, group, &all, &mut bound, given.bounds.confined.is_some())?;
+        opened.push(listeners);
+    }
+    Ok(opened)
+}
+
+/// Listens on the addresses of one group. `all` are the addresses of all groups, `bound` the predecessor's sockets.
+fn open_group(
+    config: &Config,
+    group: &Group,
+    all: &[SocketAddr],
+    bound: &mut Vec<(Option<SocketAddr>, Vec<OwnedFd>)>,
+    is_confined: bool,
+) -> Result<Vec<Listener>, Failure> {
+    let queues = queues(&group.choice);
     let mut listeners = Vec::new();
-    for &address in &config.listen.0 {
+    for &address in &group.addresses {
         let how = Listening {
-            both_families: takes_both(address, &config.listen.0),
-            no_delay,
+            both_families: takes_both(address, all),
+            no_delay: !config.behavior.nagle,
             send_buffer: send_buffer(config),
             paced: config.pacing,
             unsent: config.shaping().map(Shaping::unsent_max),
             ..Listening::default()
         };
-        let taken = |error: &io::Error| taken(address, error, given.bounds.confined.is_some());
+        let taken = |error: &io::Error| taken(address, error, is_confined);
         let Some(at) = bound.iter().position(|(asked, _)| *asked == Some(address)) else {
             let listener = Listener::bind(address, how).map_err(|error| taken(&error))?;
             listener.reserve(queues).map_err(|error| taken(&error))?;

@@ -5,6 +5,7 @@ use crate::cli::Failure;
 use crate::cli::together::{self, Source};
 use runtime::strategy::{Manner, Refusal, Strategy, Writing, try_uring};
 use server::config::{Concurrency, Config, IoKind, Workers};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 
 /// Blocking workers per usable core. Each serves one client and mostly waits, so there must be many more workers than
@@ -26,6 +27,68 @@ pub(crate) struct Choice {
     pub(crate) manner: Manner,
     /// Reasons for concurrency, I/O back end and number of workers, in this order.
     pub(crate) why: [String; 3],
+}
+
+/// Listeners that share a strategy and its workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) choice: Choice,
+    /// The configured addresses; port 0 stays 0.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Limit on the connections open at these addresses, besides that of the whole server.
+    pub(crate) connections_max: Option<u32>,
+}
+
+/// Chooses the strategy of every listener. Listeners with equal strategies share workers, unless one has a connection
+/// limit of its own. The first group has the strategy of the top level if a listener uses it.
+///
+/// # Errors
+/// `Usage` for settings that contradict each other.
+pub(crate) fn choose_all(config: &Config, cores: usize) -> Result<Vec<Group>, Failure> {
+    let mut groups: Vec<Group> = Vec::new();
+    for listener in config.listeners() {
+        let own = Config {
+            concurrency: listener.concurrency.unwrap_or(config.concurrency),
+            io: listener.io.unwrap_or(match listener.concurrency {
+                // The back end of the top level may not suit another strategy.
+                Some(_) => IoKind::Auto,
+                None => config.io,
+            }),
+            workers: listener.workers.unwrap_or(match listener.concurrency {
+                Some(_) => Workers::Auto,
+                None => config.workers,
+            }),
+            ..config.clone()
+        };
+        let choice = choose(&own, cores).map_err(|failure| failure.with(|_| at(&listener.address.0)))?;
+        let connections_max = listener.max_connections;
+        let shared = groups.iter_mut().find(|group| {
+            group.choice == choice && group.connections_max.is_none() && connections_max.is_none()
+        });
+        match shared {
+            Some(group) => group.addresses.extend(&listener.address.0),
+            None => groups.push(Group {
+                choice,
+                addresses: listener.address.0,
+                connections_max,
+            }),
+        }
+    }
+    let of_processes = groups.iter().find(|group| group.choice.is_of_processes());
+    if let (Some(group), true) = (of_processes, groups.len() > 1) {
+        return Err(Failure::Usage(format!(
+            "`{}` needs worker processes, which serve all addresses in one way: give every `[[listener]]` that \
+             strategy and none a `max-connections`, or use strategies of threads",
+            group.choice.concurrency
+        )));
+    }
+    Ok(groups)
+}
+
+/// The addresses at fault, for the end of an error.
+fn at(addresses: &[SocketAddr]) -> String {
+    let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+    format!(" (the listener {})", addresses.join(", "))
 }
 
 /// Chooses the strategy for this machine, with this many usable cores.
@@ -193,6 +256,45 @@ mod tests {
         let choice = choose_where(&config, 4, || uring).map_err(|failure| failure.to_string())?;
         choice.strategy().expect("what is chosen can be started");
         Ok(choice)
+    }
+
+    #[test]
+    fn listeners_share_workers_unless_they_differ() {
+        let groups = |text: &str| {
+            let config = Config::from_toml(text, "weir.toml").expect("a valid file");
+            choose_all(&config, 2)
+                .map(|groups| {
+                    let words = |group: &Group| {
+                        (
+                            group.choice.in_words(),
+                            group.addresses.len(),
+                            group.connections_max,
+                        )
+                    };
+                    groups.iter().map(words).collect::<Vec<_>>()
+                })
+                .map_err(|failure| failure.to_string())
+        };
+        let loops = || "loops over epoll, 2 workers".to_owned();
+        let shared = "listen = [':1', ':2']\n[[listener]]\naddress = ':3'\n";
+        assert_eq!(groups(shared), Ok(vec![(loops(), 3, None)]));
+        let apart = format!("{shared}[[listener]]\naddress = ':4'\nconcurrency = 'pool'\nworkers = 3\n");
+        assert_eq!(
+            groups(&apart),
+            Ok(vec![
+                (loops(), 3, None),
+                ("pool over blocking, 3 workers".to_owned(), 1, None)
+            ])
+        );
+        let limited = format!("{shared}[[listener]]\naddress = ':4'\nmax-connections = 9\n");
+        assert_eq!(
+            groups(&limited),
+            Ok(vec![(loops(), 3, None), (loops(), 1, Some(9))])
+        );
+        let mixed = format!("{shared}[[listener]]\naddress = ':4'\nconcurrency = 'processes'\n");
+        assert!(groups(&mixed).is_err_and(|why| why.contains("worker processes")));
+        let wrong = format!("{shared}[[listener]]\naddress = ':4'\nconcurrency = 'pool'\nio = 'uring'\n");
+        assert!(groups(&wrong).is_err_and(|why| why.contains("[::]:4")));
     }
 
     #[test]

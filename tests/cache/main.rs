@@ -214,7 +214,7 @@ fn people_read_a_table() {
     for wanted in [
         "7 of 9 lines replayed: requests for 3 files of 2.9 KiB in total",
         "skipped: 1 not understood, 1 not GET",
-        "first not understood: access.log, line 8, column 9: the identity of RFC 1413 expected",
+        "first not understood: access.log, line 8, column 9: expected an RFC 1413 identity",
         "references: none known",
         "s3-fifo",
         "structured",
@@ -244,7 +244,7 @@ fn what_cannot_be_replayed_is_named() {
         (
             &["hosts.log"],
             2,
-            "line 2: lines belong to several virtual hosts, as a:80 and b:80",
+            "line 2: lines belong to several virtual hosts, such as a:80 and b:80",
         ),
         (&["/dev/zero"], 2, "has no end"),
         (

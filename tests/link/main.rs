@@ -368,7 +368,7 @@ fn what_is_no_link_is_named() {
         (&["link", "rate=fast", "--", "true"], "`rate`"),
         (&["link", "lan", "--mss", "1", "--", "true"], "`mss`"),
         (&["link", "lan", "--up", "rate", "--", "true"], "key=value"),
-        (&["link", "rate=0", "--", "true"], "none for no line"),
+        (&["link", "rate=0", "--", "true"], "none for an unlimited rate"),
         (&["link", "queue=0p", "--", "true"], "one packet"),
         (&["link", "mtu=100000", "--", "true"], "68 to 65535"),
         (&["link", "lan", "--mtu", "65536", "--", "true"], "68 to 65535"),

@@ -23,8 +23,10 @@
 //! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
 //! - `reload`: every key that a reload can change, over every strategy
 //! - `slow`: clients that take their time, and disks that do
+//! - `listeners`: addresses with a strategy and limits of their own
 //! - `load`: a reload and a stop while clients ask lose no request
 //! - `tilde`: pages of logins, and that no answer tells which there are
+//! - `tls`: certificates, resumption, handshakes that do not end
 //! - `live`: the live page, metrics, health and readiness
 //! - `supervision`: workers that die, processes that must not be left behind
 //! - `messages`: malformed and odd requests, and the conformance vectors
@@ -55,6 +57,7 @@ mod disk;
 mod files;
 mod hosts;
 mod line;
+mod listeners;
 mod live;
 mod load;
 mod manager;
@@ -68,6 +71,7 @@ mod root;
 mod slow;
 mod supervision;
 mod tilde;
+mod tls;
 mod upgrade;
 mod uring;
 mod warnings;

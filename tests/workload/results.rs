@@ -727,7 +727,7 @@ fn what_is_no_log_of_one_host_is_refused() {
         (line("", "POST /"), "no GET of a path"),
         (
             line("a.example:80 ", "GET /") + &line("b.example:80 ", "GET /"),
-            "several virtual hosts, as a.example:80 and b.example:80",
+            "several virtual hosts, such as a.example:80 and b.example:80",
         ),
     ] {
         fs::write(&log, text).expect("written");

@@ -1,31 +1,33 @@
-"""The experiments on what the server changes of its own accord: one class each, all of one shape.
+"""Experiments on what the server adapts by itself: one class each, with the same interface.
 
-An experiment holds every setting under loads that want opposite things of it. What it does is here in words and constants;
-the order of runs, the results and the tables are the script's (`benches/adaptation`).
+An experiment compares all settings under loads that favor different settings. Its method is described in words and
+constants here; the script (`benches/adaptation`) has the order of runs, the results and the tables.
 """
 
 
 class Refused(Exception):
-    """The system lets it not be."""
+    """The system cannot run the experiment."""
 
 
 class Experiment:
-    """What all of them have. `measure` runs one setting under one load and gives a cell of results."""
+    """Interface of all experiments. `measure` runs one setting under one load and returns a cell of results."""
 
-    # Load: what it is, in words or as a number. Setting: flags of the server, or whatever `measure` makes of it.
+    # Load: its description, or a number. Setting: flags of the server, or any value that `measure` understands.
     LOADS = {}
     SETTINGS = {}
-    # The setting that is judged against the others: what adapts, or where nothing does what is there by default.
+    # The setting compared with the others: the adaptive one, or the default where nothing adapts.
     JUDGED = "adaptive"
-    # (field, whether more of it is better, and the loads it counts under, if not all): by which it is judged.
+    # Measures that judge it: (field, whether more is better, and the loads it counts under, if not all).
     MEASURES = ()
-    # What the table says first, its first two headings, and (field, heading, digits, whether the spread is shown).
+    # The table's note and its first two headings; then (field, heading, digits, whether the spread is shown).
     HEAD = ""
     FIRST = ("load", "setting")
     FIELDS = ()
 
     def __init__(self, a, scratch, results):
-        """`a.seconds` is the length of a run; a quick one is there to be run, not to be believed. `results`: what is known already."""
+        """`a.seconds` is the length of a run; a quick run only checks that it works. `results`: those known
+        already.
+        """
 
     @classmethod
     def named(cls, load):
@@ -35,12 +37,12 @@ class Experiment:
         raise NotImplementedError
 
     def versions(self):
-        """Of other servers it has to do with."""
+        """Versions of the other programs in use."""
         return {}
 
     @classmethod
     def compared(cls, results, row, load):
-        """Lines on what its verdict is beside that of all experiments."""
+        """Extra lines of this experiment's verdict."""
         return []
 
     def close(self):

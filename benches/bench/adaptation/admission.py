@@ -1,13 +1,16 @@
-"""At more than it can do: whom to refuse, so that the others are answered in time.
+"""Overload: which requests to refuse so that the others get their responses in time.
 
-One worker of an event loop, the WebStone mix of document 002, an open loop with Poisson arrivals over at the most 2,000
-connections. Files are opened and looked at for each request (`--lookup each-request`): a worker that has them in memory answers more
-than twice over what the client on the other core can ask for. What the worker can do is measured first, with 32 clients that ask without pause, once for the run. `half` is
-half of that, `twice` is twice that. Settings: nobody is refused (off), waits are held to 5 ms or 40 ms (fixed-5,
-fixed-40). A controller was a fourth (docs/adaptation.md). Measured are whole files a second (goodput) and the 99th percentile of their
-times, after the first third of the run. The plan predicted: at half nobody differs; at twice, off answers everybody late
-or not at all, and the others keep at least 90 % of what the worker can do with a p99 that off has not. They do not: a refusal
-costs a third of an answer.
+One worker of an event loop serves the WebStone mix of document 002 to an open loop with Poisson arrivals over at most
+2,000 connections. Files are opened and checked for each request (`--lookup each-request`): with files in memory, a
+worker could serve more than twice what the client on the other core can request. The worker's capacity is measured
+first, with 32 clients without think time, once for the run. `half` is half of the capacity, `twice` is twice that.
+Settings: no refusals (off), waits limited to 5 ms or 40 ms (fixed-5, fixed-40). A controller was a fourth
+(docs/adaptation.md). Measured are whole files per second (goodput) and the 99th percentile of their times, after the
+first third of the run.
+
+The plan predicted: at half, all settings are equal. At twice, off responds late or not at all, and the others keep at
+least 90 % of the worker's capacity with a p99 that off does not reach. The result: they do not, because a refusal costs
+a third of a response.
 """
 
 import json
@@ -19,15 +22,15 @@ from . import Experiment
 from .served import Served, load as put_load
 
 CONNECTIONS = 2000
-# Clients that keep one worker busy without a queue worth the name.
+# Enough clients to keep one worker busy without a relevant queue.
 BUSY_CLIENTS = 32
 
 
 class Admission(Experiment):
-    """Goodput and waits below and above what a worker can do."""
+    """Goodput and response times below and above a worker's capacity."""
 
     JUDGED = "off"
-    # Times what the worker can do.
+    # Multiples of the worker's capacity.
     LOADS = {"half": 0.5, "twice": 2.0}
     SETTINGS = {
         "off": ["--adapt", "off", "--max-turn", "off"],
@@ -37,14 +40,14 @@ class Admission(Experiment):
     MEASURES = (("files_per_s", True), ("p99_ms", False))
     HEAD = "Medians, lowest to highest, of the last two thirds of each run."
     FIRST = ("load", "requests refused")
-    FIELDS = (("capacity", "can do, files/s", 0, False), ("files_per_s", "whole files/s", 0, True),
+    FIELDS = (("capacity", "capacity, files/s", 0, False), ("files_per_s", "whole files/s", 0, True),
               ("p50_ms", "p50 ms", 1, True), ("p99_ms", "p99 ms", 1, True), ("refused_per_s", "refused/s", 0, True),
               ("dropped", "not sent", 0, False))
 
     def __init__(self, a, scratch, results):
         self.site = os.path.join(scratch, "site")
         subprocess.run([a.weir, "-q", "site", "webstone", self.site], check=True, stdout=subprocess.DEVNULL)
-        # One capacity for all runs that stand in a table, also of one that was interrupted.
+        # One capacity for all runs of a table, also if it was interrupted.
         self.capacity = next((cell["capacity"] for cell in results.cells.values() if cell.get("capacity")), None)
 
     @classmethod
@@ -52,7 +55,9 @@ class Admission(Experiment):
         return f"{load}: {cls.LOADS[load]:g} times"
 
     def run(self, a, setting, loads, more=()):
-        """A server with this setting under one load after the other: what came of the last one, and how many were refused in it."""
+        """Runs a server with this setting under one load after the other; returns the last result, and its number
+        of refusals.
+        """
         with Served(a.weir, self.site, "--workers", "1", "--lookup", "each-request", "--live", *setting, *more) as server:
             for options in loads:
                 before = refused_so_far(server.url)
@@ -70,7 +75,7 @@ class Admission(Experiment):
         open_loop = ["--rate", rate, "--arrivals", "poisson", "--connections", str(CONNECTIONS), "--timeout", "5s", "--grace", "1s"]
         seeds = [["--seed", str(2 * repetition + part)] for part in (1, 2)]
         record = ["--record", os.path.join(a.out, f"admission-{load}-{setting}-{repetition}.jsonl")] if a.record else []
-        # The first third is for queues to become what they will be; it is the same server afterwards.
+        # The first third lets queues settle; the same server continues.
         result, refused = self.run(a, self.SETTINGS[setting], [
             [*open_loop, *seeds[0], "--duration", f"{third}s"], [*open_loop, *seeds[1], "--duration", f"{2 * third}s"]], record)
         return {"capacity": self.capacity, "files_per_s": result["files"] / (2 * third),

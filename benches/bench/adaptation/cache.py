@@ -1,14 +1,15 @@
-"""Which entry leaves a full cache: the server's own policies over sequences made up from a seed (`weir cache replay`).
+"""Eviction from a full cache: the server's policies over sequences generated from a seed (`weir cache replay`).
 
-Three sequences of 200,000 requests for 20,000 files, the cache a twentieth of their bytes. `stationary`: single files by Zipf's
-law (0.8), as it is in the textbook. `scans`: the same, and one request in five belongs to a crawler that takes file after
-file, which nobody needs twice. `moving`: pages with their parts, one of twenty sites after another is what everybody looks
-at, for 10,000 requests each. Settings: the policies. No run is better than the best of them, which only hindsight knows; judged
-is the default. The plan predicts: lru is worst where there are scans, lfu where what is liked moves, s3-fifo within 5 % of the best
-everywhere, so that nothing is left for an adaptation to win. `hinted` and `structured` load ahead: their hits are of another kind,
-what they read from the disk is comparable.
+Three sequences of 200,000 requests for 20,000 files; the cache holds a twentieth of their bytes. `stationary`: single
+files by Zipf's law (0.8), as in the textbook. `scans`: the same, but one request in five comes from a crawler that
+takes file after file, each needed once. `moving`: pages with their embedded files; popularity moves to the next of
+twenty sites every 10,000 requests. Settings: the policies. The best of them, known only in hindsight, is the limit; the
+default is compared with it. The plan predicts: lru is worst with scans, lfu with moving popularity, and s3-fifo is
+within 5 % of the best everywhere, so an adaptation has nothing to gain. `hinted` and `structured` load ahead: their
+hits are not comparable, their reads from disk are.
 
-No server and no clock: a replay is exact, and nothing else on the machine changes it. Repetitions are other seeds.
+No server and no clock: a replay is exact, and other load on the machine does not change it. Repetitions use other
+seeds.
 """
 
 import bisect
@@ -25,7 +26,7 @@ SHARE = "5%"
 
 
 class CachePolicy(Experiment):
-    """Hits and reads of every policy, and what hindsight would have saved."""
+    """Hits and reads of every policy, and the best possible in hindsight."""
 
     LOADS = {"stationary": "Zipf 0.8", "scans": "a crawler among them", "moving": "pages, one site after another"}
     SETTINGS = {name: [] for name in ("lru", "lfu", "s3-fifo", "hinted", "structured")}
@@ -68,19 +69,19 @@ def draw(rng, sums):
 
 
 def length(rng):
-    """Surge's files: lognormal with a Pareto tail, cut off at 5 MB."""
+    """Sizes of Surge's files: lognormal with a Pareto tail, truncated at 5 MB."""
     if rng.random() < 0.93:
         return int(rng.lognormvariate(8.2, 1.4)) + 1
     return min(int(10_000 * rng.paretovariate(1.1)), 5_000_000)
 
 
 def sequence(log, name, seed, requests):
-    """Writes so many lines in the Combined format."""
+    """Writes this number of lines in the Combined format."""
     rng = random.Random(f"{name}/{seed}")
     lengths = [length(rng) for _ in range(FILES)]
     scanned = [length(rng) for _ in range(FILES)]
     popular = zipf(FILES, 0.8)
-    # Pages are what a file stands for; each embeds the few files behind it, those of its site only.
+    # Every file stands for a page; each embeds the next few files of its own site.
     per_site = FILES // SITES
     pages = zipf(per_site // 5, 1.0)
     at_scan = 0

@@ -1,11 +1,11 @@
-"""Whether text is compressed on first use: bytes of the line against time of the processors.
+"""Compression on first use: bytes on the line against processor time.
 
-A site of 3,000 HTML pages of 20 to 60 kB of prose, of which the cache holds few, so that a coding is made again and again.
-A reader asks for pages that nobody asked for lately, one after the other, and takes Brotli; 50 a second. `idle`: that is all.
-`busy`: beside it 32 clients ask for a small file without pause, which leaves no processor free. Settings: never (off), always
-(on), or the server decides (adaptive): while its threads wait for processors, no coding is begun, and what there is already is
-sent. The plan predicts: idle, on sends a third of the bytes that off does, with adaptive as on; busy, what makes
-codings is missing from the small files, with adaptive as off.
+A site of 3,000 HTML pages of 20 to 60 kB of prose; the cache holds few of them, so codings are made again and again. A
+reader requests pages not requested recently, one after the other, accepting Brotli; 50 a second. `idle`: no other load.
+`busy`: 32 clients also request a small file without pause, which leaves no processor free. Settings: never (off),
+always (on), or the server decides (adaptive): while its threads wait for processors, it begins no coding and sends
+existing ones. The plan predicts: idle, on sends a third of off's bytes, and adaptive equals on; busy, making codings
+costs throughput of the small file, and adaptive equals off.
 """
 
 import http.client
@@ -24,7 +24,7 @@ WORDS = ("time server file window line queue page answer request connection load
 
 
 class Coding(Experiment):
-    """Kilobytes of a page and files beside it, with and without a processor to spare."""
+    """Kilobytes per page and throughput of small files, with and without a free processor."""
 
     LOADS = {"idle": "processors free", "busy": "none free"}
     SETTINGS = {
@@ -32,11 +32,11 @@ class Coding(Experiment):
         "on": ["--adapt", "off"],
         "adaptive": ["--adapt", "auto"],
     }
-    # On each load by what is short there.
+    # Each load has the measure that is scarce there.
     MEASURES = (("page_kb", False, "idle"), ("files_per_s", True, "busy"))
     HEAD = "Medians, lowest to highest; of the second half of each run."
     FIRST = ("load", "codings")
-    FIELDS = (("page_kb", "kB a page", 1, True), ("page_ms", "ms a page, mean", 2, True),
+    FIELDS = (("page_kb", "kB a page", 1, True), ("page_ms", "ms per page, mean", 2, True),
               ("files_per_s", "small files/s", 0, True), ("cpu_s", "CPU s/s", 2, True))
 
     def __init__(self, a, scratch, results):
@@ -59,7 +59,7 @@ class Coding(Experiment):
             reader.start()
             before, began = server.used(), time.monotonic()
             files = 0.0
-            # The first half is for the server to find out.
+            # The first half lets the server adapt.
             for _ in range(2 if load == "busy" else 0):
                 files = put_load(a, server.url, "--urls", self.paths, "--clients", "32", "--mode", "serial", "--duration",
                                  f"{a.seconds / 2:g}s", "--lag-max", "1s", "--failures-max", "0.01")["files_per_s"]
@@ -69,11 +69,11 @@ class Coding(Experiment):
             raise OSError("the reader got no page")
         return {"files_per_s": files or None, "mean_ms": reader.mean_ms(), "page_ms": reader.mean_ms(),
                 "page_kb": sum(size for _, size in reader.taken) / len(reader.taken) / 1e3, "cpu_s": used,
-                "decisions": server.decisions("coding")}
+                "decisions": server.decisions("compression")}
 
 
 class Reader(threading.Thread):
-    """Asks for a page at each instant that is due, over one connection; keeps (seconds, bytes) of the second half."""
+    """Requests a page at each due time over one connection; returns (seconds, bytes) of the second half."""
 
     def __init__(self, address, seconds, seed):
         super().__init__(daemon=True)

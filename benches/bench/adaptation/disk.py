@@ -1,25 +1,28 @@
-"""Memory that is short and a disk that is slow: how long connections may be idle, and who reads what is not in memory.
+"""Little memory and a slow disk: how long connections may stay idle, and which thread reads files that are not in
+memory.
 
-Keep-alive (document 000): a server of pre-forked processes in a control group whose memory is bounded, with a disk of 100
-reads a second; 320 Surge users with persistent connections and short thoughts over 6,000 files of 167 MB, with little
-that is asked for again soon. `short` is memory for the files or for the connections, not for both; `ample` is enough.
-Settings: idle connections stay 65 s (long), 15 s (apache), are closed after 250 ms (early); or the server decides
-(adaptive). Measured is after 30 s, in which the server finds out and what was evicted is read again. The plan predicts:
-short memory ruins long and apache and not early, ample memory nobody; adaptive begins as long and ends as early.
+Keep-alive (document 000): a server of pre-forked processes in a control group with limited memory and a disk of 100
+reads a second. 320 Surge users with persistent connections and short think times request 6,000 files of 167 MB, and
+hardly any file again soon. `short` is enough memory for the files or for the connections, not for both; `ample` is
+enough for both. Settings: idle connections stay open for 65 s (long) or 15 s (apache), close after 250 ms (early), or
+the server decides (adaptive). Measured after 30 s, in which the server adapts and evicted files are read again. The
+plan predicts: short memory ruins long and apache but not early, ample memory none; adaptive begins like long and ends
+like early.
 
-The same of a loop: an idle connection costs it what the kernel has for a socket, some 3 KiB and not some 300, so that
-connections displace files only where there are very many: 18,000 users (a process may have 20,000 descriptors here) who think
-for 23 s on average, over 2,000 files of 55 MB. Settings: long, early and adaptive. The plan predicts the same.
+The same with an event loop: an idle connection costs only the kernel's memory for a socket, about 3 KiB instead of
+about 300, so connections displace files only in very large numbers: 18,000 users (a process may have 20,000 descriptors
+here) with a mean think time of 23 s, over 2,000 files of 55 MB. Settings: long, early and adaptive. The plan predicts
+the same.
 
-Cold reads: the site and group, one worker of an event loop whose own cache holds 1 MiB, 64 clients that ask without
-pause. `hot` is memory for all files, `cold` for a quarter of them. Settings: the loop reads itself (inline), a helper does
-(aside), or the loop asks the kernel first whether it would have to wait (asked, which is how it always is). The server has one
-processor and the clients another, or helpers would win by working on the clients'. The plan predicts:
-hot, aside costs two wake-ups a file and asked nothing; cold, inline has one read under way where the disk would take many, and
-asked is as aside.
+Cold reads: the same site and group, one worker of an event loop whose own cache holds 1 MiB, 64 clients without think
+time. `hot` is memory for all files, `cold` for a quarter of them. Settings: the loop reads itself (inline), a helper
+reads (helper), or the loop asks the kernel first whether a read would block (auto, the server's normal way). The server
+has one processor and the clients the other; otherwise helpers would gain from the clients' processor. The plan
+predicts: hot, helper costs two wake-ups per file and auto none; cold, inline has one read pending where the disk could
+take many, and auto equals helper.
 
-Both need root and control groups version 1 with memory and blkio. Caches are dropped and the files read inside the group
-before each run; a run in which anything was killed for want of memory is invalid.
+All need root and control groups version 1 with memory and blkio. Before each run, caches are dropped and the files are
+read inside the group. A run in which the out-of-memory killer ended a process is invalid.
 """
 
 import os
@@ -37,12 +40,12 @@ SITE = ["--seed", "3", "--zipf-exponent", "0.6", "--stack-distance", "lognormal(
 
 
 class KeepAlive(Experiment):
-    """Document 000: connections that wait hold memory that files would need."""
+    """Document 000: idle connections hold memory that files would need."""
 
     SITE = ["--files", "6000", "--off-time", "pareto(1,1.4)@..60", *SITE]
-    # In MiB. Processes of 320 connections take some 260; with less the system kills some of them.
+    # In MiB. Processes of 320 connections take about 260; with less, the system kills some of them.
     LOADS = {"short": 280, "ample": 600}
-    # In which the server finds out, and what was evicted is read again.
+    # Time for the server to adapt and to read evicted files again.
     WARMUP_S = 30
     SETTINGS = {
         "long": ["--adapt", "off"],
@@ -51,7 +54,7 @@ class KeepAlive(Experiment):
         "adaptive": ["--adapt", "auto"],
     }
     MEASURES = (("files_per_s", True),)
-    # Processors of the server and of the load; none: both have all.
+    # Processors of the server and of the load; None: both have all.
     PROCESSORS = None
     SERVER = ["--concurrency", "processes", "--workers", str(2 * USERS)]
     USERS = ["--users", str(USERS), "--stagger", "20ms"]
@@ -102,18 +105,18 @@ class KeepAlive(Experiment):
         finally:
             group.empty()
         if group.kills() > kills:
-            raise OSError(f"{group.kills() - kills} processes were killed for want of memory")
+            raise OSError(f"{group.kills() - kills} processes were ended by the out-of-memory killer")
         trusted(result)
         return {"files_per_s": result["files_per_s"], "mean_ms": result["response_ms"]["mean"],
                 "p99_ms": response_ms(result, "p99"), "connections": result["connections"],
-                "decisions": server.decisions("keep-alive"), **state}
+                "decisions": server.decisions("idle-timeout"), **state}
 
 
 class KeepAliveLoop(KeepAlive):
-    """The same of a loop, whose idle connections cost what the kernel has for them: very many of them."""
+    """Keep-alive with an event loop, whose idle connections cost only kernel memory: a very large number of them."""
 
     SITE = ["--files", "2000", "--off-time", "pareto(10,1.4)@..120", *SITE]
-    # In MiB. Sockets of 18,000 connections and what the server has for them take some 34, the server itself 7.
+    # In MiB. Sockets of 18,000 connections and the server's state for them take about 34, the server itself 7.
     LOADS = {"short": 80, "ample": 240}
     WARMUP_S = 40
     SETTINGS = {name: KeepAlive.SETTINGS[name] for name in ("long", "early", "adaptive")}
@@ -121,26 +124,26 @@ class KeepAliveLoop(KeepAlive):
     USERS = ["--users", "18000", "--stagger", "1ms"]
 
     def __init__(self, a, scratch, results):
-        # BBR sends four packets and then none for 200 ms when a connection was idle for ten seconds (PROBE_RTT), as most are
-        # here: that would be in every answer, whatever memory there is.
+        # BBR sends four packets and then none for 200 ms on a connection that was idle for ten seconds (PROBE_RTT), as
+        # most are here: that would delay every response, whatever the memory.
         if why := machine.enter_private_network("cubic"):
-            raise Refused(f"a network of its own, for its congestion control: {why}")
+            raise Refused(f"network namespace for its congestion control: {why}")
         super().__init__(a, scratch, results)
 
 
 class ColdReads(KeepAlive):
-    """Who reads what is not in memory: the loop, a helper, or whom the kernel's answer names."""
+    """Reads of files that are not in memory: by the loop, a helper, or as the kernel's answer decides."""
 
-    # In MiB. The files are 167 MB, the server holds 1 MiB of them itself.
+    # In MiB. The files are 167 MB, of which the server holds 1 MiB itself.
     LOADS = {"hot": 600, "cold": 48}
-    # The files that fit were read before; what the rest displaces has settled after that.
+    # The files that fit were read before; the other reads have displaced some and settled by then.
     WARMUP_S = 10
     SETTINGS = {
         "inline": ["--cold-reads", "inline"],
-        "aside": ["--cold-reads", "aside"],
-        "asked": [],
+        "helper": ["--cold-reads", "helper"],
+        "auto": [],
     }
-    JUDGED = "asked"
+    JUDGED = "auto"
     PROCESSORS = (0, 1)
     SERVER = ["--adapt", "off", "--workers", "1", "--cache-size", "1MiB", "--max-turn", "off"]
     USERS = ["--clients", "64"]

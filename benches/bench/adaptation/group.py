@@ -1,4 +1,4 @@
-"""A control group with a bound on memory and on reads of the disk; version 1, as root."""
+"""A control group with limits on memory and disk reads; version 1, as root."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ def read(path):
 
 
 class Group:
-    """A control group of its own, which ends with what is in it."""
+    """A control group whose processes end with it."""
 
     def __init__(self, folder):
         name = f"weir-adaptation-{os.getpid()}"
@@ -55,7 +55,7 @@ class Group:
                 "processes": len(read(f"{self.memory}/cgroup.procs").split())}
 
     def empty(self):
-        """Ends what is left in it: only what was started in it can be."""
+        """Ends the remaining processes, all of which were started in the group."""
         for _ in range(100):
             left = [int(pid) for pid in read(f"{self.memory}/cgroup.procs").split()]
             if not left:
@@ -75,7 +75,7 @@ class Group:
 
 
 def drop(site):
-    """Takes the site's files out of the page cache: written first, as what is not on the disk yet stays."""
+    """Drops the site's files from the page cache. Syncs first, because dirty pages stay."""
     os.sync()
     for folder, _, files in os.walk(site):
         for name in files:

@@ -1,4 +1,4 @@
-"""A server and a load at the two ends of an emulated link (`weir link`), each in a network of its own."""
+"""A server and a load at the two ends of an emulated link (`weir link`), each in its own network namespace."""
 
 import json
 import os
@@ -9,23 +9,23 @@ from . import Refused
 from .served import result_of
 
 ADDRESS = "198.18.0.1:8080"
-# Of the packets so many may be more than a millisecond late: as many as `weir link` itself lets pass.
+# Acceptable share of packets late by more than a millisecond: the limit of `weir link` itself.
 LATE_MAX = 0.01
 
 
 def serving(a, site, setting):
-    """The command of a server at the far end."""
+    """Command of a server at the far end."""
     return [a.weir, "-q", "serve", site, "--listen", "0.0.0.0:8080", "--landlock", "off", "--adapt", "off", "--workers", "1", *setting]
 
 
 def run(a, link, site, setting, options, seconds):
-    """The load's result, and the link's counters from time to time. `link` is said as words of one LINK."""
+    """The load's result, and samples of the link's counters. `link` is the text of one LINK."""
     results, counters = run_beside(a, link, serving(a, site, setting), [options], seconds)
     return results[0], counters
 
 
 def run_beside(a, link, far, loads, seconds):
-    """The same for any server's command, with the results of several loads at once."""
+    """The same for any server's command, with the results of several parallel loads."""
     log = os.path.join(a.scratch, "link.jsonl")
     said = [os.path.join(a.scratch, f"load-{number}.jsonl") for number in range(len(loads))]
     commands = [f"{shlex.join([a.weir, '--json', 'load', f'http://{ADDRESS}/', *options])} > {shlex.quote(path)}"
@@ -49,7 +49,7 @@ def run_beside(a, link, far, loads, seconds):
 
 
 def punctual(counters):
-    """By how many ms the latest packet was late, if so few were late that the link was what it was to be."""
+    """Lateness of the latest packet in ms; fails if so many were late that the link was not as specified."""
     last = counters[-1]
     packets = last["up"]["packets_out"] + last["down"]["packets_out"]
     if last["late"] > LATE_MAX * packets:

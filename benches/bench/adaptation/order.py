@@ -1,19 +1,21 @@
-"""Whose bytes leave first, where the line to the clients is the bottleneck.
+"""Order of sending: whose bytes leave first if the line to the clients is the bottleneck.
 
-A server at the far end of a link of 20 Mbit/s and 10 ms with a queue of 200 packets, Poisson arrivals; the load is a share of what the
-link carries, headers counted. `heavy`: sizes from 1 kB to 1 MB by Pareto's law (1.2), most files small and most bytes in large ones.
-`uniform`: all files of the same mean. `surge`: sizes and popularity of Surge's files (`weir site surge`, up to 1 MB). TCP is CUBIC, Linux's
-own default, or BBR, whose congestion window follows the line's rate and not its queue.
+A server at the far end of a link of 20 Mbit/s and 10 ms with a queue of 200 packets; Poisson arrivals. The load is a
+share of the link's capacity, headers included. `heavy`: sizes from 1 kB to 1 MB by Pareto's law (1.2), most files small
+and most bytes in large ones. `uniform`: all files have the same mean size. `surge`: sizes and popularity of Surge's
+files (`weir site surge`, up to 1 MB). TCP is CUBIC, Linux's default, or BBR, whose congestion window follows the line's
+rate, not its queue.
 
-Settings: as it is by default (turns: every answer gets its turn, and TCP divides the line); send buffers of 32 KiB, a little more than the
-line holds (buffer-32k, `--send-buffer`); held to the line's rate, with no order (shared, `--line-rate 20M --line-order shared`) and with the
-least left first (line-rate, `--line-rate 20M`); nginx with sendfile and tcp_nopush, which gives every answer its turn as well. Beside
-them is what the queueing model (`weir model srpt`) says of sharing and of smallest remaining first at that load; it knows no round trips
-and no slow start, and each measured mean contains at least the 10 ms of one. The largest 1 % of the answers are asked for by a load of
-their own, so that how long they take is known.
+Settings: the default (turns: responses take turns, and TCP divides the line); send buffers of 32 KiB, slightly more
+than the line holds (buffer-32k, `--send-buffer`); limited to the line's rate without an order (shared, `--line-rate 20M
+--line-order shared`) and with the fewest bytes left first (line-rate, `--line-rate 20M`); nginx with sendfile and
+tcp_nopush, which also takes turns. The table also has the queueing model's figures (`weir model srpt`) for sharing and
+for shortest remaining first at that load. The model knows no round trips and no slow start; each measured mean contains
+at least one round trip of 10 ms. A separate load requests the largest 1 % of the responses, so that their times are
+known.
 
-The plan predicts: what the queue before the line costs is more than what an order saves; without the declared rate neither can be had;
-with it the mean is at most half of nginx's, and the largest 1 % take at most a fifth longer.
+The plan predicts: the queue before the line costs more than an order saves; without a declared rate neither can be
+gained; with it, the mean is at most half of nginx's, and the largest 1 % take at most a fifth longer.
 """
 
 import json
@@ -32,21 +34,21 @@ LINK = ["rate=20M", "rtt=10ms", "queue=200p"]
 LINE = ["--line-rate", "20M"]
 BYTES_PER_S = 20e6 / 8
 SMALLEST, LARGEST, TAIL = 1000, 1_000_000, 1.2
-# Files that stand for the distribution: its quantiles in equal steps.
+# Files that represent the distribution: its quantiles in equal steps.
 STEPS = 400
 SURGE_FILES = 1000
-# What is asked for by a load of its own: so much of all answers, the largest.
+# The largest responses, requested by a separate load, as a share of all.
 LARGE = 0.01
-# Of a head, about what both servers send; of headers around 1448 bytes of it and of content.
+# Head size of both servers; headers per 1448 bytes of head and content.
 HEAD_SIZE, SEGMENT, HEADERS = 250, 1448, 52
-# What is to be reached: the mean, and how long the largest take, in parts of nginx's.
+# Targets: the mean, and the time of the largest responses, as ratios to nginx's.
 MEAN_MAX, LARGE_MAX = 0.5, 1.2
-# Where all are of one size there is nothing to put in order, and nothing may be lost either.
+# With equal sizes there is nothing to order, and nothing may be lost either.
 SAME_MAX = 1.05
 
 
 def quantile(share):
-    """Of the bounded Pareto."""
+    """Quantile of the bounded Pareto distribution."""
     return SMALLEST / (1 - share * (1 - (SMALLEST / LARGEST) ** TAIL)) ** (1 / TAIL)
 
 
@@ -59,7 +61,7 @@ MEAN = round(sum(SIZES) / STEPS)
 
 
 class Order(Experiment):
-    """What the queue before the line and sharing it cost the mean, and what a declared rate and an order save."""
+    """Cost of the queue before the line and of sharing it; savings by a declared rate and an order."""
 
     LOADS = {"heavy": f"{SMALLEST} B to {LARGEST // 1000} kB, mean {MEAN} B, 70 %", "heavy-90": "the same, 90 %",
              "heavy-90-bbr": "the same with BBR, 90 %", "surge": "Surge's files and popularity, 80 %", "uniform": f"all {MEAN} B, 70 %"}
@@ -76,9 +78,9 @@ class Order(Experiment):
     def __init__(self, a, scratch, results):
         self.nginx = machine.find("nginx")
         if "nginx" in a.only and not self.nginx:
-            raise Refused("there is no nginx; install it, or leave it out with --only")
+            raise Refused("nginx is not installed; install it, or omit it with --only")
         self.site = os.path.join(scratch, "site")
-        # Load: the paths with their sizes and how often each is asked for, the largest last.
+        # Load: the paths with their sizes and numbers of requests, the largest last.
         self.files = {}
         if any(load != "surge" for load in a.loads):
             os.mkdir(self.site)
@@ -111,7 +113,7 @@ class Order(Experiment):
     def predicted(self, a, load):
         if load == "surge":
             return {"sharing_ms": None, "smallest_ms": None}
-        # Another program's words for the same two distributions.
+        # The same two distributions in the other program's syntax.
         sizes = f"fixed({MEAN})" if load == "uniform" else f"pareto({SMALLEST},{LARGEST},{TAIL})"
         said = subprocess.run([a.weir, "--json", "model", "srpt", "--sizes", sizes, "--rate", "20M", "--load", str(self.SHARES[load])],
                               capture_output=True, text=True, check=True).stdout
@@ -119,7 +121,7 @@ class Order(Experiment):
         return {"sharing_ms": 1e3 * answer["ps"], "smallest_ms": 1e3 * answer["srpt"]}
 
     def parts(self, load):
-        """The files with their part of all answers: the smaller ones, and the largest, if they differ."""
+        """The files with their shares of all responses: the smaller ones, and the largest if they differ."""
         files = self.files[load]
         whole = sum(weight for _, _, weight in files)
         at, part = len(files), 0
@@ -154,7 +156,7 @@ class Order(Experiment):
                 "decisions": [], **self.predicted(a, load)}
 
     def nginx_serving(self, a):
-        """nginx as beside the peers, with one worker, at the port that weir has."""
+        """nginx as in the comparison with peers, with one worker, on weir's port."""
         folder = os.path.join(a.scratch, "nginx")
         os.makedirs(folder, exist_ok=True)
         template = os.path.join(servers.HERE, "peers", "nginx.conf")
@@ -168,7 +170,7 @@ class Order(Experiment):
 
     @classmethod
     def compared(cls, results, row, load):
-        """A line for each of what is to be reached."""
+        """A line for each target."""
         out = []
         mean_max = SAME_MAX if load == "uniform" else MEAN_MAX
         for field, what, most in (("mean_ms", "the mean", mean_max), ("large_ms", "the largest 1 %", LARGE_MAX)):

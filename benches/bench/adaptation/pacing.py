@@ -1,11 +1,13 @@
-"""What a connection sends first after it was idle (document 001): one window in a burst, one window in a round trip, or little.
+"""First flight after an idle period (document 001): a window in one burst, a window over a round trip, or a small
+start.
 
-A server at the far end of `weir link wan` (1.5 Mbit/s, 90 ms: 12 packets on their way fill it), one persistent connection, a file
-of 24 KiB every 2 s, so that the window is open when it falls idle and has been used. `shallow`: a queue of 8 packets before
-the line; `deep`: one of 200. Settings, all with CUBIC but the last: Linux's default, which begins again with slow start (restart); the
-whole window at once (burst); the same, paced over a round trip by the sender's own clock (paced, `--pacing`); pacing where Linux
-begins again (paced-restart); and BBR, which paces whatever it sends. The plan predicts: shallow, burst loses packets after each pause and restart does not; deep, burst
-is quickest and restart pays some round trips; paced is within 5 % of the better one on both, so that nobody has to choose.
+A server at the far end of `weir link wan` (1.5 Mbit/s, 90 ms: 12 packets fill the path), one persistent connection, and
+a file of 24 KiB every 2 s, so that the window is open and used before each idle period. `shallow`: a queue of 8 packets
+before the line; `deep`: one of 200. Settings, all with CUBIC except the last: Linux's default, which begins again with
+slow start (restart); the whole window at once (burst); the same, paced over a round trip by the sender's own clock
+(paced, `--pacing`); pacing with Linux's restart (paced-restart); and BBR, which always paces. The plan predicts:
+shallow, burst loses packets after each pause and restart does not; deep, burst is fastest and restart costs some round
+trips; paced is within 5 % of the better one on both, so no choice is needed.
 """
 
 import os
@@ -20,11 +22,11 @@ EVERY_S = 2
 
 
 class Pacing(Experiment):
-    """Restart after idling over a queue that holds a burst, and over one that does not."""
+    """Restart after idle periods, over a queue that holds a burst and over one that does not."""
 
-    # Packets of the queue.
+    # Queue length in packets.
     LOADS = {"shallow": 8, "deep": 200}
-    # Words of the link, flags of the server.
+    # Keys of the link, flags of the server.
     SETTINGS = {
         "restart": (["congestion=cubic", "idle-restart=yes"], []),
         "burst": (["congestion=cubic", "idle-restart=no"], []),
@@ -54,7 +56,7 @@ class Pacing(Experiment):
 
     def measure(self, a, load, setting, repetition):
         words, flags = self.SETTINGS[setting]
-        # Shorter ones see no pause.
+        # Shorter runs contain no pause.
         seconds = max(a.seconds, 4 * EVERY_S)
         result, counters = run_linked(
             a, ["wan", f"queue={self.LOADS[load]}p", *words], self.site, flags,

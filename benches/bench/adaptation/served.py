@@ -1,4 +1,4 @@
-"""A server for one run, a load on it, and what both said."""
+"""A server for one run, a load on it, and the output of both."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import subprocess
 
 
 class Served:
-    """`weir serve` as a context: its address, its control over what it used, and what it decided, when it has ended."""
+    """`weir serve` as a context: its address, its resource usage, and after its end its decisions."""
 
     def __init__(self, weir, root, *more, preexec_fn=None):
         self.argv = [weir, "serve", root, "--listen", "127.0.0.1:0", "--json", *more]
@@ -27,7 +27,7 @@ class Served:
         return self
 
     def used(self):
-        """Seconds of processor so far, of the server and its processes."""
+        """Processor seconds so far, of the server and its processes."""
         ticks = 0
         for pid in [self.process.pid, *children(self.process.pid)]:
             try:
@@ -39,7 +39,7 @@ class Served:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def resident_mib(self):
-        """Memory of the server and its processes; what is shared counts in parts (PSS)."""
+        """Memory of the server and its processes; shared memory counts in parts (PSS)."""
         kib = 0
         for pid in [self.process.pid, *children(self.process.pid)]:
             try:
@@ -59,7 +59,7 @@ class Served:
             self.said = self.process.communicate()[1]
 
     def decisions(self, knob):
-        """The lines in which it said that it changed this, once it has ended."""
+        """After its end: the lines that report decisions on this setting."""
         return [line for line in self.said.splitlines() if f"{knob} from" in line][:50]
 
 
@@ -72,7 +72,7 @@ def children(pid):
 
 
 def load(a, url, *options, before=(), seconds=None):
-    """`weir load` to its end: its result. `before`: words before the command, as those of `weir link`."""
+    """Runs `weir load` and returns its result. `before`: words before the command, such as those of `weir link`."""
     run = subprocess.run([*before, a.weir, "--json", "load", url, *options], capture_output=True, text=True,
                          timeout=(seconds or a.seconds) + 120)
     return result_of(run)
@@ -87,7 +87,7 @@ def result_of(run):
 
 
 def trusted(result):
-    """The same result, if it says of itself that it can be trusted."""
+    """The same result, if the run is valid."""
     if not result["verdict"]["valid"]:
         raise OSError("; ".join(str(why) for why in result["verdict"]["reasons"])[:200])
     return result

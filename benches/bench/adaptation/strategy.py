@@ -1,10 +1,11 @@
-"""How connections are spread and bytes are moved, under loads for which each way was once recommended.
+"""Strategies: how connections map to threads, under loads for which each was once recommended.
 
-A Surge site. `few`: 4 clients that ask without pause. `idle`: 900 Surge users over persistent connections, who mostly think.
-`each`: 32 clients with a connection for each file. Settings: event loops over epoll or the ring, 64 threads that block,
-a thread for each connection, 64 processes that block. The default is judged; a server cannot change this while it runs, `weir tune`
-chooses it before. The plan predicts (document 002): few, whoever blocks needs no event loop and costs no more; idle, blocking
-pools have all workers taken by connections that wait, and threads cost memory; each, what an accept costs decides.
+A Surge site. `few`: 4 clients without think time. `idle`: 900 Surge users over persistent connections, mostly thinking.
+`each`: 32 clients with one connection per file. Settings: event loops over epoll or io_uring, 64 blocking threads, a
+thread per connection, 64 blocking processes. The default is compared with the others. A running server does not change
+its strategy; `weir tune` chooses it beforehand. The plan predicts (document 002): few, blocking needs no event loop and
+costs no more; idle, waiting connections occupy all workers of blocking pools, and threads cost memory; each, the cost
+of an accept decides.
 """
 
 import os
@@ -18,7 +19,7 @@ SITE = ["--files", "500", "--seed", "3", "--size-max", "200000", "--off-time", "
 
 
 class Strategy(Experiment):
-    """Each strategy where it should shine and where it should not."""
+    """Each strategy under loads that suit it and loads that do not."""
 
     LOADS = {"few": "4 busy connections", "idle": "900 connections, mostly idle", "each": "a connection for each file"}
     OPTIONS = {
@@ -27,7 +28,7 @@ class Strategy(Experiment):
         "each": ["--clients", "32", "--mode", "http10"],
     }
     SETTINGS = {
-        # A loop for each processor, as by default: those that block have threads enough for all processors, too.
+        # A loop per processor, as by default; blocking strategies have enough threads for all processors, too.
         "epoll": ["--io", "epoll"],
         "uring": ["--io", "uring"],
         "pool": ["--concurrency", "pool", "--workers", "64"],

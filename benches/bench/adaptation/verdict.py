@@ -1,15 +1,15 @@
-"""How near the setting that is judged comes to the best and the worst of the others, within repetitions."""
+"""Distance of the judged setting from the best and the worst of the others, within repetitions."""
 
 from statistics import median
 
-# Within this part of the best, it is as good.
+# Settings within this share of the best count as equally good.
 NEAR = 0.05
-# What does not do so much of the work is no example in anything else.
+# Settings that complete a smaller share of the work are not compared in other measures.
 DOES_ITS_WORK = 0.9
 
 
 def lines(experiment, results, row, load):
-    """A line for each measure, where the judged one and another were measured."""
+    """A line per measure for which the judged setting and another were measured."""
     ours = experiment.JUDGED
     others = [name for name in experiment.SETTINGS if name != ours and results.good(row, name)]
     if not others or not results.good(row, ours):

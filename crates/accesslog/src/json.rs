@@ -1,4 +1,4 @@
-//! A JSON line as `weir serve --log-format json` writes it: one object. Unknown members are ignored.
+//! A JSON line as written by `weir serve --log-format json`: one object. Unknown members are ignored.
 
 use crate::{Fault, Record, Request, time};
 use measure::Duration;

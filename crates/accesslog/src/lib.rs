@@ -18,65 +18,65 @@ use measure::{Duration, UnixTime};
 use std::borrow::Cow;
 use std::fmt;
 
-/// What one line says.
+/// One request in a log; text fields borrow from the line where possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// When the request came.
+    /// Time of the request, in the precision of the format.
     pub at: UnixTime,
-    /// Who asked: an address or a name, as it stands in the line.
+    /// The client's address or name, as written in the line.
     pub client: Cow<'a, [u8]>,
-    /// `Host`, where the format has it.
+    /// The `Host` field, if the format has it.
     pub host: Option<Cow<'a, [u8]>>,
-    /// The virtual host that answered, perhaps with its port, where the line begins with it.
+    /// The virtual host that answered, possibly with its port, if the line begins with it.
     pub vhost: Option<Cow<'a, [u8]>>,
-    /// What was asked for; none if the server could not understand it.
+    /// The request line; `None` if the server could not parse it.
     pub request: Option<Request<'a>>,
-    /// The status of the answer.
+    /// The response status.
     pub status: u16,
-    /// Bytes of content that were sent, without the head; none if the line does not say.
+    /// Bytes of content sent, without the head; `None` if the line does not say.
     pub body_bytes: Option<u64>,
-    /// From the request's first byte to the answer's last, where the format has it.
+    /// Time from the first byte of the request to the last byte of the response, if the format has it.
     pub duration: Option<Duration>,
     /// `Referer`, if there was one.
     pub referer: Option<Cow<'a, [u8]>>,
     /// `User-Agent`, if there was one.
     pub user_agent: Option<Cow<'a, [u8]>>,
-    /// Whether the answer is known not to have reached the client whole.
+    /// Whether the log says that the response did not reach the client completely.
     pub is_cut: bool,
 }
 
-/// A request line that was understood.
+/// A parsed request line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// `GET`.
+    /// The method, such as `GET`.
     pub method: Cow<'a, [u8]>,
-    /// The target as it was sent: with its query, percent-encoded.
+    /// The target as sent: with its query, percent-encoded.
     pub target: Cow<'a, [u8]>,
-    /// `HTTP/1.1`; empty if the line has none, as HTTP/0.9.
+    /// The version, such as `HTTP/1.1`; empty for HTTP/0.9.
     pub version: Cow<'a, [u8]>,
 }
 
-/// Why a line is not understood.
+/// Why a line cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What was expected.
+    /// The expected element.
     pub expected: &'static str,
-    /// Offset in the line where it was.
+    /// Its offset in the line, in bytes from 0.
     pub at: usize,
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "column {}: {} expected", self.at + 1, self.expected)
+        write!(f, "column {}: expected {}", self.at + 1, self.expected)
     }
 }
 
 impl std::error::Error for Fault {}
 
-/// Reads one line, without its end.
+/// Parses one line without its line end.
 ///
 /// # Errors
-/// What was expected, and where.
+/// Names the expected element and its offset.
 pub fn parse(line: &[u8]) -> Result<Record<'_>, Fault> {
     match line.first() {
         Some(b'{') => json::parse(line),
@@ -84,10 +84,10 @@ pub fn parse(line: &[u8]) -> Result<Record<'_>, Fault> {
     }
 }
 
-/// Reads any bytes, whole and line by line, and checks what must hold; a fuzz target and a property test.
+/// Parses any bytes, whole and line by line, and checks invariants; for a fuzz target and a property test.
 ///
 /// # Panics
-/// If it does not hold.
+/// If an invariant is violated.
 pub fn fuzz(data: &[u8]) {
     let limits = Limits {
         line_bytes_max: 200,
@@ -97,8 +97,8 @@ pub fn fuzz(data: &[u8]) {
     let mut reader = Reader::new(data, limits);
     let mut number = 0;
     while let Some(read) = reader.read() {
-        let read = read.expect("memory can be read");
-        let line = lines.next().expect("a line for each that was read");
+        let read = read.expect("reading from memory cannot fail");
+        let line = lines.next().expect("the reader returned a line");
         number += 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.len() < limits.line_bytes_max {
@@ -116,7 +116,7 @@ pub fn fuzz(data: &[u8]) {
         }
         assert_eq!(reader.number(), number);
     }
-    // Only the nothing behind the last line end is left.
+    // Only the empty rest after the last line end is left.
     assert!(lines.next().is_none_or(<[u8]>::is_empty) && lines.next().is_none());
 }
 

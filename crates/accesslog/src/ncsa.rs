@@ -12,9 +12,9 @@ pub(crate) fn parse(line: &[u8]) -> Result<Record<'_>, Fault> {
     if vhost.is_some() {
         rest.word("a virtual host")?;
     }
-    let client = rest.word("who asked")?;
-    rest.word("the identity of RFC 1413")?;
-    // A user name may hold spaces, a bracket opens the time only.
+    let client = rest.word("a client address or name")?;
+    rest.word("an RFC 1413 identity")?;
+    // A user name may contain spaces; only the time begins with a bracket.
     let bracket = memchr::memmem::find(&line[rest.at..], b" [")
         .map(|offset| rest.at + offset)
         .ok_or(rest.fault("a time in brackets"))?;
@@ -61,8 +61,9 @@ pub(crate) fn parse(line: &[u8]) -> Result<Record<'_>, Fault> {
     })
 }
 
-/// The virtual host that a line begins with, if it does. There are then four words before the time, as there are with a user
-/// whose name has a space; but no identity is an address, and hardly a client has a port and an identity.
+/// The virtual host at the start of a line, if any. Such a line has four words before the time, as has one
+/// whose user name contains a space. Two checks distinguish them: an identity is never an address, and a client
+/// rarely has both a port and an identity.
 fn vhost(line: &[u8]) -> Option<&[u8]> {
     let end = memchr::memmem::find(line, b" [")?;
     let words: Vec<&[u8]> = line[..end].splitn(4, |&b| b == b' ').collect();
@@ -82,7 +83,8 @@ fn vhost(line: &[u8]) -> Option<&[u8]> {
     is_vhost.then_some(first)
 }
 
-/// The parts of a request line. A target may hold spaces, as what a careless client sent is logged.
+/// Splits a request line. The target may contain spaces, because careless clients send them and servers log
+/// them.
 fn request(line: Cow<'_, [u8]>) -> Option<Request<'_>> {
     let (method, target, version) = split(&line)?;
     Some(match line {
@@ -102,7 +104,7 @@ fn request(line: Cow<'_, [u8]>) -> Option<Request<'_>> {
     })
 }
 
-/// Where the method ends, where the target is, and where the version begins.
+/// End of the method, range of the target, start of the version.
 fn split(line: &[u8]) -> Option<(usize, std::ops::Range<usize>, usize)> {
     let method = memchr::memchr(b' ', line).filter(|&end| end > 0)?;
     if !line[..method]
@@ -117,20 +119,20 @@ fn split(line: &[u8]) -> Option<(usize, std::ops::Range<usize>, usize)> {
     (!target.is_empty()).then_some((method, target, last.map_or(line.len(), |last| last + 1)))
 }
 
-/// A field's value, if there is one.
+/// A field's value; `None` if it is empty or `-`.
 fn some(value: Cow<'_, [u8]>) -> Option<Cow<'_, [u8]>> {
     (!value.is_empty() && *value != *b"-").then_some(value)
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
-    // A sign is no digit, though the library takes one.
+    // `parse` also accepts a sign.
     let is_number = digits.iter().all(u8::is_ascii_digit);
     is_number
         .then(|| str::from_utf8(digits).ok()?.parse().ok())
         .flatten()
 }
 
-/// What of a line is still to be read.
+/// The unread rest of a line.
 #[derive(Clone, Copy)]
 struct Rest<'a> {
     line: &'a [u8],
@@ -145,7 +147,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// Up to the next space, which is passed.
+    /// Reads up to the next space and skips it.
     fn word(&mut self, expected: &'static str) -> Result<&'a [u8], Fault> {
         let rest = &self.line[self.at.min(self.line.len())..];
         let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
@@ -169,7 +171,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// What stands between quotes, without the escapes that Apache httpd and nginx make.
+    /// Reads text in quotes and decodes the escapes of Apache httpd and nginx.
     fn quoted(&mut self, expected: &'static str) -> Result<Cow<'a, [u8]>, Fault> {
         let inside = match self.line.get(self.at) {
             Some(b'"') => &self.line[self.at + 1..],
@@ -179,7 +181,7 @@ impl<'a> Rest<'a> {
         let end = loop {
             match memchr::memchr2(b'"', b'\\', &inside[from..]).map(|offset| from + offset) {
                 Some(at) if inside[at] == b'"' => break at,
-                // What is escaped ends nothing.
+                // An escaped character does not end the text.
                 Some(at) if at + 1 < inside.len() => from = at + 2,
                 _ => return Err(self.fault(expected)),
             }
@@ -189,7 +191,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// The bytes that escapes stand for.
+/// Decodes escapes.
 fn plain(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr(b'\\', text).is_none() {
         return Cow::Borrowed(text);
@@ -318,8 +320,8 @@ mod tests {
     #[test]
     fn faults_say_where() {
         for (line, at, expected) in [
-            ("", 0, "who asked"),
-            ("a", 1, "the identity of RFC 1413"),
+            ("", 0, "a client address or name"),
+            ("a", 1, "an RFC 1413 identity"),
             ("a - - 06/Nov/1994", 4, "a time in brackets"),
             ("a - - [06/Nov/94] \"GET / HTTP/1.1\" 200 1", 7, "a time"),
             (

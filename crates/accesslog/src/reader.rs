@@ -5,14 +5,14 @@
 use crate::{Fault, Record, parse};
 use std::io::{self, BufRead};
 
-/// What can grow.
+/// Limits on memory and on useless input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one line.
+    /// Most bytes of one line.
     pub line_bytes_max: usize,
-    /// Bytes of one line that are read past to find its end.
+    /// Most bytes of one line beyond that, skipped to find its end.
     pub skipped_bytes_max: u64,
-    /// Lines that are read before the first that is understood.
+    /// Most lines before the first valid one.
     pub vain_lines_max: u64,
 }
 
@@ -25,7 +25,7 @@ impl Limits {
     };
 }
 
-/// Reads a log.
+/// Reads the records of a log; owns the input and one line of memory.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
@@ -36,7 +36,7 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// A reader of a stream of lines.
+    /// A reader at the start of `input`.
     pub fn new(input: R, limits: Limits) -> Reader<R> {
         Reader {
             input,
@@ -47,16 +47,16 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// The number of the line read last; the first is 1.
+    /// Number of the line read last, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// What the next line says; `None` at the end.
+    /// Reads and parses the next line; `None` at the end.
     ///
     /// # Errors
-    /// The stream's; `InvalidData` if it is no log: a line without an end, or too many before the first that is
-    /// understood. A line that is not understood is no error of the stream.
+    /// Those of the stream. `InvalidData` if the input is not a log: a line has no end, or too many lines
+    /// precede the first valid one. An invalid line is not a stream error.
     pub fn read(&mut self) -> Option<io::Result<Result<Record<'_>, Fault>>> {
         self.line.clear();
         let is_whole = match self.fill() {
@@ -74,7 +74,7 @@ impl<R: BufRead> Reader<R> {
         }
         if !is_whole {
             return Some(Ok(Err(Fault {
-                expected: "an end of line within the longest line a server writes",
+                expected: "a line end within the longest line a server writes",
                 at: self.limits.line_bytes_max,
             })));
         }
@@ -84,7 +84,7 @@ impl<R: BufRead> Reader<R> {
         Some(Ok(read))
     }
 
-    /// Takes the next line in; whether all of it fits. `None`: there is none.
+    /// Reads the next line; returns whether all of it fits, or `None` at the end.
     fn fill(&mut self) -> io::Result<Option<bool>> {
         let (mut is_any, mut is_whole) = (false, true);
         let mut skipped = 0;
@@ -169,7 +169,7 @@ mod tests {
         }
         let error = reader.read().unwrap().unwrap_err();
         assert!(error.to_string().contains("first 3 lines"), "{error}");
-        // A log may have any number of lines that say nothing after one that does.
+        // Any number of invalid lines may follow a valid one.
         let log = format!(
             "a - - [06/Nov/1994:08:49:37 +0000] \"GET / HTTP/1.0\" 200 1\n{}",
             "x\n".repeat(9)

@@ -6,7 +6,7 @@ const MONTHS: [&[u8]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
 
-/// The time between the brackets of the common format.
+/// Parses the time between the brackets of the Common Log Format.
 pub(crate) fn common(text: &[u8]) -> Option<UnixTime> {
     let (day, rest) = number(text, 2)?;
     let rest = rest.strip_prefix(b"/")?;
@@ -21,7 +21,7 @@ pub(crate) fn common(text: &[u8]) -> Option<UnixTime> {
     Some(UnixTime::from_secs(date(year, month, day)? + seconds - offset))
 }
 
-/// `1994-11-06T08:49:37Z`, also with a fraction and with another zone (RFC 3339).
+/// Parses `1994-11-06T08:49:37Z`, also with a fraction and with a zone offset (RFC 3339).
 pub(crate) fn iso(text: &[u8]) -> Option<UnixTime> {
     let (year, rest) = number(text, 4)?;
     let (month, rest) = number(rest.strip_prefix(b"-")?, 2)?;
@@ -34,7 +34,7 @@ pub(crate) fn iso(text: &[u8]) -> Option<UnixTime> {
         if digits == 0 {
             return None;
         }
-        // Digits beyond the ninth say less than a nanosecond.
+        // Digits beyond the ninth are below a nanosecond.
         nanos = (0..9).fold(0, |sum, at| {
             let digit = fraction[..digits].get(at).map_or(0, |b| u32::from(b - b'0'));
             sum * 10 + digit
@@ -51,7 +51,7 @@ pub(crate) fn iso(text: &[u8]) -> Option<UnixTime> {
     })
 }
 
-/// `08:49:37`, a leap second included.
+/// Parses `08:49:37`, also a leap second; returns seconds and the rest.
 fn clock(text: &[u8]) -> Option<(i64, &[u8])> {
     let (hours, rest) = number(text, 2)?;
     let (minutes, rest) = number(rest.strip_prefix(b":")?, 2)?;
@@ -60,7 +60,7 @@ fn clock(text: &[u8]) -> Option<(i64, &[u8])> {
     is_time.then_some((hours * 3_600 + minutes * 60 + seconds, rest))
 }
 
-/// `+0100` or `+01:00`, as seconds.
+/// Parses `+0100` or `+01:00` as seconds.
 fn zone(text: &[u8]) -> Option<i64> {
     let (sign, rest) = text.split_first()?;
     let sign = match sign {
@@ -73,7 +73,7 @@ fn zone(text: &[u8]) -> Option<i64> {
     (rest.is_empty() && hours < 24 && minutes < 60).then_some(sign * (hours * 3_600 + minutes * 60))
 }
 
-/// Exactly so many digits.
+/// Parses exactly `digits` digits; returns the number and the rest.
 fn number(text: &[u8], digits: usize) -> Option<(i64, &[u8])> {
     let (number, rest) = text.split_at_checked(digits)?;
     let value = number.iter().try_fold(0, |sum, &b| {
@@ -83,7 +83,7 @@ fn number(text: &[u8], digits: usize) -> Option<(i64, &[u8])> {
     Some((value, rest))
 }
 
-/// Seconds from the epoch to the beginning of a day of the Gregorian calendar.
+/// Seconds from the epoch to the start of a day in the Gregorian calendar.
 fn date(year: i64, month: i64, day: i64) -> Option<i64> {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let length = match month {
@@ -96,7 +96,7 @@ fn date(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=length).contains(&day) {
         return None;
     }
-    // Years that begin in March put the leap day last.
+    // Counting years from March puts the leap day last.
     let year = if month <= 2 { year - 1 } else { year };
     let month = (month + 9) % 12;
     let era = year.div_euclid(400);

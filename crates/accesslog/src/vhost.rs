@@ -5,16 +5,16 @@
 use crate::Record;
 use std::fmt;
 
-/// Sees to it that all records of a log are of one virtual host, if they name any.
+/// Checks that all records of a log belong to one virtual host, if they name any.
 #[derive(Clone, Debug, Default)]
 pub struct OneHost {
     seen: Option<Vec<u8>>,
 }
 
-/// Two virtual hosts of one log.
+/// The error for a log of several virtual hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeveralHosts {
-    /// The first of the log, and the first other one.
+    /// The first virtual host of the log, and the first that differs.
     pub hosts: [String; 2],
 }
 
@@ -23,8 +23,8 @@ impl fmt::Display for SeveralHosts {
         let [first, other] = &self.hosts;
         write!(
             f,
-            "lines belong to several virtual hosts, as {first} and {other}, where one path names different files; keep those \
-             of one, as with `grep '^{first} '`"
+            "lines belong to several virtual hosts, such as {first} and {other}: one path names different files; keep the lines \
+             of one host, for example with `grep '^{first} '`"
         )
     }
 }
@@ -32,10 +32,10 @@ impl fmt::Display for SeveralHosts {
 impl std::error::Error for SeveralHosts {}
 
 impl OneHost {
-    /// Takes note of a record.
+    /// Checks a record.
     ///
     /// # Errors
-    /// It is of another virtual host than those before.
+    /// It belongs to another virtual host than an earlier record.
     pub fn admit(&mut self, record: &Record<'_>) -> Result<(), SeveralHosts> {
         let Some(vhost) = record.vhost.as_deref() else {
             return Ok(());

@@ -1,9 +1,8 @@
-//! Content codings undone while the content arrives (RFC 9110 section 8.4.1, RFC 8878, RFC 7932, RFC 9659).
+//! Streaming decoders of content codings (RFC 9110 section 8.4.1, RFC 8878, RFC 7932, RFC 9659).
 //!
-//! Decoding is the crates' work. `deflate` is the zlib format; servers that send the bare one are understood,
-//! as browsers understand them. Refuses to hold more than it was allowed: what a short body grows to is bounded, in
-//! bytes and by how often it is longer than what came. Every coding is undone a buffer at a time, and the first
-//! buffer beyond a bound is the last: it is thrown away, and no more is decoded.
+//! The decompression itself is done by libraries. `deflate` is the zlib format; raw deflate streams are
+//! accepted, as browsers do. Decoded content is limited in bytes and in its ratio to the coded bytes. Decoding
+//! proceeds buffer by buffer: the first buffer that exceeds a limit is discarded, and decoding stops.
 
 use brotli::DecompressorWriter;
 use flate2::write::MultiGzDecoder;
@@ -12,52 +11,52 @@ use http_semantics::coding::Coding;
 use std::io::{self, Write};
 use zstd::stream::raw::{self, DParameter, InBuffer, Operation, OutBuffer};
 
-/// Bytes of the buffer in which brotli decodes.
+/// Buffer size of the brotli decoder, in bytes.
 const BROTLI_BUFFER: usize = 4096;
-/// And the others.
+/// Buffer size of the other decoders, in bytes.
 const BUFFER: usize = 16 << 10;
-/// Two to this power is the largest window of zstd that is decoded: RFC 9659 section 3.
+/// Base-2 logarithm of the largest zstd window accepted (RFC 9659 section 3).
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
-/// How far content may grow.
+/// Limits on the decoded content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Growth {
-    /// Decoded bytes.
+    /// Most decoded bytes.
     pub bytes_max: u64,
-    /// Decoded bytes for each coded one, beyond the first [`Growth::FREE`].
+    /// Most decoded bytes per coded byte, beyond the first [`Growth::FREE`].
     pub ratio_max: u64,
 }
 
 impl Growth {
-    /// Decoded bytes that no ratio is asked of: a short page of blanks is no bomb.
+    /// Decoded bytes exempt from the ratio: a short page of spaces is not a decompression bomb.
     pub const FREE: u64 = 1 << 20;
 
-    /// What text never comes near: the ratio at which Apache stops inflating (`DeflateInflateRatioLimit`).
+    /// A ratio far above that of any text: Apache's limit for inflating (`DeflateInflateRatioLimit`).
     pub const RATIO_MAX: u64 = 200;
 }
 
-/// Undoes one coding.
+/// A streaming decoder for one content coding.
 pub struct Decoder {
     kind: Kind,
     left: u64,
-    /// Whether there was any content.
+    /// Whether any content has arrived.
     is_begun: bool,
 }
 
 enum Kind {
     Identity(Bounded),
     Gzip(Box<MultiGzDecoder<Bounded>>),
-    /// The first byte says which of two formats it is.
+    /// `deflate` before its first byte, which distinguishes zlib from raw deflate.
     Undecided(Bounded),
     Deflate(Box<Inflate>),
     Brotli(Box<DecompressorWriter<Bounded>>),
     Zstd(Box<Frames>),
-    /// It has failed.
+    /// Decoding failed.
     Broken,
 }
 
 impl Kind {
-    /// Where what it decodes goes.
+    /// The output buffer; `None` after a failure.
     fn out(&mut self) -> Option<&mut Bounded> {
         match self {
             Kind::Identity(out) | Kind::Undecided(out) => Some(out),
@@ -70,13 +69,13 @@ impl Kind {
     }
 }
 
-/// Output up to both bounds.
+/// An output buffer with both limits.
 #[derive(Default)]
 struct Bounded {
     bytes: Vec<u8>,
-    /// How much may still come whatever is sent.
+    /// Bytes left of the size limit.
     left: u64,
-    /// How much may still come for what was sent.
+    /// Bytes left of the ratio limit.
     credit: u64,
     ratio: u64,
 }
@@ -91,7 +90,7 @@ impl Bounded {
         }
     }
 
-    /// So many coded bytes more have come.
+    /// Raises the ratio limit for more coded bytes.
     fn earn(&mut self, coded: usize) {
         let more = (coded as u64).saturating_mul(self.ratio);
         self.credit = self.credit.saturating_add(more);
@@ -103,10 +102,10 @@ impl Write for Bounded {
         let size = data.len() as u64;
         let is_allowed = size <= self.left;
         if !is_allowed || size > self.credit {
-            // Nothing that is smaller passes behind it.
+            // Later, smaller writes must fail, too.
             (self.left, self.credit) = (0, 0);
             return Err(io::Error::other(if is_allowed {
-                format!("it grows to more than {} times of what was sent", self.ratio)
+                format!("the decoded content exceeds {} times the bytes sent", self.ratio)
             } else {
                 "the content is larger than allowed".to_owned()
             }));
@@ -122,7 +121,7 @@ impl Write for Bounded {
     }
 }
 
-/// The deflate format, in zlib's or none. By hand, because the crate's writer does not say whether the end has come.
+/// Raw deflate or zlib. Own code, because the library's writer does not report the end of the stream.
 struct Inflate {
     engine: Decompress,
     out: Bounded,
@@ -145,7 +144,7 @@ impl Write for Inflate {
         let mut used = 0;
         loop {
             if self.is_whole {
-                let more = io::Error::other("more follows its end");
+                let more = io::Error::other("bytes follow the end of the compressed stream");
                 return if used == data.len() { Ok(used) } else { Err(more) };
             }
             let (input, output) = (self.engine.total_in(), self.engine.total_out());
@@ -156,7 +155,7 @@ impl Write for Inflate {
             let filled = (self.engine.total_out() - output) as usize;
             self.out.write_all(&piece[..filled])?;
             self.is_whole = status == Status::StreamEnd;
-            // What it could still write without more input it has written.
+            // Without progress and without input, the decoder has no output left.
             if !self.is_whole && used == data.len() && filled < piece.len() {
                 return Ok(used);
             }
@@ -168,7 +167,7 @@ impl Write for Inflate {
     }
 }
 
-/// Frames of zstd (RFC 8878 section 3). By hand for the same reason.
+/// zstd frames (RFC 8878 section 3). Own code for the same reason as [`Inflate`].
 struct Frames {
     engine: raw::Decoder<'static>,
     out: Bounded,
@@ -197,10 +196,10 @@ impl Write for Frames {
 }
 
 impl Decoder {
-    /// For content that may grow so far.
+    /// A decoder with limits on the decoded content.
     ///
     /// # Errors
-    /// If the decoder cannot be made.
+    /// If the decoder cannot be allocated.
     pub fn new(coding: Coding, growth: Growth) -> io::Result<Decoder> {
         let out = Bounded::new(growth);
         let kind = match coding {
@@ -225,10 +224,10 @@ impl Decoder {
         })
     }
 
-    /// Takes the next piece and returns what it decodes to, as far as that is known.
+    /// Decodes the next piece and returns the output available so far.
     ///
     /// # Errors
-    /// If it is not of the coding, or grows beyond the bound.
+    /// If the data is not valid in the coding, or exceeds a limit.
     pub fn push(&mut self, data: &[u8]) -> io::Result<Vec<u8>> {
         if data.is_empty() {
             return Ok(Vec::new());
@@ -236,7 +235,7 @@ impl Decoder {
         self.is_begun = true;
         if let Kind::Undecided(out) = &mut self.kind {
             let out = std::mem::take(out);
-            // RFC 1950: the method is 8, and no bare stream begins so.
+            // RFC 1950: the low bits of zlib's first byte are 8; a raw stream never begins with them.
             self.kind = Kind::Deflate(Inflate::new(data[0] & 0x0f == 8, out));
         }
         match self.write(data) {
@@ -251,20 +250,25 @@ impl Decoder {
         }
     }
 
-    /// There is no more. Returns what was left to decode. No content at all is whole in every coding, as servers that
-    /// say a coding of an empty answer mean it.
+    /// Ends the content and returns the remaining output. Empty content is complete in every coding, because
+    /// servers name a coding for empty responses, too.
     ///
     /// # Errors
-    /// If the coding's own end has not come, or its checksum says something else than what came.
+    /// If the end of the compressed stream is missing or its checksum does not match.
     pub fn finish(&mut self) -> io::Result<Vec<u8>> {
         if !self.is_begun {
             return Ok(Vec::new());
         }
-        let short = || io::Error::new(io::ErrorKind::UnexpectedEof, "it ends too early");
+        let short = || {
+            io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the compressed content ends too early",
+            )
+        };
         match &mut self.kind {
-            Kind::Gzip(decoder) => decoder
-                .try_finish()
-                .map_err(|_| io::Error::other("it ends too early, or its checksum is wrong"))?,
+            Kind::Gzip(decoder) => decoder.try_finish().map_err(|_| {
+                io::Error::other("the compressed content ends too early, or its checksum is wrong")
+            })?,
             Kind::Brotli(decoder) => decoder.close().map_err(|_| short())?,
             Kind::Deflate(inflate) if !inflate.is_whole => return Err(short()),
             Kind::Zstd(frames) if !frames.is_whole => return Err(short()),
@@ -279,7 +283,7 @@ impl Decoder {
         Ok(bytes)
     }
 
-    /// How much may still come.
+    /// Bytes left of the size limit.
     pub fn left(&self) -> u64 {
         self.left
     }
@@ -313,7 +317,7 @@ impl std::fmt::Debug for Decoder {
     }
 }
 
-/// The coding a `Content-Encoding` names; none if it is unknown or several.
+/// The content coding named by `Content-Encoding`; `None` if it is unknown or there are several.
 pub fn coding_of(value: Option<&[u8]>) -> Option<Coding> {
     match value.map(<[u8]>::trim_ascii) {
         None | Some(b"") => Some(Coding::Identity),
@@ -328,7 +332,7 @@ mod tests {
     use flate2::Compression;
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 
-    /// Every coding, and `deflate` both ways.
+    /// Every coding, and both formats of `deflate`.
     const CODINGS: [(Coding, bool); 5] = [
         (Coding::Gzip, false),
         (Coding::Deflate, false),
@@ -337,7 +341,7 @@ mod tests {
         (Coding::Zstd, false),
     ];
 
-    /// For content of a megabyte at most.
+    /// A decoder for at most a megabyte of content.
     fn decoder(coding: Coding) -> Decoder {
         within(coding, 1 << 20, Growth::RATIO_MAX)
     }
@@ -421,7 +425,7 @@ mod tests {
                 );
             }
             assert!(whole(&sent).is_ok(), "{coding:?} {bare}");
-            assert!(whole(b"").is_ok(), "{coding:?} {bare}: nothing is whole");
+            assert!(whole(b"").is_ok(), "{coding:?} {bare}: empty content is complete");
         }
     }
 
@@ -450,14 +454,15 @@ mod tests {
         }
     }
 
-    /// What came out before it was refused, why, and after how many bytes of the coded ones.
+    /// Decodes until refused; returns the number of decoded bytes, the reason, and the number of coded bytes
+    /// used.
     fn refused(mut decoder: Decoder, sent: &[u8], size: usize) -> (u64, String, usize) {
         let mut out = 0;
         for (place, piece) in sent.chunks(size).enumerate() {
             match decoder.push(piece) {
                 Ok(bytes) => out += bytes.len() as u64,
                 Err(error) => {
-                    // Nothing is left to come, and dropping it decodes no more.
+                    // Nothing is left to decode, and dropping the decoder decodes no more.
                     assert!(decoder.push(b"x").is_err() && decoder.finish().is_err());
                     return (out, error.to_string(), place * size);
                 }
@@ -477,14 +482,14 @@ mod tests {
                 sent.len()
             );
             for size in [1, 100, sent.len()] {
-                // By ratio: what is free, what was earned, and not a byte more.
+                // By ratio: the exempt bytes plus the ratio's share, and no byte more.
                 let (out, why, used) = refused(within(coding, u64::MAX, 200), &sent, size);
                 assert!(why.contains("200 times"), "{coding:?} {bare} {size}: {why}");
                 assert!(
                     out <= Growth::FREE + 200 * used as u64,
                     "{coding:?} {bare} {size}: {out}"
                 );
-                // By size, whatever the ratio.
+                // By size, regardless of the ratio.
                 let (out, why, _) = refused(within(coding, 2 << 20, u64::MAX), &sent, size);
                 assert!(
                     why.contains("larger than allowed"),
@@ -498,7 +503,7 @@ mod tests {
     #[test]
     fn what_is_short_may_grow_whatever_the_ratio() {
         for (coding, bare) in CODINGS {
-            // A megabyte of blanks in a kilobyte.
+            // A megabyte of spaces in a kilobyte.
             let blanks = vec![b' '; Growth::FREE as usize];
             let sent = encoded(coding, bare, &blanks);
             let mut decoder = within(coding, u64::MAX, 1);
@@ -514,7 +519,7 @@ mod tests {
             let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).expect("memory");
             encoder.window_log(log).expect("a window");
             encoder.write_all(b"a short text").expect("memory");
-            // So that the size is not known when the head of the frame is written.
+            // Flushing keeps the size out of the frame header.
             encoder.flush().expect("memory");
             let sent = encoder.finish().expect("memory");
             assert_eq!(decoder(Coding::Zstd).push(&sent).is_ok(), is_fine, "{log}");

@@ -1,24 +1,24 @@
-//! The characters of pages and style sheets: which encoding bytes are in, and what that makes of the URLs they hold
-//! (WHATWG HTML section 13.2.3, CSS Syntax Level 3 section 3.2, WHATWG Encoding, WHATWG URL).
+//! Character encodings of pages and style sheets, and their effect on URLs (WHATWG HTML section 13.2.3, CSS
+//! Syntax Level 3 section 3.2, WHATWG Encoding, WHATWG URL).
 //!
-//! A page whose encoding nobody has said yet goes through byte for byte as long as it is ASCII, which is the same in all
-//! encodings but those of two bytes a letter; so nothing that it names is known later than it comes. Guesses nothing:
-//! without a byte order mark, a declaration or a page around it, text is windows-1252, as in a browser of the West.
+//! While a page's encoding is unknown, its ASCII bytes pass through unchanged, because all encodings except
+//! UTF-16 share ASCII; so no reference is found late. Nothing is guessed: without a byte order mark, a
+//! declaration or an enclosing page, text is windows-1252, as in Western browsers.
 
 use encoding_rs::{DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 use url::Url;
 
-/// Bytes of a page that are looked at for a declaration before its encoding is decided.
+/// Bytes of a page searched for a declaration before its encoding is decided.
 const PRESCAN: usize = 1_024;
-/// Bytes that are held for it as long as they are ASCII.
+/// Most bytes held back for that while they are ASCII.
 const HELD_MAX: usize = 64 << 10;
 
-/// The encoding a byte order mark says, and how long it is.
+/// The encoding named by a byte order mark.
 fn marked(bytes: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_bom(bytes).map(|(encoding, _)| encoding)
 }
 
-/// The encoding `Content-Type` says.
+/// The encoding named by `Content-Type`.
 pub(crate) fn declared(media: &str) -> Option<&'static Encoding> {
     let parameters = media.split(';').skip(1);
     let label = parameters
@@ -28,7 +28,8 @@ pub(crate) fn declared(media: &str) -> Option<&'static Encoding> {
     Encoding::for_label(label.trim().trim_matches('"').as_bytes())
 }
 
-/// All of a style sheet, and its encoding: a byte order mark, what `Content-Type` says, `@charset`, that of who asks for it.
+/// A whole style sheet as text, and its encoding: from the byte order mark, `Content-Type`, `@charset` or the
+/// referring document.
 pub(crate) fn sheet(
     bytes: &[u8],
     said: Option<&'static Encoding>,
@@ -38,7 +39,7 @@ pub(crate) fn sheet(
         let label = bytes.strip_prefix(b"@charset \"")?;
         let end = label.iter().take(PRESCAN).position(|byte| *byte == b'"')?;
         label[end..].starts_with(b"\";").then_some(())?;
-        // What can be read as ASCII is not of two bytes a letter.
+        // A declaration readable as ASCII cannot be in UTF-16.
         Encoding::for_label(&label[..end]).map(|encoding| if is_wide(encoding) { UTF_8 } else { encoding })
     };
     let encoding = said.or_else(at_charset).unwrap_or(around);
@@ -50,16 +51,16 @@ fn is_wide(encoding: &'static Encoding) -> bool {
     encoding == UTF_16BE || encoding == UTF_16LE
 }
 
-/// A page that comes in pieces, as UTF-8.
+/// Decodes a page that arrives in pieces to UTF-8.
 pub(crate) struct Characters {
     state: State,
-    /// What is used if the page says nothing.
+    /// The encoding used if nothing declares one.
     around: &'static Encoding,
     said: Option<&'static Encoding>,
 }
 
 enum State {
-    /// Bytes that came, and how many of them have gone on.
+    /// Bytes received, and how many of them were passed on.
     Open {
         held: Vec<u8>,
         passed: usize,
@@ -77,7 +78,8 @@ impl core::fmt::Debug for Characters {
 }
 
 impl Characters {
-    /// Nothing has come; `said` is what `Content-Type` says, `around` is for a page that says nothing.
+    /// A decoder for a new page. `said` is the encoding of `Content-Type`; `around` is used if nothing declares
+    /// one.
     pub(crate) fn new(said: Option<&'static Encoding>, around: &'static Encoding) -> Characters {
         Characters {
             state: State::Open {
@@ -90,7 +92,7 @@ impl Characters {
         }
     }
 
-    /// The encoding, once it is decided.
+    /// The encoding, once decided.
     pub(crate) fn encoding(&self) -> Option<&'static Encoding> {
         match &self.state {
             State::Open { .. } => None,
@@ -98,7 +100,7 @@ impl Characters {
         }
     }
 
-    /// Takes the next piece; what of the page can be read now.
+    /// Adds the next piece; returns the text that can be decoded so far.
     pub(crate) fn push(&mut self, piece: &[u8]) -> String {
         let State::Open {
             held,
@@ -114,7 +116,7 @@ impl Characters {
             .take_while(|byte| byte.is_ascii() && !matches!(byte, 0 | 0x1b))
             .count();
         let is_plain = *passed + plain == held.len();
-        // A mark, or half of one.
+        // Possibly the start of a byte order mark.
         let may_be_marked = matches!(held.first(), Some(0xef | 0xfe | 0xff)) && held.len() < 3;
         let is_enough = held.len() >= PRESCAN;
         let is_found = is_enough && !*is_scanned && prescan(held).is_some();
@@ -128,7 +130,7 @@ impl Characters {
         String::from_utf8(text).unwrap_or_default()
     }
 
-    /// The page has ended; the rest of it.
+    /// Ends the page; returns the rest of its text.
     pub(crate) fn finish(&mut self) -> String {
         match self.state {
             State::Open { .. } => self.decide(true),
@@ -172,7 +174,7 @@ impl Characters {
     }
 }
 
-/// What the beginning of a page says of its encoding (WHATWG HTML section 13.2.3.2).
+/// The encoding declared at the start of a page (WHATWG HTML section 13.2.3.2).
 fn prescan(bytes: &[u8]) -> Option<&'static Encoding> {
     for (start, encoding) in [(b"<\0?\0x\0", UTF_16LE), (b"\0<\0?\0x", UTF_16BE)] {
         if bytes.starts_with(start) {
@@ -186,7 +188,7 @@ fn prescan(bytes: &[u8]) -> Option<&'static Encoding> {
     while let Some(at) = rest.iter().position(|byte| *byte == b'<') {
         rest = &rest[at + 1..];
         if rest.starts_with(b"!--") {
-            // `-->` may share its hyphens with the beginning.
+            // `-->` may share its hyphens with the comment's start.
             let end = rest[1..].windows(3).position(|three| three == b"-->");
             rest = end.map_or(&[][..], |end| &rest[end + 4..]);
             continue;
@@ -219,7 +221,7 @@ fn prescan(bytes: &[u8]) -> Option<&'static Encoding> {
     None
 }
 
-/// What `<?xml … encoding="…"` says.
+/// The encoding declared by `<?xml … encoding="…"`.
 fn of_xml(bytes: &[u8]) -> Option<&'static Encoding> {
     let rest = bytes.strip_prefix(b"<?xml")?;
     let rest = &rest[..rest.iter().position(|byte| *byte == b'>')?];
@@ -233,7 +235,7 @@ fn of_xml(bytes: &[u8]) -> Option<&'static Encoding> {
     known(&rest[1..=end])
 }
 
-/// The encoding of a label that was read as ASCII.
+/// The encoding with this label, found in ASCII text.
 fn known(label: &[u8]) -> Option<&'static Encoding> {
     let encoding = Encoding::for_label(label)?;
     Some(match encoding {
@@ -243,7 +245,7 @@ fn known(label: &[u8]) -> Option<&'static Encoding> {
     })
 }
 
-/// The attributes of one `meta`; the first of a name counts.
+/// The attributes of a `meta` element; the first of a name counts.
 #[derive(Default)]
 struct Meta {
     charset: Option<Vec<u8>>,
@@ -290,7 +292,7 @@ impl Meta {
     }
 }
 
-/// The next attribute of a tag, in small letters; none at its end.
+/// The next attribute of a tag, in lower case; `None` at the end of the tag.
 fn attribute(rest: &mut &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let skip = |rest: &mut &[u8], slash: bool| {
         let at = rest
@@ -333,7 +335,8 @@ fn attribute(rest: &mut &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((name, value.to_ascii_lowercase()))
 }
 
-/// What a reference of a document in this encoding means: its query is in that encoding, all else in UTF-8 (WHATWG URL).
+/// Resolves a reference of a document in this encoding: its query is in that encoding, the rest in UTF-8
+/// (WHATWG URL).
 pub(crate) fn join(base: &Url, reference: &str, encoding: &'static Encoding) -> Option<Url> {
     let encoding = encoding.output_encoding();
     let place = reference.split('#').next().unwrap_or_default();
@@ -343,7 +346,7 @@ pub(crate) fn join(base: &Url, reference: &str, encoding: &'static Encoding) -> 
     else {
         return base.join(reference).ok();
     };
-    // Of another scheme, queries are always in UTF-8.
+    // With any other scheme, queries are always in UTF-8.
     let joined = base.join(reference).ok()?;
     if !matches!(joined.scheme(), "http" | "https") {
         return Some(joined);
@@ -352,7 +355,7 @@ pub(crate) fn join(base: &Url, reference: &str, encoding: &'static Encoding) -> 
         .ok()
 }
 
-/// A query in an encoding; a letter that has none there becomes its number, as in a form.
+/// A percent-encoded query in an encoding; characters missing there become numeric references, as in a form.
 fn percent_encoded(query: &str, encoding: &'static Encoding) -> String {
     let mut out = String::with_capacity(query.len() * 3);
     let mut encoder = encoding.new_encoder();
@@ -363,7 +366,7 @@ fn percent_encoded(query: &str, encoding: &'static Encoding) -> String {
         rest = &rest[read..];
         for &byte in &bytes[..written] {
             match byte {
-                // What the parser of URLs drops or encodes by itself, it may go on seeing.
+                // Left to the URL parser, which drops or encodes them itself.
                 b'\t' | b'\n' | b'\r' => out.push(char::from(byte)),
                 0..=0x20 | 0x7f.. | b'"' | b'#' | b'<' | b'>' | b'\'' => {
                     out.push_str(&format!("%{byte:02X}"))

@@ -1,49 +1,51 @@
-//! Where the time of a fetch went: every instant of the critical path given to one cause.
+//! Where the time of a fetch went: assigns every instant of the critical path to one cause.
 //!
-//! From the end backward: the answer that ended last was received over some stretch; before it the client waited
-//! for its first byte; before that the request was held, or waited for a connection, or its name was not yet
-//! known, and then whatever made it known is next. Each step covers the stretch between two instants, the next
-//! step begins where it ended, and so the stretches are a partition: their sum is the elapsed time by
-//! construction, whatever is wrong about a cause.
+//! Works backward from the end. The response that ended last was received over some interval. Before it, the
+//! client waited for its first byte; before that, the request was held, or waited for a connection, or its
+//! reference was not yet known. The response that made the reference known is next. Each step covers the
+//! interval between two instants, and the next step begins where it ended. So the intervals are a partition,
+//! and their sum is the elapsed time by construction, even if a cause is wrong.
 //!
-//! What a stretch was spent on is inferred from this end alone: the times at which bytes came, and the kernel's
-//! `TCP_INFO`. Refuses to know packets; a capture knows more, and whoever has one can give [`Span`]s other causes.
+//! Causes are inferred from this end only: from the arrival times of bytes and the kernel's `TCP_INFO`. Knows
+//! no packets; a caller with a capture knows more and can give [`Span`]s other causes.
 
 use crate::timeline::{Arrival, Connection, Sight, Timeline, Try};
 use measure::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// What an instant was spent on.
+/// A cause of elapsed time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// A connection was being made.
+    /// Establishing a connection.
     Connect,
-    /// A request and the first byte of its answer were on their way: one round trip, whoever answers.
+    /// One round trip for a request and the first byte of its response, whichever server responds.
     RoundTrip,
-    /// The server was silent for longer than that before an answer.
+    /// The server's silence beyond the round trip before a response.
     ServerWait,
-    /// The server sent nothing for a while within an answer, or between answers that it owed.
+    /// The server's silence inside a response, or between responses it owed.
     ServerPause,
-    /// The server had sent what its window allowed and waited for acknowledgments, or it paused for about a round trip.
-    /// This end cannot tell which.
+    /// Either the server used up its window and waited for acknowledgments, or it paused for about a round
+    /// trip. This end cannot distinguish the two.
     SlowStart,
-    /// The server waited for an acknowledgment that this end delays, or it paused for as long. This end cannot tell which.
+    /// Either the server waited for an acknowledgment that this end delays, or it paused for that long. This
+    /// end cannot distinguish the two.
     DelayedAck,
-    /// The line was full: what these bytes take at the rate of a stretch in which they came back to back.
+    /// A full link: the time these bytes take at the link's rate, measured while bytes came back to back.
     Bandwidth,
-    /// Bytes came, with pauses too short to be told from the delays of either host, and no line is known to have been full.
+    /// Bytes arrived with pauses too short to distinguish from delays in either host, and no full link is
+    /// known.
     Transfer,
-    /// A segment was missing: it is known that one was.
+    /// A segment is known to have been missing.
     LossRecovery,
-    /// Silence longer than a round trip on a path that loses segments: the last one under way was lost, or the server
-    /// was slow. This end cannot tell which.
+    /// Silence longer than a round trip on a path that loses segments: either the last segment in flight was
+    /// lost, or the server was slow. This end cannot distinguish the two.
     LossOrServer,
-    /// Nothing was asked: a request was held in the output buffer, or made later than it could have been.
+    /// No request was outstanding: one was held in the output buffer, or made later than possible.
     ClientIdle,
 }
 
 impl Cause {
-    /// All of them, in the order of a table.
+    /// All causes, in the order of tables.
     pub const ALL: [Cause; 11] = [
         Cause::Connect,
         Cause::RoundTrip,
@@ -58,7 +60,7 @@ impl Cause {
         Cause::ClientIdle,
     ];
 
-    /// The name flags and results use.
+    /// The name in flags and results.
     pub fn name(self) -> &'static str {
         match self {
             Cause::Connect => "connect",
@@ -76,21 +78,21 @@ impl Cause {
     }
 }
 
-/// A stretch of the critical path.
+/// An interval of the critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Its beginning.
+    /// Start of the interval.
     pub from: Instant,
-    /// Its end; later than the beginning.
+    /// End of the interval, after its start.
     pub to: Instant,
-    /// What it was spent on.
+    /// The cause of the time.
     pub cause: Cause,
-    /// Which object was waited for.
+    /// Index of the object the client waited for.
     pub object: usize,
 }
 
-/// The critical path of a fetch, in order. Spans touch, the first begins with the fetch and the last ends with it;
-/// none are of no length. Empty if it took no time.
+/// The critical path of a fetch, in order. Spans are contiguous, of positive length, and cover the whole fetch.
+/// Empty if the fetch took no time.
 pub fn explain(timeline: &Timeline) -> Vec<Span> {
     let mut walk = Walk {
         timeline,
@@ -105,7 +107,7 @@ pub fn explain(timeline: &Timeline) -> Vec<Span> {
     spans
 }
 
-/// How much time each cause took, in the order of [`Cause::ALL`]; the sum is the elapsed time.
+/// The time of each cause, in the order of [`Cause::ALL`]; the sum is the elapsed time.
 pub fn sums(spans: &[Span]) -> [(Cause, Duration); 11] {
     Cause::ALL.map(|cause| {
         let of_cause = spans.iter().filter(|span| span.cause == cause);
@@ -113,7 +115,7 @@ pub fn sums(spans: &[Span]) -> [(Cause, Duration); 11] {
     })
 }
 
-/// Whether something was lost on the way, where only this end was looked at.
+/// Whether segments were lost in a record that knows only this end.
 fn is_lossy(timeline: &Timeline) -> bool {
     let is_seen = |one: &Connection| {
         let last = one.arrivals.last();
@@ -124,21 +126,21 @@ fn is_lossy(timeline: &Timeline) -> bool {
     timeline.sight == Sight::Here && timeline.connections.iter().any(is_seen)
 }
 
-/// A try by its object and its place among the object's tries.
+/// Index of an object, and of one of its tries.
 type Place = (usize, usize);
 
 struct Walk<'t> {
     timeline: &'t Timeline,
     line: Line,
-    /// Whether segments were lost, and more may have been than this end could notice.
+    /// Whether segments were lost, and more may have been lost than this end noticed.
     is_lossy: bool,
-    /// Everything from here on is explained.
+    /// Everything after this instant is explained.
     at: Instant,
     spans: Vec<Span>,
 }
 
 impl Walk<'_> {
-    /// Gives the time since `from` to a cause.
+    /// Assigns the time since `from` to a cause.
     fn spend(&mut self, from: Instant, cause: Cause, object: usize) {
         let from = from.max(self.timeline.began);
         if from < self.at {
@@ -159,7 +161,7 @@ impl Walk<'_> {
         &self.timeline.objects[place.0].tries[place.1]
     }
 
-    /// The answer that was complete last, of those complete by `at`; `but` is none of them.
+    /// The response completed last at or before `at`, except those for which `but` is true.
     fn last_complete(&self, at: Instant, but: impl Fn(Place) -> bool) -> Option<Place> {
         let all = self.timeline.objects.iter().enumerate();
         all.flat_map(|(object, record)| (0..record.tries.len()).map(move |one| (object, one)))
@@ -177,7 +179,7 @@ impl Walk<'_> {
             .iter()
             .map(|object| object.tries.len())
             .sum();
-        // Each step goes on to an earlier try, or to what made it known.
+        // Each step goes to an earlier try, or to the object that made this one known.
         for _ in 0..=2 * tries + self.timeline.objects.len() {
             let Some(place) = next else { break };
             if let Some(last) = self.try_at(place).last {
@@ -188,7 +190,7 @@ impl Walk<'_> {
                 return;
             }
         }
-        // What is before the first request, or under one that was never answered.
+        // The time before the first request, or of one that was never answered.
         let cause = if self
             .timeline
             .connections
@@ -209,17 +211,17 @@ impl Walk<'_> {
         self.spend(self.timeline.began, Cause::ClientIdle, 0);
     }
 
-    /// Explains one answer up to where it was waited for; what was waited for before.
+    /// Explains one response back to the start of waiting for it; returns the response waited for before.
     fn step(&mut self, place: Place) -> Option<Place> {
         let one = self.try_at(place).clone();
         let connection = &self.timeline.connections[one.connection];
         let path = Path::of(connection);
-        // Not yet begun at the instant in question: then it cannot have been waited for.
+        // A response that began later cannot have been waited for at this instant.
         let first = one.first.filter(|&first| first <= self.at).unwrap_or(self.at);
         self.receive(place.0, connection, &path, first);
         let stands = connection.connected.unwrap_or(connection.opened);
         let sent = one.sent.unwrap_or(one.asked).max(stands);
-        // The answer before it on its connection kept it waiting, if that was complete after it was sent.
+        // The previous response on the connection delayed it, if it was complete after the request was sent.
         let before = self.answer_before(place);
         if let Some(before) = before
             && let Some(last) = self.try_at(before).last
@@ -237,7 +239,7 @@ impl Walk<'_> {
         self.before_asking(place, one.asked)
     }
 
-    /// The request that was made before it on its connection, whose answer comes before its own.
+    /// The previous request on the same connection, whose response comes first.
     fn answer_before(&self, place: Place) -> Option<Place> {
         let one = self.try_at(place);
         let all = self.timeline.objects.iter().enumerate();
@@ -249,8 +251,9 @@ impl Walk<'_> {
             .max_by_key(|&other| self.try_at(other).turn)
     }
 
-    /// Explains the time from a request to the first bytes of its answer: a round trip, the server's silence unless
-    /// something was lost, and at the end what those bytes, and others that came meanwhile, take on the line.
+    /// Explains the time from a request to the first bytes of its response: a round trip, then the server's
+    /// silence unless something was lost, then the transmission time of these bytes and of others that arrived
+    /// meanwhile.
     fn await_first(&mut self, object: usize, connection: &Connection, path: &Path, sent: Instant) {
         let reached = (sent + path.rtt.unwrap_or(Duration::ZERO)).min(self.at);
         let beyond = self.at.since(reached);
@@ -274,7 +277,7 @@ impl Walk<'_> {
         self.spend(sent, Cause::RoundTrip, object);
     }
 
-    /// What a silence is that nothing seen here explains: the server's, unless a loss may be behind it.
+    /// The cause of an otherwise unexplained silence: the server's, unless a loss may be behind it.
     fn silence(&self, of_server: Cause) -> Cause {
         match self.is_lossy {
             true => Cause::LossOrServer,
@@ -282,8 +285,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Explains how long a connection was waited for. That it stands is known when the first request leaves, so
-    /// that what passed before that was the request's.
+    /// Explains the wait for a connection. The client notices that it is established when it sends the first
+    /// request, so time before that belongs to the request.
     fn connect(&mut self, object: usize, connection: &Connection, sent: Instant) {
         let opened = connection.opened.max(sent);
         let rtt = connection.tcp.and_then(|tcp| tcp.rtt_min);
@@ -296,7 +299,8 @@ impl Walk<'_> {
         self.spend(opened, Cause::Connect, object);
     }
 
-    /// Why a request was not made earlier: its name was not known, or it had to wait for another.
+    /// Explains why a request was not made earlier: its reference was not known, or it had to wait for another
+    /// request.
     fn before_asking(&mut self, place: Place, asked: Instant) -> Option<Place> {
         let object = &self.timeline.objects[place.0];
         let earlier_try = (0..place.1)
@@ -315,7 +319,7 @@ impl Walk<'_> {
             }
             self.spend(object.found, Cause::ClientIdle, place.0);
         }
-        // What named it was being received then.
+        // The object that refers to it was being received then.
         let parent = object.parent?;
         let tries = &self.timeline.objects[parent].tries;
         let one = tries
@@ -324,7 +328,7 @@ impl Walk<'_> {
         Some((parent, one))
     }
 
-    /// Explains the time since `from`, in which a connection received.
+    /// Explains the time since `from` during which a connection received bytes.
     fn receive(&mut self, object: usize, connection: &Connection, path: &Path, from: Instant) {
         let end = connection
             .arrivals
@@ -333,7 +337,7 @@ impl Walk<'_> {
         if let Some(late) = late
             && late.at >= from
         {
-            // Between the last bytes and what they led to, this end was at work.
+            // Between the last bytes and their consequence, this end was working.
             self.spend(late.at, Cause::ClientIdle, object);
         }
         for number in (1..end).rev() {
@@ -345,15 +349,15 @@ impl Walk<'_> {
         self.spend(from, Cause::ServerPause, object);
     }
 
-    /// Explains the time between two receipts: as much as the bytes take at the rate of the line, those of other
-    /// connections with them, and the rest.
+    /// Explains the time between two receipts: the transmission time of the bytes, including those of other
+    /// connections, and the rest.
     fn gap(&mut self, object: usize, connection: &Connection, path: &Path, number: usize, from: Instant) {
         let (before, arrival) = (connection.arrivals[number - 1], connection.arrivals[number]);
         let loss = Loss::before(connection, number);
         let began = before.at.max(from);
         let gap = arrival.at - before.at;
         let fair = self.line.time_of(before.at, arrival.at).min(gap);
-        // What was sent again took its time on the line a second time, even if other segments came meanwhile.
+        // A retransmitted segment used the link a second time, even if other segments arrived meanwhile.
         let excess = match loss {
             Loss::Hole => (gap - fair).max(self.line.time_of_segment(path.segment).min(gap)),
             Loss::None | Loss::Repeat => gap - fair,
@@ -362,7 +366,8 @@ impl Walk<'_> {
         let is_clocked = path.is_clocked(earlier, arrival.at);
         let is_held = path.is_held(gap);
         let silence = self.silence(Cause::ServerPause);
-        // Short delays of either host come with a line that is full; where the line was idle most of the time, they are all there is.
+        // Short delays of either host are normal on a full link; on a link that was mostly idle they stay
+        // unexplained.
         let short = match fair * 2 >= gap && !fair.is_zero() {
             true => Cause::Bandwidth,
             false => Cause::Transfer,
@@ -376,23 +381,24 @@ impl Walk<'_> {
     }
 }
 
-/// Receipts that make up one sample of the rate, at least.
+/// Fewest receipts in a sample of the rate.
 const RUN: usize = 3;
-/// Receipts of different sizes that show a pace, at least: of fewer, a few fit by chance.
+/// Fewest receipts of different sizes that prove a pace; fewer may fit by chance.
 const RUN_VARIED: usize = 8;
-/// And at most, so that a sample takes bounded time.
+/// Most receipts in a sample, to limit its time.
 const RUN_MAX: usize = 512;
-/// And the share of all bytes: over a few of them a receipt that was noticed late makes the line look faster than it is.
+/// Fewest bytes in a sample, as a divisor of all bytes: with few bytes, a receipt noticed late makes the link
+/// look faster.
 const SHARE: u64 = 16;
-/// But never more bytes than these: a window may be all that comes in one piece.
+/// Upper limit of that number of bytes, because a window may be all that arrives in one piece.
 const SAMPLE_BYTES_MAX: u64 = 256 << 10;
 
-/// What all connections received: they share what is narrow on the way.
+/// The receipts of all connections, which share the bottleneck.
 #[derive(Debug)]
 struct Line {
-    /// Instants, and bytes up to and at each.
+    /// Instants, and the total bytes up to and including each.
     sums: Vec<(Instant, u64)>,
-    /// Bytes a second, the best of all samples that show a full line; none if none does.
+    /// Bytes per second: the best of all samples that show a full link; `None` without such a sample.
     rate: Option<f64>,
 }
 
@@ -413,7 +419,7 @@ impl Line {
         Line { sums, rate }
     }
 
-    /// How long what came after one instant and up to another takes at the rate of the line; nothing without one.
+    /// Transmission time of the bytes received after `from` and up to `to`; zero if the rate is unknown.
     fn time_of(&self, from: Instant, to: Instant) -> Duration {
         let up_to = |at: Instant| {
             let count = self.sums.partition_point(|(when, _)| *when <= at);
@@ -423,7 +429,7 @@ impl Line {
             .unwrap_or(Duration::ZERO)
     }
 
-    /// How long a segment that was sent again takes at the most: without a rate, forever.
+    /// Longest transmission time of a retransmitted segment; unlimited if the rate is unknown.
     fn time_of_segment(&self, bytes: u64) -> Duration {
         self.time_of_bytes(bytes).unwrap_or(Duration::MAX)
     }
@@ -434,8 +440,8 @@ impl Line {
     }
 }
 
-/// The stretches in which the server owed bytes that it had been asked for a round trip before, or was sending them: not those
-/// between an answer and the request that follows it. In order, and apart.
+/// Intervals during which the server was sending, or owed bytes requested at least a round trip before; without
+/// the times between a response and the request that follows it. Ordered and disjoint.
 fn owing(timeline: &Timeline) -> Vec<(Instant, Instant)> {
     let tries = timeline.objects.iter().flat_map(|object| &object.tries);
     let mut all: Vec<(Instant, Instant)> = tries
@@ -461,20 +467,20 @@ fn owing(timeline: &Timeline) -> Vec<(Instant, Instant)> {
     all
 }
 
-/// Bytes that were handed over at one instant and came since another.
+/// Bytes delivered at `at` that arrived since `since`.
 #[derive(Clone, Copy, Debug)]
 struct Lump {
     since: Instant,
     at: Instant,
     bytes: u64,
-    /// How many segments that may be.
+    /// Estimated number of segments.
     pieces: u64,
-    /// Data bytes of the largest segment the path carries.
+    /// Data bytes of the largest segment on the path.
     segment: u64,
 }
 
 impl Lump {
-    /// Its bytes as if they had come evenly.
+    /// The bytes as if they had arrived evenly.
     fn spread(&self) -> impl Iterator<Item = (Instant, u64)> {
         let Lump {
             at, bytes, pieces, ..
@@ -488,12 +494,13 @@ impl Lump {
     }
 }
 
-/// Pieces of a lump: more than a window has segments.
+/// Most pieces of a lump: more than a window has segments.
 const PIECES_MAX: u64 = 10_000;
 
-/// What a connection received, and since when it may have come. What had waited behind a hole is handed over all at once,
-/// though the line carried it while the hole was open. As long as receipt after receipt fills a hole, nobody can say
-/// which of the bytes came when: all of theirs are one lump since the last receipt before them.
+/// The receipts of a connection, with the time since when they may have arrived. Bytes that waited behind a
+/// hole are delivered all at once, although the link carried them while the hole was open. While one receipt
+/// after another fills holes, the arrival of each byte is unknown: all of them form one lump since the receipt
+/// before.
 fn lumps_of(connection: &Connection) -> Vec<Lump> {
     let path = Path::of(connection);
     let segment = path.segment;
@@ -534,14 +541,14 @@ fn lumps_of(connection: &Connection) -> Vec<Lump> {
     lumps
 }
 
-/// The best of these rates that lasted: samples of nearly the same rate begin a round trip apart or further. A sender that
-/// paces what it sends (BBR) fills a round trip as evenly as a full line does, but sends faster in the next one as long as
-/// the line is not full.
+/// The highest rate that lasted: samples of nearly that rate begin at least a round trip apart. A sender that
+/// paces (BBR) fills a round trip as evenly as a full link does, but sends faster in the next one until the
+/// link is full.
 fn lasting(samples: &[(Instant, f64)], rtt: Duration) -> Option<f64> {
     let mut by_rate: Vec<(Instant, f64)> = samples.to_vec();
     by_rate.sort_unstable_by(|one, other| other.1.total_cmp(&one.1));
     let mut end = 0;
-    // The first and the last beginning within the window from `start`, both only ever looked at in order of rate.
+    // The earliest and latest start in the window from `start`, both in order of rate.
     let (mut firsts, mut lasts) = (VecDeque::new(), VecDeque::new());
     for start in 0..by_rate.len() {
         while end < by_rate.len() && by_rate[end].1 >= by_rate[start].1 * ALIKE {
@@ -575,8 +582,8 @@ fn lasting(samples: &[(Instant, f64)], rtt: Duration) -> Option<f64> {
     None
 }
 
-/// Bytes a second, the best of the samples of these that show a full line; they are in the order of their ends. A lump belongs
-/// to a sample only if all of it does, or else one would pass for a fast line.
+/// Bytes per second: the highest rate of the samples that show a full link. `lumps` is ordered by end. A lump
+/// counts only in samples that contain all of it; otherwise it would look like a fast link.
 fn line_rate(lumps: &[Lump], owing: &[(Instant, Instant)], rtt: Duration) -> Option<f64> {
     let mut sums = Vec::with_capacity(lumps.len());
     let mut total = 0;
@@ -588,7 +595,7 @@ fn line_rate(lumps: &[Lump], owing: &[(Instant, Instant)], rtt: Duration) -> Opt
     let mut by_beginning: Vec<&Lump> = lumps.iter().filter(|lump| lump.since < lump.at).collect();
     by_beginning.sort_unstable_by_key(|lump| lump.since);
     let mut coming = by_beginning.into_iter().peekable();
-    // Lumps that have begun and not ended where a sample begins: one a connection.
+    // Lumps in progress at the start of a sample: at most one per connection.
     let mut astride: Vec<&Lump> = Vec::new();
     let mut samples: Vec<(Instant, f64)> = Vec::new();
     let mut end = 0;
@@ -610,7 +617,7 @@ fn line_rate(lumps: &[Lump], owing: &[(Instant, Instant)], rtt: Duration) -> Opt
         if end >= lumps.len() {
             break;
         }
-        // What whole segments show sooner takes more receipts where sizes differ.
+        // Where sizes differ, more receipts are needed than with whole segments.
         let longer = end.max(start + RUN_VARIED).min(lumps.len() - 1);
         for (end, evidence) in [(end, Evidence::WholeSegments), (longer, Evidence::Pace)] {
             let to = lumps[end].at;
@@ -630,37 +637,37 @@ fn line_rate(lumps: &[Lump], owing: &[(Instant, Instant)], rtt: Duration) -> Opt
     lasting(&samples, rtt)
 }
 
-/// Receipts one after another, while bytes were owed.
+/// Consecutive receipts while bytes were owed.
 struct Sample<'l> {
-    /// Since whose end it is.
+    /// The lump at whose end the sample starts.
     first: Lump,
     lumps: &'l [Lump],
-    /// Bytes that came in it.
+    /// Bytes received in the sample.
     bytes: u64,
 }
 
-/// How late a receipt may be noticed.
+/// Longest delay before a process notices a receipt.
 const READ_LATE: Duration = Duration::from_millis(2);
 
-/// What shows that a line was full while bytes came evenly.
+/// Evidence for a full link, given bytes that arrived evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Evidence {
-    /// Most of them came in segments of the largest size the path carries.
+    /// Most bytes came in segments of the largest size on the path.
     WholeSegments,
-    /// Receipts of different sizes each came as long after the one before as their bytes take.
+    /// Receipts of different sizes each came after the transmission time of their bytes.
     Pace,
 }
 
-/// How near a rate is to another that is nearly the same.
+/// Ratio above which two rates count as nearly equal.
 const ALIKE: f64 = 0.85;
-/// The share of receipts that must be whole segments: a bulk answer has a shorter one only at its end, or at the end of
-/// each piece of 4 KiB that its server writes.
+/// Required share of receipts that are whole segments. A bulk response has shorter ones only at its end, or at
+/// the end of each 4 KiB its server writes.
 const NEARLY_WHOLE: f64 = 0.6;
-/// Bytes that options may take of a segment: time stamps (RFC 7323, section 3.2) and what aligns them.
+/// Option bytes in a segment: timestamps (RFC 7323, section 3.2) with padding.
 const OPTIONS: f64 = 12.0;
-/// The share of bytes that most are.
+/// Required share of bytes in whole segments.
 const MOST: f64 = 2.0 / 3.0;
-/// The share of bytes whose receipts must have the pace of the line.
+/// Required share of bytes in receipts that keep the link's pace.
 const NEARLY_ALL: f64 = 0.9;
 
 impl Sample<'_> {
@@ -672,9 +679,9 @@ impl Sample<'_> {
         self.bytes as f64 / took.as_secs_f64()
     }
 
-    /// Whether its bytes came back to back at one rate. Who paces what it writes sends pieces that are not as large as the path
-    /// carries, and lets a time pass between them that has nothing to do with their size; or pieces that are larger, which
-    /// come all at once, as they would not on a line of this rate.
+    /// Whether the bytes came back to back at one rate. A server that paces its writes sends pieces smaller
+    /// than the path's segments at intervals unrelated to their size; or larger pieces that arrive all at once,
+    /// which is impossible on a link of this rate.
     fn is_full_line(&self, evidence: Evidence) -> bool {
         let rate = self.rate();
         let of_noise = rate * READ_LATE.as_secs_f64();
@@ -687,18 +694,19 @@ impl Sample<'_> {
             let segment = lump.segment as f64;
             let is_spread = lump.since < lump.at;
             came += bytes;
-            // Even: never further from what the rate brings by then than a reader may be late.
+            // Even: the bytes never differ from the expected number by more than a late reader explains.
             let due = rate * (lump.at - self.first.at).as_secs_f64();
             let slack = 0.25 * segment.min(SEGMENT as f64) + of_noise.min(self.bytes as f64 / 4.0);
             if !is_spread && (came - due).abs() > slack {
                 return false;
             }
-            // A burst: more at once than the line carries in an instant.
+            // A burst: more at once than the link can carry in an instant.
             if !is_spread && bytes > 1.05 * segment.min(SEGMENT as f64) + of_noise {
                 return false;
             }
             let pieces = (bytes / segment).round().max(1.0);
-            // Time stamps take their bytes from each segment; writes that are a little larger than a segment are no segments.
+            // Timestamps take bytes of each segment; a write slightly larger than a segment does not count as
+            // whole segments.
             let short = pieces * segment - bytes;
             if is_spread || (-0.003 * bytes..=pieces * OPTIONS).contains(&short) {
                 whole += 1;
@@ -707,7 +715,7 @@ impl Sample<'_> {
             let gap = rate * (lump.at - before).as_secs_f64();
             if (gap - bytes).abs() <= 0.25 * bytes {
                 fitting += bytes;
-                // Sizes show a pace only if receipts of each size keep it.
+                // Sizes prove a pace only if receipts of each size keep it.
                 (least, most) = (least.min(lump.bytes), most.max(lump.bytes));
             }
             before = lump.at;
@@ -724,18 +732,18 @@ impl Sample<'_> {
     }
 }
 
-/// What was missing before a receipt, as far as it is known.
+/// Known loss before a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
     None,
-    /// A segment to this end was, and others had to wait for it.
+    /// A segment to this end was missing, and others had to wait for it.
     Hole,
-    /// One from this end was, such as a request.
+    /// A segment from this end, such as a request, was retransmitted.
     Repeat,
 }
 
 impl Loss {
-    /// Before the receipt of this number.
+    /// The loss before the receipt with this index.
     fn before(connection: &Connection, number: usize) -> Loss {
         let arrival = connection.arrivals[number];
         let (holes, repeats) = match number.checked_sub(1) {
@@ -755,31 +763,31 @@ impl Loss {
     }
 }
 
-/// What is known of a path from one end.
+/// Properties of a path, as seen from one end.
 #[derive(Clone, Copy, Debug)]
 struct Path {
-    /// The least round trip: the kernel's, or what the handshake took.
+    /// Minimum round-trip time: the kernel's, or the handshake's if that is smaller.
     rtt: Option<Duration>,
     delayed_ack: Option<Duration>,
-    /// Data bytes of a segment.
+    /// Data bytes of a segment in use.
     segment: u64,
-    /// Data bytes of the largest segment it carries.
+    /// Data bytes of the largest segment on the path.
     largest: u64,
 }
 
-/// Data bytes of a segment where nobody says: what Ethernet leaves.
+/// Default data bytes of a segment: those on Ethernet.
 const SEGMENT: u64 = 1_460;
 
-/// A pause shorter than this is no pause: a process is not always run at once.
+/// Shorter pauses are ignored, because a process does not always run at once.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// A timer of the kernel runs off this much late (`CONFIG_HZ=250`).
+/// Most delay of a kernel timer (`CONFIG_HZ=250`).
 const TICK: Duration = Duration::from_millis(4);
 
-/// The shortest time after which Linux sends a delayed acknowledgment (`TCP_DELACK_MIN`), whatever `tcpi_ato` says.
+/// Shortest time after which Linux sends a delayed acknowledgment (`TCP_DELACK_MIN`), regardless of `tcpi_ato`.
 const DELAYED_ACK_MIN: Duration = Duration::from_millis(40);
 
-/// Whether one of these came this long before an instant, at least and at most.
+/// Whether the latest receipt at least `least` before `at` came at most `most` before it.
 fn is_one_between(before: &[Arrival], at: Instant, least: Duration, most: Duration) -> bool {
     let earlier = |by: Duration| Instant::from_nanos(at.as_nanos().saturating_sub(by.as_nanos() as u64));
     let until = before.partition_point(|arrival| arrival.at <= earlier(least));
@@ -815,15 +823,17 @@ impl Path {
         }
     }
 
-    /// Whether something came about a round trip before this instant, whose acknowledgment may have let the next segment go.
+    /// Whether bytes came about a round trip before `at`, whose acknowledgment may have released the next
+    /// segment.
     fn is_clocked(&self, before: &[Arrival], at: Instant) -> bool {
         let rtt = self.rtt.unwrap_or(Duration::ZERO);
         is_one_between(before, at, rtt.mul_f64(0.75), rtt.mul_f64(1.75))
     }
 
-    /// Whether the silence between two receipts is as long as the timer of delayed acknowledgments and a round trip: the
-    /// acknowledgment of the first left late, and the second came a round trip after it. Earlier receipts do not count:
-    /// the second of two full segments is acknowledged at once, and a steady writer always has one at any distance.
+    /// Whether the silence between two receipts is as long as the delayed-ACK timer plus a round trip: the
+    /// acknowledgment of the first was delayed, and the second came a round trip after it. Earlier receipts do
+    /// not count: the second of two full segments is acknowledged at once, and with a steady writer there is
+    /// always a receipt at any distance.
     fn is_held(&self, silence: Duration) -> bool {
         let rtt = self.rtt.unwrap_or(Duration::ZERO);
         self.delayed_ack.is_some_and(|wait| {
@@ -833,8 +843,8 @@ impl Path {
         })
     }
 
-    /// What a pause between two receipts was, if it was one; `silence` if nothing explains it. `released`: as
-    /// [`Path::is_clocked`] and [`Path::is_held`] say of its end.
+    /// The cause of a pause between two receipts, or `None` if it is too short to be one; `silence` if nothing
+    /// explains it. `released` holds [`Path::is_clocked`] and [`Path::is_held`] at its end.
     fn cause_of(&self, pause: Duration, loss: Loss, released: (bool, bool), silence: Cause) -> Option<Cause> {
         let (is_clocked, is_held) = released;
         let rtt = self.rtt.unwrap_or(Duration::ZERO);

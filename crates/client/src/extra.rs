@@ -1,14 +1,14 @@
-//! A field line that somebody wants sent with every request, as `Name: value`.
+//! Extra field lines sent with every request, written as `Name: value`.
 //!
-//! Refused is what would break the request in two (RFC 9110 section 5.5: no CR, LF or NUL, and here no control
-//! character at all) and what the connection itself decides: framing, persistence, upgrades and what is waited for.
-//! Refuses to know what a field means otherwise.
+//! Refuses lines that would break the request apart (RFC 9110 section 5.5 bans CR, LF and NUL; control
+//! characters are banned here altogether) and fields this client decides: framing, persistence, upgrades and
+//! expectations. Knows no other meaning of fields.
 
 use http_semantics::field::is_token_byte;
 
-/// Bytes of a line at the most.
+/// Most bytes of a line.
 const LINE_MAX: usize = 8192;
-/// Names that are refused, and why.
+/// Refused field names, with the reason.
 const DECIDED: [(&str, &str); 10] = [
     (
         "Connection",
@@ -25,18 +25,21 @@ const DECIDED: [(&str, &str); 10] = [
     ("Content-Length", "requests have no content"),
     ("Transfer-Encoding", "requests have no content"),
     ("Trailer", "requests have no content"),
-    ("Expect", "requests have no content that could wait for a word"),
-    ("TE", "trailers and transfer codings but chunked are not read"),
-    ("Upgrade", "only HTTP/1 is spoken"),
-    ("HTTP2-Settings", "only HTTP/1 is spoken"),
+    ("Expect", "requests have no content to wait for"),
+    (
+        "TE",
+        "trailers and transfer codings other than chunked are not read",
+    ),
+    ("Upgrade", "the client speaks only HTTP/1"),
+    ("HTTP2-Settings", "the client speaks only HTTP/1"),
 ];
 
-/// A field line.
+/// A field line for every request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extra {
-    /// Its name, as it was written.
+    /// The name as written.
     pub name: String,
-    /// Its value, without the white space around it.
+    /// The value without surrounding whitespace.
     pub value: String,
 }
 
@@ -51,21 +54,21 @@ impl core::str::FromStr for Extra {
 
     fn from_str(text: &str) -> Result<Extra, String> {
         if text.len() > LINE_MAX {
-            return Err(format!("it is longer than {LINE_MAX} bytes"));
+            return Err(format!("the field line is longer than {LINE_MAX} bytes"));
         }
         let (name, value) = text
             .split_once(':')
-            .ok_or_else(|| "a field line looks like `Name: value`".to_owned())?;
+            .ok_or_else(|| "write a field line as `Name: value`".to_owned())?;
         if name.is_empty() || !name.bytes().all(is_token_byte) {
             return Err(format!(
-                "`{}` is no name of a field; one has letters, digits and hyphens, and the colon right behind it",
+                "`{}` is not a valid field name; use letters, digits and hyphens, and put the colon right after it",
                 name.escape_debug()
             ));
         }
         let value = value.trim_matches([' ', '\t']);
         if value.chars().any(|letter| letter.is_control() && letter != '\t') {
             return Err(format!(
-                "the value `{}` has a control character, which no field may have",
+                "the value `{}` contains a control character; remove it",
                 value.escape_debug()
             ));
         }
@@ -73,7 +76,7 @@ impl core::str::FromStr for Extra {
             .iter()
             .find(|(decided, _)| decided.eq_ignore_ascii_case(name))
         {
-            return Err(format!("`{name}` cannot be given: {why}"));
+            return Err(format!("`{name}` cannot be set: {why}"));
         }
         Ok(Extra {
             name: name.to_owned(),
@@ -82,8 +85,8 @@ impl core::str::FromStr for Extra {
     }
 }
 
-/// The field lines of every request: `Host` and `User-Agent`, which `extras` may have in their place, and the other extras
-/// in their order.
+/// The field lines of every request: `Host` and `User-Agent`, each replaced by an extra of that name, then the
+/// other extras in order.
 ///
 /// # Errors
 /// If one of the two is given twice.
@@ -128,15 +131,15 @@ mod tests {
             assert_eq!(extra(text).to_string(), shown);
         }
         for (text, fragment) in [
-            ("Accept", "looks like"),
-            (": x", "no name"),
-            ("Bad Name: x", "no name"),
-            ("Name : x", "no name"),
+            ("Accept", "`Name: value`"),
+            (": x", "not a valid field name"),
+            ("Bad Name: x", "not a valid field name"),
+            ("Name : x", "not a valid field name"),
             ("X: a\r\nGET /b", "control character"),
             ("X: a\0", "control character"),
             (
                 "content-length: 3",
-                "`Content-Length` cannot be given: requests have no content",
+                "`Content-Length` cannot be set: requests have no content",
             ),
             ("Transfer-Encoding: chunked", "no content"),
             ("connection: close", "protocol mode"),

@@ -1,8 +1,8 @@
-//! The client's side of HTTP without I/O: what a user, a robot or a load generator holds of a connection.
+//! The client side of HTTP without I/O: connections for users, robots and load generators.
 //!
-//! [`session`] is one connection and decides nothing about what is fetched. [`fetch`] is one level above: a
-//! page with what it embeds, over as many connections as a [`plan`] allows; its driver is `runtime::dial`, or
-//! anything else that tells a crew what happens. What it leaves is a [`timeline`], which [`explain`] reads.
+//! [`session`] is one connection and does not decide what to fetch. [`fetch`] fetches a page with its embedded
+//! objects over as many connections as a [`plan`] allows; its driver is `runtime::dial` or anything else that
+//! reports events to a crew. The result is a [`timeline`], from which [`explain`] derives where the time went.
 
 pub mod cache;
 pub mod decode;

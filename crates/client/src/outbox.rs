@@ -1,4 +1,4 @@
-//! The output buffer of a client that pipelines (W3C NOTE-pipelining-970624, section on buffer tuning).
+//! The output buffer of a pipelining client (W3C NOTE-pipelining-970624, section on buffer tuning).
 //!
 //! ```text
 //!            append, less than the bound in all: (re)arm
@@ -7,11 +7,11 @@
 //!     ▲                   │ append beyond the bound, expiry, flush: write all
 //!     └───────────────────┘
 //! ```
-//! Decides when requests leave; knows nothing of what they are.
+//! Decides when requests are sent; does not look inside them.
 
 use measure::{Duration, Instant};
 
-/// Requests on their way out.
+/// Requests waiting to be sent.
 #[derive(Debug)]
 pub struct Outbox {
     bytes_max: usize,
@@ -21,7 +21,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// One that writes at `bytes_max` bytes, or `wait` after the last request came.
+    /// An empty buffer that sends at `bytes_max` bytes, or `wait` after the last request was added.
     pub fn new(bytes_max: usize, wait: Duration) -> Outbox {
         Outbox {
             bytes_max,
@@ -31,7 +31,7 @@ impl Outbox {
         }
     }
 
-    /// Takes a request; what is to be written now, if anything is.
+    /// Adds a request; returns the bytes to send now, if any.
     pub fn append(&mut self, request: &[u8], now: Instant) -> Option<Vec<u8>> {
         self.held.extend_from_slice(request);
         if self.held.len() >= self.bytes_max {
@@ -41,7 +41,7 @@ impl Outbox {
         None
     }
 
-    /// What is to be written if the timer has run off.
+    /// Returns the bytes to send if the timer has expired.
     pub fn expire(&mut self, now: Instant) -> Option<Vec<u8>> {
         if self.due.is_some_and(|due| due <= now) {
             self.flush()
@@ -50,14 +50,14 @@ impl Outbox {
         }
     }
 
-    /// Everything that is held.
+    /// Takes all bytes held, to be sent at once.
     pub fn flush(&mut self) -> Option<Vec<u8>> {
         self.due = None;
         let held = std::mem::take(&mut self.held);
         (!held.is_empty()).then_some(held)
     }
 
-    /// When the timer runs off.
+    /// When the timer expires; `None` if the buffer is empty.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
@@ -77,12 +77,12 @@ mod tests {
         let mut out = Outbox::new(1024, Duration::from_millis(50));
         assert_eq!(out.append(&[b'a'; 190], at(0)), None);
         assert_eq!(out.append(&[b'b'; 190], at(30)), None);
-        // Armed anew by the second request.
+        // The second request restarts the timer.
         assert_eq!(out.expire(at(50)), None);
         assert_eq!(out.due(), Some(at(80)));
         assert_eq!(out.expire(at(80)).map(|bytes| bytes.len()), Some(380));
         assert_eq!((out.due(), out.flush()), (None, None));
-        // The sixth request of 190 bytes fills 1,024: all six leave together.
+        // The sixth request of 190 bytes exceeds 1,024: all six are sent together.
         for n in 0..5 {
             assert_eq!(out.append(&[b'c'; 190], at(100 + n)), None);
         }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing is lost, doubled or put out of order, and nothing is held beyond the bound or the timer.
+        /// Bytes come out complete, once and in order, and none are held beyond the limit or the timer.
         #[test]
         fn what_goes_in_comes_out(steps in proptest::collection::vec((0_u8..4, 1_usize..700), 0..60)) {
             let mut out = Outbox::new(1024, Duration::from_millis(50));

@@ -1,7 +1,7 @@
-//! How a page is to be fetched: protocol mode, connections, codings, buffering, bounds.
+//! How to fetch a page: protocol mode, connections, codings, buffering and limits.
 //!
-//! The modes are the robot's of W3C NOTE-pipelining-970624; the defaults of its output buffer are those of all
-//! its tables but the third.
+//! The modes are those of the robot in W3C NOTE-pipelining-970624. The defaults of the output buffer apply to
+//! all tables of the note except the third.
 
 use crate::decode::Growth;
 use core::fmt;
@@ -11,25 +11,25 @@ use http_semantics::method::Method;
 use measure::Duration;
 use serde::{Deserialize, Serialize};
 
-/// How requests are laid onto connections: those of one page, or of a user who asks for one after another.
+/// How requests are distributed over connections: those of one page, or of a user who sends one after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// A connection for each request.
+    /// HTTP/1.0: a connection for each request.
     Http10,
-    /// Persistent connections with one request outstanding on each.
+    /// Persistent connections with one outstanding request each.
     Serial,
-    /// Persistent connections; the page is asked for alone, then everything else without waiting for answers.
+    /// Persistent connections: first the page alone, then all other requests without waiting for responses.
     Pipelined,
-    /// As pipelined; the connection ends with the page.
+    /// Pipelined, with persistent connections that end with the page.
     EarlyClose,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes, in the order of the help.
     pub const ALL: [Mode; 4] = [Mode::Http10, Mode::Serial, Mode::Pipelined, Mode::EarlyClose];
 
-    /// The name flags and results use.
+    /// The name in flags and results.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Http10 => "http10",
@@ -39,7 +39,7 @@ impl Mode {
         }
     }
 
-    /// How many connections it has at once if nothing else is said.
+    /// Default number of simultaneous connections.
     pub fn connections(self) -> usize {
         match self {
             Mode::Http10 => 4,
@@ -57,16 +57,16 @@ impl FromStr for Mode {
             "http/1.1" | "http1.1" => *mode == Mode::Serial,
             _ => mode.name() == text,
         });
-        known.ok_or_else(|| format!("`{text}`: a mode is http10, serial, pipelined or early-close"))
+        known.ok_or_else(|| format!("`{text}` is not a mode; write http10, serial, pipelined or early-close"))
     }
 }
 
-/// A mode with the coding it asks for: `serial`, `pipelined+deflate`.
+/// A mode with the content coding it requests: `serial`, `pipelined+deflate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manner {
     /// The mode.
     pub mode: Mode,
-    /// What `Accept-Encoding` says in requests for text; nothing is sent without one.
+    /// The coding in `Accept-Encoding` of requests for text; `None` sends no such field.
     pub coding: Option<Coding>,
 }
 
@@ -93,26 +93,26 @@ impl FromStr for Manner {
             .map(|name| {
                 Coding::of(name.as_bytes())
                     .filter(|coding| *coding != Coding::Identity)
-                    .ok_or_else(|| format!("`{text}`: a coding is deflate, gzip, br or zstd"))
+                    .ok_or_else(|| format!("`{text}` has an unknown coding; write deflate, gzip, br or zstd"))
             })
             .transpose()?;
         Ok(Manner { mode, coding })
     }
 }
 
-/// When the requests of a pipeline leave.
+/// When pipelined requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffering {
-    /// Output is written when this many bytes are held.
+    /// Bytes held at which the output is sent.
     pub bytes_max: usize,
-    /// Or when no request has come for this long.
+    /// Time after the last request at which the output is sent.
     pub timer: Duration,
-    /// Whether the request for the page leaves at once.
+    /// Whether the request for the page is sent at once.
     pub flush_page: bool,
 }
 
 impl Buffering {
-    /// 1,024 bytes, 50 ms, explicit flush.
+    /// 1,024 bytes, 50 ms, and the page's request at once.
     pub const DEFAULT: Buffering = Buffering {
         bytes_max: 1024,
         timer: Duration::from_millis(50),
@@ -120,30 +120,30 @@ impl Buffering {
     };
 }
 
-/// What may not grow without end.
+/// Limits of one fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Objects of a page, itself included; what it embeds beyond is left out and counted.
+    /// Most objects of a page, itself included. Further ones are left out and counted.
     pub objects_max: usize,
-    /// Bytes received, and bytes decoded, of the whole page.
+    /// Most bytes received, and most bytes decoded, for the whole page.
     pub bytes_max: u64,
-    /// Decoded bytes of one answer for each coded one, beyond the first mebibyte
+    /// Most decoded bytes of a response per coded byte, beyond the first mebibyte
     /// ([`Growth::FREE`](crate::decode::Growth::FREE)).
     pub ratio_max: u64,
-    /// Redirections in a row.
+    /// Most redirections in a row.
     pub redirects_max: u32,
-    /// How often one request may be sent again after a connection ended before its answer.
+    /// How often a request may be sent again after its connection ended before the response.
     pub repeats_max: u32,
-    /// For a connection to be made.
+    /// Time limit for opening a connection.
     pub connect_timeout: Duration,
-    /// Without a byte while answers are owed.
+    /// Time limit without a byte while responses are outstanding.
     pub stall_timeout: Duration,
-    /// For everything.
+    /// Time limit for the whole fetch.
     pub timeout: Duration,
 }
 
 impl Limits {
-    /// Enough for the pages there are.
+    /// Enough for pages found in practice.
     pub const DEFAULT: Limits = Limits {
         objects_max: 500,
         bytes_max: 256 << 20,
@@ -156,29 +156,29 @@ impl Limits {
     };
 }
 
-/// How a page is fetched.
+/// All parameters of a fetch.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Mode and coding.
+    /// Protocol mode and content coding.
     pub manner: Manner,
-    /// Connections at once.
+    /// Most simultaneous connections.
     pub connections: usize,
     /// The output buffer of pipelined modes.
     pub buffering: Buffering,
-    /// What requests say they are from.
+    /// Value of the `User-Agent` field.
     pub user_agent: String,
-    /// Everything in the cache is held against the server, whether it is fresh or not.
+    /// Whether to validate every cache entry, fresh or not.
     pub revalidate: bool,
-    /// The first bytes of each picture are asked for before the rest of any.
+    /// If set, requests this many bytes of each image before the rest of any.
     pub first_bytes: Option<u64>,
     /// Whether embedded objects are fetched.
     pub embedded: bool,
-    /// What may not grow without end.
+    /// Limits on objects, bytes, redirections, repeats and time.
     pub limits: Limits,
 }
 
-/// Whether a request with this method may be sent again when a connection ended before its answer
-/// (RFC 9110 section 9.2.2: only safe ones here, though idempotent ones may be).
+/// Whether a request with this method may be sent again after its connection ended before the response. RFC
+/// 9110 section 9.2.2 also allows idempotent methods; this client repeats only safe ones.
 pub fn may_repeat(method: Method) -> bool {
     matches!(
         method,

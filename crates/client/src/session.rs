@@ -1,8 +1,8 @@
-//! One connection to a server: requests become bytes, bytes become replies.
+//! One connection to a server: turns requests into bytes and bytes into responses.
 //!
-//! Holds no socket and no clock. Between two calls it keeps the bytes of an unfinished head and nothing
-//! else, so that an idle one owns no memory beyond itself (56 bytes). Refuses to know what replies mean,
-//! or why something is asked. Framing, persistence and pipelining are `http1`'s (RFC 9112).
+//! Holds no socket and no clock. Between two calls it keeps only the bytes of an unfinished head, so an idle
+//! session owns no memory beyond itself (56 bytes). Knows neither the meaning of responses nor the purpose of
+//! requests. `http1` handles framing, persistence and pipelining (RFC 9112).
 
 use http_semantics::field::Name;
 use http_semantics::method::Method;
@@ -14,33 +14,33 @@ use http1::head::Response;
 use http1::slots::Slots;
 use http1::{Limits, Misuse};
 
-/// The most requests that may wait for their replies.
+/// Most requests waiting for their responses.
 pub const OUTSTANDING_MAX: usize = 64;
 
-/// How much is kept of what was at fault.
+/// Most bytes kept of faulty input.
 pub const UNREAD_MAX: usize = 64;
 
-/// The version a request is sent with.
+/// The HTTP version of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// One request, then the connection ends.
+    /// HTTP/1.0: the connection ends after one request.
     Http10,
-    /// The connection persists.
+    /// HTTP/1.1: the connection persists.
     Http11,
 }
 
-/// What is wanted of a target.
+/// The method of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verb {
-    /// Its head and content.
+    /// GET: head and content.
     #[default]
     Get,
-    /// The head that GET would have been answered with.
+    /// HEAD: the head GET would get.
     Head,
 }
 
 impl Verb {
-    /// As a request says it.
+    /// The method name in a request.
     pub fn name(self) -> &'static str {
         match self {
             Verb::Get => "GET",
@@ -63,29 +63,29 @@ impl core::str::FromStr for Verb {
         [Verb::Get, Verb::Head]
             .into_iter()
             .find(|verb| verb.name() == text)
-            .ok_or_else(|| format!("`{text}` is no method of this client; files are asked for with `GET` or `HEAD`, in capitals"))
+            .ok_or_else(|| format!("`{text}` is not a supported method; write `GET` or `HEAD`, in capitals"))
     }
 }
 
-/// All of a request but its target: the same for all requests to a server, and written once.
+/// A request without its target: the same bytes for all requests to a server, built once.
 #[derive(Clone, Debug)]
 pub struct Ending {
     version: Version,
     verb: Verb,
-    /// What stands before the target.
+    /// Bytes before the target.
     before: Vec<u8>,
     bytes: Vec<u8>,
 }
 
 impl Ending {
-    /// For GET requests to `host`, as `user_agent`.
+    /// Builds GET requests to `host` with the given `User-Agent`.
     pub fn new(version: Version, host: &str, user_agent: &str) -> Ending {
-        // HTTP/1.0 has no Host; servers of many names need it all the same, and clients have long sent it.
+        // HTTP/1.0 does not define Host, but servers with several names need it, and clients have long sent it.
         Ending::with(version, Verb::Get, [("Host", host), ("User-Agent", user_agent)])
     }
 
-    /// For requests with these field lines, in their order. Whoever gives them answers for names and values, and for `Host` among
-    /// them: what a value holds is sent.
+    /// Builds requests with these field lines, in order. Names and values are sent as given; the caller must
+    /// make sure that they are valid and include `Host`.
     pub fn with<'f>(
         version: Version,
         verb: Verb,
@@ -110,86 +110,87 @@ impl Ending {
         }
     }
 
-    /// What requests with it want.
+    /// The method of requests built with it.
     pub fn verb(&self) -> Verb {
         self.verb
     }
 }
 
-/// What was heard.
+/// A part of a response.
 #[derive(Clone, Copy, Debug)]
 pub enum Heard<'a> {
-    /// The head of a final reply: its status, and its field lines unless the memory knew it.
+    /// The head of a final response: its status, and its field lines unless the memory knew the head.
     Head(u16, Option<Lines<'a>>),
-    /// Content; never empty.
+    /// A piece of content; never empty.
     Body(&'a [u8]),
-    /// The reply is complete.
+    /// The end of the response.
     End,
 }
 
-/// The field lines of a head.
+/// The field lines of a response head.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines<'a>(&'a Response<'a, 'a>);
 
 impl<'a> Lines<'a> {
-    /// Where a redirect leads: `Location`, not checked.
+    /// The target of a redirection, from `Location`; not validated.
     pub fn location(self) -> Option<&'a [u8]> {
         self.0.fields.get(Name::Location)
     }
 
-    /// `Content-Length`, which the answer to HEAD has without content (RFC 9110 section 8.6).
+    /// The value of `Content-Length`, which a response to HEAD has without content (RFC 9110 section 8.6).
     pub fn content_length(self) -> Option<u64> {
         let text = self.0.fields.single(Name::ContentLength)?;
         core::str::from_utf8(text).ok()?.parse().ok()
     }
 }
 
-/// What was heard, with the field lines, and how many bytes of the stream it took.
+/// A part of a response with all field lines, and the number of bytes it took of the stream.
 #[derive(Debug)]
 pub enum Said<'a, 'b, 's> {
-    /// The head of a final reply.
+    /// The head of a final response.
     Head(&'a Response<'b, 's>, usize),
-    /// Content; never empty.
+    /// A piece of content; never empty.
     Body(&'b [u8], usize),
-    /// The reply is complete.
+    /// The end of the response.
     End(usize),
 }
 
-/// What the bytes of a connection are.
+/// A part of the stream.
 #[derive(Debug)]
 enum Piece<'a, 'b, 's> {
-    /// A head that was read before, with its status.
+    /// A head found in the memory, with its status.
     Known(u16),
     Said(Said<'a, 'b, 's>),
 }
 
-/// What a closing server leaves behind.
+/// Requests left without a response when the server closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// So many requests that will not be answered here.
+    /// The number of unanswered requests.
     Unanswered(u8),
 }
 
-/// One connection.
+/// One connection: the protocol state and the bytes of an unfinished head.
 #[derive(Debug, Default)]
 pub struct Session {
     http: Connection,
-    /// The beginning of a head; after a fault, that of what was at fault.
+    /// The start of a head; after a fault, the start of the faulty bytes.
     kept: Vec<u8>,
 }
 
 impl Session {
-    /// For a connection that nothing was sent on yet.
+    /// A session for a new connection.
     pub fn new() -> Session {
         Session::default()
     }
 
-    /// Appends a request.
+    /// Appends a request to `out`.
     ///
     /// # Errors
-    /// If it may not be sent now: [`OUTSTANDING_MAX`] are, or the last one was.
+    /// If no request may be sent now: [`OUTSTANDING_MAX`] are outstanding, or the connection's last request was
+    /// already sent.
     pub fn request(&mut self, out: &mut Vec<u8>, target: &str, ending: &Ending) -> Result<(), Misuse> {
         let persist = ending.version == Version::Http11;
         self.http
@@ -200,21 +201,24 @@ impl Session {
         self.http.end_request()
     }
 
-    /// Remembers a request without content whose head the caller writes; `persist`: whether it leaves the
+    /// Records a request without content whose head the caller writes; `persist` tells whether it keeps the
     /// connection open.
     ///
     /// # Errors
-    /// If it may not be sent now: [`OUTSTANDING_MAX`] are, or the last one was.
+    /// If no request may be sent now: [`OUTSTANDING_MAX`] are outstanding, or the connection's last request was
+    /// already sent.
     pub fn ask(&mut self, method: Method, persist: bool) -> Result<(), Misuse> {
         self.http.begin_request(method, persist, &Limits::DEFAULT)?;
         self.http.end_request()
     }
 
-    /// Takes in what arrived and says what it is. A head that `memory` holds is not read again; sessions may share one.
+    /// Parses received bytes and passes their parts to `hear`. Heads in `memory` are not parsed again; sessions
+    /// may share a memory.
     ///
     /// # Errors
-    /// What the server did wrong; the connection is of no more use. [`Session::unread`] has what was at fault. Bytes behind
-    /// the last reply that was asked for are [`Fault::Unsolicited`], even if that reply ends the connection.
+    /// The fault of the server; the connection is of no further use. [`Session::unread`] returns the faulty
+    /// bytes. Bytes after the last requested response are [`Fault::Unsolicited`], even if that response ends
+    /// the connection.
     pub fn receive(
         &mut self,
         bytes: &[u8],
@@ -229,17 +233,17 @@ impl Session {
         })
     }
 
-    /// How many of the bytes that come next are content and nothing else. Who has no use for them may drop them unseen, and
-    /// says with [`Session::pass`] how many came.
+    /// The number of following bytes that are certain to be content. A caller without use for them may discard
+    /// them and report their number to [`Session::pass`].
     #[inline]
     pub fn content_ahead(&self) -> u64 {
         self.http.content_ahead()
     }
 
-    /// So many bytes of the content ahead came, and nobody looked at them; returns whether that was the reply's last.
+    /// Records that `bytes` bytes of content were discarded; returns whether they completed the response.
     ///
     /// # Errors
-    /// If fewer are ahead.
+    /// If fewer bytes of content are ahead.
     pub fn pass(&mut self, bytes: u64) -> Result<bool, Misuse> {
         self.http.pass(bytes)?;
         if self.http.content_ahead() > 0 {
@@ -250,14 +254,14 @@ impl Session {
         Ok(matches!(end, Ok(Step::End { .. })))
     }
 
-    /// The same with all that heads say.
+    /// Like [`Session::receive`], with all field lines of heads.
     ///
     /// # Errors
-    /// What the server did wrong; the connection is of no more use.
+    /// The fault of the server; the connection is of no further use.
     pub fn listen(&mut self, bytes: &[u8], mut hear: impl FnMut(Said<'_, '_, '_>)) -> Result<(), Fault> {
         self.walk(bytes, None, |piece| match piece {
             Piece::Said(said) => hear(said),
-            Piece::Known(_) => debug_assert!(false, "nothing is known without a memory"),
+            Piece::Known(_) => debug_assert!(false, "only a memory knows heads"),
         })
     }
 
@@ -325,15 +329,15 @@ impl Session {
         fault
     }
 
-    /// After a fault, the beginning of what was at fault, up to [`UNREAD_MAX`] bytes.
+    /// After a fault, the start of the faulty bytes, up to [`UNREAD_MAX`].
     pub fn unread(&self) -> &[u8] {
         &self.kept
     }
 
-    /// The server closed its half; `hear` is told if that completes a reply.
+    /// Records that the server closed its sending half; calls `hear` if that completes a response.
     ///
     /// # Errors
-    /// If that cuts a reply short.
+    /// If that cuts a response short.
     pub fn eof(&mut self, mut hear: impl FnMut(Heard<'_>)) -> Result<Left, Fault> {
         let left = match self.http.eof()? {
             Ended::Idle => 0,
@@ -350,17 +354,17 @@ impl Session {
         })
     }
 
-    /// Requests whose replies have not begun.
+    /// Number of requests whose responses have not begun.
     pub fn outstanding(&self) -> usize {
         usize::from(self.http.outstanding())
     }
 
-    /// Whether the beginning of a head has come and its end has not.
+    /// Whether a head has begun and not ended.
     pub fn is_within_head(&self) -> bool {
         !self.kept.is_empty()
     }
 
-    /// Whether another request may follow.
+    /// Whether another request may follow on this connection.
     pub fn is_persistent(&self) -> bool {
         self.http.is_persistent()
     }
@@ -446,7 +450,7 @@ mod tests {
         assert!(heard(&mut asked(), b"SSH-2.0\r\n\r\n").is_err());
     }
 
-    /// However a stream is cut and whatever the memory holds, the same is heard, and the same faults are found.
+    /// A memory changes neither the parts nor the faults of a stream, however it is cut.
     #[test]
     fn a_memory_changes_nothing_that_is_heard() {
         let replies = [
@@ -499,7 +503,8 @@ mod tests {
         }
     }
 
-    /// What answers HEAD has the same head and no body: a memory of the answer to GET must not promise one.
+    /// A response to HEAD has the head of GET and no content: a memory of the response to GET must not promise
+    /// any.
     #[test]
     fn a_memory_is_not_asked_what_answers_head() {
         let reply = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n";
@@ -538,7 +543,7 @@ mod tests {
         assert!(size_of::<Session>() <= 56);
     }
 
-    /// What stands behind the last reply that was asked for is at fault, whether or not the connection goes on.
+    /// Bytes after the last requested response are a fault, whether or not the connection persists.
     #[test]
     fn bytes_that_nobody_asked_for_are_a_fault_and_are_shown() {
         for (version, close) in [
@@ -578,7 +583,7 @@ mod tests {
             String::from_utf8_lossy(&out),
             "HEAD /a HTTP/1.1\r\nHost: a.example\r\nAccept: */*\r\n\r\n"
         );
-        // Its length is said, and no content follows.
+        // It states a length, but no content follows.
         let reply = b"HTTP/1.1 301 Moved\r\nContent-Length: 2\r\nLocation: /b\r\n\r\n";
         let mut said = Vec::new();
         let sound = session.receive(reply, &mut Memory::default(), |heard| {

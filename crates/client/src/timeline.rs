@@ -1,48 +1,48 @@
-//! What happened when: the record a fetch leaves. Plain data; decides nothing.
+//! The record of a fetch: all events with their times. Plain data; decides nothing.
 
 use core::fmt;
 use measure::Instant;
 pub use runtime::dial::Tcp;
 
-/// A whole fetch.
+/// The record of a whole fetch.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
-    /// When it began.
+    /// Start of the fetch.
     pub began: Instant,
-    /// When the last answer was complete, or it was given up.
+    /// When the last response was complete, or the fetch was given up.
     pub ended: Instant,
-    /// The page first, then what it embeds, in the order in which it was found.
+    /// The page first, then its embedded objects in the order found.
     pub objects: Vec<Object>,
-    /// In the order in which they were opened.
+    /// All connections, in the order opened.
     pub connections: Vec<Connection>,
-    /// References that were not followed.
+    /// References not followed.
     pub skipped: Vec<(String, Skipped)>,
-    /// How many more were not even noted.
+    /// Number of further references not followed and not listed.
     pub skipped_more: u64,
-    /// References that were left out because there were as many objects as allowed; one that stands in several places may
-    /// count several times.
+    /// Number of references left out because the page had the maximum number of objects. One that appears in
+    /// several places may count several times.
     pub left_out: u64,
-    /// What is known of segments that were lost.
+    /// How much the record knows of lost segments.
     pub sight: Sight,
 }
 
-/// How much of what went wrong on the way a record shows.
+/// How much a record knows of losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sight {
-    /// What this end could notice: segments that came before an earlier one, and what it sent again itself. That the
-    /// last segment under way was lost cannot be noticed here.
+    /// Only what this end notices: segments that arrive out of order, and its own retransmissions. It cannot
+    /// notice the loss of the last segment in flight.
     #[default]
     Here,
-    /// Every segment that either end sent again.
+    /// Every retransmission of either end, from a capture.
     Whole,
 }
 
 /// Why a reference was not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skipped {
-    /// It is of another origin.
+    /// Another origin.
     Elsewhere,
-    /// There were as many objects as allowed.
+    /// The page had the maximum number of objects.
     TooMany,
 }
 
@@ -55,30 +55,30 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// What an object is to the page.
+/// The role of an object in the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The page.
+    /// The page itself.
     Page,
     /// A style sheet.
     Style,
     /// A script.
     Script,
-    /// A picture.
+    /// An image.
     Image,
-    /// A page within the page.
+    /// A page inside the page.
     Frame,
-    /// Anything else.
+    /// Any other object.
     Other,
 }
 
 impl Role {
-    /// Whether its content may name objects.
+    /// Whether its content may contain references.
     pub fn names_more(self) -> bool {
         matches!(self, Role::Page | Role::Frame | Role::Style)
     }
 
-    /// One word.
+    /// The name in results: one word.
     pub fn name(self) -> &'static str {
         match self {
             Role::Page => "page",
@@ -91,19 +91,19 @@ impl Role {
     }
 }
 
-/// Where an object's content came from.
+/// Source of an object's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The server sent it.
+    /// Sent by the server.
     Network,
-    /// The server said that what the cache has is still true.
+    /// From the cache, validated by the server.
     Validated,
-    /// The cache, nobody was asked.
+    /// From the cache, without contacting the server.
     Cache,
 }
 
 impl Source {
-    /// One word.
+    /// The name in results: one word.
     pub fn name(self) -> &'static str {
         match self {
             Source::Network => "network",
@@ -113,132 +113,132 @@ impl Source {
     }
 }
 
-/// What became of an object.
+/// The outcome for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Nothing yet.
+    /// Not fetched yet.
     Pending,
-    /// It is here.
+    /// Complete, from this source.
     Done(Source),
-    /// It is elsewhere: the number of the object that follows.
+    /// Redirected: the index of the next object.
     Moved(usize),
-    /// It is not, and why.
+    /// Failed, with the reason.
     Failed(String),
 }
 
-/// One object.
+/// One object of a page.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// Its address.
+    /// Its URL.
     pub url: String,
-    /// What it is to the page.
+    /// Its role in the page.
     pub role: Role,
-    /// The object that named it.
+    /// Index of the object that refers to it; `None` for the page.
     pub parent: Option<usize>,
-    /// When its name was known.
+    /// When the reference was found.
     pub found: Instant,
-    /// The requests sent for it, in order.
+    /// The requests for it, in order.
     pub tries: Vec<Try>,
-    /// What became of it.
+    /// Its outcome so far.
     pub fate: Fate,
-    /// The status of its last answer.
+    /// The status of its last response.
     pub status: Option<u16>,
-    /// What `Content-Type` said.
+    /// The value of `Content-Type`.
     pub media: String,
-    /// Bytes of content, decoded where they were decoded.
+    /// Bytes of content, after decoding if decoded.
     pub content_bytes: u64,
 }
 
-/// Which part of an object a request asks for.
+/// The part of an object a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All of it.
+    /// The whole object.
     Whole,
-    /// So many bytes from its beginning.
+    /// This many bytes from its start.
     First(u64),
-    /// From this byte on.
+    /// Everything from this byte on.
     Rest(u64),
     /// Its head only.
     Head,
 }
 
-/// One request and its answer.
+/// One request and its response.
 #[derive(Clone, Debug)]
 pub struct Try {
-    /// Its connection, as a number of [`Timeline::connections`].
+    /// Index in [`Timeline::connections`].
     pub connection: usize,
-    /// What it asks for.
+    /// The part it asks for.
     pub part: Part,
-    /// Its text.
+    /// The text of the request head.
     pub request: String,
-    /// When it was made.
+    /// When the request was made.
     pub asked: Instant,
-    /// When it was handed to the kernel; later than `asked` if it was held in the output buffer.
+    /// When it was passed to the kernel; later than `asked` if the output buffer held it.
     pub sent: Option<Instant>,
-    /// When the first bytes of the answer came.
+    /// When the first bytes of the response arrived.
     pub first: Option<Instant>,
-    /// When the answer was complete.
+    /// When the response was complete.
     pub last: Option<Instant>,
-    /// The status of the answer; 0 without one.
+    /// The status of the response; 0 without one.
     pub status: u16,
-    /// The reason phrase of the answer.
+    /// The reason phrase of the response.
     pub reason: String,
-    /// The field lines of the answer.
+    /// The field lines of the response.
     pub fields: Vec<(String, String)>,
-    /// Bytes of the answer's head.
+    /// Bytes of the response head.
     pub head_bytes: u64,
-    /// Bytes of its body as it was transferred, framing included.
+    /// Bytes of the body as transferred, framing included.
     pub body_bytes: u64,
-    /// Whether it had to be sent again.
+    /// Whether the request had to be sent again.
     pub is_repeated: bool,
-    /// How many requests were made before it on its connection.
+    /// Number of earlier requests on its connection.
     pub turn: u32,
 }
 
-/// One connection.
+/// One connection of a fetch.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// When it was asked for.
+    /// When it was requested.
     pub opened: Instant,
-    /// When it stood.
+    /// When it was established.
     pub connected: Option<Instant>,
     /// When it ended.
     pub closed: Option<Instant>,
-    /// Whether the server ended it while answers were owed.
+    /// Whether the server closed it while responses were outstanding.
     pub is_cut: bool,
-    /// Segments of the handshake that were sent again.
+    /// Retransmitted segments of the handshake.
     pub shaken_again: u32,
-    /// Every receipt.
+    /// Every receipt of bytes.
     pub arrivals: Vec<Arrival>,
-    /// What the kernel counted, as it was when last asked: once both ends had closed, or when this one gave it up.
+    /// The kernel's counters when last read: after both ends had closed, or when this end gave up.
     pub tcp: Option<Tcp>,
-    /// Bytes sent; none if it never stood.
+    /// Bytes sent; `None` if it was never established.
     pub bytes_out: u64,
-    /// Requests sent.
+    /// Requests sent on it.
     pub requests: u32,
-    /// Data bytes this end sent again; under [`Sight::Whole`] and those that came again.
+    /// Data bytes this end retransmitted; under [`Sight::Whole`] also those retransmitted by the peer.
     pub bytes_again: u64,
 }
 
-/// Bytes that came.
+/// One receipt of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When.
+    /// Time of the receipt.
     pub at: Instant,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
-    /// Bytes that had come in order since the connection began, those that were not read yet among them.
+    /// Bytes received in order since the start of the connection, including unread ones.
     pub came: u64,
-    /// Signs, since the connection began, that a segment to this end was missing: receipts before which segments came
-    /// out of order, or that brought more than the segments since the last one; under [`Sight::Whole`] the segments
-    /// that were sent again.
+    /// Signs since the start of the connection that a segment to this end was missing: receipts preceded by
+    /// segments out of order, or that brought more than the segments since the last one. Under
+    /// [`Sight::Whole`], the number of retransmitted segments.
     pub holes: u32,
-    /// Segments this end had sent again since the connection began.
+    /// Segments this end had retransmitted since the start of the connection.
     pub repeats: u32,
 }
 
 impl Arrival {
-    /// A receipt after this one (or the first), before anything else is known of it.
+    /// A receipt after `before` (`None` for the first), with no further knowledge about it.
     pub fn after(before: Option<&Arrival>, at: Instant, bytes: u64) -> Arrival {
         let (came, holes, repeats) = before.map_or((0, 0, 0), |one| (one.came, one.holes, one.repeats));
         Arrival {
@@ -251,39 +251,39 @@ impl Arrival {
     }
 }
 
-/// Sums over a fetch.
+/// Totals of a fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Connections that stood.
+    /// Connections established.
     pub connections: u64,
-    /// Requests sent, repeated ones included.
+    /// Requests sent, including repeated ones.
     pub requests: u64,
     /// Requests sent again.
     pub repeated: u64,
-    /// Bytes of HTTP sent.
+    /// HTTP bytes sent.
     pub bytes_out: u64,
-    /// Bytes of HTTP received.
+    /// HTTP bytes received.
     pub bytes_in: u64,
-    /// Bytes that TCP carried again, as far as they are known.
+    /// Bytes retransmitted by TCP, as far as known.
     pub bytes_again: u64,
-    /// Segments in both directions; none if the kernel does not say.
+    /// Segments in both directions; `None` if the kernel does not report them.
     pub packets: Option<u64>,
-    /// Connections whose closing is not, or not all, among the packets.
+    /// Connections whose closing is missing from the packets, in whole or in part.
     pub unclosed: u64,
-    /// Objects that are not here.
+    /// Objects that failed.
     pub failed: u64,
-    /// Objects whose copy in the cache is still true, asked about or not.
+    /// Objects served from the cache, validated or not.
     pub from_cache: u64,
 }
 
 impl Timeline {
-    /// Whether the page itself is here, whatever else is missing.
+    /// Whether the page itself is complete, regardless of other objects.
     pub fn has_page(&self) -> bool {
         let mut pages = self.objects.iter().filter(|object| object.role == Role::Page);
         pages.any(|page| matches!(page.fate, Fate::Done(_)))
     }
 
-    /// Sums.
+    /// The totals of this record.
     pub fn sums(&self) -> Sums {
         let stood = self.connections.iter().filter(|one| one.connected.is_some());
         let mut sums = Sums {

@@ -1,60 +1,60 @@
-//! The public cache-tests suite (`testdata/cache-tests`) against the cache of `weir fetch`. The suite's client, origin
-//! and pauses are played here, in virtual time; every decision is the cache's own.
+//! The public cache-tests suite (`testdata/cache-tests`) against the cache of `weir fetch`. This file plays the
+//! suite's client, origin and pauses in virtual time; the cache makes every decision.
 
 use client::cache::{self, Entries, Exchange, Use};
 use http_semantics::date;
 use measure::UnixTime;
 use serde_json::Value;
 
-/// A case passed, or why it did not.
+/// Passed, or the reason it did not.
 type Judged = Result<(), String>;
 
-/// Cases that cannot be put to this cache, by suite or by beginning of the name, and why.
+/// Cases that do not apply to this cache, by suite or by start of the name, with the reason.
 const NOT_APPLICABLE: [(&str, &str); 7] = [
     (
         "stale-while-revalidate-window",
-        "its first step is stale-while-revalidate, which is optional and not done",
+        "its first step needs stale-while-revalidate, which is optional and not implemented",
     ),
     (
         "invalidation",
-        "only GET and HEAD are ever sent, so that nothing is invalidated",
+        "the client sends only GET and HEAD, which invalidate nothing",
     ),
-    ("method", "POST is never sent"),
+    ("method", "the client never sends POST"),
     (
         "cc-request",
-        "requests say nothing of caching; `--revalidate` asks about everything",
+        "requests have no Cache-Control; `--revalidate` validates every entry",
     ),
-    ("pragma-request", "requests say nothing of caching"),
+    ("pragma-request", "requests have no Pragma"),
     (
         "updateHEAD",
-        "an answer to HEAD is compared with the entry and changes nothing in it",
+        "the client compares a response to HEAD with the entry and updates nothing",
     ),
     (
         "partial",
-        "ranges are asked for by the client while it joins parts; the cache has whole answers and is never asked for a part",
+        "the client requests ranges itself and joins the parts; the cache holds only whole responses",
     ),
 ];
 
-/// Optional behavior that is not reached, and why.
+/// Optional behavior that is not implemented, with the reason.
 const NOT_OPTIMAL: [(&str, &str); 9] = [
     (
         "freshness-expires-ansi-c",
-        "its day of the week is not that of its date",
+        "the day of the week does not match the date",
     ),
     (
         "freshness-expires-wrong-case-weekday",
-        "dates are read as RFC 9110 writes them",
+        "dates are parsed only in the formats of RFC 9110",
     ),
     (
         "freshness-expires-wrong-case-month",
-        "dates are read as RFC 9110 writes them",
+        "dates are parsed only in the formats of RFC 9110",
     ),
     (
         "freshness-expires-wrong-case-tz",
-        "dates are read as RFC 9110 writes them",
+        "dates are parsed only in the formats of RFC 9110",
     ),
     ("stale-while-revalidate", "nothing is fetched in the background"),
-    ("vary-invalidate", "one answer is kept of an address"),
+    ("vary-invalidate", "the cache stores one response per URL"),
     (
         "vary-normalise-lang-order",
         "fields are compared as lists, not by meaning",
@@ -69,7 +69,7 @@ const NOT_OPTIMAL: [(&str, &str); 9] = [
     ),
 ];
 
-/// What the suite asks about without judging: these it answers with yes, all others with no.
+/// Questions of the suite without a right answer: those answered with yes; all others are answered with no.
 const YES: [&str; 30] = [
     "freshness-none",
     "freshness-max-age-date",
@@ -119,7 +119,7 @@ fn check(is_so: bool, why: impl FnOnce() -> String) -> Judged {
     if is_so { Ok(()) } else { Err(why()) }
 }
 
-/// The value of a field as a client sees it: all lines, joined.
+/// The value of a field as a client sees it: all lines joined.
 fn joined(fields: &[(String, String)], name: &str) -> Option<String> {
     let lines: Vec<&str> = fields
         .iter()
@@ -129,18 +129,18 @@ fn joined(fields: &[(String, String)], name: &str) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join(", "))
 }
 
-/// A number as Node's `parseInt` reads it.
+/// Parses a number as Node's `parseInt` does.
 fn integer(text: &str) -> Option<i64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     text[..digits].parse().ok()
 }
 
-/// A request as the origin saw it.
+/// A request as seen by the origin.
 struct Seen {
     number: usize,
     method: String,
     fields: Vec<(String, String)>,
-    /// Field lines of its answer that must reach the client.
+    /// Field lines of its response that must reach the client.
     owed: Vec<(String, String)>,
 }
 
@@ -159,7 +159,7 @@ struct World<'c> {
     now: i64,
 }
 
-/// What an origin sends without being told otherwise, 36 bytes as the suite's identifiers have.
+/// The origin's default body: 36 bytes, like the suite's identifiers.
 const BODY: &str = "01234567-89ab-4cde-8f01-23456789abcd";
 
 const FIELDS_OF_DATES: [&str; 5] = [
@@ -178,7 +178,7 @@ impl World<'_> {
         }
     }
 
-    /// A field of the suite's: numbers in fields of dates are seconds from `base`.
+    /// A field of the suite; numbers in date fields are seconds relative to `base`.
     fn field(&self, config: &Value, header: &Value, base: i64, url: &str) -> (String, String) {
         let name = header[0].as_str().expect("a name").to_owned();
         let lower = name.to_ascii_lowercase();
@@ -201,7 +201,7 @@ impl World<'_> {
         (name, value)
     }
 
-    /// What the suite's origin does with a request; nothing if it closes.
+    /// The origin's response to a request; `None` if it closes.
     fn origin(
         &mut self,
         number: usize,
@@ -218,7 +218,7 @@ impl World<'_> {
                 .collect();
             let is_met = |condition, validator| {
                 let theirs = joined(sent, condition);
-                // Dates of the suite are fixed once, as the origin sent them before.
+                // Dates of the suite are fixed once: reuse those the origin sent before.
                 let ours = self.seen.last().and_then(|seen| joined(&seen.owed, validator));
                 theirs.is_some() && theirs == ours.or_else(|| joined(&before, validator))
             };
@@ -268,7 +268,7 @@ impl World<'_> {
         })
     }
 
-    /// What a client with this cache has for a request: as [`client::fetch::Fetch`] does it.
+    /// The client's result of a request, with the logic of [`client::fetch::Fetch`].
     fn fetched(&mut self, number: usize) -> Option<Answer> {
         let config = &self.requests[number];
         let url = format!(
@@ -282,7 +282,7 @@ impl World<'_> {
             .iter()
             .map(|header| self.field(config, header, self.now, &url))
             .collect();
-        // What the Fetch API sends in the mode `no-cache`; the user's part, not the cache's.
+        // Fields that the Fetch API sends in the mode `no-cache`: the user's, not the cache's.
         let of_user = config["cache"]
             .as_str()
             .map(|_| ("Cache-Control".to_owned(), "max-age=0".to_owned()));
@@ -297,11 +297,11 @@ impl World<'_> {
         let whole: Vec<_> = sent.iter().chain(&conditions).cloned().chain(of_user).collect();
         let (answer, exchange) = self.exchanged(number, &url, &sent, &whole)?;
         if answer.status == 304 && !conditions.is_empty() {
-            let entry = self.entries.get_mut(&url).expect("it was asked about");
+            let entry = self.entries.get_mut(&url).expect("the validated entry exists");
             if entry.kept.validated(exchange) {
                 return Some(self.kept(&url));
             }
-            // It is another's: the whole is asked for.
+            // The 304 belongs to another response: request the whole object.
             let (answer, exchange) = self.exchanged(number, &url, &sent, &sent)?;
             cache::store(
                 &mut self.entries,
@@ -320,7 +320,7 @@ impl World<'_> {
         Some(answer)
     }
 
-    /// A request on its way to the origin and back.
+    /// Sends a request to the origin and returns its response.
     fn exchanged<'e>(
         &mut self,
         number: usize,
@@ -342,7 +342,7 @@ impl World<'_> {
         Some((answer, exchange))
     }
 
-    /// An entry as a client sees it.
+    /// A cache entry as a client sees it.
     fn kept(&self, url: &str) -> Answer {
         let entry = &self.entries[url];
         let mut fields = entry.kept.fields.clone();
@@ -359,7 +359,8 @@ impl World<'_> {
         let mut answers = Vec::new();
         for number in 0..self.requests.len() {
             let config = &self.requests[number];
-            // Without an answer there is an error, as a proxy would put it: nothing kept was used instead.
+            // Without a response the client gets an error, as from a proxy: it must not use a stale entry
+            // instead.
             let answer = self.fetched(number).unwrap_or(Answer {
                 status: 502,
                 fields: Vec::new(),
@@ -372,17 +373,19 @@ impl World<'_> {
         self.judge_origin(&answers)
     }
 
-    /// What `checkResponse` of the suite asserts.
+    /// The assertions of the suite's `checkResponse`.
     fn judge(&self, number: usize, config: &Value, answer: &Answer) -> Judged {
         let counted = joined(&answer.fields, "server-request-count").and_then(|text| integer(&text));
         let here = number + 1;
-        // An error of the client's own has no count, and comes from nowhere.
+        // A client-side error has no count and comes from nowhere.
         let counted = counted.map_or(here, |counted| counted as usize);
         match text(config, "expected_type") {
             Some("cached") => check(counted < here, || {
-                format!("answer {here} does not come from the cache")
+                format!("response {here} does not come from the cache")
             })?,
-            Some("not_cached") => check(counted == here, || format!("answer {here} comes from the cache"))?,
+            Some("not_cached") => check(counted == here, || {
+                format!("response {here} comes from the cache")
+            })?,
             _ => {}
         }
         let wanted = match (config.get("expected_status"), &config["response_status"][0]) {
@@ -392,7 +395,7 @@ impl World<'_> {
         };
         check(
             wanted.is_none_or(|wanted| wanted == u64::from(answer.status)),
-            || format!("answer {here} has status {}, not {wanted:?}", answer.status),
+            || format!("response {here} has status {}, not {wanted:?}", answer.status),
         )?;
         for header in list(config, "expected_response_headers") {
             let name = header.as_str().or(header[0].as_str()).expect("a name");
@@ -414,7 +417,7 @@ impl World<'_> {
                 }
             };
             check(is_met, || {
-                format!("answer {here} has {name} {value:?}, not {header}")
+                format!("response {here} has {name} {value:?}, not {header}")
             })?;
         }
         for header in list(config, "expected_response_headers_missing") {
@@ -424,7 +427,7 @@ impl World<'_> {
                 Some(part) => value.is_some_and(|value| value.contains(part)),
                 None => value.is_some(),
             };
-            check(!is_there, || format!("answer {here} has {header}"))?;
+            check(!is_there, || format!("response {here} has {header}"))?;
         }
         if config["check_body"] == false || matches!(answer.status, 204 | 304) {
             return Ok(());
@@ -434,11 +437,11 @@ impl World<'_> {
             _ => BODY,
         };
         check(answer.body == wanted, || {
-            format!("answer {here} has body `{}`", answer.body)
+            format!("response {here} has body `{}`", answer.body)
         })
     }
 
-    /// What `checkServerRequests` of the suite asserts.
+    /// The assertions of the suite's `checkServerRequests`.
     fn judge_origin(&self, answers: &[Answer]) -> Judged {
         let mut seen = self.seen.iter();
         for (number, config) in self.requests.iter().enumerate() {
@@ -454,7 +457,7 @@ impl World<'_> {
             };
             if kind == Some("not_cached") {
                 check(one.number == here, || {
-                    format!("answer {here} comes from the cache")
+                    format!("response {here} comes from the cache")
                 })?;
             }
             let condition = match kind {
@@ -493,7 +496,7 @@ impl World<'_> {
                 }
                 let (wanted, value) = (joined(&one.owed, name), joined(&answers[number].fields, name));
                 check(wanted == value, || {
-                    format!("answer {here} has {name} {value:?}, not {wanted:?}")
+                    format!("response {here} has {name} {value:?}, not {wanted:?}")
                 })?;
             }
             if let Some(method) = text(config, "expected_method") {
@@ -539,7 +542,7 @@ fn judged(case: &Value) -> Judged {
         requests: list(case, "requests"),
         entries: Entries::new(),
         seen: Vec::new(),
-        // Not at the beginning of a second, as no real test is.
+        // Not at the start of a second, like real tests.
         now: 1_790_000_000_400,
     }
     .run()

@@ -1,6 +1,7 @@
-//! The line itself: one packet after the other, at a rate or at the opportunities of a trace.
+//! The bottleneck: transmits one packet after the other, at a rate or at the delivery opportunities of a trace.
 //!
-//! Header accounting is explicit: [`Framing`] says what the line carries around each IP packet.
+//! Decides when each packet has left, and how many bytes it takes: [`Framing`] states the link-layer overhead
+//! of each IP packet.
 
 use crate::discipline::{Discipline, Waiting};
 use crate::limits::Limits;
@@ -11,22 +12,22 @@ use measure::{Bytes, Duration, Instant, Rate};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What the line carries around a packet.
+/// Link-layer overhead of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Framing {
     /// Bytes added to each packet.
     pub per_packet: Bytes,
-    /// Shorter packets are padded to this before framing.
+    /// Shorter packets are padded to this size before `per_packet` is added.
     pub padded_to: Bytes,
 }
 
 impl Framing {
-    /// IP bytes only: what most published link rates mean.
+    /// IP bytes only, as most published link rates count.
     pub const IP: Framing = Framing {
         per_packet: Bytes(0),
         padded_to: Bytes(0),
     };
-    /// Ethernet's 14 bytes of header and 4 of checksum, padding to 46; preamble and gap not counted.
+    /// Ethernet: 14 bytes of header, 4 of checksum, padding to 46; preamble and interframe gap not counted.
     pub const ETHERNET: Framing = Framing {
         per_packet: Bytes(18),
         padded_to: Bytes(46),
@@ -42,41 +43,40 @@ impl Framing {
     }
 }
 
-/// How fast the line is.
+/// The bandwidth of a bottleneck.
 #[derive(Clone, Debug)]
 pub enum Server {
-    /// A fixed rate. A rate of zero passes nothing, ever.
+    /// A fixed rate. At zero, no packet ever leaves.
     Rate(Rate),
-    /// A trace of delivery opportunities; a packet may take several, several may share one.
+    /// A trace of delivery opportunities. A packet may take several; several packets may share one.
     Trace(Arc<Trace>),
 }
 
-/// What the line is doing.
 #[derive(Debug)]
 enum Line<P> {
-    /// Nothing; free since then.
+    /// Idle since this instant.
     Idle { since: Instant },
-    /// Sending at a rate, done then.
+    /// Transmitting a packet at a rate, until this instant.
     Sending { packet: P, until: Instant },
-    /// So many bytes of this packet still wait for opportunities.
+    /// Transmitting a packet in a trace; `left` bytes still wait for opportunities.
     Partly { packet: P, left: u64 },
 }
 
-/// A queue and the line it waits for.
+/// A queue in front of a transmitter of limited bandwidth.
 #[derive(Debug)]
 pub struct Bottleneck<P> {
     server: Server,
     framing: Framing,
     waiting: Waiting<P>,
     line: Line<P>,
-    /// The next opportunity of a trace.
+    /// Index of the trace's next unused opportunity.
     opportunity: u64,
     out: VecDeque<(Instant, P)>,
     counters: Counters,
 }
 
 impl<P: Packet> Bottleneck<P> {
-    /// A free line with an empty queue.
+    /// A bottleneck with an idle transmitter and an empty queue.
     pub fn new(server: Server, framing: Framing, discipline: Discipline, limits: &Limits) -> Bottleneck<P> {
         Bottleneck {
             server,
@@ -93,7 +93,7 @@ impl<P: Packet> Bottleneck<P> {
         matches!(self.line, Line::Idle { .. }) && self.waiting.is_empty()
     }
 
-    /// Lets everything happen that is due by `now`, each at its instant.
+    /// Runs every event due by `now`, each at its own instant.
     fn advance(&mut self, now: Instant) {
         match self.server.clone() {
             Server::Rate(rate) => self.advance_rate(rate, now),
@@ -162,7 +162,7 @@ impl<P: Packet> Bottleneck<P> {
     }
 }
 
-/// Time `bytes` take, rounded up to the nanosecond so that the rate is never exceeded.
+/// Transmission time of `bytes`, rounded up to a nanosecond so that the rate is never exceeded.
 fn duration(bytes: u64, rate: Rate) -> Duration {
     if rate.0 == 0 {
         return Duration::MAX;
@@ -177,7 +177,7 @@ impl<P: Packet> Queue<P> for Bottleneck<P> {
         if let Server::Trace(trace) = &self.server
             && self.is_idle()
         {
-            // Opportunities pass unused while nothing waits.
+            // Opportunities expire unused while no packet waits.
             self.opportunity = trace.after(now);
         }
         if !self.waiting.push(packet, now) {

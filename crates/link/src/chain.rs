@@ -1,14 +1,16 @@
-//! Parts one after the other: what leaves one enters the next at the instant it left.
+//! Queues in series: a packet that leaves one enters the next at that instant.
+//!
+//! Keeps the order of events exact; knows nothing about the work of its parts.
 
 use crate::queue::{Counters, Queue, Verdict};
 use measure::Instant;
 
-/// Queues in series; itself a queue.
+/// Queues in series, themselves a queue.
 pub struct Chain<P> {
     parts: Vec<Box<dyn Queue<P> + Send>>,
     entered: u64,
     left: u64,
-    /// Packets that passed a chain without parts.
+    /// Packets in a chain without parts.
     through: std::collections::VecDeque<(Instant, P)>,
 }
 
@@ -23,7 +25,7 @@ impl<P> core::fmt::Debug for Chain<P> {
 }
 
 impl<P> Chain<P> {
-    /// The parts in the order packets meet them. None at all passes everything at once.
+    /// A chain of `parts`, in the order packets pass them. Without parts, packets pass at once.
     pub fn new(parts: Vec<Box<dyn Queue<P> + Send>>) -> Chain<P> {
         Chain {
             parts,
@@ -34,14 +36,14 @@ impl<P> Chain<P> {
     }
 
     /// Moves packets on until nothing more is due by `now`. Each move happens at its own instant, earliest
-    /// first, so that a late driver and a punctual one see the same packets.
+    /// first, so that a late driver sees the same packets as a punctual one.
     fn advance(&mut self, now: Instant) {
         loop {
             let last = self.parts.len().saturating_sub(1);
             let due = (0..last)
                 .filter_map(|k| Some((self.parts[k].next_departure()?, k)))
                 .filter(|(at, _)| *at <= now)
-                // Of parts due at one instant the later one moves first: it makes room.
+                // If several parts are due at one instant, the last moves first, to make room.
                 .min_by_key(|(at, k)| (*at, last - *k));
             let Some((at, k)) = due else { return };
             if let Some(packet) = self.parts[k].dequeue(at) {

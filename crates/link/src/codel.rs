@@ -1,18 +1,18 @@
-//! CoDel: drop at the head when packets have waited too long for a whole interval (RFC 8289).
+//! CoDel: drops at the head when packets have waited longer than the target for a whole interval (RFC 8289).
 //!
-//! The state machine of section 5, in virtual time. It decides only whether the packet at the head goes; the
-//! packets belong to [`crate::Discipline`].
+//! The state machine of section 5, in virtual time. Decides only whether to drop the packet at the head;
+//! [`crate::Discipline`] holds the packets.
 
 use measure::{Bytes, Duration, Instant};
 
-/// The two numbers of CoDel and the size below which it never drops.
+/// CoDel's parameters (RFC 8289).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodelParams {
     /// Acceptable standing delay (5 ms, section 4.3).
     pub target: Duration,
-    /// A round-trip time on the long side (100 ms, section 4.3).
+    /// An upper estimate of the round-trip time (100 ms, section 4.3).
     pub interval: Duration,
-    /// No drop while the queue holds no more than this: one MTU.
+    /// Never drops while the queue holds at most this many bytes: one MTU.
     pub mtu: Bytes,
 }
 
@@ -34,23 +34,24 @@ impl Default for CodelParams {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Below,
-    /// Drop if the delay is still above target then.
+    /// Drops if the delay is still above the target at `until`.
     Above {
         until: Instant,
     },
-    /// Drops at ever shorter intervals.
+    /// Drops at shorter and shorter intervals.
     Dropping {
         next: Instant,
         count: u32,
     },
 }
 
-/// The control law of one queue.
+/// The control law for one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Codel {
     params: CodelParams,
     state: State,
-    /// The count and time of the last drop, from which a soon-following dropping spell goes on.
+    /// Count at the last drop, count when that dropping state began, and time: the starting point if dropping
+    /// resumes soon.
     last: Option<(u32, u32, Instant)>,
 }
 
@@ -63,8 +64,8 @@ impl Codel {
         }
     }
 
-    /// Whether the packet at the head, in the queue for `sojourn` with `bytes` behind and including it, is
-    /// dropped at `now`.
+    /// Whether to drop the packet at the head at `now`. It has waited for `sojourn`; the queue holds `bytes`,
+    /// including it.
     pub(crate) fn drops(&mut self, sojourn: Duration, bytes: Bytes, now: Instant) -> bool {
         if sojourn < self.params.target || bytes <= self.params.mtu {
             if let State::Dropping { next, count } = self.state {
@@ -82,7 +83,8 @@ impl Codel {
             }
             State::Above { until } if now < until => false,
             State::Above { .. } => {
-                // Section 5.6: a spell that follows soon goes on at nearly the rate that controlled the last.
+                // Section 5.6: dropping that resumes soon starts at nearly the rate that controlled the queue
+                // last time.
                 let count = match self.last {
                     Some((count, entered_with, next))
                         if now.since(next) < 16 * self.params.interval && count - entered_with > 1 =>
@@ -110,7 +112,7 @@ impl Codel {
         }
     }
 
-    /// The queue ran empty.
+    /// Records that the queue is empty.
     pub(crate) fn empty(&mut self) {
         if let State::Dropping { next, count } = self.state {
             self.leave(count, next);
@@ -142,7 +144,7 @@ mod tests {
                 at.push(ms);
             }
         }
-        // 100, then + 100/sqrt(1), + 100/sqrt(2), + 100/sqrt(3), + 100/sqrt(4)
+        // Drops at 100, then + 100/sqrt(1), + 100/sqrt(2), + 100/sqrt(3), + 100/sqrt(4) and so on.
         assert_eq!(at, [100, 200, 271, 329, 379, 424, 464]);
         assert!(!codel.drops(Duration::from_millis(4), Bytes(30_000), Instant::from_nanos(1)));
     }

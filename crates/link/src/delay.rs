@@ -1,31 +1,32 @@
-//! Propagation: every packet waits the same time, give or take, and order is kept unless asked otherwise.
+//! Propagation delay: a fixed delay plus jitter for each packet; keeps the order unless reordering is allowed.
 
 use crate::loss::unit;
 use crate::queue::{Cause, Counters, Queue, Verdict};
 use measure::{Duration, Instant, Rng, Seed};
 use std::collections::BTreeMap;
 
-/// What is added to the fixed delay, packet by packet.
+/// Random variation of the delay, drawn for each packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Jitter {
-    /// Nothing.
+    /// No variation.
     #[default]
     None,
-    /// Uniform from zero to this.
+    /// Added delay, uniform between zero and this.
     Uniform(Duration),
-    /// Normal around zero with this standard deviation, cut at six of them and at a total delay of zero.
+    /// Normal around zero with this standard deviation; cut off at six standard deviations and at a total delay
+    /// of zero.
     Normal(Duration),
 }
 
-/// A line that packets spend time in.
+/// A propagation delay for packets.
 #[derive(Debug)]
 pub struct Delay<P> {
     delay: Duration,
     jitter: Jitter,
-    /// Whether a packet may overtake one that has more jitter.
+    /// Whether packets may overtake each other because of jitter.
     reorder: bool,
     rng: Rng,
-    /// By departure, then by arrival.
+    /// Packets by departure, then by arrival.
     inside: BTreeMap<(Instant, u64), P>,
     latest: Instant,
     in_flight_max: usize,
@@ -33,12 +34,12 @@ pub struct Delay<P> {
 }
 
 impl<P> Delay<P> {
-    /// A line of `delay` without jitter that holds `in_flight_max` packets.
+    /// A fixed `delay` for up to `in_flight_max` packets.
     pub fn new(delay: Duration, in_flight_max: usize) -> Delay<P> {
         Delay::with_jitter(delay, Jitter::None, false, Seed(0), in_flight_max)
     }
 
-    /// A line with jitter; with `reorder` packets may overtake each other.
+    /// A delay with jitter; with `reorder`, packets may overtake each other.
     pub fn with_jitter(
         delay: Duration,
         jitter: Jitter,
@@ -63,7 +64,8 @@ impl<P> Delay<P> {
             Jitter::None => self.delay,
             Jitter::Uniform(max) => self.delay + max.mul_f64(unit(&mut self.rng)),
             Jitter::Normal(sd) => {
-                // Twelve uniforms have variance one: near enough to normal, and with the same bits everywhere.
+                // A sum of twelve uniforms has variance one: close enough to normal, and bit-identical on every
+                // machine.
                 let z: f64 = (0..12).map(|_| unit(&mut self.rng)).sum::<f64>() - 6.0;
                 if z < 0.0 {
                     self.delay.saturating_sub(sd.mul_f64(-z))

@@ -1,6 +1,7 @@
-//! Who waits for the line, and who is turned away: drop-tail by packets or bytes, or CoDel.
+//! Queue disciplines: drop-tail by packets or bytes, or CoDel.
 //!
-//! The packet on the line does not count as waiting, as in a kernel's queue above its device.
+//! Decides which packets wait and which are dropped. The packet in transmission does not count as waiting, as
+//! in a kernel's queue above its device.
 
 use crate::codel::{Codel, CodelParams};
 use crate::limits::Limits;
@@ -8,19 +9,19 @@ use crate::packet::Packet;
 use measure::{Bytes, Instant};
 use std::collections::VecDeque;
 
-/// How a queue before a line is kept.
+/// The discipline of the queue in front of a bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
-    /// An arrival that does not fit is dropped; without a bound, [`Limits::queue_packets_max`] is one.
+    /// Drops an arrival that does not fit. Without a limit here, [`Limits::queue_packets_max`] applies.
     DropTail {
-        /// Most packets waiting.
+        /// Most packets waiting; with neither limit, that of [`Limits`] applies.
         packets: Option<usize>,
-        /// Most bytes waiting.
+        /// Most bytes waiting; `None` for no limit in bytes.
         bytes: Option<Bytes>,
     },
     /// CoDel at the head, drop-tail by packets at the tail.
     Codel {
-        /// Target and interval.
+        /// Target, interval and MTU of RFC 8289.
         params: CodelParams,
         /// Most packets waiting.
         packets: usize,
@@ -36,7 +37,7 @@ impl Default for Discipline {
     }
 }
 
-/// Packets waiting for a line.
+/// Packets waiting for transmission.
 #[derive(Debug)]
 pub(crate) struct Waiting<P> {
     fifo: VecDeque<(Instant, P)>,
@@ -52,7 +53,7 @@ impl<P: Packet> Waiting<P> {
             Discipline::DropTail { packets, bytes } => {
                 let packets_max = match (packets, bytes) {
                     (Some(packets), _) => packets,
-                    // A bound in bytes alone still bounds packets: none is smaller than an IP header.
+                    // A limit in bytes implies one in packets, because no packet is smaller than an IP header.
                     (None, Some(bytes)) => (bytes.0 / 20) as usize + 1,
                     (None, None) => limits.queue_packets_max,
                 };
@@ -73,12 +74,11 @@ impl<P: Packet> Waiting<P> {
         self.fifo.is_empty()
     }
 
-    /// When the packet at the head arrived.
     pub(crate) fn head_arrived(&self) -> Option<Instant> {
         self.fifo.front().map(|(at, _)| *at)
     }
 
-    /// Adds a packet, or says no.
+    /// Adds a packet; returns false if it does not fit.
     pub(crate) fn push(&mut self, packet: P, now: Instant) -> bool {
         let size = packet.size().0;
         if self.fifo.len() >= self.packets_max || self.bytes + size > self.bytes_max.0 {
@@ -89,7 +89,7 @@ impl<P: Packet> Waiting<P> {
         true
     }
 
-    /// The packet the line takes at `now`; calls `dropped` for each that goes before it.
+    /// Takes the packet to transmit at `now`; calls `dropped` for each packet CoDel drops before it.
     pub(crate) fn pop(&mut self, now: Instant, mut dropped: impl FnMut()) -> Option<P> {
         loop {
             let Some((arrived, packet)) = self.fifo.pop_front() else {

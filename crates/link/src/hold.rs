@@ -1,8 +1,8 @@
-//! ACKs held back on the way, so that a sender of today sees the delayed-ACK timer of another stack.
+//! Holds ACKs back, so that a modern sender sees the delayed-ACK timer of another stack.
 //!
-//! A pure ACK that moves the window by less than two segments waits for a timer; a newer ACK, or data that
-//! carries one, replaces it. ACKs that move two segments, duplicates and window updates pass at once. What this
-//! cannot do is delay an ACK less than the receiver's own kernel did: switch its delaying off first.
+//! A pure ACK that acknowledges less than two segments waits for a timer; a newer ACK, or data that carries
+//! one, replaces it. ACKs of two segments, duplicate ACKs and window updates pass at once. An ACK cannot be
+//! delayed less than by the receiver's own kernel: switch off its delayed ACKs first.
 
 use crate::packet::{Flow, Packet};
 use crate::queue::{Cause, Counters, Queue, Verdict};
@@ -15,17 +15,17 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum HoldTimer {
     /// At `phase + k * period` for all connections, as on BSD-derived hosts (200 ms).
     Heartbeat {
-        /// Time between beats.
+        /// Time between releases.
         period: Duration,
-        /// The first beat.
+        /// Time of the first release.
         phase: Duration,
     },
-    /// This long after the first ACK held.
+    /// This long after the first held ACK.
     PerSegment(Duration),
 }
 
 impl HoldTimer {
-    /// When an ACK that is held from `now` on is released.
+    /// When an ACK held from `now` on is released.
     pub fn due(&self, now: Instant) -> Instant {
         match *self {
             HoldTimer::PerSegment(delay) => now + delay,
@@ -41,32 +41,32 @@ impl HoldTimer {
     }
 }
 
-/// What is known of one direction of a connection.
+/// One direction of a connection.
 #[derive(Debug)]
 struct Held<P> {
-    /// The last acknowledgment number that went on.
+    /// The last acknowledgment number forwarded.
     passed: u32,
     waiting: Option<(Instant, u32, P)>,
 }
 
-/// Holds pure ACKs.
+/// A queue that holds pure ACKs and passes all other packets.
 #[derive(Debug)]
 pub struct AckHold<P> {
     timer: HoldTimer,
-    /// ACKs of two of these pass.
+    /// Segment size in bytes; an ACK of two segments passes.
     mss: Bytes,
     flows: BTreeMap<Flow, Held<P>>,
     due: BTreeSet<(Instant, Flow)>,
     out: BTreeMap<(Instant, u64), P>,
     flows_max: usize,
-    /// The flow that was forgotten last.
+    /// The flow removed last.
     forgotten: Option<Flow>,
     moved: u64,
     counters: Counters,
 }
 
 impl<P> AckHold<P> {
-    /// Holds ACKs by `timer` for a segment size of `mss`, of at most `flows_max` flows.
+    /// Holds ACKs by `timer` with a segment size of `mss`, for at most `flows_max` flows.
     pub fn new(timer: HoldTimer, mss: Bytes, flows_max: usize) -> AckHold<P> {
         AckHold {
             timer,
@@ -86,8 +86,8 @@ impl<P> AckHold<P> {
         self.out.insert((at, self.moved), packet);
     }
 
-    /// Makes room for another flow by forgetting one that nothing is held of, in turn: mostly one that is long over.
-    /// Of one that is not, the next ACK passes unheld.
+    /// Makes room by removing a flow without a held ACK, in round-robin order. Most such flows ended long ago;
+    /// the next ACK of one that did not passes at once.
     fn forget_one(&mut self) {
         let is_free = |(flow, held): (&Flow, &Held<P>)| held.waiting.is_none().then_some(*flow);
         let after = match self.forgotten {
@@ -141,7 +141,10 @@ impl<P: Packet> Queue<P> for AckHold<P> {
             self.pass(packet, now);
             return verdict;
         }
-        let held = self.flows.get_mut(&tcp.flow).expect("looked up above");
+        let held = self
+            .flows
+            .get_mut(&tcp.flow)
+            .expect("contains_key was checked above");
         let newest = held.waiting.as_ref().map_or(held.passed, |(_, ack, _)| *ack);
         let advances = tcp.ack.wrapping_sub(newest) as i32 > 0;
         let moved = tcp.ack.wrapping_sub(held.passed) as i32;
@@ -154,7 +157,7 @@ impl<P: Packet> Queue<P> for AckHold<P> {
         let due = match &replaced {
             Some((due, _, _)) => {
                 self.due.remove(&(*due, tcp.flow));
-                // The timer runs from the first ACK it holds.
+                // The timer counts from the first held ACK.
                 *due
             }
             None => self.timer.due(now),
@@ -250,13 +253,13 @@ mod tests {
         let counters = check(
             beat(),
             &[
-                (1, 0, true),      // the first of a flow says where it stands
-                (40, 1_000, true), // one segment: waits for 230
+                (1, 0, true),      // the first ACK of a flow passes
+                (40, 1_000, true), // acknowledges one segment: waits until 230
                 (300, 2_000, true),
-                (310, 4_000, true), // moves three since the last that passed: passes, replaces the held one
-                (320, 4_000, true), // a duplicate passes
+                (310, 4_000, true), // three segments since the last forwarded ACK: passes and replaces the held one
+                (320, 4_000, true), // a duplicate ACK passes
                 (330, 4_500, true),
-                (340, 4_500, false), // data carries the ACK
+                (340, 4_500, false), // data with a newer ACK replaces the held one
             ],
             &[(1, 0), (230, 1_000), (310, 4_000), (320, 4_000), (340, 4_500)],
         );
@@ -292,13 +295,10 @@ mod tests {
             };
             let now = Instant::ZERO + Duration::from_secs(u64::from(port));
             hold.enqueue(ack(0), now);
-            assert!(
-                hold.dequeue(now).is_some(),
-                "port {port}: the first says where it stands"
-            );
+            assert!(hold.dequeue(now).is_some(), "port {port}: the first ACK passes");
             hold.enqueue(ack(10), now);
-            assert!(hold.dequeue(now).is_none(), "port {port}: the second is held");
-            let due = hold.next_departure().expect("a beat");
+            assert!(hold.dequeue(now).is_none(), "port {port}: the second ACK is held");
+            let due = hold.next_departure().expect("a release is due");
             assert!(hold.dequeue(due).is_some());
         }
         assert!(hold.flows.len() <= 2);

@@ -1,8 +1,8 @@
-//! The emulated link: queues that delay, pace, lose, hold and drop packets, and compose.
+//! The emulated link: composable queues that delay, pace, lose, hold and drop packets.
 //!
-//! Pure: the driver says what time it is and carries packets in and out; the same queues stand between two
-//! network namespaces and between two simulated hosts. Nothing here reads a clock or a file, and chance
-//! comes from a seed. A queue answers four questions ([`Queue`]), after Mahimahi's link shells.
+//! Pure code: the driver passes in the time and carries packets in and out. It serves two network namespaces as
+//! well as two simulated hosts. Nothing here reads a clock or a file, and random numbers come from a seed.
+//! Every part implements the four methods of [`Queue`], modeled on Mahimahi's link shells.
 //!
 //! ```
 //! use link::{Datagram, Direction, Path, Profile};
@@ -16,7 +16,7 @@
 //!         break at;
 //!     }
 //! };
-//! // (1500 + 8) bytes at 28.8 kbit/s, then half of 150 ms.
+//! (1500 + 8) bytes at 28.8 kbit/s, then half of 150 ms.
 //! assert_eq!(arrived.as_nanos(), 418_888_889 + 75_000_000);
 //! ```
 

@@ -1,15 +1,18 @@
-//! Every bound of the crate, with defaults that suit a small machine.
+//! All limits of the crate, with defaults for a small machine.
+//!
+//! Limits protect memory; the queue sizes of a link belong to its profile.
 
-/// How much the queues of one direction may hold. What is refused is counted as [`crate::Cause::Limit`].
+/// Capacity of the queues of one direction. Packets refused by these limits count as [`crate::Cause::Limit`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Packets in flight inside a delay line: 1 Gbit/s of full packets over 400 ms.
+    /// Packets in propagation. The default covers 1 Gbit/s of full packets over 400 ms.
     pub in_flight_max: usize,
-    /// Packets in a queue for which the profile names no bound.
+    /// Packets in a queue without a limit in its profile.
     pub queue_packets_max: usize,
-    /// TCP flows whose ACKs are held; beyond, one that nothing is held of is forgotten, or the new one passes unheld.
+    /// TCP flows whose ACKs can be held. Beyond it, a flow without a held ACK is removed; if there is none, the
+    /// new flow's ACKs pass at once.
     pub flows_max: usize,
-    /// Delivery opportunities in a trace file: a day at one a millisecond.
+    /// Delivery opportunities in a trace file. The default covers a day at one per millisecond.
     pub opportunities_max: usize,
 }
 

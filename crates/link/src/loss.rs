@@ -1,33 +1,33 @@
-//! Loss by chance: independent, or in bursts after Gilbert and Elliott.
+//! Random loss: independent, or in bursts by the Gilbert-Elliott model.
 //!
-//! The burst model has two states; before each packet the chain may change state, then the packet is lost
-//! with the probability of the state it is in (E. N. Gilbert 1960, E. O. Elliott 1963; parameters named as in
-//! `tc-netem(8)`: p, r, 1-h, 1-k). A lost packet has already taken its time on the wire.
+//! The burst model has two states. Before each packet the chain may change state; then the packet is lost with
+//! the probability of its state (E. N. Gilbert 1960, E. O. Elliott 1963). Parameters are named as in
+//! `tc-netem(8)`: p, r, 1-h, 1-k. A lost packet has already taken its transmission time.
 
 use crate::queue::{Cause, Counters, Queue, Verdict};
 use measure::{Draw, Instant, Rng, Seed};
 use std::collections::VecDeque;
 
-/// Which packets are lost.
+/// A random loss model; probabilities from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LossModel {
-    /// Each with this probability.
+    /// Each packet is lost with this probability.
     Independent(f64),
-    /// In bursts.
+    /// Losses come in bursts.
     GilbertElliott {
-        /// `p`: from good to bad, per packet.
+        /// `p`: probability of changing from good to bad, per packet.
         to_bad: f64,
-        /// `r`: from bad to good, per packet.
+        /// `r`: probability of changing from bad to good, per packet.
         to_good: f64,
-        /// `1-h`: loss while bad; 1 in Gilbert's simple model.
+        /// `1-h`: loss probability while bad; 1 in Gilbert's simple model.
         loss_bad: f64,
-        /// `1-k`: loss while good; 0 in Gilbert's simple model.
+        /// `1-k`: loss probability while good; 0 in Gilbert's simple model.
         loss_good: f64,
     },
 }
 
 impl LossModel {
-    /// The share of packets lost in the long run.
+    /// The long-run share of packets lost, from 0 to 1.
     pub fn share(&self) -> f64 {
         match *self {
             LossModel::Independent(p) => p,
@@ -47,11 +47,11 @@ impl LossModel {
     }
 }
 
-/// Loses packets by a model; passes the others at once and in order.
+/// A queue that loses packets at random and passes the others at once, in order.
 #[derive(Debug)]
 pub struct Loss<P> {
     model: LossModel,
-    /// The state of the burst model; the independent model stays good.
+    /// Whether the burst model is in its bad state; always false for independent loss.
     bad: bool,
     rng: Rng,
     passing: VecDeque<(Instant, P)>,
@@ -59,7 +59,7 @@ pub struct Loss<P> {
 }
 
 impl<P> Loss<P> {
-    /// Loss by `model`, from a seed.
+    /// Loses packets by `model`, with random numbers from `seed`.
     pub fn new(model: LossModel, seed: Seed) -> Loss<P> {
         Loss {
             model,
@@ -124,7 +124,7 @@ impl<P> Queue<P> for Loss<P> {
 mod tests {
     use super::*;
 
-    /// Counts losses and bursts (runs of losses) among `n` packets.
+    /// Returns the share of packets lost among `n` and the mean length of a burst.
     fn run(model: LossModel, seed: Seed, n: u32) -> (f64, f64) {
         let mut loss = Loss::new(model, seed);
         let (mut lost, mut bursts, mut before) = (0u32, 0u32, false);
@@ -154,7 +154,7 @@ mod tests {
         };
         let (share, burst) = run(model, Seed(7), n);
         assert!((share - model.share()).abs() < 0.003, "{share}");
-        // Gilbert's simple model: bursts last 1/r packets.
+        // In Gilbert's simple model, bursts last 1/r packets on average.
         assert!((burst - 4.0).abs() < 0.2, "{burst}");
     }
 

@@ -1,13 +1,13 @@
-//! The largest packet a link carries; larger ones are dropped, as by a router that sends no ICMP.
+//! The largest packet a link carries. Larger ones are dropped, as by a router that sends no ICMP.
 //!
-//! Whoever owns the hosts sets their MSS from the same number; nothing here fragments.
+//! Fragments nothing; the owner of the hosts sets their MSS to match.
 
 use crate::packet::Packet;
 use crate::queue::{Cause, Counters, Queue, Verdict};
 use measure::{Bytes, Instant};
 use std::collections::VecDeque;
 
-/// Passes packets up to a size, at once and in order.
+/// A queue that passes packets up to a size at once and in order, and drops the others.
 #[derive(Debug)]
 pub struct Mtu<P> {
     max: Bytes,
@@ -16,7 +16,7 @@ pub struct Mtu<P> {
 }
 
 impl<P> Mtu<P> {
-    /// Packets up to `max`, counted from the IP header, pass.
+    /// Passes IP packets of at most `max` bytes, header included.
     pub fn new(max: Bytes) -> Mtu<P> {
         Mtu {
             max,

@@ -1,21 +1,21 @@
-//! What a link must know of a packet: its size and, to hold ACKs, what it says in TCP.
+//! The properties of a packet a link needs: its size and, for holding ACKs, its TCP acknowledgment.
 //!
-//! Header layouts: RFC 791, RFC 8200, RFC 9293. Checksums are nobody's business here.
+//! Header layouts: RFC 791, RFC 8200, RFC 9293. Does not verify checksums.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use measure::Bytes;
 
-/// Something that travels over a link.
+/// A packet that can travel over a link.
 pub trait Packet {
-    /// Length from the IP header to the last byte of payload.
+    /// Length in bytes, from the IP header to the end of the payload.
     fn size(&self) -> Bytes;
 
-    /// Bytes the line carries for it before framing. Smaller than `size` behind a compressing modem.
+    /// Bytes transmitted, before framing. Smaller than `size` behind a compressing modem.
     fn line_size(&self) -> Bytes {
         self.size()
     }
 
-    /// The TCP side of the packet, if it is an unfragmented TCP segment.
+    /// The TCP acknowledgment, if the packet is an unfragmented TCP segment with ACK.
     fn tcp(&self) -> Option<TcpView> {
         None
     }
@@ -24,39 +24,39 @@ pub trait Packet {
 /// One direction of a TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Flow {
-    /// Who sends.
+    /// Address and port of the sender.
     pub source: SocketAddr,
-    /// To whom.
+    /// Address and port of the receiver.
     pub destination: SocketAddr,
 }
 
-/// What a TCP segment acknowledges.
+/// The acknowledgment of a TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpView {
-    /// The sender's direction.
+    /// The direction the segment travels.
     pub flow: Flow,
     /// The acknowledgment number.
     pub ack: u32,
-    /// Whether the segment does nothing but acknowledge: no payload, no SYN, FIN, RST or URG.
+    /// Whether the segment only acknowledges: no payload, SYN, FIN, RST or URG.
     pub pure_ack: bool,
 }
 
-/// An IPv4 or IPv6 packet as bytes.
+/// An IPv4 or IPv6 packet, from its IP header on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram(Vec<u8>);
 
 impl Datagram {
-    /// A packet that starts with its IP header.
+    /// Wraps the bytes of a packet, from its IP header on; nothing is checked.
     pub fn new(bytes: Vec<u8>) -> Datagram {
         Datagram(bytes)
     }
 
-    /// The bytes.
+    /// The packet's bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The bytes, owned.
+    /// The packet's bytes, as a vector.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
@@ -73,7 +73,7 @@ impl Packet for Datagram {
 }
 
 impl TcpView {
-    /// What the IP packet in `b` acknowledges, if it is an unfragmented TCP segment with an ACK.
+    /// The acknowledgment in the IP packet `b`, if it is an unfragmented TCP segment with ACK.
     pub fn of(b: &[u8]) -> Option<TcpView> {
         let (source, destination, tcp) = match b.first()? >> 4 {
             4 => {
@@ -93,7 +93,7 @@ impl TcpView {
             }
             6 => {
                 let payload = usize::from(be16(b, 4)?);
-                // Extension headers before TCP are not looked through: such a segment is not held.
+                // TCP behind extension headers is not recognized: such segments are never held.
                 if *b.get(6)? != 6 {
                     return None;
                 }
@@ -160,7 +160,7 @@ mod tests {
         assert!(!v4(0, 0x11, 0).tcp().unwrap().pure_ack);
         assert_eq!(v4(0, 0x02, 0).tcp(), None);
         assert_eq!(v4(0, 0x10, 0x2000).tcp(), None);
-        // "Don't fragment" is no fragment.
+        // "Don't fragment" does not make a packet a fragment.
         assert!(v4(0, 0x10, 0x4000).tcp().is_some());
     }
 

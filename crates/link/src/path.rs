@@ -1,7 +1,8 @@
-//! A profile made real: two directions, each a chain of queues, or both through one half-duplex medium.
+//! Builds a link from a profile: two directions, each a chain of queues, or both through one half-duplex
+//! medium.
 //!
-//! The order packets meet the parts is fixed: ACK holding, MTU, queue and line, loss, delay. A lost packet has
-//! therefore taken its time on the line, and a held ACK has not.
+//! Packets pass the parts in a fixed order: ACK holding, MTU, bottleneck, loss, delay. A lost packet has
+//! therefore taken transmission time, and a held ACK has not.
 
 use crate::bottleneck::Bottleneck;
 use crate::chain::Chain;
@@ -15,17 +16,17 @@ use crate::profile::{Profile, Way};
 use crate::queue::{Counters, Queue, Verdict};
 use measure::{Bytes, Draw, Instant, Rng, Seed};
 
-/// Which way a packet goes.
+/// Direction of travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// From the client.
+    /// From client to server.
     Up,
-    /// To the client.
+    /// From server to client.
     Down,
 }
 
 impl Direction {
-    /// The other way.
+    /// The opposite direction.
     pub fn reverse(self) -> Direction {
         match self {
             Direction::Up => Direction::Down,
@@ -40,9 +41,9 @@ pub struct Path<P>(Ways<P>);
 
 #[derive(Debug)]
 enum Ways<P> {
-    /// Up and down do not meet.
+    /// Full duplex: the directions are independent.
     Apart([Chain<P>; 2]),
-    /// Both queue for one medium, in order of arrival; collisions are not modeled.
+    /// Half duplex: both directions queue for one medium, in order of arrival. Collisions are not modeled.
     Shared {
         before: [Chain<P>; 2],
         medium: Box<Bottleneck<Tagged<P>>>,
@@ -69,7 +70,7 @@ impl<P: Packet> Packet for Tagged<P> {
 type Part<P> = Box<dyn Queue<P> + Send>;
 
 impl Way {
-    /// What stands before the line.
+    /// The parts in front of the bottleneck.
     fn before<P: Packet + Send + 'static>(&self, limits: &Limits) -> Vec<Part<P>> {
         let mut parts: Vec<Part<P>> = Vec::new();
         if let Some(timer) = self.hold_acks {
@@ -81,10 +82,10 @@ impl Way {
         parts
     }
 
-    /// What stands after the line.
+    /// The parts behind the bottleneck.
     fn after<P: Send + 'static>(&self, rng: &mut Rng, limits: &Limits) -> Vec<Part<P>> {
         let mut parts: Vec<Part<P>> = Vec::new();
-        // Both draws are made whatever the profile asks for: adding loss does not change the jitter.
+        // Draws both seeds in any case, so that adding loss does not change the jitter.
         let (loss_seed, jitter_seed) = (Seed(rng.next_u64()), Seed(rng.next_u64()));
         if let Some(model) = self.loss {
             parts.push(Box::new(Loss::new(model, loss_seed)));
@@ -101,7 +102,7 @@ impl Way {
         parts
     }
 
-    /// The whole direction as one queue; a half-duplex medium is not known here.
+    /// The whole direction as one queue, for a full-duplex link.
     fn chain<P: Packet + Send + 'static>(&self, rng: &mut Rng, limits: &Limits) -> Chain<P> {
         let mut parts = self.before(limits);
         if let Some(server) = &self.server {
@@ -118,7 +119,7 @@ impl Way {
 }
 
 impl<P: Packet + Send + 'static> Path<P> {
-    /// The link that `profile` describes, its chance drawn from `seed`.
+    /// The link of `profile`, with random numbers from `seed`.
     pub fn new(profile: &Profile, seed: Seed, limits: &Limits) -> Path<P> {
         let mut rng = seed.rng();
         let (up, down) = (&profile.up, &profile.down);
@@ -135,7 +136,7 @@ impl<P: Packet + Send + 'static> Path<P> {
         })
     }
 
-    /// Hands a packet to the link.
+    /// Gives the link a packet at `now`; returns whether it was queued or dropped.
     pub fn send(&mut self, direction: Direction, packet: P, now: Instant) -> Verdict {
         self.advance(now);
         let verdict = match &mut self.0 {
@@ -146,7 +147,7 @@ impl<P: Packet + Send + 'static> Path<P> {
         verdict
     }
 
-    /// The next packet that has come out by `now`.
+    /// The next packet that has arrived by `now`.
     pub fn receive(&mut self, direction: Direction, now: Instant) -> Option<P> {
         self.advance(now);
         match &mut self.0 {
@@ -155,7 +156,7 @@ impl<P: Packet + Send + 'static> Path<P> {
         }
     }
 
-    /// The instant before which nothing comes out, of either direction.
+    /// The earliest instant at which a packet may arrive, in either direction.
     pub fn next_departure(&self) -> Option<Instant> {
         match &self.0 {
             Ways::Apart(ways) => ways.iter().filter_map(Queue::next_departure).min(),
@@ -172,8 +173,8 @@ impl<P: Packet + Send + 'static> Path<P> {
         }
     }
 
-    /// What went in, came out and was dropped in one direction. On a shared medium packets that wait for it,
-    /// or were dropped by its queue, are counted for both.
+    /// Packets in, out and dropped in one direction. Packets that wait for a shared medium, or that its queue
+    /// dropped, count in both directions.
     pub fn counters(&self, direction: Direction) -> Counters {
         match &self.0 {
             Ways::Apart(ways) => ways[direction as usize].counters(),

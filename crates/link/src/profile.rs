@@ -1,8 +1,8 @@
-//! Named links: where each number comes from stands beside it.
+//! Named links, each with the source of its numbers.
 //!
-//! Three of the W3C's performance study (NOTE-pipelining-970624, Table 1), Lighthouse's mobile profile and
-//! the list of sitespeed.io's `throttle`. Publications name rates and round trips only; framing and queue
-//! are our choice, written here once.
+//! Three come from the W3C's performance study (NOTE-pipelining-970624, Table 1), one from Lighthouse's mobile
+//! profile, the others from the built-in profiles of sitespeed.io's `throttle`. Publications state only rates
+//! and round-trip times; framing and queues are Weir's choice.
 
 use crate::bottleneck::{Framing, Server};
 use crate::delay::Jitter;
@@ -11,28 +11,28 @@ use crate::hold::HoldTimer;
 use crate::loss::LossModel;
 use measure::{Bytes, Duration, Rate};
 
-/// One direction of a link. The default passes everything at once.
+/// One direction of a link. The default passes all packets at once.
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// The line; none is infinitely fast.
+    /// Rate or trace of the bottleneck; `None` for unlimited bandwidth.
     pub server: Option<Server>,
-    /// What the line carries around packets.
+    /// Link-layer overhead of each packet.
     pub framing: Framing,
-    /// The queue before the line.
+    /// The queue in front of the bottleneck.
     pub discipline: Discipline,
     /// One-way propagation delay.
     pub delay: Duration,
-    /// Added to it.
+    /// Random variation of the delay.
     pub jitter: Jitter,
-    /// Whether jitter may reorder.
+    /// Whether jitter may reorder packets.
     pub reorder: bool,
-    /// Which packets are lost.
+    /// Random loss; `None` for none.
     pub loss: Option<LossModel>,
-    /// Largest IP packet.
+    /// Largest IP packet in bytes; `None` for no limit.
     pub mtu: Option<Bytes>,
-    /// Whether pure ACKs are held, and until when.
+    /// Timer for holding pure ACKs; `None` if they pass at once.
     pub hold_acks: Option<HoldTimer>,
-    /// The segment size two of which make an ACK pass unheld.
+    /// Segment size in bytes for ACK holding; an ACK of two segments passes at once.
     pub hold_mss: Bytes,
 }
 
@@ -56,19 +56,19 @@ impl Default for Way {
 /// A link: two directions, and whether they share one medium.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// What it is called.
+    /// Preset name, or the description it was parsed from.
     pub name: String,
-    /// Where its numbers come from.
+    /// Publication of its numbers, with assumptions.
     pub source: String,
-    /// From the client.
+    /// From client to server.
     pub up: Way,
-    /// To the client.
+    /// From server to client.
     pub down: Way,
-    /// Both directions queue for one line: that of `up`.
+    /// Whether both directions share one medium, with the bottleneck and queue of `up`.
     pub half_duplex: bool,
 }
 
-/// A row of the table: name, down and up in kbit/s, round trip in microseconds, source.
+/// A row of the table: name, downlink and uplink in kbit/s, round-trip time in microseconds, source.
 struct Row(&'static str, u64, u64, u64, &'static str);
 
 const W3C: &str = "W3C NOTE-pipelining-970624, Table 1";
@@ -77,7 +77,7 @@ const SITESPEED: &str = "sitespeed.io throttle, built-in profiles";
 const ROWS: &[Row] = &[
     Row("lan", 10_000, 10_000, 500, W3C),
     Row("wan", 1_500, 1_500, 90_000, W3C),
-    // One decimal of a kilobit does not fit this table; `preset` sets 28.8 kbit/s.
+    // The table holds whole kilobits; `preset` sets 28.8 kbit/s.
     Row("ppp", 28, 28, 150_000, W3C),
     Row(
         "mobile",
@@ -99,14 +99,14 @@ const ROWS: &[Row] = &[
     Row("fios", 20_000, 5_000, 2_000, SITESPEED),
 ];
 
-/// The names [`Profile::preset`] knows, in the order of a help text.
+/// Names that [`Profile::preset`] accepts, in the order of the help.
 pub const PRESETS: &[&str] = &[
     "lan", "wan", "ppp", "mobile", "3g", "3gfast", "3gslow", "2g", "cable", "dsl", "4g", "lte", "edge",
     "dial", "fios",
 ];
 
 impl Profile {
-    /// The named link, or `None`.
+    /// The preset called `name`; `None` if it is not in [`PRESETS`].
     ///
     /// ```
     /// let cable = link::Profile::preset("cable").expect("a preset");
@@ -146,7 +146,7 @@ impl Profile {
         Some(profile)
     }
 
-    /// Changes both directions alike.
+    /// Applies a change to both directions.
     pub(crate) fn each(&mut self, mut change: impl FnMut(&mut Way)) {
         change(&mut self.up);
         change(&mut self.down);

@@ -1,66 +1,69 @@
-//! The seam: what every part of a link answers, and how packets are accounted for.
+//! The interface of every part of a link, and the accounting of packets.
+//!
+//! Knows no packet contents and no clock: callers pass in the time.
 
 use measure::Instant;
 
-/// A part of a link. Packets go in, and come out later, or never.
+/// A part of a link. Packets go in and come out later, or are dropped.
 ///
-/// Time never runs backwards between calls. A driver that comes late changes nothing: parts work with the
-/// instants at which things were due, not with those at which they were asked.
+/// Time never runs backwards between calls. A late caller changes nothing: events happen at the instants they
+/// were due, not when the caller asks.
 pub trait Queue<P> {
-    /// Takes a packet at `now`, or drops it. A packet may still be dropped later: [`Queue::counters`] says.
+    /// Takes a packet at `now`, or drops it. A queued packet may still be dropped later; see
+    /// [`Queue::counters`].
     fn enqueue(&mut self, packet: P, now: Instant) -> Verdict;
 
     /// The next packet that has left by `now`.
     fn dequeue(&mut self, now: Instant) -> Option<P>;
 
-    /// The instant before which nothing leaves; `None` while nothing is inside. At that instant `dequeue` gives
-    /// a packet, or (it was dropped, or only moved on inside) nothing; then ask again.
+    /// The earliest instant at which a packet may leave; `None` if the queue is empty. At that instant
+    /// `dequeue` may still return `None`, if the packet was dropped or moved on inside; then ask again.
     fn next_departure(&self) -> Option<Instant>;
 
-    /// What has gone in, come out and been dropped.
+    /// Packets in, out and dropped so far.
     fn counters(&self) -> Counters;
 }
 
-/// What became of a packet handed to a queue.
+/// The fate of a packet given to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is inside.
+    /// Accepted.
     Queued,
-    /// It is gone.
+    /// Dropped at once.
     Dropped(Cause),
 }
 
-/// Why a packet was dropped.
+/// The reason a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// By chance: the loss model.
+    /// Random loss.
     Loss,
     /// The queue was full.
     Full,
-    /// CoDel: packets had waited too long for too long.
+    /// CoDel: waiting times stayed above the target for too long.
     Aged,
     /// Larger than the MTU.
     TooLarge,
-    /// A held ACK made needless by a later one.
+    /// A held ACK replaced by a later one.
     Superseded,
-    /// A bound of [`crate::Limits`].
+    /// A limit of [`crate::Limits`] was reached.
     Limit,
 }
 
 /// Dropped packets by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
-    /// [`Cause::Loss`].
+    /// Lost at random ([`Cause::Loss`]).
     pub loss: u64,
-    /// [`Cause::Full`].
+    /// The queue was full ([`Cause::Full`]).
     pub full: u64,
-    /// [`Cause::Aged`].
+    /// Dropped by CoDel ([`Cause::Aged`]).
     pub aged: u64,
-    /// [`Cause::TooLarge`].
+    /// Larger than the MTU ([`Cause::TooLarge`]).
     pub too_large: u64,
-    /// [`Cause::Superseded`].
+    /// Held ACKs replaced by later ones ([`Cause::Superseded`]).
     pub superseded: u64,
-    /// [`Cause::Limit`].
+    /// Beyond a limit ([`Cause::Limit`]).
     pub limit: u64,
 }
 
@@ -91,14 +94,14 @@ impl Drops {
     }
 }
 
-/// Where packets are. Always `entered = left + dropped.total() + waiting`.
+/// Packet counts of a queue. Always `entered = left + dropped.total() + waiting`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets handed in, dropped ones too.
+    /// Packets handed in, including dropped ones.
     pub entered: u64,
     /// Packets handed out.
     pub left: u64,
-    /// Packets dropped.
+    /// Packets dropped, by cause.
     pub dropped: Drops,
     /// Packets inside.
     pub waiting: u64,

@@ -1,7 +1,8 @@
-//! Links described in text: `key=value` words on a command line, or the same keys in a TOML file.
+//! Links described as text: `key=value` words on a command line, or a TOML file with the same keys.
 //!
-//! Both forms are one table of keys. A key without prefix is for both directions, `up.` and `down.` (in TOML:
-//! tables of these names) for one; later wins. Files that a description names are read by the caller.
+//! Both forms share one table of keys. A key without prefix sets both directions, one with `up.` or `down.` (in
+//! TOML: tables of these names) one direction; the last setting wins. The caller reads files named in a
+//! description.
 
 use crate::bottleneck::{Framing, Server};
 use crate::codel::CodelParams;
@@ -16,7 +17,7 @@ use core::fmt;
 use measure::{Bytes, Duration, Rate};
 use std::sync::Arc;
 
-/// The keys of one direction, with an example of each.
+/// Keys of one direction, each with examples.
 const KEYS: &[(&str, &str)] = &[
     ("rate", "1.5M, none"),
     ("trace", "FILE in mm-link format"),
@@ -32,18 +33,18 @@ const KEYS: &[(&str, &str)] = &[
     ("hold-mss", "1460"),
 ];
 
-/// The one key that is for both directions only.
+/// The only key that cannot have a direction.
 const HALF_DUPLEX: &str = "half-duplex";
 
-/// Why a description is none: always the user's fault.
+/// Why a description is invalid; always a user error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
-    /// The key, with its direction if it was given one.
+    /// The key, with its direction if one was given.
     pub key: String,
-    /// What is wrong and what to write instead.
+    /// The fault and the remedy.
     pub reason: String,
-    /// Whether no key has this name. `reason` then ends with the keys of a link; a caller that knows further keys can
-    /// append them.
+    /// Whether the key is unknown. `reason` then ends with the keys of a link, to which a caller can append its
+    /// own.
     pub is_unknown_key: bool,
 }
 
@@ -59,15 +60,15 @@ impl fmt::Display for SpecError {
 
 impl std::error::Error for SpecError {}
 
-/// Gives the text of a file, or says why not.
+/// Returns the text of a file, or the reason it cannot be read.
 type Files<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
 
 impl Profile {
-    /// Reads words such as `ppp loss=1% up.rate=9.6k`: a preset's name first, if wanted, then keys. `files`
-    /// gives the text of a trace file.
+    /// Parses words such as `ppp loss=1% up.rate=9.6k`: a preset's name first, optionally, then keys. `files`
+    /// returns the text of a trace file.
     ///
     /// # Errors
-    /// Names the key.
+    /// Names the faulty key.
     pub fn parse(text: &str, limits: &Limits, files: Files<'_>) -> Result<Profile, SpecError> {
         let mut words = text.split_whitespace().peekable();
         let mut profile = match words.peek() {
@@ -87,10 +88,10 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Reads a TOML document: `preset`, `name`, `source`, `half-duplex`, the keys, and tables `up` and `down`.
+    /// Parses a TOML document: `preset`, `name`, `source`, `half-duplex`, the keys, and tables `up` and `down`.
     ///
     /// # Errors
-    /// Names the key, or says where the text is no TOML.
+    /// Names the faulty key, or the place of a TOML syntax error.
     pub fn parse_toml(text: &str, limits: &Limits, files: Files<'_>) -> Result<Profile, SpecError> {
         let table: toml::Table = text
             .parse()
@@ -100,7 +101,7 @@ impl Profile {
             Some(_) => return Err(error("preset", "write a name in quotes")),
             None => custom(),
         };
-        // What is for both directions first, whatever its place: a table always refines it.
+        // Keys for both directions come first, wherever they stand in the file: a table refines them.
         for (key, value) in &table {
             match (key.as_str(), value) {
                 ("preset", _) | ("up" | "down", toml::Value::Table(_)) => {}
@@ -123,7 +124,7 @@ impl Profile {
     /// Sets one key.
     ///
     /// # Errors
-    /// The key is unknown or its value is none.
+    /// The key is unknown or its value is invalid.
     pub fn set(
         &mut self,
         key: &str,
@@ -139,14 +140,14 @@ impl Profile {
         if name == HALF_DUPLEX {
             return Err(error(
                 key,
-                "both directions share the line: write half-duplex, without up or down",
+                "both directions share the medium; write half-duplex without up or down",
             ));
         }
         if !KEYS.iter().any(|(known, _)| *known == name) {
             let known: Vec<&str> = KEYS.iter().map(|(key, _)| *key).chain([HALF_DUPLEX]).collect();
             return Err(SpecError {
                 is_unknown_key: true,
-                ..error(key, &format!("no such key; there are {}", known.join(", ")))
+                ..error(key, &format!("no such key; known keys are {}", known.join(", ")))
             });
         }
         let (ways, name): (Vec<&mut Way>, &str) = match key.split_once('.') {
@@ -168,7 +169,9 @@ impl Way {
         match key {
             "rate" if value == "none" => self.server = None,
             "rate" => match text::<Rate>(value)? {
-                Rate(0) => return Err("nothing passes a line of no rate; write none for no line".to_owned()),
+                Rate(0) => {
+                    return Err("a rate of zero passes nothing; write none for an unlimited rate".to_owned());
+                }
                 rate => self.server = Some(Server::Rate(rate)),
             },
             "trace" => {
@@ -206,9 +209,11 @@ impl Way {
             }
             "mtu" => {
                 let mtu: Bytes = text(value)?;
-                // RFC 791: every link carries 68 bytes, and a packet's length field counts to 65,535.
+                // RFC 791: every link carries 68 bytes, and the packet length field ends at 65,535.
                 if !(Bytes(68)..=Bytes(65_535)).contains(&mtu) {
-                    return Err(format!("`{value}` is no MTU of IPv4: write 68 to 65535 bytes"));
+                    return Err(format!(
+                        "`{value}` is not a valid IPv4 MTU; write 68 to 65535 bytes"
+                    ));
                 }
                 self.mtu = Some(mtu);
             }
@@ -229,8 +234,12 @@ fn custom() -> Profile {
 }
 
 fn preset(name: &str) -> Result<Profile, SpecError> {
-    Profile::preset(name)
-        .ok_or_else(|| error(name, &format!("no such preset; there are {}", PRESETS.join(", "))))
+    Profile::preset(name).ok_or_else(|| {
+        error(
+            name,
+            &format!("no such preset; presets are {}", PRESETS.join(", ")),
+        )
+    })
 }
 
 fn error(key: &str, reason: &str) -> SpecError {
@@ -247,7 +256,7 @@ fn scalar(key: &str, value: &toml::Value) -> Result<String, SpecError> {
         toml::Value::Integer(number) => Ok(number.to_string()),
         toml::Value::Float(number) => Ok(number.to_string()),
         toml::Value::Boolean(switch) => Ok(switch.to_string()),
-        _ => Err(error(key, "write a text, a number or true/false")),
+        _ => Err(error(key, "write a string, a number or true/false")),
     }
 }
 
@@ -266,7 +275,7 @@ fn switch(value: &str) -> Result<bool, String> {
     }
 }
 
-/// `200ms`, `0.25ms`, `1.5s`, `75us`, `0`.
+/// Parses `200ms`, `0.25ms`, `1.5s`, `75us`, `0`.
 fn duration(value: &str) -> Result<Duration, String> {
     let fault = || format!("`{value}` is not a time; write a unit, as in 200ms, 1.5s, 250us");
     let split = value
@@ -281,14 +290,14 @@ fn duration(value: &str) -> Result<Duration, String> {
         _ => return Err(fault()),
     };
     let ns = number.parse::<f64>().map_err(|_| fault())? * scale;
-    // A day is longer than any link.
+    // An arbitrary limit, longer than any link's delay.
     if ns > 86_400e9 {
-        return Err(format!("`{value}` is longer than a day"));
+        return Err(format!("`{value}` is longer than a day; write at most 86400s"));
     }
     Ok(Duration::from_nanos(ns.round() as u64))
 }
 
-/// A share: `1%`, or `0.01`.
+/// Parses a share: `1%` or `0.01`.
 fn share(value: &str) -> Result<f64, String> {
     let (number, scale) = match value.strip_suffix('%') {
         Some(percent) => (percent, 100.0),
@@ -319,10 +328,10 @@ fn loss(value: &str) -> Result<Option<LossModel>, String> {
     }))
 }
 
-/// A number of packets, if it is one.
+/// Parses a number of packets such as `100p`; `None` for other forms.
 fn packets(value: &str) -> Result<Option<usize>, String> {
     match value.strip_suffix('p').map(str::parse) {
-        Some(Ok(0)) => Err("a queue holds one packet at least".to_owned()),
+        Some(Ok(0)) => Err("a queue holds at least one packet".to_owned()),
         Some(Ok(n)) => Ok(Some(n)),
         _ => Ok(None),
     }
@@ -368,7 +377,7 @@ fn hold(value: &str) -> Result<HoldTimer, String> {
         None => (duration(beat)?, Duration::ZERO),
     };
     if period.is_zero() {
-        return Err("a beat takes time".to_owned());
+        return Err("the period must be above zero".to_owned());
     }
     Ok(HoldTimer::Heartbeat { period, phase })
 }
@@ -439,10 +448,10 @@ mod tests {
             ("down.mtu=100000", "down.mtu", "68 to 65535"),
             ("up.half-duplex=yes", "up.half-duplex", "without up or down"),
             ("half=yes", "half", "half-duplex"),
-            ("hold-acks=beat:0", "hold-acks", "takes time"),
-            ("rate=0", "rate", "none for no line"),
-            ("queue=0p", "queue", "one packet at least"),
-            ("queue=codel:0p", "queue", "one packet at least"),
+            ("hold-acks=beat:0", "hold-acks", "above zero"),
+            ("rate=0", "rate", "none for an unlimited rate"),
+            ("queue=0p", "queue", "at least one packet"),
+            ("queue=codel:0p", "queue", "at least one packet"),
             ("queue=?p", "queue", "not a size"),
         ] {
             let fault = parse(text).expect_err(text);

@@ -1,4 +1,4 @@
-//! Links as tables: packets in and out in virtual time, and what must hold for any of them.
+//! Links as tables: packets in and out in virtual time, and properties of every link.
 
 use crate::{
     Bottleneck, Cause, Datagram, Delay, Direction, Discipline, Framing, Jitter, Limits, OPPORTUNITY, Packet,
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A packet of a size, with a name.
+/// A packet with a size and a number.
 #[derive(Clone, Debug, PartialEq)]
 struct Probe {
     name: usize,
@@ -31,7 +31,7 @@ fn profile(text: &str) -> Profile {
     Profile::parse(text, &Limits::default(), &mut files).expect(text)
 }
 
-/// Sends packets of (microseconds, bytes) upwards and writes when each came out.
+/// Sends packets of (microseconds, bytes) upstream and lists when each arrived.
 fn table(text: &str, packets: &[(u64, u64)]) -> String {
     let mut path = Path::new(&profile(text), Seed(1), &Limits::default());
     let mut fate = vec![String::from("lost on the way"); packets.len()];
@@ -95,7 +95,7 @@ fn a_burst_over_each_kind_of_link() {
 
 #[test]
 fn codel_keeps_the_standing_queue_near_its_target() {
-    // One packet of 1,500 bytes each millisecond, 20 % above the line's 10 Mbit/s, for ten seconds.
+    // One packet of 1,500 bytes per millisecond, 20 % above the link's 10 Mbit/s, for ten seconds.
     let mut worst = [Duration::ZERO; 2];
     let mut dropped = [0; 2];
     for (k, text) in ["rate=10M queue=1000p", "rate=10M queue=codel"]
@@ -148,7 +148,7 @@ fn bounds_are_reached_and_counted() {
     }
     assert_eq!(delay.counters().dropped.limit, 1);
     let mut line = Bottleneck::new(Server::Rate(Rate(0)), Framing::IP, Discipline::default(), &limits);
-    // One on the line that never ends, three waiting.
+    // One packet in a transmission that never ends, three waiting.
     for name in 0..5 {
         line.enqueue(probe(name), us(0));
     }
@@ -211,7 +211,7 @@ fn a_trace_at_a_steady_rate_delivers_that_rate() {
     assert_eq!(by_then, 50);
 }
 
-/// Links of every kind, by the text a user would write.
+/// Links of every kind, as the text a user would write.
 fn links() -> impl Strategy<Value = String> {
     let line = prop_oneof![
         Just("rate=none"),

@@ -1,39 +1,39 @@
 //! Delivery opportunities over time, in the file format of Mahimahi's `mm-link`.
 //!
-//! One line per opportunity: a whole number of milliseconds since the start, never falling. At each the link
-//! can deliver 1,500 bytes; what is not used is lost; the file repeats, its last line being its length.
+//! One line per opportunity: whole milliseconds since the start, never decreasing. At each the link can deliver
+//! 1,500 bytes; unused bytes expire. The file repeats, with its last line as its length.
 
 use core::fmt;
 use measure::{Bytes, Duration, Instant, Rate};
 
-/// Bytes one opportunity delivers.
+/// Bytes delivered by one opportunity.
 pub const OPPORTUNITY: Bytes = Bytes(1_500);
 
-/// When a link can deliver.
+/// The delivery opportunities of a link; cyclic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Milliseconds since the start, never falling, not empty, the last above zero.
+    /// Milliseconds since the start: not empty, never decreasing, the last above zero.
     at_ms: Vec<u64>,
 }
 
-/// Why a text is no trace.
+/// Why a text is not a valid trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceError {
-    /// A line is no whole number of milliseconds.
+    /// A line is not a whole number of milliseconds.
     NotANumber {
-        /// Counted from 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// A line lies before the one above it.
+    /// A line is earlier than the line before it.
     Falling {
-        /// Counted from 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// There is no line, or time never moves.
+    /// The file has no lines, or its last line is zero.
     Empty,
     /// More lines than [`crate::Limits`] allows.
     TooLong {
-        /// The bound.
+        /// The allowed number of lines.
         max: usize,
     },
 }
@@ -44,9 +44,9 @@ impl fmt::Display for TraceError {
             TraceError::NotANumber { line } => {
                 write!(f, "line {line} is not a whole number of milliseconds")
             }
-            TraceError::Falling { line } => write!(f, "line {line} lies before the line above it"),
+            TraceError::Falling { line } => write!(f, "line {line} is earlier than the line before it"),
             TraceError::Empty => f.write_str("a trace needs at least one opportunity after time zero"),
-            TraceError::TooLong { max } => write!(f, "a trace may have {max} lines at most"),
+            TraceError::TooLong { max } => write!(f, "the trace has more than {max} lines"),
         }
     }
 }
@@ -54,10 +54,10 @@ impl fmt::Display for TraceError {
 impl std::error::Error for TraceError {}
 
 impl Trace {
-    /// Reads a trace file's text.
+    /// Parses the text of a trace file with at most `lines_max` lines.
     ///
     /// # Errors
-    /// Names the first bad line.
+    /// Names the first faulty line.
     pub fn parse(text: &str, lines_max: usize) -> Result<Trace, TraceError> {
         let mut at_ms: Vec<u64> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -82,7 +82,7 @@ impl Trace {
         Ok(Trace { at_ms })
     }
 
-    /// A trace with the opportunities of a fixed rate, for comparison: `opportunities` of them.
+    /// A trace with `opportunities` opportunities at a fixed interval, for comparison with a rate.
     pub fn steady(every: Duration, opportunities: u64) -> Trace {
         let every_ms = (every.as_millis() as u64).max(1);
         Trace {
@@ -90,7 +90,7 @@ impl Trace {
         }
     }
 
-    /// The mean rate.
+    /// The mean rate over one repetition.
     pub fn rate(&self) -> Rate {
         let bits = self.at_ms.len() as u64 * OPPORTUNITY.0 * 8;
         Rate(bits * 1_000 / self.period_ms())
@@ -100,19 +100,19 @@ impl Trace {
         self.at_ms.last().copied().unwrap_or(1)
     }
 
-    /// The instant of opportunity `k`, counted from 0 over all repetitions.
+    /// The instant of opportunity `k`, counted from 0 across repetitions.
     pub(crate) fn at(&self, k: u64) -> Instant {
         let n = self.at_ms.len() as u64;
         let ms = (k / n) * self.period_ms() + self.at_ms[(k % n) as usize];
         Instant::ZERO + Duration::from_millis(ms)
     }
 
-    /// The first opportunity after `now`.
+    /// The first opportunity after `now`, counted from 0 across repetitions.
     pub(crate) fn after(&self, now: Instant) -> u64 {
         let n = self.at_ms.len() as u64;
         let now_ms = now.as_nanos() / 1_000_000;
-        // An opportunity at time zero of one repetition coincides with the last of the one before, so the
-        // repetition before is looked at too.
+        // An opportunity at time zero of a repetition coincides with the last of the previous one, so the
+        // search starts one repetition earlier.
         let mut k = (now_ms / self.period_ms()).saturating_sub(1) * n;
         let base = (k / n) * self.period_ms();
         let within = now_ms - base;

@@ -12,18 +12,18 @@ use measure::{Duration, Rng, Seed};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Pieces of a schedule at the most.
+/// Limit on the pieces of a schedule.
 const PIECES_MAX: usize = 1000;
-/// Arrivals a second at the most.
+/// Limit on the arrival rate, per second.
 const RATE_MAX: f64 = 1e7;
 
-/// The kind of process.
+/// How arrival times are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Process {
-    /// Independent arrivals: exponential gaps.
+    /// Poisson process: exponential gaps.
     Poisson,
-    /// Equal gaps.
+    /// Constant gaps.
     Constant,
 }
 
@@ -41,22 +41,22 @@ impl FromStr for Process {
     }
 }
 
-/// How many arrivals a second, from when on: `100`, or `100,500@10s,50@20s`.
+/// A piecewise constant arrival rate per second, written as `100` or `100,500@10s,50@20s`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// From so many seconds on, so many a second; the first from 0, instants ascending.
+    /// Start in seconds and rate per second of each piece; starts ascend from 0.
     pieces: Vec<(f64, f64)>,
 }
 
 impl Schedule {
-    /// The same rate all the time.
+    /// A constant rate.
     pub fn constant(rate: f64) -> Schedule {
         Schedule {
             pieces: vec![(0.0, rate)],
         }
     }
 
-    /// Arrivals expected before `until`.
+    /// Expected number of arrivals before `until`.
     pub fn expected(&self, until: Duration) -> f64 {
         let until = until.as_secs_f64();
         let ends = self
@@ -70,7 +70,7 @@ impl Schedule {
             .sum()
     }
 
-    /// The second at which so many arrivals are expected to have come; infinite if there are never so many.
+    /// Second at which the expected number of arrivals reaches `expected`; infinite if it never does.
     fn when(&self, mut expected: f64) -> f64 {
         for (index, &(from, rate)) in self.pieces.iter().enumerate() {
             let room = match self.pieces.get(index + 1) {
@@ -133,20 +133,20 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Where instants come from.
+/// Source of the arrival times.
 #[derive(Clone, Debug)]
 enum Source {
     Drawn {
         process: Process,
         schedule: Schedule,
         rng: Rng,
-        /// Arrivals expected until the last one.
+        /// Expected number of arrivals until the last one drawn.
         expected: f64,
     },
     Given(Arc<[Duration]>),
 }
 
-/// One shard's arrivals: number in the whole process and time from its beginning.
+/// Arrivals of one shard: number in the whole process, and time from the start.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     source: Source,
@@ -156,7 +156,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// The arrivals that shard `shard` of `shards` makes of a process; endless unless the rate ends at 0.
+    /// Arrivals that shard `shard` of `shards` owns; endless unless the rate ends at 0.
     pub fn new(process: Process, schedule: &Schedule, seed: Seed, shard: u64, shards: u64) -> Arrivals {
         Arrivals {
             source: Source::Drawn {
@@ -171,7 +171,7 @@ impl Arrivals {
         }
     }
 
-    /// Those that it makes of instants that are known, ascending.
+    /// Arrivals of shard `shard` of `shards` at given, ascending times.
     pub fn given(times: Arc<[Duration]>, shard: u64, shards: u64) -> Arrivals {
         Arrivals {
             source: Source::Given(times),
@@ -181,7 +181,7 @@ impl Arrivals {
         }
     }
 
-    /// Whether their instants are known, and so their end.
+    /// Whether the times are given, so that the arrivals end.
     pub fn are_given(&self) -> bool {
         matches!(self.source, Source::Given(_))
     }

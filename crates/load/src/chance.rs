@@ -1,36 +1,35 @@
 //! Random numbers by purpose: one seed gives a separate generator for each quantity drawn.
 //!
-//! With a stream for every purpose and every user, more files do not change what users do, and a machine can draw for
-//! its own users without drawing for the others. Logarithms and powers come from `libm`, which computes them from
-//! additions and multiplications that IEEE 754 fixes to the bit; the platform's own functions may differ in the last
-//! bit.
+//! With a stream per purpose and user, adding files does not change what users do, and a machine can draw for its own
+//! users only. Logarithms and powers come from `libm`, which computes them from additions and multiplications that IEEE
+//! 754 defines to the bit; the platform's own functions may differ in the last bit.
 
 use measure::{Draw, Rng, Seed};
 
-/// What a generator is for.
+/// Purpose of a generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Sizes of base files.
     BaseSizes,
     /// Sizes of embedded files.
     EmbeddedSizes,
-    /// Sizes of files that stand alone.
+    /// Sizes of single files, which are objects of their own.
     SingleSizes,
     /// Files per base object.
     FilesPerObject,
-    /// The order objects lie in on the stack before the first request.
+    /// Order of the objects on the stack before the first request.
     StackOrder,
-    /// Depths in the stack.
+    /// Stack depths.
     StackDistances,
-    /// One user: session lengths and OFF times.
+    /// Session lengths and OFF times of one user.
     User,
-    /// The content of one file.
+    /// Content of one file.
     Content,
-    /// A WebStone client's choices.
+    /// Choices of a WebStone client.
     Client,
-    /// An open process of arrivals.
+    /// Times of an arrival process.
     Arrivals,
-    /// What is drawn again to see how sure a difference is.
+    /// Resampling for confidence intervals.
     Bootstrap,
 }
 
@@ -48,18 +47,18 @@ fn mixed(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A number in `(0, 1)` with 53 random bits; never 0, so that its logarithm exists.
+/// A uniform number in `(0, 1)` with 53 random bits; never 0, so its logarithm exists.
 pub fn uniform(rng: &mut Rng) -> f64 {
     ((rng.next_u64() >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64)
 }
 
-/// A standard normal number (Box and Muller 1958).
+/// A standard normal number, by Box and Muller (1958).
 pub fn normal(rng: &mut Rng) -> f64 {
     let radius = (-2.0 * libm::log(uniform(rng))).sqrt();
     radius * libm::cos(2.0 * core::f64::consts::PI * uniform(rng))
 }
 
-/// An even choice among `0..n`; `n` is not 0. The bias is below `n / 2^64`.
+/// A uniform integer in `0..n`; `n` must not be 0. The bias is below `n / 2^64`.
 pub fn below(rng: &mut Rng, n: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64
 }
@@ -81,7 +80,7 @@ mod tests {
         assert_eq!(firsts.len(), 3000);
     }
 
-    /// The bits themselves, so that a machine that computes otherwise is noticed.
+    /// Fixed bits: a machine whose arithmetic differs fails here.
     #[test]
     fn the_bits_are_the_same_everywhere() {
         let mut rng = stream(Seed(1), Purpose::User, 0);

@@ -39,25 +39,25 @@ pub const BATCHES_MIN: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// A run: intervals show how runs differ.
+    /// A run: intervals show how much runs differ.
     Run,
-    /// A piece of a run: intervals do not show how runs differ.
+    /// A piece of a run: intervals do not show how much runs differ.
     Piece,
 }
 
-/// What was measured in one run or piece of one.
+/// Figures of one run or of a piece of one.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Time over which files and bytes were counted.
+    /// Time over which files and bytes were counted, in seconds.
     seconds: f64,
     files: u64,
     bytes: u64,
     errors: u64,
-    /// Of every file, whether it was complete within those seconds or after them.
+    /// Response times of all completed files, within those seconds or after them.
     response: Sparse,
-    /// Files that failed.
+    /// Number of failed files.
     failed: u64,
-    /// How long each of these took at the least.
+    /// Minimum time of each failed file.
     timeout: Duration,
 }
 
@@ -71,18 +71,18 @@ pub enum Measure {
     BytesPerS,
     /// Errors per file.
     ErrorsPerFile,
-    /// Mean response time, milliseconds.
+    /// Mean response time in milliseconds.
     MeanMs,
-    /// Its quantiles.
+    /// Median response time in milliseconds.
     P50Ms,
-    /// Nine in ten.
+    /// 90th percentile of response times in milliseconds.
     P90Ms,
-    /// Ninety-nine in a hundred.
+    /// 99th percentile of response times in milliseconds.
     P99Ms,
 }
 
 impl Measure {
-    /// All of them.
+    /// All measures.
     pub const ALL: [Measure; 7] = [
         Measure::FilesPerS,
         Measure::BytesPerS,
@@ -111,7 +111,7 @@ impl Measure {
         !matches!(self, Measure::FilesPerS | Measure::BytesPerS)
     }
 
-    /// Whether it is of times, of which a batch may have none.
+    /// Whether it is a time; a batch may have none.
     fn is_of_times(self) -> bool {
         match self {
             Measure::FilesPerS | Measure::BytesPerS | Measure::ErrorsPerFile => false,
@@ -148,13 +148,13 @@ impl core::str::FromStr for Measure {
 /// Settings of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Random seed of the bootstrap.
+    /// Seed of the bootstrap.
     pub seed: Seed,
     /// Number of bootstrap resamples.
     pub draws: u32,
     /// Confidence of intervals and rank tests, such as 0.95.
     pub confidence: f64,
-    /// Largest acceptable worsening of B, a share.
+    /// Largest acceptable worsening of B, as a share.
     pub worse_max: f64,
 }
 
@@ -168,16 +168,16 @@ impl Settings {
     };
 }
 
-/// One measure compared.
+/// Comparison of one measure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Which.
+    /// The measure.
     pub measure: Measure,
-    /// Its value over all of A.
+    /// Value over all batches of A.
     pub a: f64,
-    /// Over all of B.
+    /// Value over all batches of B.
     pub b: f64,
-    /// (B - A) / A; none if A is 0 and B is not.
+    /// Relative change (B - A) / A; `None` if A is 0 and B is not.
     pub change: Option<f64>,
     /// Confidence interval of the change.
     pub interval: Option<(f64, f64)>,
@@ -185,18 +185,18 @@ pub struct Row {
     pub superiority: f64,
     /// Two-sided p-value of the rank test.
     pub p_value: f64,
-    /// How likely it is, if there is no difference, that ranks say as loudly that B is worse, corrected for the measures that
-    /// decide; none of one that does not decide.
+    /// One-sided p-value for "B is worse", corrected for the number of deciding measures; `None` for other measures.
     pub p_worse: Option<f64>,
-    /// The least that `p_worse` can be with so many batches and measures that decide; none of one that does not decide, or is
-    /// the same in every batch.
+    /// Smallest possible `p_worse` with this number of batches and deciding measures; `None` for measures that do not
+    /// decide or are equal in every batch.
     pub p_least: Option<f64>,
-    /// Whether it decides, and B is worse by more than is allowed, and that is no accident by interval and corrected rank test.
+    /// Whether the measure decides and B is worse by more than allowed, confirmed by the interval and the corrected
+    /// rank test.
     pub worse: bool,
 }
 
 impl Batch {
-    /// A whole run, of which all figures are those of its result.
+    /// A whole run, with the figures of its result.
     fn of_run(run: &Run) -> Batch {
         let record = &run.record;
         Batch {
@@ -210,9 +210,9 @@ impl Batch {
         }
     }
 
-    /// Pieces of a run of one length, but for the last, which has the seconds that are left, and what came after all.
+    /// Pieces of equal length. The last one also has the remaining seconds and the files that completed later.
     fn pieces_of(run: &Run) -> impl Iterator<Item = Batch> {
-        // Seconds that are not whole would show lower rates. One in which nothing happened is a second all the same.
+        // Partial seconds would show lower rates. A second without events counts too.
         let whole = span(run).floor().max(1.0) as usize;
         let each = whole.div_ceil(PIECES_MAX);
         let count = whole / each;
@@ -241,12 +241,12 @@ impl Batch {
     }
 }
 
-/// The seconds that a run's rates are over.
+/// Seconds that a run's rates refer to.
 fn span(run: &Run) -> f64 {
     run.stopped_after_s.unwrap_or(run.asked_s).min(run.asked_s)
 }
 
-/// The batches of some runs.
+/// Batches of runs.
 pub fn batches(runs: &[Run], unit: Unit) -> Vec<Batch> {
     match unit {
         Unit::Run => runs.iter().map(Batch::of_run).collect(),
@@ -254,7 +254,7 @@ pub fn batches(runs: &[Run], unit: Unit) -> Vec<Batch> {
     }
 }
 
-/// What batches are if there are so many runs on each side.
+/// Kind of batch for `a` and `b` runs on the two sides.
 pub fn unit(a: usize, b: usize) -> Unit {
     if a.min(b) >= RUNS_MIN {
         Unit::Run
@@ -263,13 +263,13 @@ pub fn unit(a: usize, b: usize) -> Unit {
     }
 }
 
-/// Batches added up. Times are counted by place in a list of all values there are.
+/// Sum of batches. Times are counts by index into a sorted list of all values.
 struct Sum<'v> {
     seconds: f64,
     files: f64,
     bytes: f64,
     errors: f64,
-    /// Files complete, with those that failed: as many as there are times.
+    /// Number of times: completed plus failed files.
     times: f64,
     failed: f64,
     total_ms: f64,
@@ -277,7 +277,7 @@ struct Sum<'v> {
     counts: Vec<u64>,
 }
 
-/// A batch whose times are places in the list.
+/// A batch whose times are indices into that list.
 struct Placed {
     batch: Batch,
     places: Vec<(u32, u64)>,
@@ -325,13 +325,14 @@ impl Sum<'_> {
     }
 }
 
-/// Compares A and B; one row per measure, in the order of [`Measure::ALL`]. Those of `deciding` are corrected together.
+/// Compares A and B: one row per measure in the order of [`Measure::ALL`]. The measures of `deciding` are corrected
+/// together.
 pub fn compare(a: &[Batch], b: &[Batch], deciding: &[Measure], settings: &Settings) -> Vec<Row> {
     let mut places: BTreeMap<u64, u32> = BTreeMap::new();
     for batch in a.iter().chain(b) {
         places.extend(batch.response.pairs().iter().map(|&(value, _)| (value, 0)));
     }
-    // How long what failed would have taken nobody knows: not less than anything that did not.
+    // The true times of failed files are unknown: at least as long as all others.
     let timeout = a
         .iter()
         .chain(b)
@@ -368,7 +369,7 @@ pub fn compare(a: &[Batch], b: &[Batch], deciding: &[Measure], settings: &Settin
     }
     let (whole_a, whole_b) = (Sum::of(&values, a.iter()), Sum::of(&values, b.iter()));
     let each = |measure: Measure, of: &[Placed]| -> Vec<f64> {
-        // In which nothing was complete is no batch of short times.
+        // A batch without completions is not a batch of short times.
         of.iter()
             .filter(|batch| !measure.is_of_times() || !batch.places.is_empty())
             .map(|batch| measure.of(&Sum::of(&values, core::iter::once(batch))))
@@ -384,7 +385,7 @@ pub fn compare(a: &[Batch], b: &[Batch], deciding: &[Measure], settings: &Settin
         } else {
             ranks.lower
         };
-        // Whichever batches are A's, it would say nothing.
+        // Equal batches cannot show a difference.
         let same = each_a
             .iter()
             .chain(&each_b)
@@ -411,26 +412,26 @@ pub fn compare(a: &[Batch], b: &[Batch], deciding: &[Measure], settings: &Settin
     correct(&mut asked);
     let count = asked.len() as f64;
     for row in &mut rows {
-        // Holm's first multiplier, which the smallest of all has.
+        // Holm's first multiplier, for the smallest p-value.
         row.p_least = row.p_least.map(|p_least| (p_least * count).min(1.0));
         row.worse = is_worse(row, settings);
     }
     rows
 }
 
-/// The least one-sided p-value of a rank test: the chance that all of B are above all of A.
+/// Smallest one-sided p-value of a rank test: the probability that all of B rank above all of A.
 fn least(a: usize, b: usize) -> f64 {
     (1..=b).map(|n| n as f64 / (a + n) as f64).product()
 }
 
-/// Whether no measure that decides could be called worse, whatever was measured: there are too few batches, or too many measures.
+/// Whether no deciding measure could become significant: too few batches, or too many measures.
 pub fn is_powerless(rows: &[Row], settings: &Settings) -> bool {
     let mut asked = rows.iter().filter_map(|row| row.p_least).peekable();
     asked.peek().is_some() && asked.all(|p_least| p_least >= 1.0 - settings.confidence)
 }
 
-/// Corrects the p-values of several tests for their number (Holm 1979): the smallest is multiplied by the number of
-/// tests, the next by one less, and none becomes smaller than the one before it.
+/// Step-down correction for several tests (Holm 1979): the smallest p-value is multiplied by the number of tests, the
+/// next by one less, and each is at least as large as the one before.
 fn correct(p_values: &mut [&mut f64]) {
     p_values.sort_unstable_by(|a, b| a.total_cmp(b));
     let (count, mut least) = (p_values.len(), 0.0);
@@ -453,8 +454,8 @@ fn change(a: f64, b: f64) -> Option<f64> {
     (a != 0.0).then(|| (b - a) / a)
 }
 
-/// Between which of the drawn values the middle ones lie, for `count` batches on the smaller side; none if too many of the
-/// draws had none.
+/// Confidence interval from the drawn changes, for `count` batches on the smaller side; `None` if too many draws have
+/// no change.
 fn interval(mut changes: Vec<f64>, count: usize, settings: &Settings) -> Option<(f64, f64)> {
     if changes.len() < (settings.draws / 2).max(1) as usize {
         return None;
@@ -465,13 +466,13 @@ fn interval(mut changes: Vec<f64>, count: usize, settings: &Settings) -> Option<
     Some((at(tail), at(1.0 - tail)))
 }
 
-/// The share of draws to leave out on a side so that about `tail` of the truths are: percentiles of draws from `count` values spread
-/// too little by sqrt((n - 1) / n), and as a normal distribution does where Student's t is meant.
+/// Share of draws to cut off at each end so that about `tail` of the true values lie beyond. Percentiles of draws from
+/// `count` values are too narrow by sqrt((n - 1) / n), and follow a normal distribution instead of Student's t.
 fn expanded(tail: f64, count: usize) -> f64 {
     let n = count as f64;
     match (StudentsT::new(0.0, 1.0, n - 1.0), Normal::new(0.0, 1.0)) {
         (Ok(student), Ok(normal)) => normal.cdf(student.inverse_cdf(tail) * (n / (n - 1.0)).sqrt()),
-        // Of one value no draw differs; nothing is left out.
+        // Draws from a single value are all equal; nothing is cut off.
         _ => 0.0,
     }
 }
@@ -486,7 +487,7 @@ fn is_worse(row: &Row, settings: &Settings) -> bool {
             let least = (sign * low).min(sign * high);
             certain && sign * change > settings.worse_max && least > 0.0
         }
-        // Nothing of it in A and some in B: no share of nothing is allowed.
+        // A has none of it and B some: no share of zero is acceptable.
         (None, _) => certain && sign > 0.0 && row.b > 0.0,
         _ => false,
     }
@@ -499,7 +500,7 @@ mod tests {
     use crate::record::Trouble;
     use measure::Instant;
 
-    /// Batches of a second with times around `ms`, of which a share by batch differs.
+    /// Batches of one second with times around `ms`; their levels differ between batches.
     fn side(seed: u64, count: usize, ms: f64, files: u64) -> Vec<Batch> {
         let mut rng = Seed(seed).rng();
         (0..count)
@@ -510,7 +511,7 @@ mod tests {
             .collect()
     }
 
-    /// A batch of a second with times around `ms`, by hundredths of a millisecond.
+    /// A batch of one second with times around `ms`, in hundredths of a millisecond.
     fn batch(rng: &mut Rng, ms: f64, spread: f64, files: u64) -> Batch {
         let mut time = || ms * (1.0 + spread * normal(rng).abs());
         Batch {
@@ -526,8 +527,8 @@ mod tests {
         }
     }
 
-    /// How often in so many comparisons of what is the same something is called worse, with nothing allowed. Levels of runs
-    /// differ by a tenth, rates too; batches are so many runs on each side, or pieces of one run each, that share its level.
+    /// Number of comparisons of equal sides in which a measure is called worse, with no worsening allowed. The levels
+    /// of runs and their rates differ by a tenth. Batches are runs, or pieces of one run per side that share its level.
     fn false_alarms(unit: Unit, trials: u64) -> usize {
         let settings = Settings {
             draws: 60,
@@ -607,7 +608,7 @@ mod tests {
         );
     }
 
-    /// Nineteen in twenty intervals hold the truth, and one rank test in twenty is wrong.
+    /// Nineteen of twenty intervals contain the true value, and one rank test in twenty is wrong.
     #[test]
     fn intervals_and_rank_tests_keep_their_promises() {
         let (mut holding, mut wrong) = (0, 0);
@@ -627,13 +628,13 @@ mod tests {
             holding += u32::from(low <= 0.0 && high >= 0.0);
             wrong += u32::from(mean.p_value < 0.05);
         }
-        // Within four standard deviations of 57 and 3; a percentile bootstrap of twenty is a little short.
+        // Within four standard deviations of 57 and 3; a percentile bootstrap of twenty is slightly too narrow.
         assert!((50..=60).contains(&holding), "{holding} of {trials}");
         assert!(wrong <= 9, "{wrong} of {trials}");
     }
 
-    /// Seven measures together raise a false alarm in one comparison of twenty at the most, between runs; between pieces of two runs
-    /// they raise one far more often, which is why pieces decide nothing unless somebody says so.
+    /// Seven measures together raise a false alarm in at most one comparison of twenty between runs. Between pieces of
+    /// two runs they raise far more, so pieces decide only on request.
     #[test]
     fn the_same_is_seldom_called_worse() {
         let trials = 300;
@@ -645,7 +646,7 @@ mod tests {
         assert!(alarms > 12, "{alarms} of {trials}");
     }
 
-    /// Five runs on each side are enough for a difference that all of them have.
+    /// Five runs per side are enough to find a difference that all of them show.
     #[test]
     fn a_difference_between_few_runs_is_found() {
         let (a, b) = (side(1, RUNS_MIN, 10.0, 50), side(2, RUNS_MIN, 15.0, 40));
@@ -671,7 +672,7 @@ mod tests {
         );
     }
 
-    /// By hand: 0.01 x 4, then 0.02 x 3, 0.03 x 2 which may not be less than that, 0.5.
+    /// Computed by hand: 0.01 x 4, 0.02 x 3, then 0.03 x 2 raised to the value before it, and 0.5.
     #[test]
     fn several_tests_are_corrected_together() {
         let mut p_values = [0.5, 0.02, 0.01, 0.03];
@@ -686,7 +687,7 @@ mod tests {
         correct(&mut []);
     }
 
-    /// In how many of a hundred the interval holds the truth, for levels of runs that differ by a tenth, or as a log-normal does.
+    /// Coverage of intervals, with levels of runs that differ by a tenth or follow a log-normal distribution.
     #[test]
     fn intervals_of_few_runs_hold_the_truth_as_often_as_they_say() {
         let settings = Settings {
@@ -720,7 +721,7 @@ mod tests {
                 })
                 .count();
             println!("{count} runs, skewed {skewed}: {holding} of {trials}");
-            // 285 are meant; three standard deviations below are 274.
+            // 285 expected; 274 is three standard deviations below.
             assert!(
                 holding >= 274,
                 "{count} runs, skewed {skewed}: {holding} of {trials}"
@@ -728,7 +729,8 @@ mod tests {
         }
     }
 
-    /// Of five: t of 0.025 with 4 degrees of freedom is -2.776, times sqrt(5/4) is -3.104, below which is 0.00095 of a normal.
+    /// For five: t at 0.025 with 4 degrees of freedom is -2.776, times sqrt(5/4) is -3.104, below which lies 0.00095 of
+    /// a normal distribution.
     #[test]
     fn few_batches_widen_the_tails() {
         assert!(
@@ -740,7 +742,7 @@ mod tests {
         assert!(expanded(0.025, 1) < 1e-9);
     }
 
-    /// Four of eight can be chosen in 70 ways: with seven measures a tenth at the least, with three 0.043.
+    /// Four of eight can be chosen in 70 ways: at least 0.1 with seven measures, at least 0.043 with three.
     #[test]
     fn what_can_never_be_called_worse_is_known() {
         assert!((least(4, 4) - 1.0 / 70.0).abs() < 1e-12);
@@ -765,7 +767,7 @@ mod tests {
             ..settings
         };
         assert!(powerless(5, &Measure::ALL, &surer));
-        // What is the same everywhere asks nothing, and nothing more could be said of it.
+        // A measure equal in every batch needs no correction and adds no test.
         let same = vec![Batch::default(); 4];
         assert!(!is_powerless(
             &compare(&same, &same, &Measure::ALL, &settings),
@@ -773,8 +775,8 @@ mod tests {
         ));
     }
 
-    /// A server that answers in ten milliseconds and in the end not at all for two seconds: what it owed came after the time that
-    /// was measured.
+    /// A server that responds in ten milliseconds and then stalls for the last two seconds; the pending responses come
+    /// after the measured time.
     fn stalled() -> Run {
         let mut run = crate::run::tests::run(0, 1, 0);
         (run.asked_s, run.start_at) = (4.0, None);
@@ -839,7 +841,7 @@ mod tests {
         assert!((p50 - (asked * least(3, 2)).min(1.0)).abs() < 1e-9, "{p50}");
     }
 
-    /// A server that fails two in a hundred after ten seconds is slower than one that answers them late.
+    /// A server that fails two requests in a hundred after ten seconds is slower than one that answers them late.
     #[test]
     fn what_failed_counts_as_at_least_its_timeout() {
         let a = side(1, 20, 10.0, 50);
@@ -860,7 +862,7 @@ mod tests {
         assert_eq!(of(Measure::FilesPerS).change, Some(0.0));
         assert_eq!(worse(&a, &b), [Measure::MeanMs, Measure::P99Ms]);
         assert_eq!(worse(&b, &a), []);
-        // And a piece in which all failed is one of long times.
+        // A piece in which all requests failed is one of long times.
         let dead = vec![
             Batch {
                 files: 0,

@@ -1,11 +1,11 @@
-//! The number of connections a protocol mode needs: the identities of document 000, Table "Protocol modes".
+//! Number of connections per protocol mode: the identities of document 000, Table "Protocol modes".
 //!
 //! Knows counts only; the client opens and closes connections.
 
 use client::plan::Mode;
 
-/// Connections of one session whose objects have these numbers of files, if no server closes early:
-/// the sum of the files, 1, 1, or the number of objects.
+/// Connections of one session whose objects have these numbers of files, if the server closes none early: the sum of
+/// the files (HTTP/1.0), 1 (serial, pipelined) or the number of objects (early close).
 pub fn of_session(mode: Mode, files_by_object: &[u64]) -> u64 {
     match mode {
         Mode::Http10 => files_by_object.iter().sum(),
@@ -18,7 +18,7 @@ pub fn of_session(mode: Mode, files_by_object: &[u64]) -> u64 {
 mod tests {
     use super::*;
 
-    /// Claim bc-11: F x N, N and 1 for N objects of F files each.
+    /// Claim bc-11: F x N, N and 1 connections for N objects of F files each.
     #[test]
     fn connections_are_the_documents() {
         for files in 1..6 {

@@ -9,15 +9,16 @@
 //!      │   (active OFF, retry)                                  ▼
 //!      └─────────── PAUSING                                    DONE
 //! ```
-//! One line of `runtime`'s driver is one connection of a user; a user has one by default. Protocol modes follow
-//! document 000: HTTP/1.0 opens a connection for each file; serial keeps one connection with one request outstanding;
-//! pipelined requests the page alone and then all remaining files at once; early close does this too and closes
-//! before the OFF time. "At once" means up to 64 requests, topped up as responses arrive: the only departure from the
-//! original, visible for objects of more than 65 files. When the server closes early, unanswered requests are
-//! repeated on a new connection; a truncated response is a failed file.
+//! One *line* of `runtime`'s driver is one connection of a user; a user has one by default. Protocol modes follow
+//! document 000. HTTP/1.0 opens a connection for each file. Serial keeps one connection with one request outstanding.
+//! Pipelined requests the page alone and then all remaining files at once. Early close is pipelined and closes before
+//! the OFF time. "At once" means up to 64 requests, topped up as responses arrive: the only departure from the
+//! original, visible for objects of more than 65 files. When the server closes early, unanswered requests are repeated
+//! on a new connection; a truncated response is a failed file.
 //!
-//! A user with several connections requests the page on the first. When it is complete, the embedded files are dealt
-//! out to all connections in turn, and each follows the mode. The object is complete with its last file.
+//! A user with several connections requests the page on the first. When the page is complete, its embedded files are
+//! dealt round-robin to all connections, and each connection follows the mode. The object is complete with its last
+//! file.
 //!
 //! Three lines have timers only: the end of the run, the arrivals of an open run (whose users are a pool of
 //! connections), and the tick that measures the thread's own lateness. Knows nothing of sockets, clocks or the
@@ -44,77 +45,77 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use twox_hash::xxhash3_128::Hasher;
 
-/// Connections that a file may lose before it is given up.
+/// Lost connections after which a file is given up.
 const TRIES_MAX: u8 = 3;
-/// How long a user without OFF time waits after it gave a file up, so that a dead server is not stormed.
+/// Minimum pause of a user after giving up a file, so that clients do not flood a dead server.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Who asks when.
+/// Arrival model of a crew.
 #[derive(Debug)]
 pub enum Model {
-    /// Users that begin at these times from the start, and fetch, sleep and fetch again.
+    /// Closed loop: each user starts at its offset from the run's start, then alternates between fetching and thinking.
     Closed(Vec<(Duration, Supply)>),
-    /// Objects are asked for when they arrive.
+    /// Open loop: objects are requested at their arrival times.
     Open {
-        /// When.
+        /// Arrival times of this shard.
         arrivals: Arrivals,
-        /// What, one for each arrival of the whole process, whichever shard it belongs to.
+        /// Objects, one per arrival of the whole process, so that every shard draws the same sequence.
         supply: Supply,
-        /// Connections at the most.
+        /// Connection limit.
         lines_max: u32,
     },
 }
 
-/// How a crew works.
+/// Settings of a crew.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What can be asked for.
+    /// Files and objects to request.
     pub work: Arc<Work>,
-    /// How it is asked for.
+    /// Connections and request order, as in document 000.
     pub mode: Mode,
-    /// All of each request but its target.
+    /// The part of every request after its target.
     pub ending: Arc<Ending>,
-    /// Which statuses are those of a good file.
+    /// Statuses that count as success.
     pub accept: Accept,
-    /// Whether replies of status 200 have the lengths that are known of their files: not if they may be coded.
+    /// Whether the content of a 200 response must have the known length of its file. False if responses may be coded.
     pub lengths: bool,
-    /// What is meant to happen before this is left out of every figure.
+    /// Time excluded from all figures: events whose intended time lies before its end go to the warm-up's record.
     pub warmup: Duration,
-    /// No object begins after this, which counts from the start, as the others do.
+    /// Time after the start when the run stops beginning objects. All times here count from the start.
     pub duration: Duration,
-    /// What is complete after this is no part of rates; at most the duration.
+    /// Completions after this time are left out of rates; at most `duration`.
     pub counted: Duration,
-    /// How long objects under way may still take then.
+    /// Time after `duration` in which pending objects may still complete.
     pub grace: Duration,
-    /// How long a reply may make no progress.
+    /// Maximum time a response may make no progress.
     pub timeout: Duration,
-    /// Whether contents are held against the manifest's digests.
+    /// Whether content is compared with the manifest's digests.
     pub verify: bool,
-    /// From how many bytes on content that is still to come is counted but not looked at, so that the kernel need not copy
-    /// it. Nothing is counted unseen where contents are verified.
+    /// Minimum number of remaining content bytes to skip in the kernel instead of copying them: they are counted, not
+    /// inspected. Ignored if `verify` is set.
     pub unseen_from: u64,
-    /// Connections of each user; 1 in an open run.
+    /// Connections per user; 1 in an open loop.
     pub lanes: u32,
 }
 
-/// What can be seen of a crew while it works.
+/// Live counters of a crew, for progress output.
 #[derive(Debug, Default)]
 pub struct Live {
-    /// Files complete.
+    /// Completed files.
     pub files: AtomicU64,
-    /// Content received.
+    /// Content bytes received.
     pub bytes: AtomicU64,
-    /// Troubles.
+    /// Errors of any kind.
     pub errors: AtomicU64,
-    /// Objects under way.
+    /// Objects in progress.
     pub active: AtomicU64,
-    /// Sum of the response times of its files, in nanoseconds.
+    /// Sum of the response times of completed files, in nanoseconds.
     pub response_ns: AtomicU64,
-    /// The longest of them since somebody looked, in nanoseconds. Who looks sets it to 0.
+    /// Longest response time since the last reset, in nanoseconds. The reader resets it to 0.
     pub longest_ns: AtomicU64,
 }
 
-/// The digest of a body under way.
+/// Running digest of the response body in progress.
 #[derive(Default)]
 struct Digest(Hasher);
 
@@ -124,77 +125,78 @@ impl core::fmt::Debug for Digest {
     }
 }
 
-/// An object under way.
+/// An object in progress on one connection.
 #[derive(Debug)]
 struct Fetch {
     parts: Vec<Part>,
-    /// Parts asked for, on this connection or, if complete, on earlier ones.
+    /// Parts requested: those complete plus those pending on this connection.
     asked: usize,
-    /// Parts complete.
+    /// Completed parts.
     got: usize,
-    /// When the object was meant to begin.
+    /// Intended start time of the object.
     intended: Instant,
-    /// When the part under way was.
+    /// Intended start time of the current part.
     part_intended: Instant,
-    /// Where its service time begins.
+    /// Start of the current part's service time.
     mark: Instant,
-    /// Where waiting for its first byte begins.
+    /// Start of the wait for the current part's first byte.
     sent: Instant,
-    /// When its reply began.
+    /// Arrival of the current response's head.
     first: Option<Instant>,
-    /// When the connection was opened, until it stands.
+    /// Start of the connection attempt; `None` once established.
     opening: Option<Instant>,
-    /// The last sign of life.
+    /// Time of the last progress, from which the timeout counts.
     progress: Instant,
     status: u16,
     bytes: u64,
-    /// What came for the part under way, heads among it. Of parts whose replies come together, the first has it all.
+    /// Bytes received for the current part, headers included. If responses arrive in one read, the first part gets all
+    /// of it.
     received: u64,
-    /// The length that the reply's head says, where no content follows it.
+    /// Content length stated by the response's head, for responses without content.
     said: Option<u64>,
-    /// Whether a part was not as it should be.
+    /// Whether any part failed.
     spoiled: bool,
     digest: Option<Box<Digest>>,
-    /// Connections lost since the last progress.
+    /// Connections lost since the last completed part.
     tries: u8,
-    /// Whether the session ends with the object.
+    /// Whether the session ends with this object.
     last: bool,
-    /// Whether the first part is asked for alone, being the page that names the others.
+    /// Whether the first part is requested alone: it is the page that references the others.
     alone: bool,
 }
 
-/// An object under way on several connections.
+/// An object in progress on several connections.
 #[derive(Debug)]
 struct Group {
-    /// What is dealt out when the page is complete.
+    /// Embedded files, dealt out when the page is complete.
     rest: Vec<Part>,
-    /// Its files.
+    /// All files of the object.
     files: Box<[u32]>,
-    /// Connections that are not done with their part.
+    /// Connections still fetching their share.
     left: u32,
-    /// Whether no part was given up.
+    /// Whether all parts so far succeeded.
     whole: bool,
     intended: Instant,
-    /// How long the user is OFF after it.
+    /// OFF time after the object.
     off: Duration,
-    /// Whether the session ends with it.
+    /// Whether the session ends with this object.
     last: bool,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// The alarm begins the user, with its first object.
+    /// The timer starts the user and its first object.
     Coming,
-    /// The alarm begins the next object; with `leave`, on a new connection.
+    /// The timer begins the next object; with `leave`, on a new connection.
     Waiting {
         leave: bool,
     },
     Fetching(Box<Fetch>),
-    /// The alarm goes on with the object.
+    /// The timer continues the object.
     Pausing(Box<Fetch>),
-    /// In the pool of an open run, or a connection that waits for its user's next object.
+    /// Idle in an open loop's pool, or waiting for the next object of its user.
     Free,
-    /// Nothing more to do.
+    /// Finished.
     Done,
 }
 
@@ -202,16 +204,16 @@ enum Phase {
 struct User {
     phase: Phase,
     session: Option<Session>,
-    /// Since when its connection stands.
+    /// When the connection was established.
     stands: Option<Instant>,
     supply: Option<Supply>,
-    /// With several connections, on the first of them: the object under way.
+    /// The object in progress, on the first of several connections.
     group: Option<Box<Group>>,
-    /// When its alarm rings.
+    /// When the timer fires.
     alarm: Instant,
 }
 
-/// The users of one thread.
+/// All users of one thread.
 #[derive(Debug)]
 pub struct Crew {
     setup: Setup,
@@ -219,32 +221,32 @@ pub struct Crew {
     starts: Vec<Duration>,
     open: Option<Open>,
     began: Instant,
-    /// Nothing begins any more.
+    /// The run is ending: no object begins any more.
     ending: bool,
     active: u64,
-    /// Those of them that were meant to begin while it is measured.
+    /// Number of the `active` objects whose intended start lies after the warm-up.
     measured: u64,
-    /// The second that begins next.
+    /// Start of the next second of the series.
     next_second: Instant,
     #[expect(clippy::vec_box, reason = "the boxes themselves are used again")]
     spare: Vec<Box<Fetch>>,
     live: Arc<Live>,
     ledger: Ledger,
-    /// The head of the last reply, whoever asked.
+    /// Parsed head of the previous response of any line: equal heads are not parsed again.
     memory: Memory,
 }
 
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
-/// The line whose alarm ends the run: no user has it.
+/// Line of the timer that ends the run; belongs to no user.
 const BELL: u32 = 0;
-/// The line that tells arrivals; users come after these three.
+/// Line of the arrival timer. Users' lines follow these three.
 const CLOCK: u32 = 1;
-/// The line whose alarm rings at even intervals.
+/// Line of the tick, a periodic timer that measures lateness.
 const TICK: u32 = 2;
 const FIRST: u32 = 3;
 
 impl Crew {
-    /// A crew that has not begun.
+    /// A crew that has not started.
     pub fn new(setup: Setup, model: Model, live: Arc<Live>) -> Crew {
         let lanes = setup.lanes.max(1) as usize;
         let user = |supply| {
@@ -294,7 +296,7 @@ impl Crew {
         }
     }
 
-    /// What it measured until `now`.
+    /// Closes the account at `now` and returns the record.
     pub fn into_record(mut self, now: Instant) -> Record {
         self.pass_seconds(now.min(self.until()));
         for user in &mut self.users {
@@ -303,12 +305,12 @@ impl Crew {
         self.ledger.into_record()
     }
 
-    /// Over which time it counted what was complete in time.
+    /// Time span in which completions counted for rates.
     pub fn counted(&self) -> Duration {
         self.ledger.counted()
     }
 
-    /// Nothing is meant to begin from then on.
+    /// When the run stops beginning objects.
     fn until(&self) -> Instant {
         self.began + self.setup.duration
     }
@@ -317,21 +319,21 @@ impl Crew {
         &mut self.users[(line - FIRST) as usize]
     }
 
-    /// Sets a user's alarm.
+    /// Sets a user's timer.
     fn wake(&mut self, line: u32, at: Instant, port: &mut Port) {
         self.user(line).alarm = at;
         port.wake(line, at);
     }
 
-    /// Sees to it that a user is woken by `at`. An alarm that rings earlier stays: who fetches looks then how long
-    /// nothing has come, so that not every request sets one.
+    /// Makes sure that a user wakes by `at`. An earlier timer stays: when it fires, the timeout is checked against the
+    /// last progress. So not every request sets a timer.
     fn wake_by(&mut self, line: u32, at: Instant, port: &mut Port) {
         if at < self.user(line).alarm {
             self.wake(line, at, port);
         }
     }
 
-    /// The alarm of a user.
+    /// Handles a user's timer.
     fn woken(&mut self, line: u32, at: Instant, port: &mut Port, now: Instant) {
         let timeout = self.setup.timeout;
         self.user(line).alarm = NEVER;
@@ -371,19 +373,19 @@ impl Crew {
         }
     }
 
-    /// The first line of the user that a line belongs to.
+    /// First line of the user that owns `line`.
     fn head(&self, line: u32) -> u32 {
         line - (line - FIRST) % self.setup.lanes.max(1)
     }
 
-    /// Closes all connections of the user whose first line this is.
+    /// Closes all connections of the user whose first line is `head`.
     fn leave_all(&mut self, head: u32, port: &mut Port, now: Instant) {
         for lane in 0..self.setup.lanes.max(1) {
             self.leave(head + lane, port, now);
         }
     }
 
-    /// Closes a line's connection, if it has one.
+    /// Closes a line's connection, if any.
     fn leave(&mut self, line: u32, port: &mut Port, now: Instant) {
         let user = &mut self.users[(line - FIRST) as usize];
         if user.session.take().is_some() {
@@ -392,7 +394,7 @@ impl Crew {
         }
     }
 
-    /// What is to be fetched, with no parts yet.
+    /// An object without parts, in a reused box if there is one.
     fn fresh(&mut self, intended: Instant, now: Instant) -> Box<Fetch> {
         let mut fetch = self
             .spare
@@ -407,7 +409,7 @@ impl Crew {
         fetch
     }
 
-    /// Notes what was under way when each second began that has begun since it was last asked.
+    /// Records the number of pending objects at the start of each second that began since the last call.
     fn pass_seconds(&mut self, now: Instant) {
         while self.next_second <= now {
             if self.measured > 0 {
@@ -419,7 +421,7 @@ impl Crew {
         }
     }
 
-    /// Begins an object: the one given, or the next of the user's own supply.
+    /// Begins an object: `given`, or the next of the user's own supply.
     fn begin(&mut self, line: u32, intended: Instant, given: Option<u32>, port: &mut Port, now: Instant) {
         if self.ending {
             return;
@@ -463,7 +465,7 @@ impl Crew {
         self.ask(line, port, now);
     }
 
-    /// Asks for what the mode allows to be asked for now.
+    /// Sends the requests that the mode allows now, on a new connection if necessary.
     fn ask(&mut self, line: u32, port: &mut Port, now: Instant) {
         let Setup {
             work, mode, ending, ..
@@ -499,7 +501,7 @@ impl Crew {
         if fetch.asked >= to {
             return;
         }
-        // A file's time begins here unless it was asked for with the ones before it.
+        // The part's time starts here unless its request was sent together with earlier ones.
         if fetch.asked == fetch.got && fetch.first.is_none() {
             fetch.mark = now;
             fetch.sent = now;
@@ -514,7 +516,7 @@ impl Crew {
         fetch.asked = to;
     }
 
-    /// Goes on after replies, or what there was of them.
+    /// Continues after responses or the end of the connection, as `left` says.
     fn advance(&mut self, line: u32, left: Option<Left>, port: &mut Port, now: Instant) {
         let mode = self.setup.mode;
         let User {
@@ -552,7 +554,7 @@ impl Crew {
             self.finish(line, Duration::ZERO, port, now);
             return;
         }
-        // A reply under way goes on.
+        // A response is still arriving.
         if fetch.first.is_some() && session.is_some() {
             return;
         }
@@ -560,7 +562,7 @@ impl Crew {
         if mode == Mode::Http10 && session.is_some() && unanswered > 0 {
             return;
         }
-        // Nothing more comes here: HTTP/1.0, or a server's last reply.
+        // The connection carries no further response: HTTP/1.0, or the server announced the close.
         if session.as_ref().is_some_and(|session| !session.is_persistent()) {
             let record = self.ledger.of(now);
             record.closed_by_server += u64::from(mode != Mode::Http10);
@@ -578,7 +580,7 @@ impl Crew {
             self.ask(line, port, now);
             return;
         }
-        // Once it has slept it must not sleep again for the same file.
+        // The active OFF time of a part applies once.
         let before = fetch.got - 1;
         fetch.parts[before].off = Duration::ZERO;
         let user = self.user(line);
@@ -588,7 +590,7 @@ impl Crew {
         self.wake(line, now + off, port);
     }
 
-    /// The connection is of no more use and the object is not complete.
+    /// Gives up the connection before the object is complete; retries or fails its pending files.
     fn lost(&mut self, line: u32, trouble: Trouble, port: &mut Port, now: Instant) {
         port.close(line);
         let from = self.ledger.from();
@@ -601,7 +603,7 @@ impl Crew {
         };
         let took = now.since(fetch.mark);
         match trouble {
-            // That the last of them ended is told.
+            // `advance` has recorded it.
             Trouble::Unanswered => {}
             _ if stood => self.ledger.transferred(fetch.part_intended, took, None, now),
             _ => self.ledger.unconnected(fetch.part_intended, now),
@@ -624,7 +626,7 @@ impl Crew {
             }
             let failed = (fetch.parts.len() - fetch.got) as u64;
             record.fail(failed, now.since(fetch.part_intended), now, from);
-            // Its user would have slept for its OFF time in any case.
+            // The OFF time would have passed anyway.
             let off = fetch.parts.last().map_or(Duration::ZERO, |part| part.off);
             self.ledger
                 .held(fetch.part_intended, now + RETRY_PAUSE.saturating_sub(off));
@@ -636,8 +638,8 @@ impl Crew {
         }
     }
 
-    /// What was to be fetched on this line is complete or given up; the user sleeps for its OFF time, `least` at the
-    /// least, when the whole object is.
+    /// Ends the fetch on this line, complete or given up. If that ends the object, the user sleeps for its OFF time, at
+    /// least for `least`.
     fn finish(&mut self, line: u32, least: Duration, port: &mut Port, now: Instant) {
         let head = self.head(line);
         let user = self.user(line);
@@ -675,7 +677,7 @@ impl Crew {
             self.deal(head, *group, &rest, port, now);
             return;
         }
-        // A page that never came names no files.
+        // The files of a page that never arrived were never requested; they failed.
         let from = self.ledger.from();
         let took = now.since(group.intended);
         let record = self.ledger.of(group.intended);
@@ -694,7 +696,7 @@ impl Crew {
         self.over(head, &over, port, now);
     }
 
-    /// Deals the files of a page out to the connections of its user, in turn.
+    /// Deals a page's embedded files round-robin to the connections of its user.
     fn deal(&mut self, head: u32, mut group: Group, rest: &[Part], port: &mut Port, now: Instant) {
         let lanes = self.setup.lanes.max(1).min(rest.len() as u32);
         group.left = lanes;
@@ -713,7 +715,7 @@ impl Crew {
         }
     }
 
-    /// An object is complete or given up.
+    /// Records a completed or failed object and schedules the user's next one.
     fn over(&mut self, line: u32, over: &Over, port: &mut Port, now: Instant) {
         let &Over { off, leave, .. } = over;
         self.pass_seconds(now);
@@ -732,7 +734,7 @@ impl Crew {
             record.decile_failed(decile);
         }
         self.user(line).phase = Phase::Done;
-        // The bell may be as late as the rest.
+        // The timer that ends the run may itself be late.
         let late = now >= self.until();
         let closes = matches!(self.setup.mode, Mode::Http10 | Mode::EarlyClose);
         if closes || self.ending || late {
@@ -749,7 +751,7 @@ impl Crew {
             match open.backlog.pop_front_if(|_| !late) {
                 Some((at, object)) => self.begin(line, at, Some(object), port, now),
                 None if open.backlog.is_empty() => open.free.push(line),
-                // It is too late for those who wait, and nobody overtakes them.
+                // Too late for the waiting arrivals, and later ones must not overtake them.
                 None => {}
             }
             self.end_with_log(port);
@@ -771,7 +773,7 @@ impl Crew {
 }
 
 impl User {
-    /// A line that nobody waits for.
+    /// A connection without a user's script.
     fn free() -> User {
         User {
             phase: Phase::Free,
@@ -809,7 +811,7 @@ impl Fetch {
         }
     }
 
-    /// The part under way is over; the time of the next begins.
+    /// Moves on to the next part and restarts its times.
     fn done(&mut self, now: Instant) {
         self.got += 1;
         self.first = None;
@@ -820,23 +822,23 @@ impl Fetch {
     }
 }
 
-/// A connection that stood stands no more.
+/// Records the end of an established connection.
 fn parted(stands: &mut Option<Instant>, ledger: &mut Ledger, now: Instant) {
     if let Some(since) = stands.take() {
         ledger.parted(since, now);
     }
 }
 
-/// An object that is complete or given up, and how its user goes on.
+/// A completed or failed object and how its user continues.
 struct Over {
     intended: Instant,
-    /// Whether all of it came.
+    /// Whether all files succeeded.
     complete: bool,
-    /// Of its size, if that is known.
+    /// Decile of the object's size, if known.
     decile: Option<usize>,
-    /// How long the user is OFF after it.
+    /// OFF time after the object.
     off: Duration,
-    /// Whether the session ends with it.
+    /// Whether the session ends with this object.
     leave: bool,
 }
 
@@ -862,7 +864,7 @@ impl dial::Crew for Crew {
             (CLOCK, _) => self.arrive(port, now),
             (TICK, Happened::Woken(at)) => self.tick(at, port, now),
             (TICK, _) => {}
-            // Never asked for.
+            // This crew requests no inspections.
             (_, Happened::Inspected(_)) => {}
             (line, Happened::Woken(at)) => self.woken(line, at, port, now),
             (line, Happened::Connected) => {
@@ -894,7 +896,7 @@ impl dial::Crew for Crew {
                     self.ledger.of(now).closed_by_server += u64::from(trouble == Trouble::Lost);
                     self.lost(line, trouble, port, now);
                 } else {
-                    // Nothing was owed on it.
+                    // No response was pending.
                     user.session = None;
                     parted(&mut user.stands, &mut self.ledger, now);
                     self.ledger.of(now).closed_by_server += 1;

@@ -1,24 +1,24 @@
-//! From a log of requests to the parameters of Surge: what each of its streams looks like in this log, which
-//! family fits it best, and how badly.
+//! Parameters of Surge from a request log: for each stream, the family that fits best and its distance.
 //!
-//! Every stream is taken in the unit and from the population that the parameter of the same name has, so that
-//! what is found can be given to Surge:
+//! Each stream uses the unit and population of the parameter with the same name, so that Surge accepts the results:
 //!
-//! - an *object* is a request for anything but a picture, style, script or font, with what the same client asks for of
-//!   those until its next object; a page and what it embeds, or a file that stands alone;
-//! - *sizes* are of the different files, by class: base files begin an object of several files, embedded ones come
-//!   later in one, single ones are always alone. *Sizes of requests* are of all answers;
-//! - *files per object* counts each different page that embeds something once, with the most it was asked for with:
-//!   what a browser had in its cache is not asked for again;
-//! - *stack distances* are of objects: how many different ones were asked for since this one was, over all clients;
-//! - an *OFF time* is a client's pause of more than a second between objects (Barford and Crovella 1998) within a session: who
-//!   comes back after hours was not OFF but gone. If there are longer pauses, OFF times are fitted as what was left of them;
-//! - a *session* is over with a pause longer than a bound that the caller chooses. That is a convention, and only
-//!   sessions that the log holds whole count, if the bound hardly matters: users as Surge's never pause long, and their
-//!   sessions are the lives of connections, of which a log knows nothing.
+//! - an *object* is a request for anything except an image, style sheet, script or font, together with the client's
+//!   requests for those until its next object: a page with its embedded files, or a single file;
+//! - *sizes* are those of distinct files by class. Base files begin an object of several files, embedded files come
+//!   later in one, single files are always alone. *Sizes of requests* cover all responses;
+//! - *files per object* counts each distinct page with embedded files once, with its largest number of files: files in
+//!   a browser's cache are not requested again;
+//! - *stack distances* are those of objects: the number of distinct objects requested since the last request for this
+//!   one, over all clients;
+//! - an *OFF time* is a client's pause of more than a second between objects (Barford and Crovella 1998) within a
+//!   session. A client that returns after hours had left. If there are longer pauses, OFF times are fitted as a
+//!   truncated distribution;
+//! - a *session* ends with a pause longer than a bound that the caller chooses. That is a convention. Only sessions
+//!   that the log holds completely count, and only if the bound hardly matters: users like Surge's never pause long,
+//!   and their sessions are the lifetimes of connections, which a log does not show.
 //!
-//! What a log cannot tell has a sentence that says why instead of a flag. A log knows no users, only addresses, so
-//! everything that counts by client mixes those who share one. Refuses to know what a log looks like.
+//! A stream that a log cannot show gets a reason instead of a flag. A log has addresses, not users, so everything
+//! counted by client mixes the users who share an address. Does not know log formats.
 
 mod family;
 
@@ -26,111 +26,111 @@ use family::{Bounds, Family, Seen, candidates};
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// Values below which nothing is estimated.
+/// Minimum number of values for an estimate.
 const VALUES_MIN: usize = 20;
-/// A pause longer than this is an OFF time, in nanoseconds.
+/// Minimum pause, in nanoseconds, that counts as an OFF time.
 const OFF_NS: i64 = SECOND_NS;
-/// After a pause longer than this even a picture is an object of its own.
+/// After a longer pause, in nanoseconds, even an image is an object of its own.
 const APART_NS: i64 = 60 * SECOND_NS;
 const SECOND_NS: i64 = 1_000_000_000;
-/// A model with at most this distance fits, whatever its p-value: of many values every model is refuted.
+/// A model within this distance fits, whatever its p-value: with many values, every model is rejected.
 pub const DISTANCE_MAX: f64 = 0.05;
 /// A model with a p-value above this fits, whatever its distance.
 pub const LEVEL: f64 = 0.01;
-/// How much the mean length of a session may change if the bound is halved or doubled.
+/// Largest acceptable change of the mean session length when the bound is halved or doubled.
 const SESSIONS_VARY: f64 = 0.25;
-/// Why nothing is told of clients that are several users.
+/// Reason given for streams by client if clients are several users each.
 const MIXED: &str = "most objects are from clients that begin more than one per second: several users behind one address, or a robot";
-/// The least file of each class that a site can have, in bytes.
+/// Smallest possible file of each class, in bytes.
 const BASE_LOW: f64 = 32.0;
 const EMBEDDED_LOW: f64 = crate::site::gif::LEAST as f64;
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visit {
-    /// Who, by number.
+    /// Number of the client.
     pub client: u32,
-    /// When, in nanoseconds.
+    /// Time of the request in nanoseconds.
     pub at_ns: i64,
-    /// Which file, by number.
+    /// Number of the file.
     pub file: u32,
-    /// How long it was; 0 if nothing was sent.
+    /// Length of the response in bytes; 0 if nothing was sent.
     pub bytes: u64,
-    /// Whether it is of a kind that pages embed: a picture, style, script or font.
+    /// Whether pages embed this kind of file: image, style sheet, script or font.
     pub embedded: bool,
 }
 
-/// A family fitted to a stream.
+/// A distribution family fitted to a stream.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Candidate {
-    /// As a flag takes it.
+    /// Fitted model in the flag's syntax.
     pub model: String,
-    /// The largest difference of the distribution functions.
+    /// Largest difference of the distribution functions.
     pub distance: f64,
-    /// Of the Kolmogorov-Smirnov test; too kind, as the parameters come from the same values.
+    /// p-value of the Kolmogorov-Smirnov test; too high, because the parameters come from the same values.
     pub p_value: f64,
 }
 
-/// A stream of the log.
+/// Estimate of one stream.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// What it is.
+    /// Name of the stream.
     pub stream: &'static str,
-    /// The flag of `weir site surge` that takes it, if one does and the log can tell it.
+    /// Flag of `weir site surge` that takes the model; `None` if there is none or the log cannot show the stream.
     pub flag: Option<&'static str>,
-    /// Values there were.
+    /// Number of values.
     pub values: u64,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: f64,
-    /// Their median.
+    /// Median of the values.
     pub median: f64,
-    /// Why the log cannot tell this stream, if it cannot.
+    /// Reason why the log cannot show this stream, if so.
     pub untold: Option<String>,
-    /// Whether the best family fits: by its distance, or by its p-value.
+    /// Whether the best family fits, by distance or p-value.
     pub fits: bool,
-    /// Families, best first; empty if there are too few values.
+    /// Fitted families, best first; empty with too few values.
     pub candidates: Vec<Candidate>,
 }
 
-/// Different files by what they are to objects.
+/// Number of distinct files by their role in objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Classes {
-    /// Files that begin an object of several.
+    /// Files that begin an object of several files.
     pub base: u64,
-    /// Files that come later in one.
+    /// Files that come later in an object.
     pub embedded: u64,
     /// Files that are always alone.
     pub single: u64,
 }
 
-/// What a log says.
+/// All estimates from a log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Estimates {
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Objects they were for.
+    /// Number of objects.
     pub objects: u64,
-    /// Different files.
+    /// Number of distinct files.
     pub files: u64,
-    /// The same by class.
+    /// Number of distinct files by class.
     pub classes: Classes,
-    /// Clients.
+    /// Number of clients.
     pub clients: u64,
-    /// Whether most objects are of clients that begin more of them than one user does: what is counted by client, as
-    /// which file was asked for because of which, is then not told.
+    /// Whether most objects come from clients that begin more of them than a single user does. Streams by client, which
+    /// depend on which request led to another, are then left out.
     pub mixed: bool,
     /// Whether all times are whole seconds.
     #[serde(skip)]
     pub whole_seconds: bool,
-    /// Pauses too long to be OFF times: between sessions.
+    /// Number of pauses between sessions, too long to be OFF times.
     pub session_pauses: u64,
-    /// `s` in references to files proportional to `1 / rank^s`; none with too few files.
+    /// Exponent `s` of references to files, proportional to `1 / rank^s`; `None` with too few files.
     pub zipf_exponent: Option<f64>,
-    /// Each stream.
+    /// Estimates of all streams.
     pub streams: Vec<Estimate>,
 }
 
-/// Estimates everything; a client that pauses for longer than `session_ns` begins another session.
+/// Estimates all streams. A client's pause longer than `session_ns` begins another session.
 pub fn estimate(mut visits: Vec<Visit>, session_ns: i64) -> Estimates {
     visits.sort_by_key(|visit| visit.at_ns);
     let whole_seconds = visits.iter().all(|visit| visit.at_ns % SECOND_NS == 0);
@@ -185,7 +185,7 @@ pub fn estimate(mut visits: Vec<Visit>, session_ns: i64) -> Estimates {
     gaps.untell(if whole_seconds {
         "its times are whole seconds".to_owned()
     } else {
-        "a gap includes the response time and the user's pause; if all of it were pause, use this for --active-off-time".to_owned()
+        "a gap includes the response time and the user's pause; if response times are negligible, use this for --active-off-time".to_owned()
     });
     Estimates {
         requests: visits.len() as u64,
@@ -228,40 +228,40 @@ pub fn estimate(mut visits: Vec<Visit>, session_ns: i64) -> Estimates {
     }
 }
 
-/// An object somebody asked for: a run of the client's requests.
+/// A requested object: consecutive requests of a client.
 #[derive(Clone, Copy, Debug)]
 struct Object {
-    /// The client's requests from this on, as a place in [`Log::order`].
+    /// Index of its first request in [`Log::order`].
     from: usize,
     files: u32,
 }
 
-/// A file of the log.
+/// A file in the log.
 #[derive(Clone, Copy, Debug, Default)]
 struct File {
     bytes: u64,
     references: u64,
-    /// It began an object of several files.
+    /// Whether it began an object of several files.
     leads: bool,
-    /// It came later in an object.
+    /// Whether it came later in an object.
     follows: bool,
 }
 
-/// Requests put together into objects.
+/// Requests grouped into objects.
 #[derive(Debug, Default)]
 struct Log {
-    /// Numbers of visits, client by client.
+    /// Indices of visits, client by client.
     order: Vec<u32>,
     /// Objects, client by client.
     objects: Vec<Object>,
-    /// The objects of each client, as a range.
+    /// Range of each client's objects.
     clients: Vec<core::ops::Range<usize>>,
-    /// By first file: the most files it was asked for with.
+    /// Largest number of files of an object, by its first file.
     most: HashMap<u32, u32>,
 }
 
 impl Log {
-    /// Of visits in the order of their times.
+    /// Groups visits, which must be in order of time.
     fn read(visits: &[Visit]) -> Log {
         let mut order: Vec<u32> = (0..visits.len() as u32).collect();
         order.sort_by_key(|&number| (visits[number as usize].client, number));
@@ -315,13 +315,13 @@ impl Log {
         files
     }
 
-    /// The files of each different page that embeds something.
+    /// Number of files of each distinct page with embedded files.
     fn embedding(&self) -> Vec<f64> {
         let several = self.most.values().filter(|&&files| files > 1);
         several.map(|&files| f64::from(files)).collect()
     }
 
-    /// The first files of all objects, in the order these began.
+    /// First files of all objects, in the order in which the objects began.
     fn in_order(&self, visits: &[Visit]) -> Vec<u32> {
         let mut begun: Vec<u32> = self
             .objects
@@ -335,7 +335,7 @@ impl Log {
             .collect()
     }
 
-    /// Pauses between the objects of a client, in nanoseconds.
+    /// Pauses between a client's objects, in nanoseconds.
     fn pauses(&self, visits: &[Visit]) -> impl Iterator<Item = i64> {
         self.clients.iter().flat_map(move |objects| {
             self.objects[objects.clone()]
@@ -344,7 +344,7 @@ impl Log {
         })
     }
 
-    /// Whether most objects are of clients that begin more than one a second.
+    /// Whether most objects come from clients that begin more than one per second.
     fn is_mixed(&self, visits: &[Visit]) -> bool {
         let at = |object: &Object| self.first(object, visits).at_ns;
         let of_crowds = self.clients.iter().filter(|objects| {
@@ -356,10 +356,10 @@ impl Log {
         of_crowds.map(|objects| objects.len()).sum::<usize>() * 2 > self.objects.len()
     }
 
-    /// Pauses that are OFF times, and how many are too long for that.
+    /// OFF times in seconds, and the number of pauses too long for an OFF time.
     fn off_times(&self, visits: &[Visit], bound_ns: i64) -> (Vec<f64>, u64) {
         let whole = visits.iter().all(|visit| visit.at_ns % SECOND_NS == 0);
-        // Of whole seconds one that is a second may have been less.
+        // A difference of one in whole seconds may have been less than a second.
         let off = |pause: &i64| if whole { *pause >= OFF_NS } else { *pause > OFF_NS };
         let pauses = self.pauses(visits).filter(off);
         let (within, longer): (Vec<i64>, Vec<i64>) = pauses.partition(|&pause| pause <= bound_ns);
@@ -377,7 +377,7 @@ impl Log {
             .collect()
     }
 
-    /// Objects of each session that the log holds whole: a pause before it and after it, if only to its ends.
+    /// Number of objects in each complete session: a long pause, or the log's end, before and after it.
     fn sessions(&self, visits: &[Visit], bound_ns: i64) -> Vec<f64> {
         let ends = visits.first().zip(visits.last());
         let Some((begin, end)) = ends.map(|(first, last)| (first.at_ns, last.at_ns)) else {
@@ -404,7 +404,7 @@ impl Log {
     }
 }
 
-/// The sum of values; that of none would be -0 in floating point.
+/// Sum that is 0, not -0, for no values.
 fn sum(values: &[f64]) -> f64 {
     values.iter().fold(0.0, |sum, value| sum + value)
 }
@@ -413,7 +413,7 @@ fn seconds(ns: i64) -> f64 {
     ns as f64 / SECOND_NS as f64
 }
 
-/// Session lengths, if the log can tell them.
+/// Session lengths, or the reason why the log cannot show them.
 fn sessions(log: &Log, visits: &[Visit], bound_ns: i64) -> Estimate {
     let lengths = log.sessions(visits, bound_ns);
     let families = [
@@ -428,7 +428,7 @@ fn sessions(log: &Log, visits: &[Visit], bound_ns: i64) -> Estimate {
     let others = [bound_ns / 2, bound_ns.saturating_mul(2)].map(|bound| mean(&log.sessions(visits, bound)));
     let untold = if lengths.len() < VALUES_MIN || whole * 2.0 < log.objects.len() as f64 {
         Some(format!(
-            "{whole} of {} objects are in sessions that begin and end within it with a pause longer than --session-gap",
+            "{whole} of {} objects are in sessions that the log holds completely, between pauses longer than --session-gap",
             log.objects.len()
         ))
     } else if others
@@ -456,8 +456,8 @@ fn sessions(log: &Log, visits: &[Visit], bound_ns: i64) -> Estimate {
     found
 }
 
-/// How many different objects were asked for since an object was asked for last, itself among them. A tree of sums
-/// (Fenwick 1994) over the last place of each makes it as fast for deep ones.
+/// Number of distinct objects requested since the previous request for the same object, including itself. A Fenwick
+/// tree (1994) over the last position of each object keeps deep ones fast.
 fn depths(objects: Vec<u32>) -> Vec<f64> {
     let mut tree = vec![0i64; objects.len() + 1];
     let add = |tree: &mut Vec<i64>, mut place: usize, what: i64| {
@@ -478,7 +478,7 @@ fn depths(objects: Vec<u32>) -> Vec<f64> {
     let mut depths = Vec::new();
     for (place, object) in (1..).zip(objects) {
         if let Some(last) = lasts.insert(object, place) {
-            // The object itself is one of those with a place from its last one on.
+            // Counted are all objects whose last position is at or after this object's.
             depths.push((lasts.len() as i64 - sum(&tree, last - 1)) as f64);
             add(&mut tree, last, -1);
         }
@@ -487,7 +487,7 @@ fn depths(objects: Vec<u32>) -> Vec<f64> {
     depths
 }
 
-/// The exponent of popularity by maximum likelihood over ranks, by bisection of its derivative.
+/// Maximum-likelihood exponent of Zipf's law over ranks, by bisection of the derivative.
 fn zipf(mut references: Vec<u64>) -> Option<f64> {
     if references.len() < VALUES_MIN {
         return None;
@@ -514,7 +514,7 @@ fn zipf(mut references: Vec<u64>) -> Option<f64> {
     let (mut low, mut high) = (0.0, 5.0);
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
-        // Steeper popularity has a lower mean rank.
+        // A steeper law has a lower mean rank.
         if expected(middle) > seen / all {
             low = middle
         } else {
@@ -525,7 +525,7 @@ fn zipf(mut references: Vec<u64>) -> Option<f64> {
 }
 
 impl Estimate {
-    /// Of clients that are several users.
+    /// The estimate if clients are several users each.
     fn mixed(mut self) -> Estimate {
         self.candidates.clear();
         self.fits = false;
@@ -533,7 +533,7 @@ impl Estimate {
         self
     }
 
-    /// Takes the flag away and says why.
+    /// Removes the flag and gives the reason.
     fn untell(&mut self, why: String) {
         self.flag = None;
         self.untold = Some(why);

@@ -1,7 +1,7 @@
 //! The files of a site: number and sizes by class.
 //!
-//! A size is a draw from the model of its class, rounded to a whole byte. Files are numbered base first, then
-//! embedded, then single. Knows nothing of content.
+//! A size is drawn from the model of its class and rounded to a whole byte. Base files have the lowest numbers, then
+//! embedded, then single files. Knows nothing of content.
 
 use crate::chance::{Purpose, stream};
 use crate::model::Model;
@@ -10,23 +10,23 @@ use core::str::FromStr;
 use measure::{Bytes, Rng, Seed};
 use serde::{Deserialize, Serialize};
 
-/// What a file is to the pages of a site.
+/// Role of a file in the pages of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// A page that embeds other files.
+    /// A page that references embedded files.
     Base,
-    /// Embedded in a page.
+    /// Embedded in pages.
     Embedded,
-    /// Neither: an object of one file.
+    /// An object of its own.
     Single,
 }
 
 impl Class {
-    /// All of them, in the order files are numbered.
+    /// All classes in the order of file numbers.
     pub const ALL: [Class; 3] = [Class::Base, Class::Embedded, Class::Single];
 
-    /// The word manifests use.
+    /// Name used in manifests.
     pub fn word(self) -> &'static str {
         match self {
             Class::Base => "base",
@@ -36,7 +36,7 @@ impl Class {
     }
 }
 
-/// Shares of the files by class, in percent or any other unit: only their ratio counts.
+/// Shares of base, embedded and single files, in any unit: only their ratio counts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Shares {
@@ -48,7 +48,7 @@ impl Shares {
     /// Shares of base, embedded and single files.
     ///
     /// # Errors
-    /// A sentence, if one is negative, none is positive, or there are base files and no embedded ones.
+    /// If a share is negative, base and single are both 0, or exactly one of base and embedded is 0.
     pub fn new(base: f64, embedded: f64, single: f64) -> Result<Shares, String> {
         let shares = [base, embedded, single];
         if shares.iter().any(|share| !(0.0..=1e12).contains(share)) || base + single <= 0.0 {
@@ -59,14 +59,14 @@ impl Shares {
         }
         if (base > 0.0) != (embedded > 0.0) {
             return Err(format!(
-                "{base}/{embedded}/{single}: base files embed files, so both shares are 0 or neither"
+                "{base}/{embedded}/{single}: base and embedded files need each other: both shares are 0 or neither is"
             ));
         }
         Ok(Shares { shares })
     }
 
-    /// How many of `files` files belong to each class, by largest remainder: the counts sum to `files`.
-    /// A class with a share has at least one file if `files` is at least 3.
+    /// Splits `files` by largest remainder: the counts sum to `files`. With at least 3 files, every class with a share
+    /// gets at least one.
     pub fn counts(&self, files: u32) -> [u32; 3] {
         let sum: f64 = self.shares.iter().sum();
         let exact = self.shares.map(|share| share / sum * f64::from(files));
@@ -129,16 +129,16 @@ impl TryFrom<String> for Shares {
     }
 }
 
-/// A file before it has content.
+/// A file's plan, without content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {
-    /// What it is to the pages.
+    /// Role in the site's pages.
     pub class: Class,
-    /// Its length.
+    /// Length in bytes.
     pub size: Bytes,
 }
 
-/// The sizes of one class, endless.
+/// Endless stream of sizes of one class.
 #[derive(Debug)]
 pub struct Sizes<'a> {
     model: &'a Model,
@@ -153,7 +153,7 @@ impl Iterator for Sizes<'_> {
     }
 }
 
-/// The stream of sizes of `class`: a site of any number of files has its beginning.
+/// Sizes of `class`. A larger site starts with the sizes of a smaller one.
 pub fn sizes(model: &Model, class: Class, seed: Seed) -> Sizes<'_> {
     let purpose = match class {
         Class::Base => Purpose::BaseSizes,
@@ -166,7 +166,7 @@ pub fn sizes(model: &Model, class: Class, seed: Seed) -> Sizes<'_> {
     }
 }
 
-/// The share of sizes not above `size` when the model's values are rounded to whole bytes.
+/// Share of sizes at most `size` when the model's values are rounded to whole bytes.
 pub fn rounded_cdf(model: &Model, size: u64) -> f64 {
     model.cdf(size as f64 + 0.5)
 }

@@ -1,40 +1,40 @@
-//! Goodness of fit of a sample: Kolmogorov-Smirnov for continuous values, chi-square for counts.
+//! Goodness of fit of a sample: Kolmogorov-Smirnov test for continuous values, chi-square test for counts.
 //!
-//! A fit is a statement about the generator, not about the world. Does not know which stream it tests.
+//! A fit is a statement about the generator only. Does not know which stream it tests.
 
 use serde::Serialize;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-/// The least expected count of a class of the chi-square test; rarer values are put together.
+/// Minimum expected count of a class in the chi-square test; rarer values are merged.
 const EXPECTED_MIN: f64 = 10.0;
 
 /// Which test was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Test {
-    /// The largest distance between two distribution functions.
+    /// Largest distance between two distribution functions.
     KolmogorovSmirnov,
-    /// Squared differences of counts over expected counts.
+    /// Sum of squared differences of counts over expected counts.
     ChiSquare,
 }
 
-/// What a test found.
+/// Result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fit {
-    /// Which test.
+    /// The test used.
     pub test: Test,
-    /// Values tested.
+    /// Sample size.
     pub sample: u64,
     /// D, or chi-square.
     pub statistic: f64,
-    /// Classes less one; none for Kolmogorov and Smirnov.
+    /// Number of classes minus one; `None` for Kolmogorov-Smirnov.
     pub degrees_of_freedom: Option<u32>,
-    /// The chance of a statistic this large if the model is right.
+    /// Probability of a statistic at least this large if the model is right.
     pub p_value: f64,
 }
 
-/// Compares a sample, which it sorts, with a continuous distribution function. The p-value is the
-/// asymptotic one (Kolmogorov 1933) with Stephens' correction, good to 0.001 from 100 values on.
+/// Compares a sample, which it sorts, with a continuous distribution function. The p-value is asymptotic
+/// (Kolmogorov 1933) with Stephens' correction, accurate to 0.001 from 100 values on.
 pub fn kolmogorov_smirnov(sample: &mut [f64], cdf: impl Fn(f64) -> f64) -> Fit {
     sample.sort_unstable_by(f64::total_cmp);
     let n = sample.len() as f64;
@@ -54,8 +54,8 @@ pub fn kolmogorov_smirnov(sample: &mut [f64], cdf: impl Fn(f64) -> f64) -> Fit {
     }
 }
 
-/// Compares whole numbers, which it sorts, with the distribution function of the rounded model: `cdf(v)`
-/// is the share of values not above `v`. Ties only make the test milder (Conover 1972).
+/// Compares whole numbers, which it sorts, with the distribution function of the rounded model: `cdf(v)` is the share
+/// of values at most `v`. Ties only make the test more lenient (Conover 1972).
 pub fn kolmogorov_smirnov_whole(sample: &mut [u64], cdf: impl Fn(u64) -> f64) -> Fit {
     sample.sort_unstable();
     let n = sample.len() as f64;
@@ -77,7 +77,7 @@ pub fn kolmogorov_smirnov_whole(sample: &mut [u64], cdf: impl Fn(u64) -> f64) ->
     }
 }
 
-/// Compares counts with a discrete distribution function: `cdf(v)` is the share of values not above `v`.
+/// Compares counts with a discrete distribution function: `cdf(v)` is the share of values at most `v`.
 pub fn chi_square(sample: &[u64], cdf: impl Fn(u64) -> f64) -> Fit {
     let n = sample.len() as f64;
     let mut sorted = sample.to_vec();
@@ -90,7 +90,7 @@ pub fn chi_square(sample: &[u64], cdf: impl Fn(u64) -> f64) -> Fit {
     let (mut statistic, mut classes) = (if impossible { f64::INFINITY } else { 0.0 }, 0u32);
     let (mut from, mut seen, mut value) = (0.0, 0usize, 0u64);
     loop {
-        // The last class is open: it takes everything that is left.
+        // The last class is open and takes the remaining mass.
         let open = n * (1.0 - cdf(value)) < EXPECTED_MIN || value > last.saturating_mul(2).max(64);
         let to = if open { 1.0 } else { cdf(value) };
         let expected = n * (to - from);
@@ -115,7 +115,7 @@ pub fn chi_square(sample: &[u64], cdf: impl Fn(u64) -> f64) -> Fit {
     let freedom = classes.saturating_sub(1);
     let p_value = match ChiSquared::new(f64::from(freedom)) {
         Ok(law) if statistic.is_finite() => law.sf(statistic),
-        // One class only: nothing can contradict the model but a value it excludes.
+        // With a single class, only a value that the model excludes contradicts it.
         _ => f64::from(statistic.is_finite()),
     };
     Fit {
@@ -127,8 +127,7 @@ pub fn chi_square(sample: &[u64], cdf: impl Fn(u64) -> f64) -> Fit {
     }
 }
 
-/// The largest distance between the distribution functions of two samples of values with their counts; none of
-/// either is no distance.
+/// Largest distance between the distribution functions of two samples of (value, count) pairs; 0 if either is empty.
 pub fn distance(mut a: Vec<(u64, u64)>, mut b: Vec<(u64, u64)>) -> f64 {
     let all = |sample: &[(u64, u64)]| sample.iter().map(|&(_, count)| count).sum::<u64>() as f64;
     let sums = [all(&a), all(&b)];
@@ -196,7 +195,7 @@ mod tests {
         }
     }
 
-    /// Under the model a p-value is even between 0 and 1: one in a hundred is below 0.01.
+    /// Under the model, p-values are uniform: one in a hundred is below 0.01.
     #[test]
     fn p_values_are_even_under_the_model() {
         let (mut low_ks, mut low_chi) = (0, 0);

@@ -1,16 +1,16 @@
 //! Assigns events to the measured run or to the warm-up before it, which is excluded from the figures.
 //!
 //! ```text
-//!   start ── warm-up ──▶ from ── measured ──▶ until ── what is under way ──▶ end
+//!   start ── warm-up ──▶ from ── measured ──▶ until ── grace period ──▶ end
 //! ```
-//! The *intended* time decides, not the actual one: a request due in the warm-up and answered long after it shows the
-//! warm-up's queue, and one due later that waited shows the server. Events without an intended time (an opened
+//! The *intended* time decides, not the actual one. A late response to a request due in the warm-up shows the warm-up's
+//! queue; a request due later shows the server, even if it waited. Events without an intended time (an opened
 //! connection, bytes) belong to the moment they happen. Knows no clock and no users.
 
 use crate::record::Record;
 use measure::{Duration, Instant};
 
-/// The two records of a run, and where one ends.
+/// The warm-up's and the measured record of a run, and the times between them.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     began: Instant,
@@ -21,7 +21,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Of a run that has not begun.
+    /// For a run that has not begun.
     pub(crate) fn new() -> Ledger {
         Ledger {
             began: Instant::ZERO,
@@ -32,33 +32,33 @@ impl Ledger {
         }
     }
 
-    /// The run begins now; what is meant to happen before `warmup` is over is left out, and what is complete after `until`
-    /// is no part of its rates. Both count from now.
+    /// Starts the run. Events intended before the end of `warmup` are left out; completions after `until` are left out
+    /// of rates. Both count from now.
     pub(crate) fn begin(&mut self, now: Instant, warmup: Duration, until: Duration) {
         (self.began, self.from, self.until) = (now, now + warmup, now + until);
     }
 
-    /// Nothing begins any more: what is complete from now on is no part of the run's rates.
+    /// Ends the time that counts for rates: no object begins any more.
     pub(crate) fn close(&mut self, now: Instant) {
         self.until = self.until.min(now);
     }
 
-    /// Where the series by second begins.
+    /// Start of the series by second.
     pub(crate) fn from(&self) -> Instant {
         self.from
     }
 
-    /// Whether what is complete now is a part of the run's rates.
+    /// Whether a completion at `now` counts for rates.
     pub(crate) fn is_in_time(&self, now: Instant) -> bool {
         now < self.until
     }
 
-    /// Over which time what is complete counts, as far as it is known by now.
+    /// Time span that counts for rates, as far as known.
     pub(crate) fn counted(&self) -> Duration {
         self.until.since(self.from)
     }
 
-    /// The record of what was meant to happen then.
+    /// The record that owns an event intended at this time.
     pub(crate) fn of(&mut self, intended: Instant) -> &mut Record {
         if intended < self.from {
             &mut self.warm
@@ -67,8 +67,8 @@ impl Ledger {
         }
     }
 
-    /// A request ended on its connection: one that came to so many bytes, heads among them, or failed. What ends after the time
-    /// that counts does not count.
+    /// Records the end of a request on its connection: received bytes, headers included, or `None` if it failed.
+    /// Ignored after the time that counts.
     #[inline]
     pub(crate) fn transferred(
         &mut self,
@@ -89,15 +89,15 @@ impl Ledger {
         }
     }
 
-    /// A request ended that never had a connection.
+    /// Records the end of a request whose connection was never established.
     pub(crate) fn unconnected(&mut self, intended: Instant, now: Instant) {
         if self.is_in_time(now) {
             self.of(intended).in_time.errors += 1;
         }
     }
 
-    /// A request that failed or was never complete kept its client from asking until `now`, the pause before the next try included.
-    /// Only the part of it in which it would have asked counts: after the warm-up, and before the end.
+    /// Records the time until `now` in which a failed or incomplete request kept its client from sending the next,
+    /// including the pause before the retry. Only the part after the warm-up and before the end counts.
     pub(crate) fn held(&mut self, intended: Instant, now: Instant) {
         if now > self.from {
             let from = intended.max(self.from);
@@ -105,37 +105,37 @@ impl Ledger {
         }
     }
 
-    /// Patience with an object ended; what it waited for was meant to be asked for then.
+    /// Records an object still pending at the end of the grace period, by the intended time of the part it waits for.
     pub(crate) fn abandon(&mut self, intended: Instant, now: Instant) {
         let from = intended.max(self.from);
         self.of(now).abandon(now.since(from));
         self.held(intended, now);
     }
 
-    /// Files complete and content received so far, the warm-up's among them.
+    /// Completed files and content bytes so far, including the warm-up.
     pub(crate) fn seen(&self) -> (u64, u64) {
         let (warm, measured) = (&self.warm, &self.measured);
         (warm.files + measured.files, warm.bytes + measured.bytes)
     }
 
-    /// A user began.
+    /// Records the start of a user.
     pub(crate) fn came(&mut self, now: Instant) {
         self.measured.users_begun += 1;
         self.measured.last_begun = self.measured.last_begun.max(now.since(self.began));
     }
 
-    /// A connection that stood since then stands no more; what lies before and after the time that counts is left out.
+    /// Records the end of a connection established at `since`, clipped to the time that counts.
     pub(crate) fn parted(&mut self, since: Instant, now: Instant) {
         if now <= self.from {
             return;
         }
-        // How many stood on average is of the time that counts.
+        // The average number of open connections covers the time that counts.
         self.measured.standing += now.min(self.until).since(since.max(self.from));
-        // It was opened in the warm-up, and stood when measuring began.
+        // A connection opened in the warm-up was open when the measurement began.
         self.measured.established += u64::from(since < self.from);
     }
 
-    /// What was measured, with the number of what was not.
+    /// The measured record, with the number of events left out.
     pub(crate) fn into_record(self) -> Record {
         let Ledger {
             warm, mut measured, ..
@@ -150,7 +150,7 @@ impl Ledger {
         measured
     }
 
-    /// What was measured so far.
+    /// The measured record so far.
     #[cfg(test)]
     pub(crate) fn measured(&self) -> &Record {
         &self.measured
@@ -175,7 +175,7 @@ mod tests {
         }
         ledger.came(at(0));
         ledger.came(at(120));
-        // Closed in the warm-up; open through its end; opened after it.
+        // Closed in the warm-up; open across its end; opened after it.
         for (since, until) in [(10, 90), (40, 130), (150, 400)] {
             ledger.of(at(since)).established += 1;
             ledger.parted(at(since), at(until));

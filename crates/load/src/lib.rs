@@ -6,7 +6,7 @@
 //! ([`chance`]), so a seed gives the same bytes on every machine.
 //!
 //! ```text
-//!   parameters ─▶ files ─▶ popularity ─▶ matching ─▶ objects ─▶ sequence ─┬▶ plan, requests: who asks when
+//!   parameters ─▶ files ─▶ popularity ─▶ matching ─▶ objects ─▶ sequence ─┬▶ plan, requests: user, file, time
 //!        │          │                                  │                 │
 //!        └──────────┴──────────▶ site: pages, images, manifest ◀──────────┘      fit: how well
 //!

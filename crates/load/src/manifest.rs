@@ -1,7 +1,7 @@
-//! A site as data: every file with its digest, every object, the parameters and their reasons.
+//! A site as data: every file with its digest, every object, the parameters and the reasons for their values.
 //!
-//! A seed always gives the same manifest. The format is versioned and described in
-//! `schemas/site-manifest.schema.json`. Does not contain the site's location.
+//! A seed always gives the same manifest. The format is versioned and described in `schemas/site-manifest.schema.json`.
+//! Does not contain the site's location.
 
 use crate::parameters::Choice;
 use measure::Seed;
@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use twox_hash::xxhash3_128::Hasher;
 
-/// The name of the form.
+/// Name of the format.
 pub const FORMAT: &str = "weir-site";
-/// Its version: raised when a reader of the old form could misunderstand the new one.
+/// Version of the format; raised when an older reader could misunderstand it.
 pub const VERSION: u32 = 1;
 
-/// What kind of site it is.
+/// Kind of site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Document 000.
+    /// Surge, document 000.
     Surge,
-    /// Document 002.
+    /// WebStone, document 002.
     Webstone,
-    /// Document 003.
+    /// Microscape, document 003.
     Microscape,
 }
 
@@ -30,20 +30,20 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileEntry {
-    /// Below the site's root.
+    /// Path below the site's root.
     pub path: String,
     /// Media type.
     #[serde(rename = "type")]
     pub media_type: String,
     /// `base`, `embedded` or `single`.
     pub class: String,
-    /// Length.
+    /// Length in bytes.
     pub bytes: u64,
     /// Requests in one pass of the sequence, or weight in a list.
     pub references: u64,
-    /// XXH3 of 128 bits over the content, in hexadecimal.
+    /// XXH3-128 of the content, in hexadecimal.
     pub xxh3: String,
-    /// Where its length comes from, if files of the site differ in that.
+    /// Source of the length, if it differs between files of the site.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<String>,
 }
@@ -52,13 +52,13 @@ pub struct FileEntry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectEntry {
-    /// Numbers of files, the page first.
+    /// File numbers, the page first.
     pub files: Vec<u32>,
     /// Requests in one pass of the sequence, or weight in a list.
     pub references: u64,
 }
 
-/// Sums over the site.
+/// Totals of the site.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Totals {
@@ -72,46 +72,46 @@ pub struct Totals {
     pub median_bytes: u64,
     /// Number of objects.
     pub objects: u64,
-    /// Files of an object on average, in hundredths.
+    /// Mean files per object, in hundredths.
     pub files_per_object_hundredths: u64,
-    /// Objects asked for in one pass of the sequence.
+    /// Requests for objects in one pass of the sequence.
     pub sequence: u64,
-    /// Files asked for in one pass of the sequence.
+    /// Requests for files in one pass of the sequence.
     pub requests: u64,
-    /// Counts of files per object exchanged between pages so that each page can name its files.
+    /// Number of file counts exchanged between pages so that each page has room for its references.
     pub exchanged: u64,
 }
 
-/// A site.
+/// Manifest of a site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// [`FORMAT`].
+    /// Always [`FORMAT`].
     pub format: String,
-    /// [`VERSION`].
+    /// Always [`VERSION`].
     pub version: u32,
-    /// The program that made it.
+    /// Program and version that generated the site.
     pub generator: String,
     /// What kind of site.
     pub kind: Kind,
-    /// The published set or list it follows.
+    /// Published set or list that the site follows.
     pub set: String,
-    /// All chance in it.
+    /// Seed of everything random in the site.
     pub seed: Seed,
-    /// Every parameter with its reason.
+    /// Every parameter with the reason for its value.
     pub choices: Vec<Choice>,
     /// Sums.
     pub totals: Totals,
-    /// Digest over the numbers of the sequence's objects, 4 bytes each, little end first; none if there is no sequence.
+    /// Digest over the object numbers of the sequence, 4 bytes each, little-endian; `None` without a sequence.
     pub sequence_xxh3: Option<String>,
-    /// Files, in the order of their numbers.
+    /// Files by number.
     pub files: Vec<FileEntry>,
-    /// Objects, in the order of their numbers.
+    /// Objects by number.
     pub objects: Vec<ObjectEntry>,
 }
 
 impl Manifest {
-    /// Mean bytes of a file in one pass, each file as often as it is asked for; 0 if nothing is.
+    /// Mean response size in bytes over one pass of requests; 0 without requests.
     pub fn requested_mean_bytes(&self) -> f64 {
         let bytes: f64 = self
             .files
@@ -122,13 +122,13 @@ impl Manifest {
         bytes / requests.max(1) as f64
     }
 
-    /// Mean files of an object in one pass, each object as often as it is asked for; 0 if none is.
+    /// Mean files per object over one pass of requests; 0 without requests.
     pub fn requested_files_per_object(&self) -> f64 {
         self.totals.requests as f64 / self.totals.sequence.max(1) as f64
     }
 }
 
-/// Counts and digests what goes through to `inner`.
+/// A writer that counts and digests the bytes written to `inner`.
 pub struct Digesting<W> {
     inner: W,
     bytes: u64,
@@ -136,7 +136,7 @@ pub struct Digesting<W> {
 }
 
 impl<W: Write> Digesting<W> {
-    /// Digests what is written to `inner`.
+    /// Wraps `inner`.
     pub fn new(inner: W) -> Digesting<W> {
         Digesting {
             inner,
@@ -145,7 +145,7 @@ impl<W: Write> Digesting<W> {
         }
     }
 
-    /// Bytes written, their digest in hexadecimal, and where they went.
+    /// Number of bytes written, their digest in hexadecimal, and the inner writer.
     pub fn finish(self) -> (u64, String, W) {
         (
             self.bytes,

@@ -1,14 +1,14 @@
-//! Assigns popularity to files: reference counts go to files so that the sizes of *requests* follow their own model.
+//! Assigns reference counts to files so that the sizes of *requests* follow their own model.
 //!
-//! From the largest file down, each takes the unused count that brings the share of requests for files at least this
-//! large closest to the model, so that the tail fits best (step 3 of Surge; this greedy form is recalled, not read).
+//! From the largest file down, each takes the unused count that brings the share of requests for files of at least its
+//! size closest to the model, so the tail fits best. This is step 3 of Surge; the greedy form is recalled, not read.
 //! The body takes the remaining counts. Knows sizes and counts only.
 
 use crate::files::File;
 use crate::model::Model;
 use std::collections::BTreeMap;
 
-/// One of `counts` for each file, in the order of the files.
+/// One of `counts` for each file, in the files' order.
 pub fn greedy(files: &[File], counts: &[u64], request: &Model) -> Vec<u64> {
     let total = counts.iter().sum::<u64>() as f64;
     let mut unused: BTreeMap<u64, u32> = BTreeMap::new();
@@ -37,7 +37,7 @@ pub fn greedy(files: &[File], counts: &[u64], request: &Model) -> Vec<u64> {
     matched
 }
 
-/// The key closest to `want`; of two equally close the smaller.
+/// The key closest to `want`; the smaller one on a tie.
 fn nearest(unused: &BTreeMap<u64, u32>, want: f64) -> Option<u64> {
     let pivot = want as u64;
     let below = unused.range(..=pivot).next_back().map(|(&count, _)| count);
@@ -49,8 +49,8 @@ fn nearest(unused: &BTreeMap<u64, u32>, want: f64) -> Option<u64> {
     }
 }
 
-/// The largest difference between the distribution of request sizes and the model; and the largest
-/// among sizes of at least `tail`.
+/// Largest difference between the distribution of request sizes and the model: over all sizes, and over sizes of at
+/// least `tail`.
 pub fn distance(requests: impl IntoIterator<Item = (u64, u64)>, request: &Model, tail: u64) -> (f64, f64) {
     let mut requests: Vec<(u64, u64)> = requests.into_iter().filter(|&(_, count)| count > 0).collect();
     requests.sort_unstable();

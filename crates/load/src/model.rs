@@ -1,7 +1,7 @@
-//! A distribution with its parameters: drawn from, compared with, read and written as text.
+//! A distribution with its parameters: sampled, compared with data, parsed from and written as text.
 //!
-//! A [`Model`] is a mixture of parts, each a shape cut at both ends; the hybrids of Surge (a body and a
-//! tail) are mixtures of two. Its text form is what a flag takes and a manifest records:
+//! A [`Model`] is a mixture of parts, each a shape truncated at both ends. The hybrids of Surge (a body and a tail) are
+//! mixtures of two. Flags take and manifests record its text form:
 //! `0.943*lognormal(7.63,1.001)@32..10000 + 0.057*pareto(10000,1)@10000..1e7`. Units are the caller's.
 
 use crate::chance::{normal, uniform};
@@ -11,51 +11,51 @@ use core::str::FromStr;
 use measure::Rng;
 use serde::{Deserialize, Serialize};
 
-/// The least mass a cut may leave of a shape that is drawn by rejection.
+/// Minimum mass that must remain after truncation, so that rejection sampling ends.
 const MASS_MIN: f64 = 0.001;
 
-/// A family with its parameters.
+/// A family of distributions with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
-    /// The logarithm is normal.
+    /// Lognormal: the logarithm is normally distributed.
     Lognormal {
         /// Mean of the logarithm.
         mu: f64,
         /// Standard deviation of the logarithm.
         sigma: f64,
     },
-    /// Density proportional to `x^-(alpha+1)` from `k` on.
+    /// Pareto: density proportional to `x^-(alpha+1)` from `k` on.
     Pareto {
         /// Smallest value.
         k: f64,
         /// Tail index.
         alpha: f64,
     },
-    /// Time of a drifting Brownian motion to a level.
+    /// Inverse Gaussian: time of a Brownian motion with drift to reach a level.
     InverseGaussian {
         /// Mean.
         mean: f64,
-        /// Shape; the variance is `mean^3 / shape`.
+        /// Shape parameter; the variance is `mean^3 / lambda`.
         lambda: f64,
     },
-    /// `1 - exp(-(x/scale)^shape)`.
+    /// Weibull: distribution function `1 - exp(-(x/scale)^shape)`.
     Weibull {
-        /// Scale.
+        /// Scale parameter.
         scale: f64,
-        /// Shape.
+        /// Shape parameter.
         shape: f64,
     },
-    /// `1 - exp(-x/mean)`.
+    /// Exponential: distribution function `1 - exp(-x/mean)`.
     Exponential {
         /// Mean.
         mean: f64,
     },
-    /// Always the same.
+    /// A single value.
     Constant(f64),
 }
 
 impl Shape {
-    /// The share of values not above `x`, before any cut.
+    /// Share of values at most `x`, before truncation.
     pub fn cdf(&self, x: f64) -> f64 {
         if x <= 0.0 {
             return 0.0;
@@ -79,7 +79,7 @@ impl Shape {
         }
     }
 
-    /// One value between `low` and `high`, which leave enough mass.
+    /// Draws a value between `low` and `high`, which must leave at least [`MASS_MIN`].
     fn draw(&self, low: f64, high: f64, rng: &mut Rng) -> f64 {
         let rejected = |draw: &mut dyn FnMut() -> f64| loop {
             let x = draw();
@@ -87,7 +87,7 @@ impl Shape {
                 return x;
             }
         };
-        // A share of the mass between the cuts; shapes with a simple inverse need no rejection.
+        // Inverse transform for shapes with a simple inverse: no rejection needed.
         let share = |rng: &mut Rng| {
             let (from, to) = (self.cdf(low), self.cdf(high));
             from + (to - from) * uniform(rng)
@@ -160,16 +160,16 @@ impl Shape {
     }
 }
 
-/// A shape, cut at both ends, with its share of a mixture.
+/// A truncated shape with its share of a mixture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
     /// Share of the values; the shares of a model sum to 1.
     pub weight: f64,
     /// Family and parameters.
     pub shape: Shape,
-    /// No value lies below.
+    /// Lower truncation.
     pub low: f64,
-    /// No value lies above; may be infinite.
+    /// Upper truncation; may be infinite.
     pub high: f64,
 }
 
@@ -182,7 +182,7 @@ impl Part {
             return 1.0;
         }
         let (from, to) = match self.shape {
-            // A point has no mass to cut.
+            // A point mass is not truncated.
             Shape::Constant(_) => (0.0, 1.0),
             _ => (self.shape.cdf(self.low), self.shape.cdf(self.high)),
         };
@@ -201,7 +201,7 @@ impl Model {
     /// A mixture of parts.
     ///
     /// # Errors
-    /// A sentence that names the part or the share that is wrong.
+    /// Names the part or share that is wrong.
     pub fn new(parts: Vec<Part>) -> Result<Model, String> {
         if parts.is_empty() || parts.len() > PARTS_MAX {
             return Err(format!(
@@ -238,7 +238,7 @@ impl Model {
         Ok(Model { parts })
     }
 
-    /// One shape, cut at both ends.
+    /// A single truncated shape.
     ///
     /// # Errors
     /// As [`Model::new`].
@@ -251,8 +251,8 @@ impl Model {
         }])
     }
 
-    /// A body below `cut` and a tail above it. The body's share is what its own distribution has below
-    /// the cut, so that the whole is continuous there.
+    /// A body below `cut` and a tail above it. The body's share is the mass of its own distribution below the cut, so
+    /// the distribution function is continuous there.
     ///
     /// # Errors
     /// As [`Model::new`].
@@ -274,18 +274,18 @@ impl Model {
         ])
     }
 
-    /// The parts, in the order drawn.
+    /// The parts, in drawing order.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// The share of values not above `x`.
+    /// Share of values at most `x`.
     pub fn cdf(&self, x: f64) -> f64 {
         let below: f64 = self.parts.iter().map(|part| part.weight * part.cdf(x)).sum();
         below.clamp(0.0, 1.0)
     }
 
-    /// No value lies below.
+    /// Smallest possible value.
     pub fn low(&self) -> f64 {
         self.parts
             .iter()
@@ -297,7 +297,7 @@ impl Model {
             .fold(f64::INFINITY, f64::min)
     }
 
-    /// No value lies above; may be infinite.
+    /// Largest possible value; may be infinite.
     pub fn high(&self) -> f64 {
         self.parts
             .iter()
@@ -308,7 +308,7 @@ impl Model {
             .fold(0.0, f64::max)
     }
 
-    /// One value.
+    /// Draws a value.
     pub fn draw(&self, rng: &mut Rng) -> f64 {
         let mut left = if self.parts.len() > 1 { uniform(rng) } else { 0.0 };
         for part in &self.parts[..self.parts.len() - 1] {
@@ -321,8 +321,8 @@ impl Model {
         last.shape.draw(last.low, last.high, rng)
     }
 
-    /// The mean, to about six digits; infinite if the tail has none. By the trapezoidal rule on the
-    /// logarithm of the complementary distribution function.
+    /// Mean, to about six digits; infinite if the tail has none. Computed by the trapezoidal rule on the logarithm of
+    /// the complementary distribution function.
     pub fn mean(&self) -> f64 {
         let heavy = self.parts.iter().any(|part| {
             matches!(part.shape, Shape::Pareto { alpha, .. } if alpha <= 1.0 && part.high == f64::INFINITY)
@@ -345,7 +345,7 @@ impl Model {
         low + step * (inner + (term(0) + term(STEPS)) / 2.0)
     }
 
-    /// The value below which a share `p` of all values lies, to nine digits.
+    /// Quantile: the value below which a share `p` of all values lies, to nine digits.
     pub fn quantile(&self, p: f64) -> f64 {
         let (mut low, mut high) = (self.low().max(1e-9), self.high().min(1e24));
         for _ in 0..200 {
@@ -403,7 +403,7 @@ impl FromStr for Model {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Model, String> {
-        // A `+` also stands in exponents (`1e+6`): parts are separated by one that follows `)` or a bound.
+        // A `+` may also be part of an exponent (`1e+6`): only one after `)` or a bound separates parts.
         let pieces: Vec<&str> = text.split(" + ").collect();
         let parts: Result<Vec<Part>, String> = pieces
             .iter()
@@ -415,7 +415,7 @@ impl FromStr for Model {
     }
 }
 
-/// `WEIGHT*name(a,b)@low..high`, where weight and cuts may be missing.
+/// Parses `WEIGHT*name(a,b)@low..high`; weight and truncation are optional.
 fn part(text: &str, alone: bool) -> Result<Part, String> {
     let (weight, rest) = match text.split_once('*') {
         Some((weight, rest)) => (number(weight)?, rest.trim()),
@@ -459,7 +459,7 @@ fn number(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("`{}` is not a number", text.trim()))
 }
 
-/// Michael, Schucany and Haas 1976.
+/// Algorithm of Michael, Schucany and Haas (1976).
 fn inverse_gaussian(mean: f64, lambda: f64, rng: &mut Rng) -> f64 {
     let z = normal(rng);
     let y = mean * z * z;
@@ -471,7 +471,7 @@ fn inverse_gaussian(mean: f64, lambda: f64, rng: &mut Rng) -> f64 {
     }
 }
 
-/// The standard normal distribution function.
+/// Standard normal distribution function.
 fn normal_cdf(z: f64) -> f64 {
     0.5 * libm::erfc(-z * core::f64::consts::FRAC_1_SQRT_2)
 }

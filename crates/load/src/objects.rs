@@ -1,12 +1,12 @@
-//! Objects: a base file with the files it embeds, or a single file.
+//! Objects: a base file with its embedded files, or a single file.
 //!
-//! Step 4 of Surge, as recovered from its source: one count of files is drawn per base file; counts go up while the
-//! popularity of base files goes down. Each object takes the embedded files that have most references left to give
-//! and spends the base file's references on them. Popular pages therefore embed few files, embedded files may be
-//! shared, and some are unused or over-used.
+//! Step 4 of Surge, recovered from its source. One count of files is drawn per base file; the more popular the base
+//! file, the lower its count. Each object takes the embedded files with the most references left and spends the base
+//! file's references on them. Popular pages therefore embed few files, embedded files may be shared, and some are
+//! unused or over-used.
 //!
-//! One rule is ours: a page must be able to name what it embeds. If a count does not fit into a page of that size, it
-//! is exchanged with the page closest in popularity for which both fit.
+//! One rule is Weir's own: a page must have room for its references. If a count does not fit into a page of its size,
+//! it is exchanged with the page closest in popularity where both fit.
 
 use crate::chance::{Purpose, stream};
 use crate::files::{Class, File};
@@ -17,26 +17,26 @@ use measure::{Bytes, Rng, Seed};
 use serde::{Deserialize, Serialize};
 use std::collections::BinaryHeap;
 
-/// What a draw of the model for files per object counts.
+/// Meaning of a draw from the model of files per object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Counted {
-    /// All files of the object, the base file among them.
+    /// All files of the object, including the base file.
     Files,
-    /// The embedded files alone.
+    /// The embedded files only.
     Embedded,
 }
 
-/// Files fetched together.
+/// Files that are fetched together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// File numbers, the base file first.
     pub files: Vec<u32>,
-    /// How often it is asked for in one pass of the sequence.
+    /// Requests for the object in one pass of the sequence.
     pub references: u64,
 }
 
-/// The stream of files per base object, endless: whole draws; what exceeds `max` is drawn again.
+/// Endless stream of file counts per base object: whole numbers, drawn again above `max`.
 #[derive(Debug)]
 pub struct FileCounts<'a> {
     model: &'a Model,
@@ -44,7 +44,7 @@ pub struct FileCounts<'a> {
     rng: Rng,
 }
 
-/// The stream of counts of `seed`. The model has enough mass between 1 and `max` ([`counted_cdf`]).
+/// File counts of `seed`. The model must have enough mass between 1 and `max`; see [`counted_cdf`].
 pub fn file_counts(model: &Model, max: u32, seed: Seed) -> FileCounts<'_> {
     FileCounts {
         model,
@@ -66,24 +66,24 @@ impl Iterator for FileCounts<'_> {
     }
 }
 
-/// The share of counts not above `count`, after rounding down and the cut at `max`.
+/// Share of counts at most `count`, after rounding down and truncation at `max`.
 pub fn counted_cdf(model: &Model, max: u32, count: u64) -> f64 {
-    // Just below the next whole number, so that a model with a point there is counted right.
+    // Just below the next whole number, so that a model with a point mass there is counted correctly.
     let below = |n: u64| model.cdf((n as f64).next_down());
     let (from, to) = (below(1), below(u64::from(max) + 1));
     ((below(count + 1) - from) / (to - from)).clamp(0.0, 1.0)
 }
 
-/// A page that is too small to name what it should embed, with none to exchange with.
+/// A page too small for its references, with no page to exchange with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageTooSmall {
     /// File number of the page.
     pub file: u32,
     /// Its length.
     pub size: Bytes,
-    /// Files it should embed.
+    /// Number of files it should embed.
     pub embedded: u32,
-    /// Files it can name.
+    /// Number of references it has room for.
     pub room: u32,
 }
 
@@ -106,20 +106,20 @@ impl fmt::Display for PageTooSmall {
 
 impl std::error::Error for PageTooSmall {}
 
-/// What was assembled.
+/// Result of [`assemble`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembled {
-    /// Single files first, then pages by falling popularity, as the original lists them.
+    /// Single files first, then pages by descending popularity, as in the original.
     pub objects: Vec<Object>,
-    /// How many counts were exchanged because they did not fit into their page.
+    /// Number of counts exchanged because they did not fit into their page.
     pub exchanged: u32,
 }
 
-/// Puts files together. `references` has one count for each file; `room` says how many files a page of a
-/// given length can name.
+/// Groups files into objects. `references` has one count per file; `room` says how many references fit into a page of a
+/// given length.
 ///
 /// # Errors
-/// A page that cannot name what it should embed.
+/// If a page has no room for its references.
 pub fn assemble(
     files: &[File],
     references: &[u64],
@@ -146,7 +146,7 @@ pub fn assemble(
         .collect();
     let exchanged = exchange(&mut embedded, &rooms, &pages, files)?;
 
-    // Whoever has most references left to give comes first; of equals the lower number.
+    // Most references left first; ties go to the lower number.
     let mut givers: BinaryHeap<(i64, Reverse<u32>)> = of(Class::Embedded)
         .map(|file| (references[file as usize] as i64, Reverse(file)))
         .collect();
@@ -175,10 +175,10 @@ pub fn assemble(
     Ok(Assembled { objects, exchanged })
 }
 
-/// Exchanges counts that do not fit with the nearest page, by popularity, for which both fit.
+/// Exchanges counts that do not fit with the page closest in popularity where both fit.
 fn exchange(counts: &mut [u32], rooms: &[u32], pages: &[u32], files: &[File]) -> Result<u32, PageTooSmall> {
     let mut exchanged = 0;
-    // From the largest count down: large ones have the fewest places to go.
+    // Largest counts first: they fit into the fewest pages.
     for at in (0..counts.len()).rev() {
         if counts[at] <= rooms[at] {
             continue;
@@ -236,7 +236,7 @@ mod tests {
         ]);
         let references = [10, 30, 31, 25, 2, 7];
         let model: Model = "pareto(2,1.245)@..151".parse().unwrap();
-        // With this seed one page draws 2 files and the other more.
+        // With this seed, one page draws 2 files and the other more.
         let seed = (0..)
             .map(Seed)
             .find(|&seed| {
@@ -262,7 +262,7 @@ mod tests {
             shown,
             [
                 (vec![5], 7),
-                // The page asked for 30 times takes the giver of 31, which has 1 left.
+                // The page requested 30 times takes the embedded file with 31 references, which then has 1 left.
                 (vec![1, 2], 30),
                 (vec![0, 3, 4], 10),
             ]

@@ -15,34 +15,34 @@ use crate::times::Sparse;
 use core::ops::Range;
 use measure::Duration;
 
-/// Files that should have been complete, at the rate of the rest of the run.
+/// Minimum number of files that should have completed in the gap, at the rate of the rest of the run.
 const EXPECTED_MIN: f64 = 10.0;
-/// How many times longer than nine in ten responses a stretch is.
+/// Minimum ratio of a gap to the 90th percentile of response times.
 const LONGER: f64 = 3.0;
-/// The share of the bytes that would have come in the same time that may still come where the server stands still.
+/// Maximum bytes received in a gap without failures, as a share of the usual amount in that time.
 const TRICKLE_MAX: f64 = 0.1;
-/// A stretch in which files failed is an outage from this length on, in runs of ten seconds and more.
+/// Minimum length of an outage with failed files, in runs of ten seconds and more.
 const FAILING_MAX: Duration = Duration::from_secs(1);
-/// The same in the shortest runs; in between it is a tenth of the run.
+/// Minimum length in the shortest runs; between the two limits it is a tenth of the run.
 const FAILING_MIN: Duration = Duration::from_millis(100);
-/// Files that should have been complete in the end of a run, at the rate of the rest, if its silence is to be told.
+/// Minimum number of files that should have completed at the silent end of a run to report it.
 const EXPECTED_TOLD: f64 = 3.0;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A stretch in which nothing was complete.
+/// A period without completions although requests were pending.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outage {
-    /// When the last file before it was complete, from the start of what was measured.
+    /// Last completion before the outage, from the start of the measured time.
     pub from: Duration,
-    /// When the first one after it was.
+    /// First completion after the outage.
     pub until: Duration,
-    /// Files that failed in its seconds.
+    /// Files that failed in the seconds of the outage.
     pub failed: u64,
-    /// Files a second in the rest of the run.
+    /// Files per second in the rest of the run.
     pub files_per_s: f64,
 }
 
-/// A stretch that may be one.
+/// A gap between completions, a candidate for an outage.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     from: Duration,
@@ -54,19 +54,19 @@ impl Stretch {
         self.until.saturating_sub(self.from)
     }
 
-    /// The seconds it reaches into.
+    /// The seconds that overlap the gap.
     fn touched(&self) -> Range<usize> {
         self.from.as_secs() as usize..self.until.as_secs() as usize + 1
     }
 
-    /// The seconds that lie within it.
+    /// The seconds that lie entirely within the gap.
     fn whole(&self) -> Range<usize> {
         let from = self.from.as_secs() as usize + usize::from(self.from.subsec_nanos() > 0);
         from..(self.until.as_secs() as usize).max(from)
     }
 }
 
-/// The longest outage of a run that measured for so long; one in which nothing failed counts from `stall_max` on.
+/// The longest outage of a run of length `measured`. A gap without failures counts only above `stall_max`.
 pub fn longest(record: &Record, measured: Duration, stall_max: Duration) -> Option<Outage> {
     let files = record.files_in_time as f64;
     let seconds = &record.seconds;
@@ -99,8 +99,8 @@ pub fn longest(record: &Record, measured: Duration, stall_max: Duration) -> Opti
     })
 }
 
-/// The end of a run in which nothing was complete and files failed, if a few files should have been complete in it and it is longer than
-/// most responses. Too short or too slow a run to call it an outage.
+/// The end of a run without completions but with failures, when the run is too short or too slow to call it an outage.
+/// Reported if a few files should have completed in it and it is longer than most responses.
 pub fn silent_end(record: &Record, measured: Duration) -> Option<Outage> {
     let seconds = &record.seconds;
     let stretch = stretches(seconds, measured).pop()?;
@@ -117,15 +117,15 @@ pub fn silent_end(record: &Record, measured: Duration) -> Option<Outage> {
     })
 }
 
-/// Files that failed in the seconds of a stretch; none if the last of them failed before it or, where the stretch is too short for that
-/// not to matter, after it.
+/// Number of failures in the seconds of a gap. Zero if the last one came before the gap. In a gap too short to tell
+/// (below `FAILING_MAX`), also zero if the last one came after it.
 fn failed_in(seconds: &[Second], stretch: &Stretch) -> u64 {
     let touched = stretch.touched();
     let last = seconds.iter().enumerate().take(touched.end).skip(touched.start);
     let last = last
         .filter(|&(number, second)| second.failed > 0 && SECOND * (number as u32) < stretch.until)
         .map(|(number, second)| {
-            // Results from before that was recorded know only the second.
+            // Results of older versions have only the second of the failure.
             let after = second.last_failed_ns.map_or(SECOND, Duration::from_nanos);
             SECOND * number as u32 + after
         })
@@ -138,7 +138,7 @@ fn failed_in(seconds: &[Second], stretch: &Stretch) -> u64 {
     }
 }
 
-/// Between which instants nothing was complete although something was asked.
+/// All gaps between completions in which requests were pending.
 fn stretches(seconds: &[Second], measured: Duration) -> Vec<Stretch> {
     let mut all = Vec::new();
     let mut from = Duration::ZERO;
@@ -147,7 +147,7 @@ fn stretches(seconds: &[Second], measured: Duration) -> Vec<Stretch> {
     for number in 0..count {
         let begins = SECOND * number as u32;
         let second = seconds.get(number).unwrap_or(&idle);
-        // Nothing was owed when it began: what was asked in it was asked later.
+        // Nothing was pending at the start of this second; its requests came later.
         if number > 0 && second.under_way == 0 && second.failed == 0 {
             all.push(Stretch { from, until: begins });
             from = if second.begun == 0 {
@@ -174,8 +174,8 @@ fn sum(seconds: &[Second], range: Range<usize>, of: impl Fn(&Second) -> u64) -> 
     seconds[range.start.min(end)..end].iter().map(of).sum()
 }
 
-/// What nine in ten responses are not above in the rest of the run, in seconds: those that a stretch held up are complete at its end. If there
-/// are no others, the median of all.
+/// 90th percentile of response times in seconds outside the gap, in seconds: responses that the gap delayed complete at
+/// its end. If there are no other responses, the median of all.
 fn usually(seconds: &[Second], stretch: &Stretch) -> f64 {
     let (mut rest, mut all) = (Sparse::default(), Sparse::default());
     for (number, second) in seconds.iter().enumerate() {
@@ -199,7 +199,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// A run of files that are complete at these milliseconds, each after so long, while `clients` ask all the time.
+    /// A run whose files complete at these milliseconds after `took` each, while `clients` always have a request
+    /// pending.
     fn run(at: impl IntoIterator<Item = u64>, took: u64, clients: u64, measured: u64) -> Record {
         let mut record = Record::default();
         for at in at {
@@ -237,7 +238,7 @@ mod tests {
         check(&frozen(2510, 5000), 8000, Some((2500, 5000)));
         check(&frozen(0, 4000), 8000, Some((0, 4000)));
         check(&frozen(2510, 3600), 8000, None);
-        // Several threads: a stretch is one of all of them.
+        // With several threads, a gap is one of all threads together.
         let mut whole = frozen(2010, 8000);
         whole.merge(&run(steady(), 5, 10, 8000));
         check(&whole, 8000, None);
@@ -248,7 +249,7 @@ mod tests {
         let steady = (0..4000).step_by(10).filter(|at| !(2000..3500).contains(at));
         let mut record = run(steady, 5, 10, 4000);
         check(&record, 4000, None);
-        // Clients that wait before they try again have nothing under way.
+        // Clients that pause before a retry have nothing pending.
         for second in 2..4 {
             let now = Instant::ZERO + ms(1000 * second);
             record.second(now, Instant::ZERO).under_way = 0;
@@ -259,13 +260,13 @@ mod tests {
 
     #[test]
     fn what_is_slow_or_asks_for_nothing_is_no_outage() {
-        // One client of a server that takes four seconds each.
+        // One client of a server that takes four seconds per response.
         let mut slow = run((4000..60_000).step_by(4000), 4000, 1, 60_000);
         check(&slow, 60_000, None);
-        // One request of these failed.
+        // One request failed.
         slow.fail(1, ms(4000), Instant::ZERO + ms(32_000), Instant::ZERO);
         check(&slow, 60_000, None);
-        // A hundred at once, all of which take four seconds.
+        // A hundred requests at once, each of which takes four seconds.
         let bursts = (4000..60_000)
             .step_by(4000)
             .flat_map(|at| (0..100).map(move |n| at + n / 10));
@@ -274,12 +275,12 @@ mod tests {
         let sleeping = (0..8000).step_by(10).filter(|at| !(1000..7000).contains(at));
         let mut record = run(sleeping, 5, 0, 8000);
         check(&record, 8000, None);
-        // One of them was not answered meanwhile: for how long of the second in which it asked nobody knows.
+        // One request was pending meanwhile; the series does not say since when within its second.
         for second in 2..7 {
             record.seconds[second].under_way = 1;
         }
         check(&record, 8000, Some((2000, 7000)));
-        // It was: a large file.
+        // It was a large file, still arriving.
         for second in 1..7 {
             record.seconds[second].received = 20_000;
             record.bytes_received += 20_000;
@@ -287,7 +288,7 @@ mod tests {
         check(&record, 8000, None);
     }
 
-    /// A run of a client whose server is killed at `killed`: all tries from then on are refused, one each 100 ms.
+    /// A run whose server is killed at `killed`: every later attempt is refused, one per 100 ms.
     fn killed(every: u64, took: u64, killed: u64, measured: u64) -> Record {
         let mut record = run((took..killed).step_by(every as usize), took, 4, measured);
         for at in (killed..measured).step_by(100) {
@@ -305,7 +306,7 @@ mod tests {
             assert_eq!(found.until, ms(measured));
             assert!(found.failed >= 4, "{found:?}");
         }
-        // Ten seconds and more keep their second.
+        // In runs of ten seconds and more, the minimum is one second.
         let found = |at| longest(&killed(2, 1, at, 20_000), ms(20_000), STALL_MAX);
         assert!(found(18_900).is_some() && found(19_100).is_none());
     }
@@ -316,7 +317,7 @@ mod tests {
             record.fail(1, ms(5), Instant::ZERO + ms(at), Instant::ZERO);
             record
         };
-        // Answers of 1.5 s, at once for all; one client of downloads of 12 s; two a second.
+        // Responses of 1.5 s, all at once; one client downloading for 12 s; two responses a second.
         let slow = |every: usize, took: u64, measured: u64| {
             let clients = if every == 1500 { 10 } else { 1 };
             let at = (took..measured).step_by(every);
@@ -331,7 +332,7 @@ mod tests {
             let record = fails(slow(every, took, measured), measured - 10);
             check(&record, measured, None);
         }
-        // A pause that the failure lies before, after and in: of the same seconds.
+        // A gap with a failure before, after and within it, in the same seconds.
         let paused = || {
             run(
                 (0..3000).step_by(2).filter(|at| !(1700..2300).contains(at)),
@@ -343,7 +344,7 @@ mod tests {
         check(&fails(paused(), 1600), 3000, None);
         check(&fails(paused(), 2500), 3000, None);
         check(&fails(paused(), 1800), 3000, Some((1698, 2300)));
-        // A pause until the end.
+        // A gap that lasts until the end.
         let ended = || run((0..1300).step_by(2), 1, 4, 2000);
         check(&fails(ended(), 1100), 2000, None);
         check(&fails(ended(), 1400), 2000, Some((1298, 2000)));
@@ -351,15 +352,15 @@ mod tests {
 
     #[test]
     fn a_silent_end_is_told_where_it_is_too_short_for_an_outage() {
-        // Of 20 seconds the last 0.9.
+        // The last 0.9 of 20 seconds.
         let record = killed(2, 1, 19_100, 20_000);
         let told = silent_end(&record, ms(20_000)).expect("told");
         assert_eq!((told.from, told.until, told.failed), (ms(19_099), ms(20_000), 36));
-        // Eight files should have been complete, too few for an outage.
+        // Eight files should have completed, too few for an outage.
         let few = killed(100, 10, 1200, 2000);
         assert_eq!(longest(&few, ms(2000), STALL_MAX), None);
         assert!(silent_end(&few, ms(2000)).is_some());
-        // Nothing failed; the last failure was before the last completion; answers take as long.
+        // Nothing failed; the last failure preceded the last completion; responses take as long.
         assert_eq!(silent_end(&run((0..1200).step_by(2), 1, 4, 2000), ms(2000)), None);
         let mut whole = run((0..2000).step_by(2), 1, 4, 2000);
         whole.fail(1, ms(1), Instant::ZERO + ms(1500), Instant::ZERO);

@@ -1,8 +1,8 @@
-//! Every parameter of Surge, with where its value comes from.
+//! Every parameter of Surge with the source of its value.
 //!
-//! Two published sets: Table 8 of Barford and Crovella 1999 (Surge 1.2) and the models of 1998. What the
-//! documents do not print (class shares, cut-offs, upper bounds, the window of the sequence) is a
-//! parameter like any other, and its [`Choice`] says why it has the value it has. A value that was
+//! Two published sets: Table 8 of Barford and Crovella 1999 (Surge 1.2) and the models of 1998. Values that the
+//! documents do not print (class shares, truncation, upper bounds, the window of the sequence) are parameters like all
+//! others; their [`Choice`] gives the reason for the value. A recalled value keeps that label wherever it is shown.
 //! recalled and not read keeps that label wherever it is shown.
 
 use crate::files::Shares;
@@ -25,10 +25,10 @@ pub enum Set {
 }
 
 impl Set {
-    /// All of them.
+    /// All sets.
     pub const ALL: [Set; 2] = [Set::Table8, Set::First];
 
-    /// The name flags and manifests use.
+    /// Name in flags and manifests.
     pub fn name(self) -> &'static str {
         match self {
             Set::Table8 => "surge-table-8",
@@ -48,41 +48,41 @@ impl FromStr for Set {
     }
 }
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Provenance {
-    /// Printed in the document.
+    /// Printed in a document.
     Printed,
     /// Read in the source of the original program.
     Recovered,
-    /// Computed from printed values, or chosen here because nothing is printed.
+    /// Computed from printed values, or chosen by Weir because nothing is printed.
     ChosenHere,
-    /// From memory; no copy was seen.
+    /// Recalled; no copy was seen.
     RecalledUnverified,
-    /// Given by the user.
+    /// Set by the user.
     Given,
 }
 
-/// One parameter as it was used.
+/// A parameter as used, with its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
-    /// The name a flag has.
+    /// Name of the parameter and of its flag.
     pub name: String,
-    /// The value, as a flag takes it.
+    /// Value in the flag's syntax.
     pub value: String,
-    /// Where it comes from.
+    /// Source of the value.
     pub provenance: Provenance,
-    /// Why it is this value.
+    /// Reason for the value.
     pub reason: String,
 }
 
-/// A name, or a value of one, that cannot be.
+/// An unknown parameter name or an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterError {
-    /// The parameter.
+    /// Name of the parameter.
     pub name: String,
-    /// What is wrong and what would be right.
+    /// The fault and the allowed values.
     pub why: String,
 }
 
@@ -94,50 +94,50 @@ impl fmt::Display for ParameterError {
 
 impl std::error::Error for ParameterError {}
 
-/// What a workload is made from.
+/// All parameters of a Surge workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
-    /// The published set it started from.
+    /// The published set used as defaults.
     pub set: Set,
-    /// Files of the site.
+    /// Number of files.
     pub files: u32,
-    /// References to files that popularity gives out in one pass.
+    /// References to files that the popularity law distributes in one pass.
     pub references: u64,
     /// Shares of base, embedded and single files.
     pub shares: Shares,
-    /// Bytes of a base file.
+    /// Sizes of base files, in bytes.
     pub base_size: Model,
-    /// Bytes of an embedded file.
+    /// Sizes of embedded files, in bytes.
     pub embedded_size: Model,
-    /// Bytes of a single file.
+    /// Sizes of single files, in bytes.
     pub single_size: Model,
-    /// Bytes of a request's answer.
+    /// Sizes of responses by request, in bytes.
     pub request_size: Model,
-    /// Where the tail of request sizes begins, which must fit best.
+    /// Start of the tail of request sizes, which is matched first; in bytes.
     pub request_cut: u64,
-    /// `s` in references proportional to `1 / rank^s`.
+    /// Exponent `s` of Zipf's law: references are proportional to `1 / rank^s`.
     pub zipf_exponent: f64,
-    /// Files of a base object, before rounding down.
+    /// Files per base object, before rounding down.
     pub files_per_object: Model,
-    /// What those count.
+    /// Whether those counts include the base file.
     pub counted: Counted,
-    /// A larger count is drawn again.
+    /// Larger counts are drawn again.
     pub files_per_object_max: u32,
-    /// Depth in the stack of objects.
+    /// Stack distance of a request for an object.
     pub stack_distance: Model,
-    /// Depths searched around the one drawn.
+    /// Number of depths searched around the one drawn.
     pub stack_window: u32,
-    /// Seconds after an object.
+    /// OFF time after an object, in seconds.
     pub off_time: Model,
-    /// Seconds after each file of an object but the last; none in Table 8.
+    /// OFF time after each file of an object except the last, in seconds; none in Table 8.
     pub active_off_time: Option<Model>,
-    /// Objects of a session, before rounding to the nearest whole number.
+    /// Objects per session, before rounding to the nearest whole number.
     pub session_length: Model,
     /// Every parameter with its reason, in the order of [`NAMES`].
     pub choices: Vec<Choice>,
 }
 
-/// Every parameter's name: a flag, and a key of [`Parameters::with`].
+/// Names of all parameters: flags, and keys of [`Parameters::with`].
 pub const NAMES: [&str; 20] = [
     "files",
     "references",
@@ -161,27 +161,27 @@ pub const NAMES: [&str; 20] = [
     "session-length",
 ];
 
-/// References for each file, if their number is not given.
+/// References per file, unless their number is given.
 const REFERENCES_PER_FILE: u64 = 75;
-/// Solves `mean_size() = 26 KB` with the shares and cuts of this file.
+/// Solves `mean_size() = 26 KB` with the shares and truncation of this file.
 const LARGE_SHARE: f64 = 0.46;
-/// See docs/site.md for what other widths do.
+/// docs/site.md shows the effect of other widths.
 const STACK_WINDOW: u64 = 3;
-/// The least page: it can name one embedded file whatever its number.
+/// Smallest page: room for a reference to one embedded file, whatever its number.
 const BASE_LOW: f64 = 32.0;
-/// The least GIF that decoders accept: one pixel, two colors.
+/// Smallest GIF that decoders accept: one pixel, two colors.
 const GIF_LOW: f64 = crate::site::gif::LEAST as f64;
 
 impl Parameters {
-    /// A set as published, with what it does not print chosen here.
+    /// A set as published. Values it does not print are chosen here.
     pub fn published(set: Set) -> Parameters {
         Parameters::with(set, &[]).expect("the values in this file are valid, which a test shows")
     }
 
-    /// A set with some parameters given. Cut-offs shape the models that are not themselves given.
+    /// A set with some parameters replaced. Truncation parameters affect only models that are not replaced themselves.
     ///
     /// # Errors
-    /// The parameter that cannot be.
+    /// The parameter that is unknown or invalid.
     pub fn with(set: Set, given: &[(&str, &str)]) -> Result<Parameters, ParameterError> {
         if let Some((name, _)) = given.iter().find(|(name, _)| !NAMES.contains(name)) {
             return Err(fault(name, "there is no such parameter".to_owned()));
@@ -194,12 +194,12 @@ impl Parameters {
         .all()
     }
 
-    /// How a parameter was chosen.
+    /// Source of a parameter's value.
     pub fn choice(&self, name: &str) -> Option<&Choice> {
         self.choices.iter().find(|choice| choice.name == name)
     }
 
-    /// The mean size over all classes that the models promise.
+    /// Mean size over all classes, as the models imply.
     pub fn mean_size(&self) -> f64 {
         let counts = self.shares.counts(1_000_000).map(f64::from);
         let means = [&self.base_size, &self.embedded_size, &self.single_size].map(Model::mean);
@@ -219,7 +219,7 @@ fn fault(name: &str, why: String) -> ParameterError {
     }
 }
 
-/// A set on the way: takes each value from what was given or from the set, and writes down why.
+/// A set under construction: takes each value from the user or the set and records the reason.
 struct Making<'a> {
     set: Set,
     given: &'a [(&'a str, &'a str)],
@@ -230,7 +230,7 @@ impl Making<'_> {
     fn all(mut self) -> Result<Parameters, ParameterError> {
         use Provenance::{ChosenHere, Printed, RecalledUnverified, Recovered};
         let first = self.set == Set::First;
-        // What is printed in one set is recalled in the other.
+        // Values printed in one set are recalled in the other.
         let published = if first { RecalledUnverified } else { Printed };
         let table = if first {
             "the 1998 paper, recalled"
@@ -250,7 +250,7 @@ impl Making<'_> {
             "references",
             (u64::from(files) * REFERENCES_PER_FILE).min(REFERENCES_MAX),
             ChosenHere,
-            "75 for each file: with 2,000 files one pass has about as many objects as the original's sequence may (110,000)",
+            "75 for each file: with 2,000 files one pass has about as many objects as the original's sequence allows (110,000)",
             u64::from(files),
             REFERENCES_MAX,
         )?;
@@ -284,7 +284,7 @@ impl Making<'_> {
             if first { 1000.0 } else { 34_102.0 },
             ChosenHere,
             if first {
-                "the model's k: all sizes of requests are of its tail"
+                "the model's k: all request sizes belong to its tail"
             } else {
                 "not printed; the tail's k, where the hybrid's distribution function stays continuous"
             },
@@ -295,7 +295,7 @@ impl Making<'_> {
             LARGE_SHARE,
             ChosenHere,
             if first {
-                "of no effect: single files of this set are of the same hybrid as all others"
+                "no effect: single files of this set follow the same hybrid as all others"
             } else {
                 "not printed; the share of single files from the large lognormal that makes the mean of all files 26 KB, as printed"
             },
@@ -324,7 +324,7 @@ impl Making<'_> {
         };
         let lognormal = |mu, sigma, low: f64| Model::single(Shape::Lognormal { mu, sigma }, low, size_max);
         let bounded =
-            "; sizes between what can be written (a page that names a file: 32 B, a GIF: 35 B) and size-max";
+            "; sizes from the smallest writable file (page with a reference: 32 B, GIF: 35 B) to size-max";
         let (base, embedded, single) = if first {
             let all = |low| hybrid(9.357, 1.318, 133_000.0, 1.10, low, base_cut);
             (all(BASE_LOW), all(GIF_LOW), all(1.0))
@@ -487,7 +487,7 @@ impl Making<'_> {
         })
     }
 
-    /// Seconds between the files of an object: `none`, or a model.
+    /// Seconds between the files of an object: `none` or a model.
     fn active_off_time(&mut self, first: bool) -> Result<Option<Model>, ParameterError> {
         let (text, provenance, reason) = if first {
             (
@@ -516,7 +516,7 @@ impl Making<'_> {
             .map(|(_, value)| *value)
     }
 
-    /// The value given or the set's, as text that `T` reads; writes the choice down.
+    /// The user's value or the set's, parsed as `T`; records the choice.
     fn value<T: FromStr>(
         &mut self,
         name: &str,
@@ -587,7 +587,7 @@ impl Making<'_> {
         provenance: Provenance,
         reason: &str,
     ) -> Result<Model, ParameterError> {
-        // A cut that was given can leave nothing of the set's own model: the model is then named.
+        // A truncation given by the user may leave nothing of the set's own model: the error names the model.
         let default = match (self.given(name), default) {
             (Some(_), _) => String::new(),
             (None, Ok(model)) => model.to_string(),
@@ -601,7 +601,7 @@ impl Making<'_> {
     }
 }
 
-/// Two lognormals, the second with the share `large`.
+/// Mixture of two lognormals; the second one has the share `large`.
 fn two(large: f64, small_shape: Shape, large_shape: Shape, high: f64) -> Result<Model, String> {
     if large <= 0.0 {
         return Model::single(small_shape, 1.0, high);
@@ -640,7 +640,7 @@ mod tests {
         }
     }
 
-    /// Every value a set has can be given, and giving it changes nothing.
+    /// Every value of a set can be given explicitly, and changes nothing then.
     #[test]
     fn values_are_read_back() {
         for set in Set::ALL {

@@ -1,10 +1,10 @@
 //! The request stream of a Surge run before any server has responded: user, file and time of each request.
 //!
-//! Users are simulated in virtual time in which every response takes the *nominal* time, by default zero: a user
-//! takes the next object of the one shared sequence, is OFF, and takes the next. The assignment of objects to users
-//! is thus fixed before the run; in the run each user keeps its own list and OFF times, and only the times depend on
-//! the server. Every rank simulates all users (a heap entry and 56 bytes each) and keeps its own, so the union of the
-//! shards is the whole.
+//! Users are simulated in virtual time in which every response takes the *nominal* time, by default zero. A user takes
+//! the next object of the one shared sequence, is OFF, and takes the next. So the assignment of objects to users is
+//! fixed before the run: each user then keeps its list and OFF times, and only the times depend on the server. Every
+//! rank simulates all users (a heap entry and 56 bytes each) and keeps its own, so the union of the shards is the
+//! whole.
 //!
 //! ```text
 //!   START ──▶ session of N objects ─▶ object: file, active OFF, file, … ─▶ OFF ─▶ object … ─▶ session …
@@ -21,21 +21,21 @@ use measure::{Duration, Instant, Seed};
 use serde::Serialize;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Who comes, and when.
+/// The users of a run and their start times.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Population {
-    /// User equivalents over all ranks, who stay: one session after another.
+    /// Closed system: user equivalents over all ranks that have one session after another.
     Users {
-        /// How many.
+        /// Number of users.
         number: u32,
-        /// Between the starts of two users; the original waits 50 ms.
+        /// Time between the starts of two users; 50 ms in the original.
         stagger: Duration,
     },
-    /// Users who come, have one session and go: a partly open system.
+    /// Partly open system: users arrive, have one session and leave.
     Sessions {
-        /// How many come, and when.
+        /// Arrival rate of users.
         schedule: Schedule,
-        /// How regularly.
+        /// Arrival process of users.
         process: Process,
     },
 }
@@ -47,52 +47,52 @@ impl Population {
     }
 }
 
-/// How a run is laid out.
+/// Settings of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
-    /// Who comes.
+    /// Users and their starts.
     pub who: Population,
-    /// No object begins after this.
+    /// No object begins after this time.
     pub duration: Duration,
-    /// What every file's answer is taken to need.
+    /// Assumed time of every response.
     pub nominal: Duration,
-    /// Machines the users are spread over, evenly by number.
+    /// Number of machines; users are spread evenly over them by number.
     pub size: u32,
-    /// All chance in what users do: how long they are OFF, when they come and go.
+    /// Seed of all user behavior: OFF times, sessions and arrivals.
     pub seed: Seed,
 }
 
 /// One request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Request {
-    /// Position in the whole stream, 0 first.
+    /// Position in the whole stream, from 0.
     pub n: u64,
-    /// The machine that sends it.
+    /// Number of the machine that sends it.
     pub rank: u32,
-    /// The user.
+    /// Number of the user.
     pub user: u32,
-    /// The user's session, 0 first.
+    /// Session of the user, from 0.
     pub session: u64,
-    /// The object's number in the manifest.
+    /// Object number in the manifest.
     pub object: u32,
-    /// The file's number in the manifest.
+    /// File number in the manifest.
     pub file: u32,
-    /// The file's path.
+    /// Path of the file.
     pub path: String,
-    /// What the file is to its object, if known.
+    /// Role of the file in its object, if known.
     pub class: Option<Class>,
-    /// The file's length, if known.
+    /// Length of the file in bytes, if known.
     pub size: Option<u64>,
-    /// Nanoseconds from the start of the run at which an object is meant to begin; none for the files
-    /// after its first, which wait for answers.
+    /// Intended start of the object, in nanoseconds from the start of the run. `None` for its other files, which wait
+    /// for responses.
     pub intended_ns: Option<u64>,
-    /// Nanoseconds the user is OFF after this file.
+    /// OFF time of the user after this file, in nanoseconds.
     pub off_ns: u64,
     /// Whether the session ends with this file.
     pub last: bool,
 }
 
-/// A user between two objects.
+/// State of a user between two objects.
 #[derive(Debug)]
 struct User {
     habits: Habits,
@@ -101,7 +101,7 @@ struct User {
     left: u64,
 }
 
-/// The stream, in the order objects begin; users that begin at the same instant in the order of their numbers.
+/// The request stream in the order in which objects begin; ties go by user number.
 #[derive(Debug)]
 pub struct Plan<'a> {
     surge: &'a Surge,
@@ -109,12 +109,12 @@ pub struct Plan<'a> {
     sequence: Sequence<'a>,
     users: Vec<User>,
     waiting: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// The rest of the object that began last.
+    /// Remaining requests of the current object.
     ready: VecDeque<Request>,
     n: u64,
 }
 
-/// The stream of a workload; the sequence begins again when it is through.
+/// The request stream of a workload. The sequence starts over at its end.
 pub fn plan(surge: &Surge, layout: Layout) -> Plan<'_> {
     let starts = starts(&layout);
     Plan {
@@ -137,7 +137,7 @@ pub fn plan(surge: &Surge, layout: Layout) -> Plan<'_> {
     }
 }
 
-/// When each user begins.
+/// Start time of each user.
 fn starts(layout: &Layout) -> Vec<Instant> {
     match &layout.who {
         Population::Users { number, stagger } => {
@@ -153,16 +153,16 @@ fn starts(layout: &Layout) -> Vec<Instant> {
 }
 
 impl Plan<'_> {
-    /// Users, those who come later among them.
+    /// Number of users, including those that arrive later.
     pub fn users(&self) -> u32 {
         self.users.len() as u32
     }
 
-    /// Plays the user whose object begins next.
+    /// Simulates the user whose object begins next.
     fn object(&mut self) -> Option<()> {
         let Reverse((begin, number)) = self.waiting.pop()?;
         if begin.since(Instant::ZERO) >= self.layout.duration {
-            // Everybody else begins later still.
+            // All other users begin even later.
             self.waiting.clear();
             return None;
         }
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// The objects come in the order of the shared sequence, users think and stop as they should.
+    /// Objects follow the shared sequence; users think and stop as planned.
     #[test]
     fn users_take_turns_at_one_sequence() {
         let surge = surge(Set::Table8);
@@ -363,7 +363,7 @@ mod tests {
         assert!(plan(&surge, layout(5, 0, 1)).next().is_none());
     }
 
-    /// Sessions come as they were drawn, whole, and nobody has a second one.
+    /// Sessions are complete and as drawn, and no user has a second one.
     #[test]
     fn sessions_come_and_go() {
         let surge = surge(Set::Table8);
@@ -384,7 +384,7 @@ mod tests {
             }
             ends += u32::from(request.last);
         }
-        // A thousand are expected, with a standard deviation of 32; some are cut off by the end.
+        // Expected are 1,000 with a standard deviation of 32; the end cuts off some.
         assert!((870..1130).contains(&starts.len()), "{}", starts.len());
         assert!(ends as usize > starts.len() * 8 / 10 && ends as usize <= starts.len());
         let starts: Vec<u64> = starts.into_values().collect();

@@ -1,17 +1,17 @@
-//! Popularity of files: Zipf's law, in whole references.
+//! Popularity of files: Zipf's law in whole references.
 //!
-//! Rank `r` gets about `C / r^s` references and at least one, where `C` gives the required sum. Knows ranks only;
-//! [`crate::matching`] assigns ranks to files.
+//! Rank `r` gets about `C / r^s` references and at least one; `C` is chosen so that the counts add up. Knows ranks
+//! only; [`crate::matching`] assigns ranks to files.
 
-/// Reference counts by rank, largest first, that sum to `references`.
+/// Reference counts by rank, largest first, with the sum `references`.
 ///
-/// `references` is at least `files`; otherwise every file gets one.
+/// If `references` is less than `files`, every file gets one.
 pub fn zipf(files: u32, references: u64, exponent: f64) -> Vec<u64> {
     let weights: Vec<f64> = (1..=files)
         .map(|rank| libm::pow(f64::from(rank), -exponent))
         .collect();
     let total = |scale: f64| -> u64 { weights.iter().map(|weight| count(scale * weight)).sum() };
-    // The sum grows with the scale, in steps; the largest scale whose sum is not too large.
+    // The sum grows with the scale in steps: find the largest scale whose sum is not too large.
     let (mut low, mut high) = (0.0, 2.0 * references as f64);
     for _ in 0..200 {
         let middle = low + (high - low) / 2.0;
@@ -22,7 +22,7 @@ pub fn zipf(files: u32, references: u64, exponent: f64) -> Vec<u64> {
         }
     }
     let mut counts: Vec<u64> = weights.iter().map(|weight| count(low * weight)).collect();
-    // What rounding left over goes to the first ranks, where one more matters least.
+    // The remainder of rounding goes to the first ranks, where one more changes least.
     let missing = references.saturating_sub(counts.iter().sum());
     for index in 0..missing as usize {
         let ranks = counts.len();
@@ -35,7 +35,7 @@ fn count(references: f64) -> u64 {
     (libm::round(references) as u64).max(1)
 }
 
-/// The largest difference between the cumulative shares of `counts`, largest first, and Zipf's.
+/// Largest difference between the cumulative shares of `counts` (largest first) and Zipf's law.
 pub fn distance(counts: &[u64], exponent: f64) -> f64 {
     let mut counts = counts.to_vec();
     counts.sort_unstable_by(|a, b| b.cmp(a));

@@ -1,32 +1,33 @@
-//! The figures that documents 002 and 003 print about their sites, each beside the figure of the manifest.
+//! Figures that documents 002 and 003 print about their sites, each beside the manifest's figure.
 //!
-//! Does not know how a site is made: it uses the manifest and the compressed length of the page, which the caller
-//! finds out.
+//! Does not know how a site is generated: it uses the manifest and the compressed length of the page, which the caller
+//! provides.
 
 use crate::manifest::{FileEntry, Manifest};
 use crate::site::microscape::TagCase;
 use crate::webstone::List;
 use serde::Serialize;
 
-/// Files of a requested object in document 000: connections of HTTP/1.0 over those of early close in Table 7, at 40, 280 and
-/// 520 users.
+/// Files per requested object in document 000: connections of HTTP/1.0 over those of early close (Table 7), least and
+/// most at 40, 280 and 520 users.
 pub const REQUESTED_FILES_PER_OBJECT: (f64, f64) = (1.38, 1.58);
 
-/// Bytes of a GET in document 000: data bytes of HTTP/1.0 (Table 2) over its connections (Table 7), at 520, 280 and 40 users.
+/// Bytes per GET in document 000: data bytes of HTTP/1.0 (Table 2) over its connections (Table 7), least and most at
+/// 40, 280 and 520 users.
 pub const REQUESTED_MEAN_BYTES: (f64, f64) = (10_461.0, 11_759.0);
 
-/// A figure of a document and of a site.
+/// A published figure beside the site's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// What it counts.
+    /// Name of the figure.
     pub name: String,
-    /// As the document has it.
+    /// As the document prints it.
     pub published: String,
-    /// As it was made.
+    /// As computed from the generated site.
     pub made: String,
-    /// Where the document has it.
+    /// Location in the document.
     pub source: &'static str,
-    /// Whether the two are the same, to the digits printed.
+    /// Whether both agree to the printed digits.
     pub holds: bool,
 }
 
@@ -46,7 +47,7 @@ fn figure(
     }
 }
 
-/// The rows of a list: how a length is printed, bytes it stands for, weight and how that is printed.
+/// Rows of a list: printed length, its value in bytes, weight, and printed weight.
 fn rows(list: List) -> &'static [(&'static str, u64, u64, &'static str)] {
     match list {
         List::Table1 => &[
@@ -65,7 +66,7 @@ fn rows(list: List) -> &'static [(&'static str, u64, u64, &'static str)] {
     }
 }
 
-/// A WebStone site against its list.
+/// Compares a WebStone site with its list.
 pub fn webstone(list: List, manifest: &Manifest) -> Vec<Figure> {
     let source = match list {
         List::Table1 => "document 002, Table 1",
@@ -92,8 +93,8 @@ pub fn webstone(list: List, manifest: &Manifest) -> Vec<Figure> {
     figures
 }
 
-/// A Microscape site against the document: counts and sums of its pictures, and what zlib leaves of its page at the
-/// default level, in bytes.
+/// Compares a Microscape site with the document: counts and sums of its images, and the length of its page in bytes
+/// after zlib at the default level.
 pub fn microscape(tags: TagCase, manifest: &Manifest, deflated: u64) -> Vec<Figure> {
     const SITE: &str = "document 003, \"Test Web Site\"";
     const PNG: &str = "document 003, \"Converting images from GIF to PNG and MNG\"";
@@ -200,7 +201,7 @@ mod tests {
             let mut manifest = site.manifest(vec![String::new(); site.files() as usize], "test");
             let figures = microscape(tags, &manifest, deflated);
             assert!(figures.iter().all(|figure| figure.holds), "{figures:?}");
-            // As it was before it was composed to deflate as printed.
+            // The page before it was composed to match the printed ratio.
             let other = microscape(tags, &manifest, 10_513);
             assert!(other.iter().any(|figure| !figure.holds));
             manifest.files.pop();

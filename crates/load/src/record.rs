@@ -14,43 +14,43 @@ use measure::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Seconds of a series at the most: a day.
+/// Limit on the seconds of a series: one day.
 const SECONDS_MAX: usize = 86_400;
-/// Bytes of a path that are kept.
+/// Limit on the stored bytes of a path.
 const PATH_MAX: usize = 200;
-/// Classes of object sizes, equally often asked for.
+/// Number of size classes of objects, each with the same share of requests.
 pub const DECILES: usize = 10;
 
-/// What went wrong. All but the last four are counted once for each connection they happen to, whether what was owed on it is asked for
-/// again, or given up, which is many files; the last four once for each file.
+/// Kinds of errors. All but the last four are counted once per affected connection, whether its pending requests are
+/// repeated or given up, which may be many files. The last four are counted once per file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trouble {
-    /// This machine had no descriptor, port or memory for a connection.
+    /// This machine had no descriptor, port or memory left for a connection.
     Here,
-    /// A connection could not be opened.
+    /// A connection could not be established.
     Connect,
-    /// A connection was reset while a reply was owed.
+    /// A connection was reset while a response was pending.
     Lost,
-    /// A connection was closed while a reply was owed, none of which had come, and so were those before it on which the same was asked for: it
-    /// is given up. The closes before that are no trouble: a server may close (RFC 9112 section 9.5).
+    /// The server closed a connection with pending requests before any response, as it did on the earlier attempts; the
+    /// requests are given up. The earlier closes are no errors: a server may close (RFC 9112 section 9.5).
     Unanswered,
-    /// Nothing came for too long.
+    /// No progress within the timeout.
     Timeout,
-    /// What came was not HTTP, or nobody had asked for it.
+    /// Received data is not HTTP, or was not requested.
     Protocol,
-    /// A reply was cut short.
+    /// A response was truncated.
     Truncated,
-    /// A status that is none of a good file.
+    /// A status that does not count as success.
     Status,
-    /// A body of another length than the manifest's.
+    /// Content whose length differs from the manifest's.
     Length,
-    /// A body of another content than the manifest's.
+    /// Content whose digest differs from the manifest's.
     Content,
 }
 
 impl Trouble {
-    /// Its name in results.
+    /// Name in results.
     pub fn name(self) -> &'static str {
         match self {
             Trouble::Here => "here",
@@ -67,16 +67,16 @@ impl Trouble {
     }
 }
 
-/// A file that was not as it should be: of several, the first.
+/// A failed file, as an example: the first of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Example {
-    /// When, from the start of the run.
+    /// Time of the failure, in nanoseconds from the start of the run.
     pub at_ns: u64,
-    /// Its path.
+    /// Path of the file.
     pub path: Box<str>,
-    /// Its length, if that is known.
+    /// Expected length in bytes, if known.
     pub wanted: Option<u64>,
-    /// The length that came, if that is known.
+    /// Received length in bytes, if known.
     pub came: Option<u64>,
 }
 
@@ -90,44 +90,44 @@ impl core::fmt::Display for Example {
     }
 }
 
-/// One second of a run.
+/// One second of the series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Second {
     /// Objects begun.
     pub begun: u64,
-    /// Files complete.
+    /// Completed files.
     pub files: u64,
-    /// Content received.
+    /// Content bytes of completed files.
     pub bytes: u64,
-    /// Troubles.
+    /// Errors of any kind.
     pub errors: u64,
-    /// Response times of its files.
+    /// Response times of the completed files.
     pub response: Sparse,
     /// Files given up.
     #[serde(default, skip_serializing_if = "is_none")]
     pub failed: u64,
-    /// Objects under way when it began.
+    /// Objects pending at the start of the second.
     #[serde(default, skip_serializing_if = "is_none")]
     pub under_way: u64,
-    /// Bytes received in it, heads among them.
+    /// Bytes received, headers included.
     #[serde(default, skip_serializing_if = "is_none")]
     pub received: u64,
-    /// When the first of its files was complete, in nanoseconds from its beginning; none if none was.
+    /// First completion, in nanoseconds from the start of the second; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_ns: Option<u64>,
-    /// When the last of them was.
+    /// Last completion, in nanoseconds from the start of the second; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_ns: Option<u64>,
-    /// When the last of its files was given up, in nanoseconds from its beginning; none if none was.
+    /// Last failure of a file, in nanoseconds from the start of the second; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failed_ns: Option<u64>,
-    /// Complete replies with a status of 300 to 399, whether that is good or not.
+    /// Complete responses with status 300 to 399, successful or not.
     #[serde(default, skip_serializing_if = "is_none")]
     pub replies_3xx: u64,
-    /// The same of 400 to 499.
+    /// Complete responses with status 400 to 499, successful or not.
     #[serde(default, skip_serializing_if = "is_none")]
     pub replies_4xx: u64,
-    /// The same of 500 to 599.
+    /// Complete responses with status 500 to 599, successful or not.
     #[serde(default, skip_serializing_if = "is_none")]
     pub replies_5xx: u64,
 }
@@ -138,7 +138,7 @@ fn is_none(count: &u64) -> bool {
 }
 
 impl Second {
-    /// Counts a file that was complete so long after the second began.
+    /// Counts a completion `after_ns` after the start of the second.
     fn complete(&mut self, bytes: u64, after_ns: u64) {
         self.files += 1;
         self.bytes += bytes;
@@ -146,7 +146,7 @@ impl Second {
         self.last_ns = Some(self.last_ns.map_or(after_ns, |last| last.max(after_ns)));
     }
 
-    /// Adds what another crew measured in the same second.
+    /// Adds another crew's figures of the same second.
     fn add(&mut self, other: &Second) {
         for (sum, part) in [
             (&mut self.begun, other.begun),
@@ -178,25 +178,25 @@ impl Second {
     }
 }
 
-/// What a warm-up did, which no figure of the run knows of.
+/// Events of the warm-up, excluded from all other figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// Objects begun.
     pub objects_begun: u64,
-    /// Objects complete.
+    /// Completed objects.
     pub objects: u64,
-    /// Files complete.
+    /// Completed files.
     pub files: u64,
     /// Files given up.
     pub files_failed: u64,
-    /// Content received.
+    /// Content bytes of completed files.
     pub bytes: u64,
-    /// Troubles.
+    /// Errors of any kind.
     pub errors: u64,
 }
 
 impl LeftOut {
-    /// Adds another.
+    /// Adds the events of another warm-up.
     fn add(&mut self, other: &LeftOut) {
         self.objects_begun += other.objects_begun;
         self.objects += other.objects;
@@ -207,106 +207,106 @@ impl LeftOut {
     }
 }
 
-/// Everything that was measured.
+/// Everything measured in a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// From when a file was meant to be asked for to when it was given up, of each of `files_failed`.
+    /// Time from a file's intended start to its failure, for each of `files_failed`.
     #[serde(default)]
     pub failed: Times,
-    /// How long each object under way when patience ended had been awaited by then; one of each of `unfinished`.
+    /// Time that each of the `unfinished` objects had waited at the end of the grace period.
     #[serde(default)]
     pub waited: Times,
-    /// How long each request that failed or was never complete kept its client from asking within the run, the pause before the next
-    /// try included. Several files that were given up together count once.
+    /// Time within the run for which each failed or incomplete request kept its client from sending, including the
+    /// pause before the retry. Files given up together count once.
     #[serde(default)]
     pub held: Times,
-    /// From a file's mark to its end. This and the next one, `first_byte` and `transfer` are each of every file that is complete and as it should
-    /// be, and of no other: how long a failure took says nothing of files.
+    /// Service times. Like `response`, `first_byte` and `transfer` it has one time per successful file and none of
+    /// failed files, whose times say nothing about files.
     pub service: Times,
-    /// From when it was meant to be asked for to its end.
+    /// Response times, from a file's intended start to its end.
     pub response: Times,
-    /// Opening a connection, of each that came to stand, whatever was then answered on it.
+    /// Times to establish a connection, for all established ones, whatever happened on them later.
     pub connect: Times,
-    /// From the mark, or the connection's standing, to the first byte of the reply.
+    /// Time to first byte, from the start of service or the established connection.
     pub first_byte: Times,
-    /// From the first byte to the end.
+    /// Time from the first to the last byte.
     pub transfer: Times,
-    /// A whole object, from when it was meant to begin, of those all of whose files are as they should be.
+    /// Times of successful objects, from their intended start. All files of the object must succeed.
     pub object: Times,
-    /// The same by decile of the object's size, smallest first; empty where sizes are not known.
+    /// Object times by decile of the object's size, smallest first; empty if sizes are unknown.
     pub deciles: Vec<Times>,
-    /// Objects of each decile that were given up; empty where sizes are not known or none was.
+    /// Failed objects by decile; empty without failures or if sizes are unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deciles_failed: Vec<u64>,
-    /// How late this program was to act on the alarms of users and arrivals.
+    /// Lateness of this program's timers for users and arrivals.
     pub lag: Times,
-    /// How late each of its threads was for a tick every 10 ms; of those that a thread slept through, each.
+    /// Lateness of each thread's ticks, one every 10 ms; every missed tick counts.
     pub tick: Times,
-    /// By second from the start.
+    /// Series by second from the start.
     pub seconds: Vec<Second>,
-    /// How often each trouble came.
+    /// Number of errors by kind.
     pub troubles: BTreeMap<Trouble, u64>,
-    /// Of each trouble that is of files, the first.
+    /// First failed file of each kind of error that concerns files.
     #[serde(default)]
     pub examples: BTreeMap<Trouble, Example>,
-    /// Connections that came to stand. One that could not be opened is a trouble and no connection.
+    /// Established connections. A failed attempt is an error, not a connection.
     pub connections: u64,
-    /// The same, with those that a warm-up had opened and that stood when it was over.
+    /// Established connections, plus those opened in the warm-up and still open at its end.
     pub established: u64,
-    /// Sum over connections of how long they stood.
+    /// Total time that connections were open.
     #[serde(rename = "standing_ns", with = "nanoseconds")]
     pub standing: Duration,
-    /// Complete replies by status: those of files and of such as failed by their status, length or content.
+    /// Complete responses by status, including those that failed by status, length or content.
     #[serde(default)]
     pub statuses: Statuses,
-    /// Of these, the ones whose status is none of a good file.
+    /// Responses whose status does not count as success.
     #[serde(default)]
     pub refused: BTreeMap<u16, Refused>,
-    /// The first time that what came was not HTTP.
+    /// First occurrence of data that is not HTTP.
     #[serde(default)]
     pub breach: Option<Breach>,
-    /// Connections that the server closed or reset although more could have followed.
+    /// Connections that the server closed or reset although further requests could have followed.
     pub closed_by_server: u64,
-    /// Requests sent again on another connection because the server had closed theirs unanswered.
+    /// Requests repeated on another connection because the server closed theirs without a response.
     pub resent: u64,
-    /// Users who began, of those who come by themselves (not with arrivals).
+    /// Users that began; arrivals do not count.
     pub users_begun: u64,
-    /// When the last of them did, from the start of the run.
+    /// Start of the last user that began, from the start of the run.
     #[serde(rename = "last_begun_ns", with = "nanoseconds")]
     pub last_begun: Duration,
-    /// What a warm-up did; nothing else here knows of it.
+    /// Events of the warm-up, which no other field includes.
     pub left_out: LeftOut,
     /// Objects begun.
     pub objects_begun: u64,
-    /// Objects complete.
+    /// Completed objects.
     pub objects: u64,
-    /// Files complete.
+    /// Completed files.
     pub files: u64,
-    /// Those of them that were complete before the time they are counted over ended.
+    /// Files completed within the time that counts for rates.
     pub files_in_time: u64,
     /// Files given up.
     pub files_failed: u64,
-    /// Content received.
+    /// Content bytes of completed files.
     pub bytes: u64,
-    /// That of the files that were complete in time.
+    /// Content bytes of the files completed in time.
     pub bytes_in_time: u64,
-    /// Everything received, heads among it.
+    /// All bytes received, headers included.
     pub bytes_received: u64,
-    /// Requests that ended before the time they are counted over did, as WebStone counts them.
+    /// Requests that ended within the time that counts for rates, as WebStone counts them.
     pub in_time: Counts,
-    /// Open arrivals that found no room to wait.
+    /// Arrivals dropped because the queue for a connection was full.
     pub dropped: u64,
-    /// Files under way when patience ended.
+    /// Objects still pending at the end of the grace period.
     pub unfinished: u64,
-    /// Errno of the last local refusal.
+    /// `errno` of the last connection refused by this machine.
     pub refusal: Option<i32>,
-    /// The second that is not over, and the response times in it.
+    /// Number of the current second and its response times so far.
     #[serde(skip)]
     pub(crate) under_way: (usize, Times),
 }
 
 impl Record {
-    /// The second that `now` lies in.
+    /// The second of the series that contains `now`.
     pub fn second(&mut self, now: Instant, began: Instant) -> &mut Second {
         let number = number(now, began);
         if number >= self.seconds.len() {
@@ -315,7 +315,7 @@ impl Record {
         &mut self.seconds[number]
     }
 
-    /// Records the response time of a file that is complete.
+    /// Records the response time of a completed file.
     pub fn respond(&mut self, time: Duration, now: Instant, began: Instant) {
         self.response.add(time);
         let number = number(now, began);
@@ -326,12 +326,12 @@ impl Record {
         self.under_way.1.add(time);
     }
 
-    /// Counts a file that was complete, and as it should be.
+    /// Counts a successful file.
     pub fn complete(&mut self, bytes: u64, now: Instant, began: Instant) {
         self.second(now, began).complete(bytes, into_second(now, began));
     }
 
-    /// Counts files that were given up, so long after they were meant to be asked for.
+    /// Counts files that failed `took` after their intended start.
     pub fn fail(&mut self, files: u64, took: Duration, now: Instant, began: Instant) {
         if files > 0 {
             self.files_failed += files;
@@ -342,13 +342,13 @@ impl Record {
         }
     }
 
-    /// Counts an object that is still under way when patience ends, after it was awaited for so long.
+    /// Counts an object still pending at the end of the grace period, after waiting for `waited`.
     pub fn abandon(&mut self, waited: Duration) {
         self.unfinished += 1;
         self.waited.add(waited);
     }
 
-    /// Remembers a file that was not as it should be, if it is the first with this trouble.
+    /// Stores a failed file as the example of its kind of error, unless there is an earlier one.
     pub fn example(
         &mut self,
         trouble: Trouble,
@@ -376,7 +376,7 @@ impl Record {
         }
     }
 
-    /// Requests that have no time in the histograms of files, where each that failed counts in a mean as at least `timeout`.
+    /// Requests missing from the histograms of files. Each failed one counts in means as at least `timeout`.
     pub fn lost_files(&self, timeout: Duration) -> Lost {
         Lost {
             count: self.files_failed + self.unfinished,
@@ -385,7 +385,7 @@ impl Record {
         }
     }
 
-    /// The same of objects.
+    /// Objects missing from the histogram of objects. Each failed one counts in means as at least `timeout`.
     pub fn lost_objects(&self, timeout: Duration) -> Lost {
         let count = self.objects_begun.saturating_sub(self.objects);
         let timed = count.saturating_sub(self.unfinished);
@@ -396,7 +396,7 @@ impl Record {
         }
     }
 
-    /// Counts an object of this decile of sizes that was given up.
+    /// Counts a failed object of this size decile.
     pub fn decile_failed(&mut self, decile: usize) {
         if self.deciles_failed.is_empty() {
             self.deciles_failed = vec![0; DECILES];
@@ -406,7 +406,7 @@ impl Record {
         }
     }
 
-    /// Records how long an object of this decile of sizes took.
+    /// Records the time of a successful object of this size decile.
     pub fn decile(&mut self, decile: usize, time: Duration) {
         if self.deciles.is_empty() {
             self.deciles = vec![Times::default(); DECILES];
@@ -416,7 +416,7 @@ impl Record {
         }
     }
 
-    /// Puts what the second under way has into the series. A record is read after this.
+    /// Moves the current second's response times into the series. Call before reading the record.
     pub fn settle(&mut self) {
         let (number, times) = &mut self.under_way;
         if times.count() == 0 {
@@ -440,7 +440,7 @@ impl Record {
         }
     }
 
-    /// Remembers that what came was not HTTP, if it is the first time.
+    /// Stores the first occurrence of data that is not HTTP.
     pub fn breached(&mut self, fault: &str, seen: &[u8], now: Instant, began: Instant) {
         let breach = Breach {
             at_ns: u64::try_from(now.since(began).as_nanos()).unwrap_or(u64::MAX),
@@ -450,23 +450,23 @@ impl Record {
         Breach::first(&mut self.breach, Some(&breach));
     }
 
-    /// Counts a trouble.
+    /// Counts an error.
     pub fn trouble(&mut self, trouble: Trouble, now: Instant, began: Instant) {
         *self.troubles.entry(trouble).or_default() += 1;
         self.second(now, began).errors += 1;
     }
 
-    /// All troubles.
+    /// Number of all errors.
     pub fn errors(&self) -> u64 {
         self.troubles.values().sum()
     }
 
-    /// How often this trouble came.
+    /// Number of errors of this kind.
     pub fn count(&self, trouble: Trouble) -> u64 {
         self.troubles.get(&trouble).copied().unwrap_or(0)
     }
 
-    /// Adds what another crew of the same run measured; both are settled.
+    /// Adds the record of another crew of the same run. Both must be settled.
     pub fn merge(&mut self, other: &Record) {
         for (sum, part) in [
             (&mut self.failed, &other.failed),
@@ -538,17 +538,17 @@ impl Record {
         self.last_begun = self.last_begun.max(other.last_begun);
         self.in_time.add(&other.in_time);
         self.standing += other.standing;
-        // Not the first that is met: sums must not depend on the order.
+        // Maximum rather than first: sums must not depend on the order.
         self.refusal = self.refusal.max(other.refusal);
     }
 }
 
-/// The second that `now` lies in.
+/// Index of the second that contains `now`.
 fn number(now: Instant, began: Instant) -> usize {
     (now.since(began).as_secs() as usize).min(SECONDS_MAX - 1)
 }
 
-/// How long after the beginning of its second `now` is, in nanoseconds.
+/// Time from the start of its second to `now`, in nanoseconds.
 fn into_second(now: Instant, began: Instant) -> u64 {
     let whole = Duration::from_secs(number(now, began) as u64);
     now.since(began).saturating_sub(whole).as_nanos() as u64
@@ -654,7 +654,7 @@ mod tests {
     proptest::proptest! {
         #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
 
-        /// However the parts are grouped, ordered and written, the sum is the same.
+        /// The sum is the same, however the parts are grouped, ordered and serialized.
         #[test]
         fn sums_do_not_depend_on_the_order(
             parts in proptest::collection::vec(proptest::collection::vec(1u64..5000, 0..20), 3),

@@ -1,29 +1,29 @@
 //! Responses by kind: counts by status, which statuses count as success, redirect targets, and data that is not HTTP.
 //!
-//! A status costs one increment; details are examined only for unexpected responses. Bounded: there are 900 statuses
-//! (RFC 9112 section 4: three digits, the first not 0), and of examples the least by text or time is kept, so that
-//! sums do not depend on order. Follows no redirect, and does not know the user.
+//! A status costs one increment; details are examined only for unexpected responses. Memory is bounded: there are 900
+//! statuses (RFC 9112 section 4: three digits, the first not 0), and one example is kept, the smallest by text or time,
+//! so that sums do not depend on order. Follows no redirect, and does not know the user.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// The first status there is.
+/// Smallest status.
 const LEAST: u16 = 100;
-/// How many there are.
+/// Number of statuses.
 const KINDS: usize = 900;
-/// Of a location so much is kept, in bytes.
+/// Limit on the stored bytes of a location.
 const LOCATION_MAX: usize = 200;
-/// Statuses that a sentence names.
+/// Limit on the statuses in one sentence.
 const NAMED_MAX: usize = 4;
 
-/// Which statuses are those of a good file.
+/// Ranges of statuses that count as success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accept(Vec<(u16, u16)>);
 
 impl Accept {
-    /// What requests with these field names may be answered with: 200, 206 if a range is asked for, 304 if that depends on
-    /// what somebody has already.
+    /// The default for requests with these header fields: 200; also 206 for range requests and 304 for conditional
+    /// requests.
     pub fn answering<'n>(names: impl IntoIterator<Item = &'n str>) -> Accept {
         let mut ranges = vec![(200, 200)];
         for name in names {
@@ -45,7 +45,7 @@ impl Accept {
         Accept(ranges)
     }
 
-    /// Whether this is one of them.
+    /// Whether a status counts as success.
     #[inline]
     pub fn holds(&self, status: u16) -> bool {
         self.0.iter().any(|&(from, to)| from <= status && status <= to)
@@ -96,7 +96,7 @@ impl core::str::FromStr for Accept {
     }
 }
 
-/// How many complete replies had which status.
+/// Number of complete responses by status.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Statuses(Box<[u64; KINDS]>);
 
@@ -113,7 +113,7 @@ impl core::fmt::Debug for Statuses {
 }
 
 impl Statuses {
-    /// Counts one.
+    /// Counts a response.
     #[inline]
     pub fn add(&mut self, status: u16) {
         if let Some(count) = self.0.get_mut(usize::from(status.wrapping_sub(LEAST))) {
@@ -121,19 +121,19 @@ impl Statuses {
         }
     }
 
-    /// Those that came, with how often they did, in ascending order.
+    /// Statuses with their counts, ascending, without zeros.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         (LEAST..)
             .zip(self.0.iter().copied())
             .filter(|&(_, count)| count > 0)
     }
 
-    /// Replies of every status.
+    /// Number of all responses.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// Adds what another counted.
+    /// Adds the counts of another.
     pub fn merge(&mut self, other: &Statuses) {
         for (sum, part) in self.0.iter_mut().zip(other.0.iter()) {
             *sum += part;
@@ -158,19 +158,19 @@ impl<'de> Deserialize<'de> for Statuses {
     }
 }
 
-/// Replies of a status that is none of a good file.
+/// Responses of one unsuccessful status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
-    /// How many.
+    /// Number of responses.
     pub count: u64,
-    /// Where one of them pointed, if they were redirects: the least by text.
+    /// Redirect target of one of them: the smallest by text.
     pub location: Option<Box<str>>,
-    /// Whether others pointed elsewhere.
+    /// Whether other responses had other targets.
     pub elsewhere: bool,
 }
 
 impl Refused {
-    /// Notes where one pointed.
+    /// Records a redirect target.
     pub fn points_to(&mut self, location: &[u8]) {
         let known = &location[..location.len().min(LOCATION_MAX)];
         let text = String::from_utf8_lossy(known);
@@ -179,7 +179,7 @@ impl Refused {
         }
     }
 
-    /// Adds what another saw.
+    /// Adds the responses of another.
     pub fn merge(&mut self, other: &Refused) {
         self.count += other.count;
         self.unite(other.location.clone(), other.elsewhere);
@@ -194,14 +194,14 @@ impl Refused {
     }
 }
 
-/// What came that was no reply: of several times, the first.
+/// First occurrence of data that is not HTTP.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Breach {
-    /// When, from the start of the run.
+    /// Time in nanoseconds from the start of the run.
     pub at_ns: u64,
-    /// What is wrong with it.
+    /// The protocol error.
     pub fault: Box<str>,
-    /// Its beginning, escaped.
+    /// First bytes of the data, escaped.
     pub seen: Box<str>,
 }
 
@@ -216,7 +216,7 @@ impl Breach {
     }
 }
 
-/// What answers that are no good files were, and what may be done about it; none if there were none.
+/// Sentence about unsuccessful responses with advice; `None` without any.
 pub fn told(refused: &BTreeMap<u16, Refused>, all: u64) -> Option<String> {
     let mut kinds: Vec<(u16, &Refused)> = refused
         .iter()

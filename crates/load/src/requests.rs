@@ -1,8 +1,8 @@
-//! The request stream of arrivals and of clients that never sleep; Surge users are in [`crate::plan`].
+//! The request streams of arrivals and of clients without think time. [`crate::plan`] does this for Surge users.
 //!
 //! Objects come from the [`Supply`] that a run uses. For clients every response takes the *nominal* time, as in
-//! [`crate::plan`]; in a run they keep the order of their objects and only the times depend on the server. Every rank
-//! computes the whole and keeps its own part.
+//! [`crate::plan`]. In a run they keep the order of their objects, and only the times depend on the server. Every rank
+//! computes the whole stream and keeps its own part.
 
 use crate::arrivals::Arrivals;
 use crate::plan::Request;
@@ -12,7 +12,7 @@ use core::cmp::Reverse;
 use measure::{Duration, Instant};
 use std::collections::{BinaryHeap, VecDeque};
 
-/// An object that somebody begins.
+/// An object with its user and start time.
 struct Begun<'a> {
     user: u32,
     rank: u32,
@@ -21,7 +21,7 @@ struct Begun<'a> {
 }
 
 impl Begun<'_> {
-    /// Its files; the session ends with them if `goes`.
+    /// The requests of its files; with `goes`, the last one ends the session.
     fn requests(&self, work: &Work, goes: bool, n: &mut u64) -> VecDeque<Request> {
         let each = self.files.iter().enumerate().map(|(index, &file)| {
             let target = &work.files[file as usize];
@@ -45,8 +45,8 @@ impl Begun<'_> {
     }
 }
 
-/// The stream of objects that arrive before `until`, whatever the answers do: every arrival is a user of
-/// its own with one object, and all of its files are meant to begin then.
+/// The stream of objects that arrive before `until`, independent of responses. Every arrival is a user with one object,
+/// due at the arrival time.
 pub fn arriving(
     work: &Work,
     mut dealt: Dealt,
@@ -71,7 +71,7 @@ pub fn arriving(
         })
 }
 
-/// Clients that ask for one object after another.
+/// Clients that request one object after another.
 #[derive(Debug)]
 pub struct Clients<'a> {
     work: &'a Work,
@@ -80,14 +80,13 @@ pub struct Clients<'a> {
     nominal: Duration,
     size: u32,
     waiting: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// The rest of the object that began last.
+    /// Remaining requests of the current object.
     ready: VecDeque<Request>,
     n: u64,
 }
 
-/// The stream of clients with these supplies, all of whom begin at once; no object begins after `until`. They are
-/// spread over `size` machines by number. Without a `nominal` time they would ask for everything at once, for ever: it is
-/// taken to be at least a nanosecond.
+/// The stream of clients with these supplies, who all start at once; no object begins after `until`. Client numbers are
+/// spread over `size` machines. `nominal` is at least 1 ns: without it, clients would request endlessly at one instant.
 pub fn clients(
     work: &Work,
     supplies: Vec<Supply>,
@@ -151,7 +150,7 @@ mod tests {
         work
     }
 
-    /// What each client asks for is what its supply gives, at instants that the nominal time fixes.
+    /// Each client requests the objects of its supply, at times that follow from the nominal time.
     #[test]
     fn clients_take_turns() {
         let (work, order) = (work(), Arc::from([0, 1, 2]));
@@ -210,7 +209,7 @@ mod tests {
         );
     }
 
-    /// Every arrival of the whole process has its own object, whichever rank has the arrival.
+    /// Every arrival of the process has its own object, whichever rank owns it.
     #[test]
     fn arrivals_are_dealt_one_object_each() {
         let list = List::Table1;

@@ -19,12 +19,12 @@ pub const VERSION: u32 = 5;
 /// Largest distance between the starts of the ranks, in seconds.
 const SPREAD_MAX: f64 = 1.0;
 
-/// The share of one rank.
+/// Planned load of one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// Users, clients or sessions; 0 for arrivals.
     pub users: u64,
-    /// Objects that begin if responses take no time; none if unlimited.
+    /// Objects that begin if responses take no time; `None` if unlimited.
     pub objects: Option<u64>,
     /// Their files.
     pub files: Option<u64>,
@@ -33,7 +33,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// A share of nothing that can be added to.
+    /// The empty share.
     pub const NONE: Share = Share {
         users: 0,
         objects: Some(0),
@@ -41,7 +41,7 @@ impl Share {
         bytes: Some(0),
     };
 
-    /// Adds another.
+    /// Adds another share.
     pub fn add(&mut self, other: &Share) {
         let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
         *self = Share {
@@ -53,12 +53,12 @@ impl Share {
     }
 }
 
-/// The result of one process.
+/// Result of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// [`FORMAT`].
+    /// Always [`FORMAT`].
     pub format: String,
-    /// [`VERSION`].
+    /// Always [`VERSION`].
     pub version: u32,
     /// The command line.
     pub command: Vec<String>,
@@ -68,7 +68,7 @@ pub struct Run {
     pub kernel: Option<String>,
     /// The processor's name.
     pub processor: Option<String>,
-    /// Clock of the times.
+    /// Name of the clock behind the times.
     pub clock: String,
     /// Random seed.
     pub seed: u64,
@@ -104,13 +104,13 @@ pub struct Run {
     pub warmup_s: f64,
     /// Longest time without progress, in seconds; failed requests count in means as at least this.
     pub timeout_s: f64,
-    /// Time between the starts of two users in seconds; none if they do not start one after another.
+    /// Time between the starts of two users in seconds; `None` if they do not start one after another.
     pub stagger_s: Option<f64>,
     /// Mean rate set by flag or log, in objects per second.
     pub rate_asked: Option<f64>,
     /// Arrivals drawn over all machines, without the warm-up.
     pub arrivals_drawn: Option<u64>,
-    /// Measured seconds at an early stop; 0 in the warm-up; none without a stop.
+    /// Measured seconds at an early stop; 0 if stopped in the warm-up; `None` without a stop.
     pub stopped_after_s: Option<f64>,
     /// Rank, from 0.
     pub rank: u32,
@@ -118,17 +118,17 @@ pub struct Run {
     pub size: u32,
     /// Agreed start in seconds since 1970, if any.
     pub start_at: Option<f64>,
-    /// Start of this process.
+    /// Start of this process in seconds since 1970.
     pub started_at: f64,
     /// Shares of all ranks.
     pub shares: Vec<Share>,
-    /// The largest object of each decile of sizes.
+    /// Largest object of each size decile, in bytes.
     pub decile_bytes: Vec<u64>,
     /// Limits of a valid run.
     pub bounds: Bounds,
-    /// Share of a processor that each thread used.
+    /// Processor share of each thread.
     pub cpu: Vec<f64>,
-    /// Everything that was measured.
+    /// The measurement.
     pub record: Record,
 }
 
@@ -136,13 +136,13 @@ fn get() -> String {
     "GET".to_owned()
 }
 
-/// What results have that do not say it: they are from before it could be said.
+/// Default for results written before this field existed.
 fn once_accepted() -> String {
     "200-399".to_owned()
 }
 
 impl Run {
-    /// The requested run of this process.
+    /// The requested run of this process, for the verdict.
     fn asked(&self) -> Asked {
         let share = self.shares.get(self.rank as usize);
         let users = share
@@ -154,7 +154,7 @@ impl Run {
                 .and_then(|share| share.objects)
                 .filter(|_| matches!(self.model.as_str(), "poisson" | "constant" | "replay")),
             users,
-            // Those who come as a process may be due so late that the end is first.
+            // With random arrivals of sessions, some may be due after the end.
             users_missing_max: match self.model.as_str() {
                 "sessions" => (users.unwrap_or(0) as f64 * self.bounds.shortfall_max).ceil() as u64,
                 _ => 0,
@@ -181,8 +181,8 @@ impl Run {
         seconds(self.stopped_after_s.unwrap_or(self.asked_s).min(self.asked_s))
     }
 
-    /// Between two requests of one user or client on average, in a closed run: how often it would have asked if answers took no longer
-    /// than on average. None in an open run, or if nothing was complete.
+    /// Mean time between two requests of a user or client in a closed loop: the rate at which it would send if all
+    /// responses took the mean time. `None` in an open loop, or if nothing completed.
     pub fn expected_interval(&self) -> Option<Duration> {
         let record = &self.record;
         let files = record.files_in_time;
@@ -190,12 +190,13 @@ impl Run {
             .then(|| seconds(self.measured().as_secs_f64() * record.users_begun as f64 / files as f64))
     }
 
-    /// Response times corrected for coordinated omission, and what has none; none in an open run. Requests that failed or were never
-    /// complete add what their clients did not ask meanwhile, and all of that counts as longer than every time there is.
+    /// Response times corrected for coordinated omission, and the requests without a time; `None` in an open loop.
+    /// Failed and incomplete requests add the requests that their clients did not send meanwhile; those count as longer
+    /// than all recorded times.
     pub fn corrected(&self) -> Option<(Times, Lost)> {
         let interval = self.expected_interval()?;
         let record = &self.record;
-        // Results from before it was recorded know only how long requests took to fail.
+        // Older results lack `held`; the times to failure are the next best.
         let held = match record.held.count() {
             0 => &record.failed,
             _ => &record.held,
@@ -206,21 +207,21 @@ impl Run {
         let more = Lost {
             count: lost.count + missing,
             timed: lost.timed + record.waited.count() + missing,
-            // What was kept from being asked would have taken what was left of the time.
+            // A missing request would have taken the time that was left.
             least_ns: lost.least_ns + record.waited.total_ns() + (all.total_ns() - held.total_ns()).max(0.0),
         };
         Some((record.response.corrected(interval), more))
     }
 
-    /// The verdict on this process by its own share.
+    /// Verdict on this process and its own share.
     pub fn verdict(&self) -> Verdict {
         let asked = self.asked();
         let stopped = self.stopped_after_s.map(seconds);
         judge(&self.record, &asked, &self.cpu, stopped, &self.bounds)
     }
 
-    /// Whether nothing but what was not answered makes it invalid: files failed, or came too late, or arrivals found every connection
-    /// busy. Such a run says nothing of response times, and that the load was too high.
+    /// Whether unanswered load is the only reason against the run: files failed or came too late, or arrivals found
+    /// every connection busy. Such a run shows that the load was too high, and nothing about response times.
     pub fn is_overloaded(&self) -> bool {
         if self.verdict().valid {
             return false;
@@ -229,7 +230,7 @@ impl Run {
         answered.record.files_failed = 0;
         answered.record.files_in_time = answered.record.files;
         answered.record.dropped = 0;
-        // Without a series nobody knows when nothing was complete.
+        // Without the series there are no outages.
         answered.record.seconds.clear();
         let share = self.shares.get(self.rank as usize);
         answered.record.objects_begun = share.and_then(|share| share.objects).unwrap_or(0);
@@ -241,7 +242,7 @@ fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
-/// Parts of one run, by rank; at least one.
+/// Parts of one run by rank; never empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parts(BTreeMap<u32, Run>);
 
@@ -249,15 +250,15 @@ impl Parts {
     /// The parts of one run; repeated parts count once.
     ///
     /// # Errors
-    /// A sentence that names the conflicting parts by rank.
+    /// Names the conflicting parts by rank.
     pub fn of(runs: impl IntoIterator<Item = Run>) -> Result<Parts, String> {
         Parts::named(runs.into_iter().map(|run| (String::new(), run)))
     }
 
-    /// The parts of one run, each with a name for error messages, such as its file.
+    /// The parts of one run, each with a name for error messages, such as its file and line.
     ///
     /// # Errors
-    /// A sentence that names the conflicting parts by name and rank.
+    /// Names the conflicting parts by name and rank.
     pub fn named(runs: impl IntoIterator<Item = (String, Run)>) -> Result<Parts, String> {
         let mut parts: BTreeMap<u32, (String, Run)> = BTreeMap::new();
         for (name, run) in runs {
@@ -385,8 +386,8 @@ impl Parts {
     }
 }
 
-/// Whether a run can be what its rank did: nobody does more than their share, and a command line that says a rank says this one.
-/// Who did less is told by the verdict.
+/// Whether a result can be that of its rank: it did no more than its share, and its command line names no other rank.
+/// The verdict reports a rank that did less.
 fn fits(name: &str, run: &Run) -> Result<(), String> {
     let asked = run.asked();
     let record = &run.record;
@@ -421,7 +422,7 @@ fn is_copied(before: &Run, run: &Run) -> bool {
     before.rank != run.rank && before.started_at == run.started_at && before.record == run.record
 }
 
-/// Whether `run` is of the same run as `first`.
+/// Whether `run` belongs to the same run as `first`.
 fn belongs(first: (&str, &Run), run: (&str, &Run)) -> Result<(), String> {
     let ((first_name, first), (name, run)) = (first, run);
     let not = |why: String| Err(format!("{first_name} and {name} are not of one run: {why}"));
@@ -441,7 +442,7 @@ fn belongs(first: (&str, &Run), run: (&str, &Run)) -> Result<(), String> {
         ));
     }
     match (first.start_at, run.start_at) {
-        (Some(a), Some(b)) if a != b => not(format!("they were to begin at {a} and {b}")),
+        (Some(a), Some(b)) if a != b => not(format!("their agreed starts are {a} and {b}")),
         (Some(_), None) | (None, Some(_)) => not("only one of them had an agreed start".to_owned()),
         _ => Ok(()),
     }
@@ -577,7 +578,7 @@ pub(crate) mod tests {
                 start_at: Some(7.0),
                 ..run(1, 3, 1)
             },
-            "to begin at",
+            "agreed starts",
         );
         check(
             Run {
@@ -618,7 +619,7 @@ pub(crate) mod tests {
         );
     }
 
-    /// A part whose rank was written over is not taken for that of another machine.
+    /// A part with a changed rank is not accepted as another machine's.
     #[test]
     fn a_part_is_of_the_rank_it_says() {
         let refused = |run: Run, fragment: &str| {
@@ -660,7 +661,7 @@ pub(crate) mod tests {
             verdict.reasons[0].contains("rank 1: only 1 of 2 users ever began"),
             "{verdict:?}"
         );
-        // Of sessions, which are a process, some may be due when the end is; of arrivals there are no users.
+        // Sessions are an arrival process, so some may be due at the end; arrivals have no users.
         for model in ["sessions", "poisson"] {
             short.model = model.to_owned();
             short.shares[1].objects = Some(5);
@@ -684,7 +685,7 @@ pub(crate) mod tests {
         assert!(!open.is_overloaded(), "this client was busy");
     }
 
-    /// Two users of ten seconds and a hundred files: one each 200 ms.
+    /// Two users, ten seconds, a hundred files: one request per 200 ms.
     #[test]
     fn closed_runs_are_corrected_by_how_often_a_user_asks() {
         let mut closed = run(0, 1, 100);
@@ -700,7 +701,7 @@ pub(crate) mod tests {
         );
         assert_eq!(closed.expected_interval(), Some(Duration::from_millis(200)));
         let (times, lost) = closed.corrected().expect("it is closed");
-        // 800, 600, 400 and 200 ms were not asked; of the failed one, 410 and 210.
+        // Requests with 800, 600, 400 and 200 ms are missing; for the failed one, 410 and 210.
         assert_eq!((times.count(), lost.count, lost.timed), (104, 3, 3));
         let least = lost.least_ns / 1e6;
         assert!((least - 10_000.0 - 410.0 - 210.0).abs() < 10.0, "{least}");
@@ -710,7 +711,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Four users of ten seconds, each asking every 10 ms until the server stands still after 8.4 s.
+    /// Four users over ten seconds, each with a request every 10 ms until the server stalls at 8.4 s.
     #[test]
     fn what_never_ended_adds_what_was_not_asked_meanwhile() {
         let mut closed = run(0, 1, 0);
@@ -724,7 +725,7 @@ pub(crate) mod tests {
             record.held.add(Duration::from_millis(1600));
         }
         let (times, lost) = closed.corrected().expect("it is closed");
-        // One each 11.9 ms: 133 of each.
+        // One request per 11.9 ms: 133 missing for each user.
         assert_eq!(
             (times.count(), lost.count, lost.timed),
             (3360, 4 + 4 * 133, 4 + 4 * 133)
@@ -735,12 +736,12 @@ pub(crate) mod tests {
             (None, None, None, None)
         );
         assert!(shown.p50.is_some_and(|p50| p50 < 5.1), "{shown:?}");
-        // 3,360 of 5 ms, four of 2.6 s, and what was not asked of 0.8 s on average.
+        // 3,360 of 5 ms, four of 2.6 s, and the missing requests with 0.8 s on average.
         assert!(
             (shown.mean / ((3360.0 * 5.0 + 4.0 * 2600.0 + 532.0 * 800.0) / 3896.0) - 1.0).abs() < 0.02,
             "{shown:?}"
         );
-        // A server that refuses at once: each try costs its user the pause before the next.
+        // A server that refuses at once: each attempt costs its user the pause before the next.
         let mut refused = run(0, 1, 0);
         refused.asked_s = 2.0;
         let record = &mut refused.record;
@@ -750,7 +751,7 @@ pub(crate) mod tests {
         record.fail(32, Duration::from_micros(50), at, measure::Instant::ZERO);
         record.held.add_n(Duration::from_millis(100), 32);
         let (times, lost) = refused.corrected().expect("it is closed");
-        // One each 1.67 ms: 59 of each, or 58 as a histogram has it.
+        // One request per 1.67 ms: 59 missing for each, or 58 by the histogram's precision.
         assert!((32 * 59..=32 * 60).contains(&lost.count), "{}", lost.count);
         let shown = times.summary_with(&lost);
         assert_eq!((shown.p90, shown.p99), (None, None));

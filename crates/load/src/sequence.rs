@@ -1,19 +1,23 @@
-//! In which order objects are asked for: temporal locality by distances in a stack.
+//! The order of requests for objects: temporal locality by stack distance.
 //!
-//! Objects lie on a stack, the last one asked for on top. A depth is drawn; of the objects in a small
-//! window around it, the one furthest behind is asked for next and moves to the top; one that has given
-//! all its references leaves. Each object is asked for exactly as often as its count says (step 5 of Surge).
+//! Objects lie on a stack with the most recently requested on top. The model draws a depth. Of the objects in a small
+//! window around it, the one furthest behind is requested next and moves to the top. An object leaves after its last
+//! reference, so each is requested exactly as often as its count says (step 5 of Surge).
 //!
-//! Three things are not printed and chosen here. *Behind* is the number of references an object has left
-//! over what an even pace through its stay would have left it; comparing left shares instead makes popular
-//! objects crowd into one part of the sequence. *Who lies on the stack*: with all objects on it from the
-//! beginning, those beyond the reach of the depths drawn come up only when the others are used up, so a pass
-//! begins with a few dozen of the most popular (which are small) and keeps most of the others for its end; no
-//! part of it is like the whole. Here each object has a *stay*, a stretch of the pass in proportion to its
-//! count, at a place drawn from the seed; the most popular stay for all of it. Stays are as long as it takes
-//! to have about as many objects on the stack at any time as the depths reach. A stay over the end of the pass goes
-//! on at its beginning, as passes follow each other. The *first order* is the one that moving to the top reaches by
-//! itself: each object's age is exponential, with the pace of its stay as the rate.
+//! The published description leaves three things open; they are decided here.
+//!
+//! *Behind*: the references an object has left, minus those it would have left at an even pace through its stay.
+//! Comparing the shares left instead would crowd popular objects into one part of the sequence.
+//!
+//! *Objects on the stack*: if all were on it from the beginning, objects deeper than the depths drawn would come up
+//! only when the others are used up. A pass would begin with a few dozen of the most popular objects (which are small)
+//! and end with most of the others, and no part of it would resemble the whole. Instead, each object has a *stay*, a
+//! stretch of the pass proportional to its count, at a position drawn from the seed; the most popular objects stay for
+//! the whole pass. The length of stays is chosen so that the stack is at any time about as high as the depths reach. A
+//! stay that extends over the end of the pass continues at its beginning, as passes follow each other.
+//!
+//! *First order*: the stationary order of moving to the top. Each object's age is exponential, with the pace of its
+//! stay as the rate.
 //!
 //! ```text
 //!   coming ──its place in the pass is reached──▶ on the stack ──last reference──▶ gone
@@ -23,45 +27,45 @@ use crate::chance::{Purpose, stream, uniform};
 use crate::model::Model;
 use measure::{Rng, Seed};
 
-/// The share of depths that the stack should be high enough for.
+/// Share of drawn depths that the stack must be high enough for.
 const REACHED: f64 = 0.999;
 
-/// A stretch of the pass in which an object is asked for.
+/// Part of the pass in which an object is requested.
 #[derive(Clone, Copy, Debug)]
 struct Stay {
     object: u32,
-    /// Position in the pass that it begins at.
+    /// Position in the pass where it begins.
     from: f64,
-    /// Position by which an even pace gives the last reference.
+    /// Position of the last reference at an even pace.
     until: f64,
-    /// References of the stay, and those still to give.
+    /// References of the stay, and those still left.
     references: u64,
     left: u64,
 }
 
 impl Stay {
-    /// References left over what an even pace would have left.
+    /// References left, minus those left at an even pace.
     fn behind(&self, now: f64) -> f64 {
         let ahead = ((self.until - now) / (self.until - self.from)).clamp(0.0, 1.0);
         self.left as f64 - ahead * self.references as f64
     }
 }
 
-/// One pass: every object as often as its count says, as an iterator over object numbers.
+/// One pass as an iterator over object numbers: every object as often as its count says.
 #[derive(Debug)]
 pub struct Sequence<'a> {
     model: &'a Model,
     window: u32,
     /// References given so far.
     position: u64,
-    /// Stays that have not begun, the next one last.
+    /// Stays that have not begun; the next one is last.
     coming: Vec<Stay>,
-    /// The top of the stack is the last element.
+    /// The stack; its top is the last element.
     stack: Vec<Stay>,
     rng: Rng,
 }
 
-/// The sequence of one pass over objects with these counts.
+/// One pass over objects with these counts.
 pub fn sequence<'a>(references: &'a [u64], model: &'a Model, window: u32, seed: Seed) -> Sequence<'a> {
     let (mut stack, mut coming) = (Vec::new(), Vec::new());
     let total = references.iter().sum::<u64>() as f64;
@@ -78,7 +82,7 @@ pub fn sequence<'a>(references: &'a [u64], model: &'a Model, window: u32, seed: 
             references,
             left: references,
         };
-        // What reaches over the end of the pass is at its beginning.
+        // The part beyond the end of the pass moves to its beginning.
         let over = place + length - total;
         let first = if length >= total {
             count
@@ -93,7 +97,7 @@ pub fn sequence<'a>(references: &'a [u64], model: &'a Model, window: u32, seed: 
             coming.push(stay(place, (place + length).min(total), count - first));
         }
     }
-    // The top, asked for most recently, comes last; so does the stay that begins first.
+    // The top, requested most recently, comes last, as does the stay that begins first.
     stack.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.object.cmp(&b.1.object)));
     coming.sort_by(|a, b| b.from.total_cmp(&a.from).then(b.object.cmp(&a.object)));
     Sequence {
@@ -106,8 +110,8 @@ pub fn sequence<'a>(references: &'a [u64], model: &'a Model, window: u32, seed: 
     }
 }
 
-/// Positions of the pass for each reference of a stay, such that `height` objects stay at a time, by bisection; all
-/// of them if there are no more.
+/// Positions of the pass per reference of a stay, so that about `height` objects stay at a time. Found by bisection;
+/// the whole pass if there are no more than `height` objects.
 fn pace(references: &[u64], total: f64, height: f64) -> f64 {
     let objects = references.iter().filter(|&&count| count > 0).count() as f64;
     if objects <= height {
@@ -130,11 +134,11 @@ fn pace(references: &[u64], total: f64, height: f64) -> f64 {
 }
 
 impl Sequence<'_> {
-    /// The stay that begins now, asked for at once: as a first request it lies below everything else.
+    /// The stay that begins now. Its first request comes at once, from below all others on the stack.
     fn coming(&mut self, now: f64) -> Option<Stay> {
         let empty = self.stack.is_empty();
         let mut stay = self.coming.pop_if(|stay| stay.from <= now || empty)?;
-        // Its stay at the beginning of the pass may not be over.
+        // An earlier stay of the object, from the beginning of the pass, may still be on the stack.
         if let Some(at) = self.stack.iter().position(|other| other.object == stay.object) {
             let before = self.stack.remove(at);
             stay.references += before.left;
@@ -143,7 +147,7 @@ impl Sequence<'_> {
         Some(stay)
     }
 
-    /// The stay at the depth drawn or, close to it, furthest behind.
+    /// The stay furthest behind, near the depth drawn.
     fn lying(&mut self, now: f64) -> Option<Stay> {
         let height = self.stack.len();
         if height == 0 {
@@ -156,7 +160,7 @@ impl Sequence<'_> {
         let behind = |depth: usize| self.stack[height - depth].behind(now);
         let mut best = (depth, behind(depth));
         for candidate in from..=to {
-            // Of equals the one closest to the depth drawn.
+            // On a tie, the one closest to the depth drawn.
             let how = behind(candidate);
             let closer = candidate.abs_diff(depth) < best.0.abs_diff(depth);
             if how > best.1 || (how == best.1 && closer) {
@@ -185,8 +189,8 @@ impl Iterator for Sequence<'_> {
     }
 }
 
-/// The depths at which a sequence finds its objects: 1 is the top. A first request counts the objects
-/// that were asked for before it, as the original's validator does.
+/// Depths at which a sequence finds its objects; 1 is the top. A first request counts the objects requested before it,
+/// as the original's validator does.
 pub fn distances(sequence: impl IntoIterator<Item = u32>) -> Vec<u64> {
     let mut stack: Vec<u32> = Vec::new();
     sequence
@@ -238,8 +242,8 @@ mod tests {
         assert_eq!(sequence(&[3], &model, 5, Seed(1)).collect::<Vec<_>>(), [0, 0, 0]);
     }
 
-    /// Every tenth of a pass brings about as many objects that were not asked for before (the first also those that
-    /// stay all the time), and the most popular has its share of it.
+    /// Every tenth of a pass introduces about as many new objects (the first also has those that stay all the time),
+    /// and the most popular object has its share in each.
     #[test]
     fn every_part_is_like_the_whole() {
         let model: Model = "lognormal(1.5,0.8)".parse().unwrap();

@@ -1,9 +1,8 @@
 //! Every stream of a workload with its model, a sample and a verdict.
 //!
-//! Streams *drawn* from a model must fit it. Streams made *by an algorithm* (sizes of requests after matching,
-//! popularity, stack distances) cannot fit exactly, because a finite site does not have a file for every size, nor
-//! fractional references. They report their distance and a tolerance instead. Constants are not tested, because
-//! nothing is drawn.
+//! Streams *drawn* from a model must fit it. Streams *computed* by an algorithm (request sizes after matching,
+//! popularity, stack distances) cannot fit exactly: a finite site has neither a file for every size nor fractional
+//! references. They report their distance and a tolerance instead. Constants are not tested because nothing is drawn.
 
 use crate::files::{Class, rounded_cdf, sizes};
 use crate::fit::{self, Fit};
@@ -17,96 +16,96 @@ use crate::{matching, popularity, sequence};
 use measure::Seed;
 use serde::Serialize;
 
-/// Values drawn for a test.
+/// Number of values drawn per test.
 pub const DRAWS: usize = 100_000;
-/// A drawn stream fits if its p-value is above this.
+/// Significance level: a drawn stream fits if its p-value is larger.
 pub const LEVEL: f64 = 0.01;
-/// Users whose streams are put together: 100 draws of each.
+/// Number of users whose draws are pooled: 100 draws each.
 const USERS: usize = 1000;
 
-/// What a stream's values are.
+/// Unit of a stream's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// Lengths.
+    /// Lengths in bytes.
     Bytes,
-    /// Times.
+    /// Times in seconds.
     Seconds,
-    /// Numbers of things.
+    /// Counts.
     Count,
-    /// A position in an order, 1 first.
+    /// A position in an order, from 1.
     Rank,
 }
 
-/// What is known of a stream.
+/// Result of a stream's check.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Verdict {
     /// Drawn from its model.
     Drawn {
-        /// The test over [`DRAWS`] values.
+        /// Test over [`DRAWS`] values.
         fit: Fit,
-        /// The same over as many other values, made if the first failed: at p 0.01 one right stream in a
-        /// hundred fails by chance, and one in ten thousand does so twice.
+        /// Test over as many other values, if the first failed. At p 0.01 one correct stream in a hundred fails by
+        /// chance, and one in ten thousand fails twice.
         again: Option<Fit>,
     },
-    /// Out of an algorithm.
+    /// Computed by an algorithm.
     Made {
-        /// The largest distance between distribution functions.
+        /// Largest distance between the distribution functions.
         distance: f64,
-        /// What it may be.
+        /// Largest acceptable distance.
         tolerance: f64,
-        /// Where the distance comes from.
+        /// Cause of the distance.
         because: &'static str,
     },
 }
 
-/// A point of a distribution function.
+/// A point of both distribution functions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// A value.
+    /// The value.
     pub x: f64,
-    /// The share of the sample not above it.
+    /// Share of the sample at most `x`.
     pub sample: f64,
-    /// The share the model has there.
+    /// Share in the model at most `x`.
     pub model: f64,
 }
 
-/// A stream.
+/// A stream with its check.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stream {
-    /// What it is.
+    /// Name of the stream.
     pub name: &'static str,
-    /// Its model, as text.
+    /// Model as text.
     pub model: String,
-    /// What its values are.
+    /// Unit of the values.
     pub unit: Unit,
-    /// Values looked at.
+    /// Number of values in the sample.
     pub values: u64,
-    /// Their mean.
+    /// Mean of the sample.
     pub mean: f64,
-    /// Their median.
+    /// Median of the sample.
     pub median: f64,
-    /// Their largest.
+    /// Largest value of the sample.
     pub largest: f64,
-    /// How well it fits.
+    /// Result of the check.
     pub verdict: Verdict,
     /// At most a few hundred points of both distribution functions, for plots.
     pub points: Vec<Point>,
 }
 
 impl Stream {
-    /// Whether it is drawn straight from its model.
+    /// Whether the values are drawn directly from the model.
     pub fn drawn(&self) -> bool {
         matches!(self.verdict, Verdict::Drawn { .. })
     }
 
-    /// Whether its test has nothing to tell: all values are the same.
+    /// Whether the test says nothing because all values are equal.
     fn is_certain(&self) -> bool {
         matches!(&self.verdict, Verdict::Drawn { fit, .. } if fit.degrees_of_freedom == Some(0))
     }
 
-    /// Whether it fits at this level, or keeps its tolerance.
+    /// Whether the stream fits at this level, or keeps its tolerance.
     pub fn holds(&self, level: f64) -> bool {
         match &self.verdict {
             Verdict::Drawn { fit, again } => {
@@ -119,7 +118,7 @@ impl Stream {
     }
 }
 
-/// All streams of a workload.
+/// All streams of a Surge workload.
 pub fn all(surge: &Surge) -> Vec<Stream> {
     let parameters = &surge.parameters;
     let mut streams = Vec::new();
@@ -174,19 +173,18 @@ pub fn all(surge: &Surge) -> Vec<Stream> {
         let off = |seed| habits(seed, 2, |habits| habits.active_off_time(parameters).as_secs_f64());
         streams.push(seconds("active OFF times", model, surge.seed, off));
     }
-    // All in one cell is what a test without a degree of freedom can say.
+    // A test with a single class has no degrees of freedom and shows nothing.
     streams.retain(|stream| !stream.is_certain());
     streams.extend(made(surge));
     streams
 }
 
-/// Whether nothing is drawn.
+/// Whether the model has a single value.
 fn is_constant(model: &Model) -> bool {
     matches!(model.parts(), [part] if matches!(part.shape, Shape::Constant(_)))
 }
 
-/// Which files the clients of a WebStone choose: the only thing that chance decides there. Values are the files'
-/// places in the list, 1 first.
+/// The choices of WebStone clients, the only random part of that workload. Values are positions in the list, from 1.
 pub fn webstone(list: List, seed: Seed) -> Vec<Stream> {
     let files = list.files();
     let weights: u64 = files.iter().map(|file| file.weight).sum();
@@ -215,8 +213,8 @@ pub fn webstone(list: List, seed: Seed) -> Vec<Stream> {
     )]
 }
 
-/// Draws of many users, put together. Each habit is shown by users of its own: two habits of the same users would be the
-/// same draws from two models.
+/// Pooled draws of many users. Each quantity uses its own users: for the same users, two quantities would be the same
+/// draws from two models.
 fn habits<T>(seed: Seed, habit: u32, mut draw: impl FnMut(&mut Habits) -> T) -> Vec<T> {
     let mut values = Vec::with_capacity(DRAWS);
     let first = habit * USERS as u32;
@@ -227,18 +225,18 @@ fn habits<T>(seed: Seed, habit: u32, mut draw: impl FnMut(&mut Habits) -> T) -> 
     values
 }
 
-/// The seed of the second sample.
+/// Seed of the second sample.
 fn other(seed: Seed) -> Seed {
     Seed(!seed.0)
 }
 
-/// A second test if the first failed.
+/// Runs a second test if the first failed.
 fn verdict(fit: Fit, again: impl FnOnce() -> Fit) -> Verdict {
     let again = (fit.p_value <= LEVEL).then(again);
     Verdict::Drawn { fit, again }
 }
 
-/// Counts, which are few enough for cells.
+/// Counts, tested by chi-square over classes.
 fn counted(
     name: &'static str,
     model: String,
@@ -281,13 +279,13 @@ fn seconds(name: &'static str, model: &Model, seed: Seed, draw: impl Fn(Seed) ->
     )
 }
 
-/// The streams that algorithms make.
+/// The computed streams.
 fn made(surge: &Surge) -> Vec<Stream> {
     let parameters = &surge.parameters;
     let request = &parameters.request_size;
     let requests = surge.requests();
     let tolerances = Tolerances::of(parameters.set);
-    // Nothing is below the tail where the model is one.
+    // A model that is all tail has nothing below it.
     let is_all_tail = request.cdf(parameters.request_cut as f64) <= 0.0;
     let given = |counts: &[u64]| -> Vec<(u64, u64)> {
         surge
@@ -307,13 +305,13 @@ fn made(surge: &Surge) -> Vec<Stream> {
             "sizes of requests, as matched",
             &surge.references,
             tolerances.matched,
-            "the most popular file alone is a step as high as its share of all requests",
+            "the most popular file alone is a step of its share of all requests",
         ),
         (
             "sizes of requests, through objects",
             &requests,
             tolerances.requested,
-            "embedded files are asked for as often as their pages, not as often as matched",
+            "embedded files are requested as often as their pages, not as often as matched",
         ),
     ] {
         let pairs = given(counts);
@@ -335,7 +333,7 @@ fn made(surge: &Surge) -> Vec<Stream> {
         made_verdict(
             tail,
             tolerances.matched,
-            "the model is all tail, so this is the distance of all sizes: the step of the most popular file is in it",
+            "the model is all tail, so this is the distance over all sizes, including the step of the most popular file",
         )
     } else {
         made_verdict(tail, TAIL, "whole references; the tail is matched first and best")
@@ -344,7 +342,7 @@ fn made(surge: &Surge) -> Vec<Stream> {
         .into_iter()
         .filter(|&(size, _)| size >= parameters.request_cut)
         .collect();
-    // The tail alone is compared as a part of the whole, so its points are those of the stream above.
+    // The tail is compared as part of the whole: its points are those of the stream above.
     let mut stream = weighted(
         "sizes of requests, tail",
         request.to_string(),
@@ -366,7 +364,7 @@ fn made(surge: &Surge) -> Vec<Stream> {
             "popularity, as requested",
             &requests,
             tolerances.asked,
-            "embedded files are shared, unused or over-used; the law is compared over the files asked for",
+            "embedded files are shared, unused or over-used; the law is compared over the requested files",
         ),
     ] {
         let mut counts: Vec<u64> = counts.iter().copied().filter(|&count| count > 0).collect();
@@ -386,8 +384,7 @@ fn made(surge: &Surge) -> Vec<Stream> {
     let model = &parameters.stack_distance;
     let fit = fit::kolmogorov_smirnov_whole(&mut depths, |depth| model.cdf(depth as f64 + 0.5));
     let depths = depths.into_iter().map(|depth| (depth, 1)).collect();
-    let because =
-        "every object must get its exact count, and one asked for the first time lies below all others";
+    let because = "every object must get its exact count, and the first request for an object finds it below all others";
     let verdict = made_verdict(fit.statistic, STACKED, because);
     let cdf = |x: f64| model.cdf(x + 0.5);
     streams.push(weighted(
@@ -401,18 +398,20 @@ fn made(surge: &Surge) -> Vec<Stream> {
     streams
 }
 
-/// Tolerances that do not hang on the set: what the published parameters come to over many seeds, with room for the worst.
+/// Tolerances that do not depend on the set: the largest distance of the published parameters over many seeds, with a
+/// margin.
 const TAIL: f64 = 0.01;
 const RANKED: f64 = 0.01;
 const STACKED: f64 = 0.06;
 
-/// Those that do. Over the seeds 1 to 1,999 the largest distances were 0.065, 0.127 and 0.098 with Table 8; 0.118, 0.140 and
-/// 0.129 with the models of 1998, where more hangs on few large files, as all sizes of requests are a Pareto's.
+/// Tolerances that depend on the set. Over the seeds 1 to 1,999 the largest distances were 0.065, 0.127 and 0.098 with
+/// Table 8. With the models of 1998 they were 0.118, 0.140 and 0.129: few large files matter more there, as all request
+/// sizes follow a Pareto distribution.
 #[derive(Clone, Copy, Debug)]
 struct Tolerances {
-    /// Sizes of requests, as matched.
+    /// Request sizes, as matched.
     matched: f64,
-    /// The same, through objects.
+    /// Request sizes, through objects.
     requested: f64,
     /// Popularity, through objects.
     asked: f64,
@@ -440,7 +439,7 @@ fn made_verdict(distance: f64, tolerance: f64, because: &'static str) -> Verdict
     }
 }
 
-/// Zipf's cumulative shares by rank; element 0 is 0.
+/// Cumulative shares of Zipf's law by rank; element 0 is 0.
 fn cumulative_zipf(ranks: usize, exponent: f64) -> Vec<f64> {
     let mut sum = 0.0;
     let mut law: Vec<f64> = (0..=ranks)
@@ -457,7 +456,7 @@ fn cumulative_zipf(ranks: usize, exponent: f64) -> Vec<f64> {
     law
 }
 
-/// A stream whose values come with counts.
+/// A stream of values with counts.
 fn weighted(
     name: &'static str,
     model: String,
@@ -526,7 +525,7 @@ fn described(
     }
 }
 
-/// Points evenly spread over both the body and, on a logarithmic scale, the tail.
+/// Points spread evenly over the body and, on a logarithmic scale, over the tail.
 fn thinned(steps: &[(f64, f64)], cdf: impl Fn(f64) -> f64) -> Vec<Point> {
     const POINTS: f64 = 120.0;
     let mut points: Vec<Point> = Vec::new();

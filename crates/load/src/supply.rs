@@ -1,6 +1,6 @@
-//! Sources of objects: a script, weights or an order.
+//! Sources of objects: a script, weighted choice or a fixed order.
 //!
-//! A run and its plan draw from the same supplies, so the printed plan is what the run sends. Does not know when and
+//! A run and its plan draw from the same supplies, so the printed plan is what the run requests. Does not know when and
 //! how requests are sent.
 
 use crate::webstone::Choices;
@@ -8,38 +8,38 @@ use crate::work::Work;
 use measure::Duration;
 use std::sync::Arc;
 
-/// One request of a script.
+/// One request of a user's script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The file.
+    /// Number of the file.
     pub file: u32,
-    /// Whether an object begins with it.
+    /// Whether an object begins with this file.
     pub begins: bool,
-    /// Whether a session ends with it.
+    /// Whether a session ends with this file.
     pub last: bool,
-    /// How long the user is OFF after it.
+    /// OFF time after the file.
     pub off: Duration,
 }
 
-/// Where a user's objects come from.
+/// Source of a user's objects.
 #[derive(Debug)]
 pub enum Supply {
-    /// A list of its own, with OFF times; it is done at the end.
+    /// The user's own list with OFF times; ends with its last step.
     Script {
-        /// The requests.
+        /// Requests in order.
         steps: Box<[Step]>,
-        /// The next one.
+        /// Index of the next step.
         next: usize,
     },
-    /// Objects drawn by weight, endless.
+    /// Objects drawn by weight, without end.
     Weighted(Choices),
-    /// Every `stride`-th object of an order, around and around.
+    /// Every `stride`-th object of an order, repeated without end.
     Turn {
-        /// Objects by number.
+        /// Objects by number, shared by all users.
         order: Arc<[u32]>,
-        /// Position of the next one.
+        /// Position of the next object.
         next: usize,
-        /// What is added for the one after it.
+        /// Step between two objects of this user.
         stride: usize,
     },
 }
@@ -48,11 +48,11 @@ pub enum Supply {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) file: u32,
-    /// How long the user is OFF after it.
+    /// OFF time after the file.
     pub(crate) off: Duration,
 }
 
-/// All files of an object.
+/// Appends all files of an object, without OFF times between them.
 pub(crate) fn whole(work: &Work, object: u32, parts: &mut Vec<Part>) {
     let files = &work.objects[object as usize];
     parts.extend(files.iter().map(|&file| Part {
@@ -62,7 +62,7 @@ pub(crate) fn whole(work: &Work, object: u32, parts: &mut Vec<Part>) {
 }
 
 impl Supply {
-    /// The files of the next object, and whether the session ends with it; none when all is done.
+    /// Appends the next object's files to `parts` and says whether the session ends with it; `None` at the end.
     pub(crate) fn next(&mut self, work: &Work, parts: &mut Vec<Part>) -> Option<bool> {
         match self {
             Supply::Script { steps, next } => {
@@ -88,7 +88,7 @@ impl Supply {
         }
     }
 
-    /// The next object of a supply that deals in whole objects; none of a script.
+    /// The next object of a supply of whole objects; `None` for a script.
     pub(crate) fn object(&mut self) -> Option<u32> {
         match self {
             Supply::Script { .. } => None,
@@ -102,21 +102,21 @@ impl Supply {
     }
 }
 
-/// The objects of a whole process of arrivals, whichever shard each arrival belongs to.
+/// The objects of all arrivals of a process, whichever shard owns an arrival.
 #[derive(Debug)]
 pub struct Dealt {
     supply: Supply,
-    /// Objects that were drawn.
+    /// Number of objects drawn.
     drawn: u64,
 }
 
 impl Dealt {
-    /// One object for each arrival, in order.
+    /// Draws one object per arrival, in order.
     pub fn new(supply: Supply) -> Dealt {
         Dealt { supply, drawn: 0 }
     }
 
-    /// The object of arrival number `number`; numbers ascend from call to call.
+    /// The object of arrival `number`. Numbers must ascend from call to call.
     pub fn object(&mut self, work: &Work, number: u64) -> u32 {
         match &mut self.supply {
             Supply::Turn { order, .. } => order[(number % order.len() as u64) as usize],

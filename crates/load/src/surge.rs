@@ -1,7 +1,7 @@
 //! A Surge workload: files, references, objects and their sequence, from parameters and a seed.
 //!
-//! The offline stage of Surge, steps 1 to 5. Holds a few dozen bytes for each file and reference count;
-//! content and requests are made on the way out, by [`crate::site`] and [`crate::plan`].
+//! The offline stage of Surge, steps 1 to 5. Holds a few dozen bytes per file and reference count; [`crate::site`] and
+//! [`crate::plan`] generate content and requests on output.
 
 use crate::files::{Class, File, sizes};
 use crate::objects::{Object, PageTooSmall, assemble, file_counts};
@@ -11,30 +11,30 @@ use crate::site::page;
 use crate::{matching, popularity};
 use measure::Seed;
 
-/// A workload, complete but for its content.
+/// A workload without file contents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Surge {
-    /// What it was made from.
+    /// Parameters it was generated from.
     pub parameters: Parameters,
-    /// What else it was made from.
+    /// Seed it was generated from.
     pub seed: Seed,
-    /// Base files, then embedded, then single.
+    /// Base files, then embedded, then single files.
     pub files: Vec<File>,
-    /// References that matching gave to each file.
+    /// Reference count of each file, from matching.
     pub references: Vec<u64>,
-    /// What is fetched together.
+    /// Files that are fetched together.
     pub objects: Vec<Object>,
-    /// Counts of files per object that were exchanged between pages to fit.
+    /// Number of file counts exchanged between pages to fit.
     pub exchanged: u32,
-    /// The objects' references, as the sequence takes them.
+    /// Reference count of each object, for the sequence.
     object_references: Vec<u64>,
 }
 
 impl Surge {
-    /// Makes the workload of a seed.
+    /// Generates the workload of a seed.
     ///
     /// # Errors
-    /// A page too small for what it should embed.
+    /// If a page has no room for its references.
     pub fn new(parameters: Parameters, seed: Seed) -> Result<Surge, PageTooSmall> {
         let counts = parameters.shares.counts(parameters.files);
         let models = [
@@ -84,12 +84,12 @@ impl Surge {
         )
     }
 
-    /// Objects asked for in one pass.
+    /// Number of requests for objects in one pass.
     pub fn sequence_length(&self) -> u64 {
         self.object_references.iter().sum()
     }
 
-    /// Requests to each file in one pass, counted through the objects: what the server sees.
+    /// Number of requests for each file in one pass, over all objects: the server's view.
     pub fn requests(&self) -> Vec<u64> {
         let mut requests = vec![0; self.files.len()];
         for object in &self.objects {
@@ -100,7 +100,7 @@ impl Surge {
         requests
     }
 
-    /// Bytes of all files.
+    /// Total bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.size.0).sum()
     }

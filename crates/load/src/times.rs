@@ -1,6 +1,6 @@
 //! Histograms of times, their summaries, and a serialized form whose sums are exact.
 //!
-//! Serialized as HdrHistogram's compressed form (V2, deflated, base64), which its tools in other languages read. Does
+//! Serialized as HdrHistogram's compressed form (V2, deflate, base64), which its tools in other languages read. Does
 //! not know what the times measure.
 
 use base64::Engine;
@@ -11,14 +11,14 @@ use measure::Duration;
 use serde::{Deserialize, Serialize};
 use std::io::Cursor;
 
-/// The longest time that is told from a longer one.
+/// Largest recordable time; longer ones count as this.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// Times that a correction adds one by one for each step of a histogram; more are added by step.
+/// Limit on corrected times added one by one per histogram bucket; beyond it they are added per bucket.
 const STEPS_MAX: u64 = 4096;
-/// Characters of a histogram's written form at the most: all its counts are different and large.
+/// Limit on the length of a serialized histogram: more than one whose counts all differ and are large.
 const WRITTEN_MAX: usize = 1 << 20;
 
-/// A histogram of times: three significant digits, up to an hour.
+/// A histogram of times with three significant digits, up to one hour.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times(Histogram<u64>);
 
@@ -29,40 +29,40 @@ impl Default for Times {
     }
 }
 
-/// What is shown of a histogram, in milliseconds. A quantile beyond the share of those that have a time is not known.
+/// Summary of a histogram in milliseconds. A quantile that falls among requests without a time is `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Times recorded.
+    /// Number of recorded times.
     pub count: u64,
-    /// Requests without a time, because they failed or were never complete: quantiles count them as longer than all others.
+    /// Requests without a time because they failed or never completed; quantiles rank them above all times.
     pub failed: u64,
-    /// The mean, in which a failed request counts as at least its timeout.
+    /// Mean; a failed request counts as at least its timeout.
     pub mean: f64,
     /// The median.
     pub p50: Option<f64>,
-    /// Nine in ten are not above this.
+    /// 90th percentile.
     pub p90: Option<f64>,
-    /// Ninety-nine in a hundred.
+    /// 99th percentile.
     pub p99: Option<f64>,
-    /// All but one in a thousand.
+    /// 99.9th percentile.
     pub p999: Option<f64>,
-    /// The longest.
+    /// Maximum.
     pub max: Option<f64>,
 }
 
-/// Requests that have no time in a histogram because they failed or were never complete.
+/// Requests without a time in a histogram because they failed or never completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Lost {
-    /// How many.
+    /// Number of requests.
     pub count: u64,
-    /// How many of them count in the mean.
+    /// Number of them with a known minimum time; these count in the mean.
     pub timed: u64,
-    /// The least that those took together, in nanoseconds.
+    /// Sum of the known minimum times, in nanoseconds.
     pub least_ns: f64,
 }
 
 impl Lost {
-    /// So many of which nothing is known.
+    /// `count` requests without a known minimum time.
     pub fn unknown(count: u64) -> Lost {
         Lost {
             count,
@@ -72,41 +72,41 @@ impl Lost {
 }
 
 impl Times {
-    /// Records one.
+    /// Records a time.
     pub fn add(&mut self, time: Duration) {
         let time = time.min(LONGEST).as_nanos() as u64;
-        // Saturates at its bounds rather than refuse.
+        // Saturates at the histogram's bounds.
         self.0.saturating_record(time);
     }
 
-    /// Records one as often as said.
+    /// Records a time `count` times.
     pub fn add_n(&mut self, time: Duration, count: u64) {
         let time = time.min(LONGEST).as_nanos() as u64;
         self.0.saturating_record_n(time, count);
     }
 
-    /// Adds those of another.
+    /// Adds all times of another histogram.
     pub fn merge(&mut self, other: &Times) {
         self.0.add(&other.0).expect("both have the same bounds");
     }
 
-    /// Forgets them all.
+    /// Removes all times.
     pub fn clear(&mut self) {
         self.0.reset();
     }
 
-    /// Times recorded.
+    /// Number of recorded times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The time that this share is not above.
+    /// Quantile of the recorded times: `share` is from 0 to 1.
     pub fn quantile(&self, share: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_quantile(share))
     }
 
-    /// The time that this share of all requests is not above, where `lost` of them took longer than any time here; none if
-    /// so many were lost that it is not known.
+    /// Quantile of all requests, where `lost` of them took longer than any recorded time; `None` if it falls among
+    /// those.
     pub fn quantile_with(&self, share: f64, lost: u64) -> Option<Duration> {
         if lost == 0 {
             return Some(self.quantile(share));
@@ -120,12 +120,12 @@ impl Times {
         })
     }
 
-    /// What is shown, if nothing failed.
+    /// Summary without lost requests.
     pub fn summary(&self) -> Summary {
         self.summary_with(&Lost::default())
     }
 
-    /// What is shown, where some have no time.
+    /// Summary including requests without a time.
     pub fn summary_with(&self, lost: &Lost) -> Summary {
         let at = |share| Some(self.quantile_with(share, lost.count)?.as_secs_f64() * 1e3);
         let all = self.0.len() + lost.timed;
@@ -145,12 +145,12 @@ impl Times {
         }
     }
 
-    /// Their sum in nanoseconds, each being the middle of its step.
+    /// Sum in nanoseconds, each time taken as the middle of its bucket.
     pub fn total_ns(&self) -> f64 {
         self.0.mean() * self.0.len() as f64
     }
 
-    /// Their sum in nanoseconds, none of them being shorter than `least`.
+    /// Sum in nanoseconds, with times shorter than `least` counted as `least`.
     pub fn total_of_at_least(&self, least: Duration) -> f64 {
         let least = least.as_nanos() as u64;
         let steps = self.0.iter_recorded();
@@ -162,15 +162,15 @@ impl Times {
             .sum()
     }
 
-    /// Corrected for coordinated omission, as HdrHistogram and wrk do: a request that took longer than `interval` kept its client
-    /// from asking every `interval`, and what was not asked counts as if it had been: it would have taken what was left of that
-    /// time.
+    /// Corrected for coordinated omission, as HdrHistogram and wrk do. A request that took longer than `interval` kept
+    /// its client from sending one every `interval`. Each missing request is added with the time that was left when it
+    /// was due.
     #[must_use]
     pub fn corrected(&self, interval: Duration) -> Times {
         let mut all = self.clone();
         let interval = (interval.as_nanos() as u64).max(1);
         for step in self.0.iter_recorded() {
-            // The middle of the step: what is left of its end would be too long by more than the digits that are kept.
+            // The middle of the bucket: the remainder of its upper end would be too long by more than the precision.
             let value = self.0.median_equivalent(step.value_iterated_to());
             let count = step.count_at_value();
             if value / interval <= STEPS_MAX {
@@ -181,8 +181,8 @@ impl Times {
                 }
                 continue;
             }
-            // So many that each step of the histogram has some: counted by step. Of n from 1 on, those with
-            // from <= value - n * interval < next.
+            // So many that they reach every bucket: count per bucket. The number of n from 1 on with from <= value - n
+            // * interval < next.
             let mut low = self.0.lowest_equivalent(interval);
             while low <= value {
                 let next = self.0.next_non_equivalent(low);
@@ -197,7 +197,7 @@ impl Times {
         all
     }
 
-    /// Only the times there are.
+    /// Only the buckets with counts.
     pub fn sparse(&self) -> Sparse {
         Sparse(
             self.0
@@ -207,12 +207,12 @@ impl Times {
         )
     }
 
-    /// The histogram itself, for its own tools.
+    /// The underlying histogram, for HdrHistogram's own tools.
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.0
     }
 
-    /// The form in which it is written down.
+    /// The serialized form.
     fn written(&self) -> String {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
@@ -221,7 +221,7 @@ impl Times {
         BASE64_STANDARD.encode(bytes)
     }
 
-    /// Reads that form.
+    /// Parses the serialized form.
     fn read(text: &str) -> Result<Times, String> {
         if text.len() > WRITTEN_MAX {
             return Err(format!(
@@ -235,7 +235,7 @@ impl Times {
         let read: Histogram<u64> = Deserializer::new()
             .deserialize(&mut Cursor::new(bytes))
             .map_err(|error| format!("no histogram: {error}"))?;
-        // Another program's bounds may differ; counts of the same times are what matters.
+        // Another program's bounds may differ; only the counts per time matter.
         let mut times = Times::default();
         times
             .0
@@ -245,12 +245,12 @@ impl Times {
     }
 }
 
-/// Which of so many values, in order, is not exceeded by this share: from 1.
+/// Rank, from 1, of the quantile `share` among `count` sorted values.
 fn rank(share: f64, count: u64) -> u64 {
     ((share * count as f64).ceil() as u64).max(1)
 }
 
-/// Durations as whole numbers.
+/// Serializes durations as whole nanoseconds.
 pub(crate) mod nanoseconds {
     use super::{Deserialize, Duration};
     use serde::{Deserializer, Serializer};
@@ -264,12 +264,12 @@ pub(crate) mod nanoseconds {
     }
 }
 
-/// Few times: each with how often it was, in order.
+/// A histogram with few distinct times: nanoseconds and count, ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sparse(Vec<(u64, u64)>);
 
 impl Sparse {
-    /// These times, in nanoseconds, as they are.
+    /// These exact times in nanoseconds.
     #[cfg(test)]
     pub(crate) fn counted(mut times: Vec<u64>) -> Sparse {
         times.sort_unstable();
@@ -277,7 +277,7 @@ impl Sparse {
         Sparse(each.map(|same| (same[0], same.len() as u64)).collect())
     }
 
-    /// Adds those of another.
+    /// Adds all times of another histogram.
     pub fn merge(&mut self, other: &Sparse) {
         if self.0.is_empty() {
             self.0.clone_from(&other.0);
@@ -292,12 +292,12 @@ impl Sparse {
         });
     }
 
-    /// Times recorded.
+    /// Number of recorded times.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|&(_, count)| count).sum()
     }
 
-    /// Their sum in nanoseconds, as the mean of a histogram has it: each is the middle of its step.
+    /// Sum in nanoseconds, each time taken as the middle of its bucket, as in [`Times`].
     pub fn total_ns(&self) -> f64 {
         let steps = Times::default();
         let each = self.0.iter();
@@ -305,8 +305,8 @@ impl Sparse {
             .sum()
     }
 
-    /// The same of all requests, where `lost` of them took longer than any time here; none if so many were lost that it is
-    /// not known.
+    /// Quantile of all requests, where `lost` of them took longer than any recorded time; `None` if it falls among
+    /// those.
     pub fn quantile_with(&self, share: f64, lost: u64) -> Option<Duration> {
         self.at(rank(share, self.count() + lost))
     }
@@ -319,7 +319,7 @@ impl Sparse {
         })
     }
 
-    /// All of them as a histogram.
+    /// The same counts as a full histogram.
     pub fn times(&self) -> Times {
         let mut times = Times::default();
         for &(value, count) in &self.0 {
@@ -328,12 +328,12 @@ impl Sparse {
         times
     }
 
-    /// The time that this share is not above; none if there is none.
+    /// Quantile of the recorded times; `None` without times.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         self.quantile_with(share, 0)
     }
 
-    /// Each time in nanoseconds with how often it was, shortest first.
+    /// Each time in nanoseconds with its count, ascending.
     pub fn pairs(&self) -> &[(u64, u64)] {
         &self.0
     }
@@ -410,7 +410,7 @@ mod tests {
         }
     }
 
-    /// Ten requests, one of which took a second where one was asked each 100 ms: 900, 800, ... 100 ms were not asked.
+    /// Ten requests due every 100 ms, one of which took a second: those with 900, 800, … 100 ms are missing.
     #[test]
     fn what_was_not_asked_is_added() {
         let asked = times([10; 9].into_iter().chain([1000]));
@@ -423,7 +423,7 @@ mod tests {
             assert!((ratio - 1.0).abs() < 0.002, "{share}: {a:?} {b:?}");
         }
         assert_eq!(asked.corrected(Duration::from_secs(1)), asked);
-        // So many steps that they are counted by step: as many, and spread evenly over the time.
+        // So many missing requests that they are counted per bucket: same number, spread evenly over the time.
         let long = times([1000]).corrected(Duration::from_micros(10));
         let count = long.count() as f64;
         assert!((count / 100_000.0 - 1.0).abs() < 0.002, "{count}");
@@ -448,7 +448,7 @@ mod tests {
         near(shown.p50, 500.0);
         near(shown.p99, 990.0);
         near(Some(shown.mean), (495.5 * 990.0 + 10.0 * 1000.0) / 1000.0);
-        // One more, and the p99 is one of them.
+        // One more lost request, and the p99 is one of them.
         assert_eq!(ten.summary_with(&Lost::unknown(11)).p99, None);
         assert_eq!(times([]).summary_with(&Lost::unknown(1)).p50, None);
         for (share, lost) in [(0.5, 0), (0.5, 3), (0.9, 1), (1.0, 1), (0.99, 0)] {

@@ -1,38 +1,37 @@
 //! The behavior of one user equivalent besides its requests: objects per session and OFF times.
 //!
-//! Each user draws from a generator of its own, so that a rank can simulate its own users without drawing for the
-//! others. Does not know what the user requests.
+//! Each user has its own generator, so a rank can simulate its own users only. Does not know what the user requests.
 
 use crate::chance::{Purpose, stream};
 use crate::model::Model;
 use crate::parameters::Parameters;
 use measure::{Duration, Rng, Seed};
 
-/// The chance of one user: 32 bytes.
+/// Random state of one user: 32 bytes.
 #[derive(Clone, Debug)]
 pub struct Habits {
     rng: Rng,
 }
 
 impl Habits {
-    /// Of user number `user`.
+    /// State of user number `user`.
     pub fn new(seed: Seed, user: u32) -> Habits {
         Habits {
             rng: stream(seed, Purpose::User, u64::from(user)),
         }
     }
 
-    /// Objects of the next session, at least 1.
+    /// Number of objects in the next session, at least 1.
     pub fn session_length(&mut self, parameters: &Parameters) -> u64 {
         libm::round(parameters.session_length.draw(&mut self.rng)).max(1.0) as u64
     }
 
-    /// The time after an object.
+    /// OFF time after an object.
     pub fn off_time(&mut self, parameters: &Parameters) -> Duration {
         self.time(&parameters.off_time)
     }
 
-    /// The time after a file of an object that is not its last.
+    /// Active OFF time: after a file that is not the last of its object.
     pub fn active_off_time(&mut self, parameters: &Parameters) -> Duration {
         match &parameters.active_off_time {
             Some(model) => self.time(model),
@@ -45,7 +44,7 @@ impl Habits {
     }
 }
 
-/// The share of sessions of at most `length` objects.
+/// Share of sessions of at most `length` objects.
 pub fn session_cdf(parameters: &Parameters, length: u64) -> f64 {
     if length == 0 {
         return 0.0;
@@ -59,7 +58,7 @@ mod tests {
     use crate::fit;
     use crate::parameters::Set;
 
-    /// Over many users as over many draws: their generators are independent.
+    /// The models hold across users, too: generators are independent.
     #[test]
     fn sessions_and_off_times_follow_their_models() {
         let parameters = Parameters::published(Set::Table8);

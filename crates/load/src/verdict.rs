@@ -21,15 +21,15 @@ const LAG_SHARE_MAX: f64 = 0.1;
 pub struct Asked {
     /// Measured time.
     pub duration: Duration,
-    /// Planned arrivals of an open run, warm-up included.
+    /// Planned arrivals of an open loop, warm-up included.
     pub arrivals: Option<u64>,
-    /// Planned users; none for arrivals.
+    /// Planned users; `None` for arrivals.
     pub users: Option<u64>,
     /// Number of users that may fail to begin.
     pub users_missing_max: u64,
-    /// Whether users sleep, so that a busy client is a late one.
+    /// Whether users think, so that a busy client is also late.
     pub paced: bool,
-    /// The corrected response time at p99.9; none in an open run, or if it is not known.
+    /// Corrected response time at p99.9; `None` in an open loop, or if unknown.
     pub corrected_p999: Option<Duration>,
 }
 
@@ -73,8 +73,8 @@ impl Bounds {
         shortfall_max: 0.01,
     };
 
-    /// How long a server may stall in a run that measures for so long, if nothing else is said: 2 s. In a closed run, whose response
-    /// times hardly show it, a quarter of the run if that is shorter, but not less than a second.
+    /// Default of the longest stall in a run of length `measured`: 2 s. A closed loop's response times hardly show a
+    /// stall, so its limit is a quarter of a run shorter than 8 s, at least 1 s.
     pub fn stall_max(measured: Duration, closed: bool) -> Duration {
         let most = Bounds::DEFAULT.stall_max;
         if closed {
@@ -298,8 +298,8 @@ pub fn judge(
     }
 }
 
-/// That quantiles of times which are shown may be those of this client: it was later there than it may be, and by a share of them that
-/// matters. Up to p99 lateness makes a run invalid.
+/// Warning that displayed quantiles may be this client's own delay: its lateness at that quantile is above the limit
+/// and a relevant share of the time. Up to p99, lateness makes a run invalid instead.
 fn late_quantiles(record: &Record, corrected_p999: Option<Duration>, bounds: &Bounds) -> Option<String> {
     let lost = record.files_failed + record.unfinished;
     let response = |share| record.response.quantile_with(share, lost);
@@ -473,7 +473,7 @@ mod tests {
             Some(Duration::from_secs(4)),
             "stopped after 4.0 of 10.0 s",
         );
-        // Within the grace only if there was something left to wait for.
+        // An early stop in the grace period matters only if objects were pending.
         let over = Some(Duration::from_secs(11));
         check(&good(), ASKED, 0.5, over, "");
         let waiting = Record {
@@ -486,7 +486,7 @@ mod tests {
         let mut late = good();
         (0..20).for_each(|_| late.lag.add(Duration::from_millis(50)));
         check(&late, ASKED, 0.5, None, "1 % of its timers fired 50.");
-        // A thread that stood still, whose users set no alarm.
+        // A stopped thread, whose users set no timer.
         let mut still = Record {
             lag: Times::default(),
             ..good()
@@ -504,7 +504,7 @@ mod tests {
             ..good()
         };
         check(&failed, ASKED, 0.5, None, "20 of 1020 files failed");
-        // Why they failed, the most frequent kinds first.
+        // The sentence names the causes, most frequent first.
         let mut failed = failed;
         let at = Instant::ZERO;
         for (trouble, count) in [
@@ -618,7 +618,7 @@ mod tests {
         let mut short = good();
         short.tick = Times::default();
         check(&short, ASKED, 0.5, None, "no tick (one every 10 ms) was due");
-        // Every arrival tells how late it was.
+        // Every arrival measures lateness.
         let open = Asked {
             arrivals: Some(1000),
             ..ASKED
@@ -648,7 +648,7 @@ mod tests {
         }
     }
 
-    /// A client that was stopped for 70 ms of ten seconds: seven ticks of a thousand. The p99 knows nothing of it.
+    /// A client stopped for 70 ms of ten seconds: seven ticks of a thousand, which p99 does not show.
     #[test]
     fn lateness_is_judged_at_every_quantile_that_is_shown() {
         let mut record = good();
@@ -663,10 +663,10 @@ mod tests {
             assert!(verdict.valid, "{verdict:?}");
             verdict.warnings.concat()
         };
-        // No time that is shown is as long.
+        // No displayed time is that long.
         (0..2000).for_each(|_| record.response.add(Duration::from_millis(1)));
         assert_eq!(warned(&record, None), "");
-        // But what was not asked meanwhile is in the corrected figure, unless that is much longer or not long enough.
+        // The corrected figure includes the missing requests, unless it is much longer or not long enough.
         let said = warned(&record, Some(65));
         assert!(said.starts_with("p99.9 may be this client's own delay"), "{said}");
         assert_eq!(warned(&record, Some(5)), "");
@@ -682,12 +682,12 @@ mod tests {
                 && said.contains("allows 10.0 ms"),
             "{said}"
         );
-        // A quantile that is not known is no delay of this client's.
+        // An unknown quantile is not this client's delay.
         record.files_failed = 4;
         assert_eq!(warned(&record, None), "");
     }
 
-    /// A server that takes 1.5 s is not measured wrongly by a client that is 15 ms late.
+    /// A client 15 ms late still measures a server that takes 1.5 s.
     #[test]
     fn lateness_that_is_a_small_share_of_a_time_is_no_warning() {
         let mut record = good();
@@ -737,7 +737,7 @@ mod tests {
             let measured = Duration::from_secs(measured);
             let of = Bounds::stall_max(measured, true);
             assert_eq!(of, Duration::from_millis(stall), "{measured:?}");
-            // Who comes whatever answers do waits, and that is in the times.
+            // Arrivals of an open loop wait, and their times show it.
             assert_eq!(Bounds::stall_max(measured, false), Duration::from_secs(2));
         }
     }

@@ -1,8 +1,8 @@
-//! WebStone: its file lists, its clients' choices and its metrics.
+//! WebStone: its file lists, choices of clients and metrics.
 //!
-//! The lists are document 002's Table 1 and the WebStone 2.0 standard list the table abbreviates; the
-//! metrics are those of WebStone 2.0.1's source. A client here has one generator of its own: the stored
-//! source reseeds before every draw, so that every draw of a process picks the same page.
+//! The lists are document 002's Table 1 and the WebStone 2.0 standard list, which the table abbreviates. The metrics
+//! are those of WebStone 2.0.1's source. Each client here has its own generator. The stored source reseeds before every
+//! draw, so a process there always picks the same page.
 
 use crate::chance::{Purpose, below, stream};
 use crate::times::nanoseconds;
@@ -10,10 +10,10 @@ use core::str::FromStr;
 use measure::{Bytes, Duration, Rng, Seed};
 use serde::{Deserialize, Serialize};
 
-/// Mbit of WebStone: 1024 x 1024 bit.
+/// WebStone's Mbit: 1024 x 1024 bits.
 const MEGABIT: f64 = 1_048_576.0;
 
-/// A published list of files.
+/// A published file list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum List {
     /// Table 1 of document 002: 35/50/14/1 percent.
@@ -27,11 +27,11 @@ pub enum List {
 /// A file of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its name.
+    /// Path of the file.
     pub path: &'static str,
-    /// Its share of the requests, relative to the sum.
+    /// Weight of the file: its share of requests relative to the sum.
     pub weight: u64,
-    /// Its length.
+    /// Length of the file.
     pub size: Bytes,
 }
 
@@ -44,10 +44,10 @@ const fn listed(path: &'static str, weight: u64, size: u64) -> Listed {
 }
 
 impl List {
-    /// All of them.
+    /// All lists.
     pub const ALL: [List; 2] = [List::Table1, List::Standard];
 
-    /// The name flags and manifests use.
+    /// Name in flags and manifests.
     pub fn name(self) -> &'static str {
         match self {
             List::Table1 => "table-1",
@@ -55,7 +55,7 @@ impl List {
         }
     }
 
-    /// Its files.
+    /// Files of the list.
     pub fn files(self) -> &'static [Listed] {
         match self {
             List::Table1 => {
@@ -82,7 +82,7 @@ impl List {
         }
     }
 
-    /// What the list is and is not.
+    /// Source and limits of the list.
     pub fn note(self) -> &'static str {
         match self {
             List::Table1 => "document 002 Table 1; one percent of 5 MB files carries 84 percent of the bytes",
@@ -93,14 +93,14 @@ impl List {
         }
     }
 
-    /// Mean bytes of a request.
+    /// Mean response size in bytes.
     pub fn mean(self) -> f64 {
         let weights: u64 = self.files().iter().map(|file| file.weight).sum();
         let bytes: u64 = self.files().iter().map(|file| file.weight * file.size.0).sum();
         bytes as f64 / weights as f64
     }
 
-    /// The choices of a client: indices into [`List::files`], endless.
+    /// Choices of a client: indices into [`List::files`], without end.
     pub fn choices(self, seed: Seed, client: u32) -> Choices {
         Choices {
             list: self,
@@ -120,7 +120,7 @@ impl FromStr for List {
     }
 }
 
-/// What one client asks for.
+/// Endless choices of one client.
 #[derive(Debug)]
 pub struct Choices {
     list: List,
@@ -143,22 +143,22 @@ impl Iterator for Choices {
     }
 }
 
-/// What all clients of a run report together: requests that ended before it did.
+/// Totals over all clients of a run: requests that ended before the run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Requests that ended on a connection of theirs, well or not. A connection is one request.
+    /// Requests that ended on an established connection, successful or not. A connection carries one request.
     pub connects: u64,
-    /// Transfers that failed, those without a connection among them; none of their bytes count.
+    /// Failed transfers, including those without a connection; none of their bytes count.
     pub errors: u64,
-    /// Bytes received, heads among them.
+    /// Bytes received, headers included.
     pub bytes: Bytes,
-    /// From before connect to the end, summed over all requests that had a connection.
+    /// Time from before the connect to the end, summed over all requests with a connection.
     #[serde(rename = "response_time_ns", with = "nanoseconds")]
     pub response_time: Duration,
 }
 
 impl Counts {
-    /// Adds those of other clients.
+    /// Adds the totals of other clients.
     pub fn add(&mut self, other: &Counts) {
         self.connects += other.connects;
         self.errors += other.errors;
@@ -167,27 +167,27 @@ impl Counts {
     }
 }
 
-/// The metrics of a run of length `T`.
+/// WebStone's metrics of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Metrics {
     /// Connections per second.
     pub connection_rate: f64,
-    /// Mbit/s over the whole run.
+    /// Mbit/s over the whole run, in WebStone's Mbit.
     pub server_throughput: f64,
-    /// Requests in progress on average; ideally the number of clients.
+    /// Mean number of requests in progress; ideally the number of clients.
     pub littles_load_factor: f64,
-    /// Milliseconds of one request.
+    /// Milliseconds per request.
     pub average_response_time: f64,
     /// Errors per second.
     pub error_rate: f64,
     /// Errors per hundred connections.
     pub error_level: f64,
-    /// Mbit/s while a request is in progress.
+    /// Mbit/s while a request is in progress, in WebStone's Mbit.
     pub average_client_throughput: f64,
 }
 
 impl Metrics {
-    /// Of a run that took `duration`; a ratio whose denominator is zero is zero.
+    /// Metrics of a run of length `duration`; a ratio with denominator zero is zero.
     pub fn new(counts: &Counts, duration: Duration) -> Metrics {
         let over = |above: f64, below: f64| if below > 0.0 { above / below } else { 0.0 };
         let (time, busy) = (duration.as_secs_f64(), counts.response_time.as_secs_f64());
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// Little's law and the two throughputs are the same sums divided differently.
+    /// Little's law and both throughputs are the same sums, divided differently.
     #[test]
     fn identities_hold() {
         for (connects, errors, bytes, response, time) in [

@@ -1,6 +1,6 @@
-//! The files that can be requested, with their known properties, and the objects made of them.
+//! The files that can be requested, with their known properties, and the objects they form.
 //!
-//! Comes from a manifest or from a plain list of paths. Does not know who sends requests, or when.
+//! Built from a manifest or a plain list of paths. Does not know when requests are sent, or by which user.
 
 use crate::files::Class;
 use crate::manifest::Manifest;
@@ -11,29 +11,29 @@ use crate::surge::Surge;
 /// A file on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// As it stands in a request.
+    /// Path as sent in the request.
     pub path: Box<str>,
-    /// Its length, if known.
+    /// Length in bytes, if known.
     pub bytes: Option<u64>,
-    /// What it is to its object, if known.
+    /// Role of the file in its object, if known.
     pub class: Option<Class>,
-    /// XXH3-128 of its content in hexadecimal, if known.
+    /// XXH3-128 of the content in hexadecimal, if known.
     pub xxh3: Option<Box<str>>,
 }
 
-/// Everything that can be asked for.
+/// All files and objects of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Files by number.
+    /// Files; the index is the file's number.
     pub files: Vec<Target>,
-    /// The files of each object, the page first.
+    /// File numbers of each object, the page first.
     pub objects: Vec<Box<[u32]>>,
-    /// The largest object of each decile by bytes, each decile asked for equally often; empty if not known.
+    /// Upper bounds of size deciles in bytes, weighted by requests; empty if sizes are unknown.
     pub deciles: Vec<u64>,
 }
 
 impl Work {
-    /// The files and objects of a site that lies below `root` (which ends with a slash).
+    /// Files and objects of a site below `root`, which ends with a slash.
     pub fn of_manifest(manifest: &Manifest, root: &str) -> Work {
         let bytes = |file: &u32| manifest.files.get(*file as usize).map_or(0, |file| file.bytes);
         let sizes = manifest
@@ -60,7 +60,7 @@ impl Work {
         }
     }
 
-    /// The files and objects of a Surge site that was not written, below `root`.
+    /// Files and objects of a Surge site that exists only as a plan, below `root`.
     pub fn of_surge(surge: &Surge, root: &str) -> Work {
         let file = |(number, file): (usize, &crate::files::File)| Target {
             path: format!("{root}{}", path(number as u32, file.class)).into(),
@@ -79,7 +79,7 @@ impl Work {
         }
     }
 
-    /// Paths of which nothing is known, each an object.
+    /// Paths without known properties, each an object of its own.
     pub fn of_paths(paths: impl IntoIterator<Item = String>) -> Work {
         let files: Vec<Target> = paths
             .into_iter()
@@ -97,7 +97,7 @@ impl Work {
         }
     }
 
-    /// The decile that an object of these files lies in, from 0; none if sizes are not known.
+    /// Size decile (from 0) of an object of these files; `None` if sizes are unknown.
     pub fn decile(&self, files: impl Iterator<Item = u32>) -> Option<usize> {
         if self.deciles.is_empty() {
             return None;
@@ -110,7 +110,7 @@ impl Work {
     }
 }
 
-/// The largest size of each decile, by weight.
+/// Upper bound of each decile of `sizes`, pairs of size and weight.
 fn deciles(mut sizes: Vec<(u64, u64)>) -> Vec<u64> {
     sizes.retain(|&(_, weight)| weight > 0);
     sizes.sort_unstable();
@@ -134,7 +134,7 @@ mod tests {
         let sizes: Vec<(u64, u64)> = (1..=100).rev().map(|n| (n * 10, 3)).collect();
         let bounds: Vec<u64> = (1..=10).map(|n| n * 100).collect();
         assert_eq!(deciles(sizes), bounds);
-        // One size asked for more often than all others fills the deciles it reaches over.
+        // A size requested more often than all others fills several deciles.
         assert_eq!(
             deciles(vec![(7, 95), (9, 5), (8, 0)]),
             [7, 7, 7, 7, 7, 7, 7, 7, 7, 9]

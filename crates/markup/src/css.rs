@@ -1,18 +1,18 @@
-//! The URLs in a style sheet: `@import`, every `url()` (CSS Syntax Level 3, sections 4.3.4 to 4.3.7) and the strings
-//! of `image-set()` (CSS Images Level 4, section 2.3).
+//! The URLs in a style sheet: `@import`, every `url()` (CSS Syntax Level 3, sections 4.3.4 to 4.3.7) and the
+//! strings of `image-set()` (CSS Images Level 4, section 2.3).
 //!
-//! Parses only the syntax that decides where a URL begins and ends: comments, strings, escapes, names, parentheses.
-//! Does not know whether a rule applies, so it finds all images and fonts, also those of rules that never match; only
-//! `@media` blocks that match no screen are skipped. `@namespace` names no file.
+//! Parses only the syntax that decides where a URL begins and ends: comments, strings, escapes, names,
+//! parentheses. Does not know whether a rule applies, so it also finds images and fonts of rules that never
+//! match; it skips only `@media` blocks that match no screen. `@namespace` names no file.
 
 use crate::{Kind, media};
 
-/// Says every reference in the order in which it stands in the sheet; never an empty one.
+/// Calls `found` with each reference in the order of the sheet; none is empty.
 pub fn scan(sheet: &[u8], mut found: impl FnMut(Kind, &[u8])) {
     let mut rest = Cursor(sheet);
-    // What the last rule with an at-sign was, until its first value or its end.
+    // The last at-rule, until its first value or its end.
     let mut at = At::None;
-    // Open parentheses, and how many there were within the last `image-set(`.
+    // Number of open parentheses, and that number inside the last `image-set(`.
     let (mut depth, mut set) = (0_u32, None);
     while let Some(byte) = rest.first() {
         match byte {
@@ -20,7 +20,7 @@ pub fn scan(sheet: &[u8], mut found: impl FnMut(Kind, &[u8])) {
             b'"' | b'\'' => {
                 let kind = match at {
                     At::Import => Some(Kind::Style),
-                    // What is deeper is the argument of another function, such as `type()`.
+                    // Deeper strings are arguments of another function, such as `type()`.
                     _ if set == Some(depth) => Some(Kind::Image),
                     _ => None,
                 };
@@ -97,7 +97,7 @@ enum At {
     Namespace,
 }
 
-/// What is left of a sheet.
+/// The rest of a sheet.
 struct Cursor<'s>(&'s [u8]);
 
 impl Cursor<'_> {
@@ -114,16 +114,16 @@ impl Cursor<'_> {
         self.advance(end.map_or(self.0.len(), |end| end + 4));
     }
 
-    /// Goes over the prelude of `@media` to its block; whether a screen may match.
+    /// Skips the prelude of `@media` up to its block; returns whether it may match a screen.
     fn media(&mut self) -> bool {
         let end = self.0.iter().position(|byte| b"{};".contains(byte));
         let (prelude, rest) = self.0.split_at(end.unwrap_or(self.0.len()));
         self.0 = rest;
-        // A comment in it may stand for anything.
+        // A comment in the prelude could hide anything, so assume a match.
         prelude.contains(&b'/') || media::may_match(prelude)
     }
 
-    /// Goes over a block, its braces included.
+    /// Skips a block with its braces.
     fn skip_block(&mut self) {
         let mut depth = 0_u32;
         while let Some(byte) = self.first() {
@@ -181,7 +181,7 @@ impl Cursor<'_> {
         name
     }
 
-    /// Takes one byte, or what an escape stands for.
+    /// Appends the next byte, or the character of an escape.
     fn take(&mut self, out: &mut Vec<u8>) {
         if !self.is_escape() {
             out.extend(self.first());
@@ -201,7 +201,7 @@ impl Cursor<'_> {
             return;
         }
         let code = self.0[..digits].iter().fold(0, |code, digit| {
-            // A byte that is a digit of base 16.
+            // `take_while` accepted only hexadecimal digits.
             code * 16 + char::from(*digit).to_digit(16).unwrap_or(0)
         });
         self.advance(digits);
@@ -216,7 +216,7 @@ impl Cursor<'_> {
         out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
     }
 
-    /// A string from its quote on; none if a line end breaks it off.
+    /// Reads a string from its quote on; `None` if a line end interrupts it.
     fn string(&mut self) -> Option<Vec<u8>> {
         let quote = self.first()?;
         self.advance(1);
@@ -229,7 +229,7 @@ impl Cursor<'_> {
                 }
                 b'\n' | b'\r' | 0x0c => return None,
                 b'\\' if !self.is_escape() => {
-                    // A line end after a backslash goes on; the end of the sheet ends.
+                    // A backslash before a line end continues the string; at the end of the sheet it ends it.
                     self.advance(if self.0.starts_with(b"\\\r\n") { 3 } else { 2 });
                 }
                 _ => self.take(&mut text),
@@ -238,12 +238,12 @@ impl Cursor<'_> {
         Some(text)
     }
 
-    /// What follows `url(`, its parenthesis included; none if it is none.
+    /// Reads the rest of `url(` up to its closing parenthesis; `None` if it is not a valid URL.
     fn url(&mut self) -> Option<Vec<u8>> {
         self.skip_space();
         if matches!(self.first(), Some(b'"' | b'\'')) {
             let text = self.string();
-            // Modifiers may follow.
+            // Skips URL modifiers.
             while self.first().is_some_and(|byte| !b")};".contains(&byte)) {
                 self.advance(1);
             }
@@ -343,7 +343,7 @@ mod tests {
             &[(Kind::Other, "a.png"), (Kind::Other, "b.png")],
         );
         check("@media print{a{b:url(})}c{d:url(no.png)}}", &[]);
-        // It is fetched, though it does not apply.
+        // Browsers fetch it although it does not apply.
         check("@import 'a.css' print;", &[(Kind::Style, "a.css")]);
     }
 

@@ -1,19 +1,19 @@
-//! The streaming filter that sees what a page embeds. It reads bytes as they come and holds one tag of
-//! bounded size at a time.
+//! The streaming parser that finds the references of a page. Reads bytes as they arrive and holds one tag of
+//! limited size at a time.
 //!
-//! Tokenizing is `html5gum`'s work (WHATWG HTML section 13.2.5); no tree is built. What follows a
-//! start tag `script`, `style`, `noscript`, `textarea` and the like is text, as it is for a browser
-//! that runs scripts. What stands in a `template` is inert (WHATWG HTML section 4.12.3): nothing in it is fetched
-//! until a script clones it, unless it is a shadow root said in the page (`shadowrootmode`), which is shown.
-//! Counted as embedded: images with all their sources, style sheets, scripts, icons, preloads, posters, text tracks that are on,
-//! frames, embedded documents. What Chromium was seen to pass over is passed over: scripts of other types and those for browsers
-//! without modules, sheets that are disabled or of another type, preloads without a purpose, and what is for other media than
-//! screens, as far as the type of media decides. Not seen: what a script asks for, the bytes of sound and video, and that
-//! elements of SVG and MathML may bear names of HTML.
+//! `html5gum` is the tokenizer (WHATWG HTML section 13.2.5); no tree is built. The content of `script`,
+//! `style`, `noscript`, `textarea` and similar elements is text, as in a browser that runs scripts. The content
+//! of a `template` is inert (WHATWG HTML section 4.12.3): a browser fetches nothing in it until a script clones
+//! it. The exception is a declarative shadow root (`shadowrootmode`), which is displayed.
 //!
-//! The tokenizer pulls; a network pushes. [`Scan`] joins them: after every tag it remembers where the tag
-//! ended and in which state, and begins there again when more has come. So only what follows the last
-//! whole tag is read twice.
+//! Embedded are: images with all their sources, style sheets, scripts, icons, preloads, posters, default text
+//! tracks, frames and embedded documents. Ignored, as Chromium was observed to do: scripts of other types,
+//! `nomodule` scripts, disabled style sheets, style sheets of other types, preloads without a purpose, and
+//! elements whose media type excludes screens, except linked style sheets. Not found: requests of scripts,
+//! audio and video content, and the difference between HTML elements and SVG or MathML elements of the same name.
+//!
+//! The tokenizer pulls and a network pushes. [`Scan`] connects them: after every tag it saves position and
+//! state, and resumes there when more bytes arrive. So only bytes after the last complete tag are read twice.
 
 use crate::{Kind, Sink, media};
 use core::cell::Cell;
@@ -21,55 +21,55 @@ use core::convert::Infallible;
 use html5gum::{Emitter, Error, IoReader, Reader, State, Tokenizer, emitters::naive_next_state};
 use std::io::Read;
 
-/// No name of an element or attribute that matters is longer.
+/// Longer than any name of an element or attribute in use here.
 const NAME_MAX: usize = 24;
 
-/// One read takes at most this much.
+/// Most bytes of one read.
 const CHUNK: usize = 4 << 10;
 
-/// A style sheet that stands in a page is held up to this size, and a page that stands in an attribute.
+/// Most bytes held of a style sheet inside a page, or of a page inside an attribute.
 const STYLE_BYTES_MAX: usize = 256 << 10;
 
-/// What can grow.
+/// Memory limits of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes of one attribute that are held.
+    /// Most bytes held of one attribute.
     pub value_bytes_max: usize,
-    /// Bytes after the last whole tag that [`Scan`] holds; beyond, the rest of the page is not looked at.
+    /// Most bytes [`Scan`] holds after the last complete tag; beyond it, the rest of the page is ignored.
     pub pending_bytes_max: usize,
 }
 
 impl Bounds {
-    /// Enough for the pages there are.
+    /// Enough for pages found in practice.
     pub const DEFAULT: Bounds = Bounds {
         value_bytes_max: 16 << 10,
         pending_bytes_max: 1 << 20,
     };
 }
 
-/// Looks through a page that can be read. One that cannot be read to its end gives what was found so far.
+/// Scans a page from a reader. After a read error, the references found so far stand.
 pub fn read(page: impl Read, bounds: Bounds, sink: &mut impl Sink) {
     let mut place = Place::default();
     let never = Cell::new(0);
     let collector = Collector::new(bounds, &mut place, sink, &never);
-    // A token comes when the sink has enough.
+    // The tokenizer returns a token only when the sink is full.
     let _ = Tokenizer::new_with_emitter(IoReader::new(Chunks(page)), collector).next();
 }
 
-/// A page that comes in pieces.
+/// A scan of a page that arrives in pieces.
 #[derive(Debug)]
 pub struct Scan {
     bounds: Bounds,
-    /// What follows the last whole tag.
+    /// Bytes after the last complete tag.
     pending: Vec<u8>,
-    /// How much of it was read in vain.
+    /// Number of pending bytes already read without completing a tag.
     read: usize,
     place: Place,
     is_over: bool,
 }
 
 impl Scan {
-    /// Nothing has come yet.
+    /// A scan at the start of a page.
     pub fn new(bounds: Bounds) -> Scan {
         Scan {
             bounds,
@@ -80,13 +80,13 @@ impl Scan {
         }
     }
 
-    /// Takes the next piece and says what its tags embed.
+    /// Adds a piece of the page and reports the references of the tags it completes.
     pub fn push(&mut self, piece: &[u8], sink: &mut impl Sink) {
         if self.is_over {
             return;
         }
         self.pending.extend_from_slice(piece);
-        // Nothing but this byte ends a tag; and what is long is not read again for every piece.
+        // Only `>` ends a tag. The growth condition keeps a long tag from being read again for every piece.
         let is_promising = piece.contains(&b'>') && self.pending.len() >= self.read + self.read / 8;
         if is_promising {
             self.go_on(sink);
@@ -97,7 +97,7 @@ impl Scan {
         }
     }
 
-    /// The page has ended.
+    /// Ends the page and reports the references in the rest.
     pub fn finish(&mut self, sink: &mut impl Sink) {
         if !self.is_over {
             self.go_on(sink);
@@ -123,25 +123,25 @@ impl Scan {
     }
 }
 
-/// Where the last whole tag ended, and what follows it.
+/// Position after the last complete tag, and the parser state there.
 #[derive(Debug, Default)]
 struct Place {
     end: usize,
     state: Option<State>,
     last_start_tag: Text,
     is_based: bool,
-    /// How many elements `template` are open, the outermost inert one and all within it.
+    /// Open `template` elements: the outermost inert one and all inside it.
     templates: u32,
-    /// How many elements `svg` are open.
+    /// Open `svg` elements.
     svgs: u32,
-    /// Whether the page consists of frames.
+    /// Whether the page is a frameset.
     is_frameset: bool,
     has_body: bool,
-    /// Whether the style sheet that is open is for other media.
+    /// Whether the open `style` element excludes screens.
     is_elsewhere: bool,
 }
 
-/// A slice of which it is known how far it was read.
+/// A slice reader that counts the bytes read.
 struct Counted<'a> {
     input: &'a [u8],
     at: &'a Cell<usize>,
@@ -193,7 +193,7 @@ impl Reader for Counted<'_> {
     }
 }
 
-/// Reads that leave room in the tokenizer's buffer.
+/// Limits reads so that they fit the tokenizer's buffer.
 struct Chunks<R>(R);
 
 impl<R: Read> Read for Chunks<R> {
@@ -203,7 +203,7 @@ impl<R: Read> Read for Chunks<R> {
     }
 }
 
-/// Bytes up to a bound.
+/// Bytes up to a limit.
 #[derive(Debug, Default)]
 struct Text {
     bytes: Vec<u8>,
@@ -224,7 +224,7 @@ impl Text {
         }
     }
 
-    /// All of it, or nothing.
+    /// The bytes; empty if they exceeded the limit.
     fn get(&self) -> &[u8] {
         if self.is_broken { b"" } else { &self.bytes }
     }
@@ -234,17 +234,17 @@ impl Text {
     }
 }
 
-/// The attributes of one tag that can matter.
+/// The attributes of one tag that matter here.
 #[derive(Debug, Default)]
 struct Attributes {
-    /// `src`, `href` of an SVG image, `data`, `poster`, `background`.
+    /// `src`, `data` or `background`.
     source: Text,
     poster: Text,
     srcset: Text,
     href: Text,
     rel: Text,
     kind: Text,
-    /// What a preload is for.
+    /// The purpose of a preload (`as`).
     purpose: Text,
     style: Text,
     shadow: Text,
@@ -268,7 +268,7 @@ struct Collector<'p, S> {
     attribute: Text,
     value: Text,
     attributes: Attributes,
-    /// What an element `style` holds.
+    /// Content of a `style` element.
     sheet: Text,
 }
 
@@ -321,7 +321,7 @@ impl<'p, S: Sink> Collector<'p, S> {
         }
     }
 
-    /// Puts the attribute just read where its tag's end will find it; the first of a name counts.
+    /// Stores the attribute just read; the first of a name counts.
     fn end_attribute(&mut self) {
         let all = &mut self.attributes;
         match self.attribute.get() {
@@ -352,12 +352,13 @@ impl<'p, S: Sink> Collector<'p, S> {
         }
     }
 
-    /// A start tag is whole.
+    /// Handles a complete start tag.
     fn end_start_tag(&mut self) {
         let all = std::mem::take(&mut self.attributes);
         if self.tag.is(b"template") {
             let is_shown = all.shadow.is(b"open") || all.shadow.is(b"closed");
-            // Within an inert one a shadow root is inert, too; outside of one, its end tag finds nothing to close.
+            // A shadow root inside an inert template is inert, too. Outside of one it is not counted, and its
+            // end tag closes nothing.
             if self.place.templates > 0 || !is_shown {
                 self.place.templates = self.place.templates.saturating_add(1);
             }
@@ -375,7 +376,7 @@ impl<'p, S: Sink> Collector<'p, S> {
         self.attributes = all;
     }
 
-    /// Says what an element with these attributes embeds.
+    /// Reports the references of an element with these attributes.
     fn embedded_by(&mut self, all: &Attributes) {
         let source = all.source.get();
         let is_screen = || media::may_match(all.media.get());
@@ -388,7 +389,7 @@ impl<'p, S: Sink> Collector<'p, S> {
                 self.add(Kind::Image, source);
                 self.add_list(all.srcset.get());
             }
-            // What one of sound or video names is not fetched to show the page.
+            // A `source` of audio or video is not fetched to display the page.
             b"source" if is_screen() && is_shown(b"image/", all.kind.get()) => {
                 self.add_list(all.srcset.get())
             }
@@ -409,7 +410,7 @@ impl<'p, S: Sink> Collector<'p, S> {
             b"track" if all.is_default => self.add(Kind::Other, source),
             b"image" | b"use" | b"feimage" => {
                 let reference = all.href.get();
-                // One that begins with `#` is in the page.
+                // A reference that begins with `#` points into the page.
                 if !reference.starts_with(b"#") {
                     self.add(Kind::Image, reference);
                 }
@@ -449,7 +450,7 @@ impl<'p, S: Sink> Collector<'p, S> {
         }
     }
 
-    /// Adds each URL of a `srcset` (WHATWG HTML section 4.8.4.2): a client fetches one of them.
+    /// Adds each URL of a `srcset` (WHATWG HTML section 4.8.4.2), of which a client fetches one.
     fn add_list(&mut self, mut list: &[u8]) {
         while !self.sink.is_full() {
             let start = list
@@ -465,7 +466,7 @@ impl<'p, S: Sink> Collector<'p, S> {
                 return;
             }
             let (candidate, rest) = list.split_at(end);
-            // A comma at its end says that no descriptor follows.
+            // A trailing comma means that no descriptor follows.
             let trimmed = candidate
                 .iter()
                 .rposition(|&b| b != b',')
@@ -480,7 +481,7 @@ impl<'p, S: Sink> Collector<'p, S> {
     }
 }
 
-/// Types a script of the classic kind may have (WHATWG MIME Sniffing section 4.6).
+/// Types of classic scripts (WHATWG MIME Sniffing section 4.6).
 const SCRIPTS: [&[u8]; 16] = [
     b"application/ecmascript",
     b"application/javascript",
@@ -504,7 +505,7 @@ fn is_one_of(all: &[&[u8]], name: &[u8]) -> bool {
     all.iter().any(|one| one.eq_ignore_ascii_case(name))
 }
 
-/// Whether a script is run by a browser that knows modules (WHATWG HTML section 4.12.1.1).
+/// Whether a browser that supports modules runs the script (WHATWG HTML section 4.12.1.1).
 fn is_script(all: &Attributes) -> bool {
     let kind = all.kind.get().trim_ascii();
     if kind.eq_ignore_ascii_case(b"module") {
@@ -518,7 +519,7 @@ fn is_script(all: &Attributes) -> bool {
     is_classic && !all.is_nomodule
 }
 
-/// Pictures that browsers show.
+/// Image types that browsers display.
 const PICTURES: [&[u8]; 10] = [
     b"image/apng",
     b"image/avif",
@@ -542,7 +543,6 @@ const FONTS: [&[u8]; 8] = [
     b"application/x-font-ttf",
 ];
 
-/// A media type without its parameters.
 fn essence(kind: &[u8]) -> &[u8] {
     kind.split(|byte| *byte == b';')
         .next()
@@ -550,7 +550,7 @@ fn essence(kind: &[u8]) -> &[u8] {
         .trim_ascii()
 }
 
-/// Whether content of this type is shown where a picture or a font is; without a type nobody knows before it is here.
+/// Whether browsers display an image or font of this type; without a type they must fetch it to know.
 fn is_shown(family: &[u8], kind: &[u8]) -> bool {
     match essence(kind) {
         b"" => true,
@@ -559,7 +559,7 @@ fn is_shown(family: &[u8], kind: &[u8]) -> bool {
     }
 }
 
-/// What `object` and `embed` with a type are for, if a browser shows it.
+/// The kind of an `object` or `embed` of this type; `None` if browsers do not display it.
 fn embedded(kind: &[u8]) -> Option<Kind> {
     let kind = essence(kind);
     if is_one_of(&[b"text/html", b"application/xhtml+xml"], kind) {
@@ -573,16 +573,16 @@ fn embedded(kind: &[u8]) -> Option<Kind> {
     is_known.then_some(Kind::Other)
 }
 
-/// A link, of an element or of the field `Link`, as far as it decides what is fetched.
+/// A link from a `link` element or a `Link` field: the attributes that decide whether it is fetched.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Link<'l> {
-    /// Its relations.
+    /// Relation types (`rel`), separated by spaces.
     pub rel: &'l [u8],
-    /// `as`, what a preload is for.
+    /// Purpose of a preload (`as`).
     pub purpose: &'l [u8],
-    /// The media it is for.
+    /// Media query list.
     pub media: &'l [u8],
-    /// The type of its target.
+    /// Media type of the target.
     pub kind: &'l [u8],
 }
 
@@ -592,10 +592,10 @@ impl Link<'_> {
         all.any(|one| one.eq_ignore_ascii_case(relation))
     }
 
-    /// What it names, if an element `link` makes a browser fetch it to show the page.
+    /// The kind of the target if a browser fetches it to display the page, for a `link` element.
     pub fn fetched(&self) -> Option<Kind> {
         if self.is(b"stylesheet") {
-            // Of other media, and alternate ones, too: Chromium fetches them after all else.
+            // Chromium fetches alternate sheets and those for other media, too, after everything else.
             return matches_type(b"text/css", self.kind).then_some(Kind::Style);
         }
         if self.is(b"icon") {
@@ -607,7 +607,7 @@ impl Link<'_> {
         self.preloaded()
     }
 
-    /// What it names, if it is fetched ahead of its use, as by a field `Link`, too.
+    /// The kind of the target if a browser preloads it, for a `link` element or a `Link` field.
     pub fn preloaded(&self) -> Option<Kind> {
         if !media::may_match(self.media) {
             return None;
@@ -697,7 +697,7 @@ impl<S: Sink> Emitter for Collector<'_, S> {
             self.place.last_start_tag.clear();
             self.place.last_start_tag.push(self.tag.get(), NAME_MAX);
             match self.tag.get() {
-                // The crate's list has it without its last letter.
+                // The tokenizer crate misspells this name in its list, without the last letter.
                 b"noframes" => Some(State::RawText),
                 name => naive_next_state(name),
             }
@@ -878,7 +878,7 @@ mod tests {
                 (Kind::Image, "c.png"),
             ],
         );
-        // One that is text, is a comment or never ends.
+        // Templates as text, in a comment or without end.
         check(
             "<title><template></title><!-- <template> --><img src=a.png><template/><img src=no.png>",
             &[(Kind::Image, "a.png")],

@@ -1,67 +1,68 @@
-//! What pages and style sheets embed, as they write it: references found while the text arrives.
+//! Finds the references in pages and style sheets, as written, while the text arrives.
 //!
-//! Decides what counts as embedded. Refuses to know what a reference is relative to, what is fetched, and
-//! whether it exists: a [`Sink`] is told, once for each place where a reference stands.
+//! Decides which references count as embedded. Does not resolve them, fetch them or check that the target
+//! exists: it reports each to a [`Sink`], once per place.
 
 pub mod css;
 pub mod html;
 pub mod media;
 
-/// What is asked for, as far as the place says where it is named.
+/// The kind of an embedded resource, as far as the reference shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A picture, or a list of several that a client chooses from.
+    /// An image, or one candidate of a list from which a client chooses.
     Image,
     /// A style sheet.
     Style,
     /// A script.
     Script,
-    /// A page within the page.
+    /// A page inside the page.
     Frame,
-    /// Anything else: fonts, manifests, embedded documents that are no pages.
+    /// Any other resource: fonts, manifests, embedded documents that are not pages.
     Other,
 }
 
-/// Somebody who wants to know.
+/// A receiver of references.
 pub trait Sink {
-    /// A reference, with its character references or escapes decoded. Never empty.
+    /// Receives a reference, with character references or escapes decoded. Never empty.
     fn embed(&mut self, kind: Kind, reference: &[u8]);
 
-    /// The first element `base` says this.
+    /// Receives the `href` of the first `base` element that has one.
     fn base(&mut self, href: &[u8]);
 
-    /// A style sheet that stands in the page: that of an element, or of one attribute.
+    /// Receives a style sheet inside the page: that of a `style` element or, by default, of a `style`
+    /// attribute.
     fn style(&mut self, _sheet: &[u8]) {}
 
-    /// A style sheet that stands in an attribute.
+    /// Receives the style sheet of a `style` attribute.
     fn style_attribute(&mut self, sheet: &[u8]) {
         self.style(sheet);
     }
 
-    /// A page that stands in an attribute of this one, `srcdoc`, with its character references decoded.
+    /// Receives a page inside an attribute (`srcdoc`), with character references decoded.
     fn document(&mut self, _page: &[u8]) {}
 
-    /// Whether it is interested in pages that stand in the page.
+    /// Whether to call [`Sink::document`].
     fn wants_documents(&self) -> bool {
         false
     }
 
-    /// Whether it is interested in style sheets that stand in the page.
+    /// Whether to call [`Sink::style`] and [`Sink::style_attribute`].
     fn wants_styles(&self) -> bool {
         false
     }
 
-    /// Whether it has enough; nothing is looked at then.
+    /// Whether to stop: no further references are reported.
     fn is_full(&self) -> bool {
         false
     }
 }
 
-/// Scans any bytes, whole and in pieces, as a page and as a style sheet, and checks what must hold; a fuzz
+/// Scans any bytes as a page, whole and in pieces, and as a style sheet, and checks invariants; for a fuzz
 /// target and a property test.
 ///
 /// # Panics
-/// If it does not hold.
+/// If an invariant is violated.
 pub fn fuzz(data: &[u8]) {
     let (&[size], text) = data.split_first_chunk().unwrap_or((&[0], b""));
     let bounds = html::Bounds {
@@ -76,17 +77,17 @@ pub fn fuzz(data: &[u8]) {
         scan.push(piece, &mut cut);
     }
     scan.finish(&mut cut);
-    assert_eq!(whole.0, cut.0, "the same however it is cut");
+    assert_eq!(whole.0, cut.0, "pieces change nothing");
     let mut found = Vec::new();
     css::scan(text, |_, reference| found.push(reference.to_vec()));
     media::may_match(text);
     assert!(found.iter().all(|reference| !reference.is_empty()));
     let total: usize = found.iter().map(Vec::len).sum();
-    // An escape or a byte that is no UTF-8 becomes three bytes at most.
-    assert!(total <= text.len() * 3, "nothing is made up");
+    // An escape or an invalid UTF-8 byte becomes at most three bytes.
+    assert!(total <= text.len() * 3, "references come from the text");
 }
 
-/// Everything a scan says.
+/// Everything a scan reports.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Heard(Vec<(Option<Kind>, Vec<u8>)>);
 

@@ -1,8 +1,8 @@
-//! Which media queries cannot match a screen (Media Queries Level 4, section 3).
+//! Finds media queries that cannot match a screen (Media Queries Level 4, section 3).
 //!
-//! Knows no window, so that every condition about features may hold: only what the media type alone decides is decided.
+//! Knows no viewport, so every feature condition may hold: only the media type decides.
 
-/// Whether a list of media queries may match a screen; an empty one does.
+/// Whether a list of media queries may match a screen; an empty list may.
 pub fn may_match(list: &[u8]) -> bool {
     let mut queries = list
         .split(|byte| *byte == b',')
@@ -16,7 +16,7 @@ fn query_may_match(query: &[u8]) -> bool {
     let mut words = query
         .split(|byte| byte.is_ascii_whitespace() || *byte == b'(')
         .filter(|word| !word.is_empty());
-    // What begins with a condition is for all media.
+    // A query that begins with a condition applies to all media.
     if query.first().is_none_or(|byte| *byte == b'(') {
         return !query.is_empty();
     }

@@ -1,4 +1,6 @@
-//! A count of bytes, with the spellings people type and read.
+//! A byte count that parses and prints the usual spellings, such as `64K` and `1.5MiB`.
+//!
+//! Knows no meaning of a size; limits belong to its users.
 
 use core::fmt;
 use core::str::FromStr;
@@ -13,12 +15,12 @@ use serde::{Deserialize, Serialize};
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// `n` units of 1,024 bytes.
+    /// `n` KiB (units of 1,024 bytes).
     pub const fn kib(n: u64) -> Bytes {
         Bytes(n << 10)
     }
 
-    /// `n` units of 1,048,576 bytes.
+    /// `n` MiB (units of 1,048,576 bytes).
     pub const fn mib(n: u64) -> Bytes {
         Bytes(n << 20)
     }
@@ -41,7 +43,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Why a text is no byte count.
+/// The text is not a byte count; holds the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseBytesError {
     text: String,

@@ -1,30 +1,35 @@
-//! Whether two samples differ, from their ranks alone: the test of Mann and Whitney (1947), exact for few values, with
-//! the effect size of Vargha and Delaney (2000). Knows nothing of what was measured.
+//! Tests whether two samples differ, using only their ranks: the Mann-Whitney U test (1947), exact for small
+//! samples, with the effect size of Vargha and Delaney (2000).
+//!
+//! Does not know what was measured.
 
-/// Values on both sides up to which every arrangement is counted.
+/// Most values in both samples together for the exact test; larger samples use the normal approximation.
 const EXACT_MAX: usize = 40;
 
-/// The chance that one of `b` is above one of `a`, and how likely such ranks are without a difference: the two-sided test.
+/// The probability of superiority of `b` over `a`, and the two-sided p-value.
 pub fn ranks(a: &[f64], b: &[f64]) -> (f64, f64) {
     let ranks = Ranks::of(a, b);
     (ranks.superiority, ranks.either)
 }
 
-/// What the ranks of two samples say.
+/// Effect size and p-values of a comparison of two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranks {
-    /// The chance that one of the second is above one of the first, ties counted half.
+    /// Probability that a value of the second sample is above one of the first, with ties counted half.
     pub superiority: f64,
-    /// How likely ranks that differ as much are without a difference, in whichever direction: the two-sided test.
+    /// Two-sided p-value: the probability, without a difference, of ranks that differ this much in either
+    /// direction.
     pub either: f64,
-    /// How likely it is without a difference that the second has ranks as high as these or higher: one-sided.
+    /// One-sided p-value: the probability, without a difference, that the second sample ranks this high or
+    /// higher.
     pub higher: f64,
-    /// The same, as low or lower.
+    /// One-sided p-value: the probability, without a difference, that the second sample ranks this low or
+    /// lower.
     pub lower: f64,
 }
 
 impl Ranks {
-    /// Of two samples; without a value on one side, there is nothing to say.
+    /// Compares two samples. If one is empty, superiority is 0.5 and all p-values are 1.
     pub fn of(a: &[f64], b: &[f64]) -> Ranks {
         if a.is_empty() || b.is_empty() {
             return Ranks {
@@ -51,13 +56,13 @@ impl Ranks {
     }
 }
 
-/// Two samples in one order.
+/// Two samples sorted together.
 struct Order {
-    /// Twice the rank of each value, so that the middle of a tie is a whole number.
+    /// Twice the rank of each value, so that the mean rank of a tie is an integer.
     ranks: Vec<usize>,
-    /// Of these, the sum of those of the second sample.
+    /// The sum of `ranks` over the second sample.
     sum: usize,
-    /// Over ties of `t` values, the sum of `t^3 - t`.
+    /// The sum of `t^3 - t` over ties of `t` values.
     ties: f64,
 }
 
@@ -84,14 +89,15 @@ impl Order {
         order
     }
 
-    /// Pairs in which the value of the second sample, of `n`, is the greater one; ties are half a pair.
+    /// The number of pairs in which the value of the second sample, of size `n`, is greater; ties count half
+    /// (the U statistic).
     fn above(&self, n: usize) -> f64 {
         let n = n as f64;
         self.sum as f64 / 2.0 - n * (n + 1.0) / 2.0
     }
 
-    /// For samples of `m` and `n`, how far [`Order::above`] is above its mean, and its standard deviation without a
-    /// difference, which is more than nothing even if all values are one.
+    /// For samples of sizes `m` and `n`: the distance of [`Order::above`] from its mean, and its standard
+    /// deviation without a difference. The deviation is above zero even if all values are equal.
     fn beyond(&self, m: usize, n: usize) -> (f64, f64) {
         let (m, n) = (m as f64, n as f64);
         let all = m + n;
@@ -100,10 +106,10 @@ impl Order {
         (self.above(n as usize) - m * n / 2.0, deviation)
     }
 
-    /// Counts all choices of `n` ranks.
+    /// The exact test: counts all choices of `n` ranks.
     fn exact(&self, superiority: f64, n: usize) -> Ranks {
         let most: usize = self.ranks.iter().sum();
-        // ways[k][s]: choices of k ranks with sum s.
+        // ways[k][s]: number of choices of k ranks with sum s.
         let mut ways = vec![vec![0.0f64; most + 1]; n + 1];
         ways[0][0] = 1.0;
         let mut reach = 0;
@@ -135,7 +141,7 @@ impl Order {
 mod tests {
     use super::*;
 
-    /// Worked by hand: of 20 choices of 3 from 6, two sums are as far apart as 1+2+3.
+    /// Worked by hand: of 20 choices of 3 from 6, two sums are as far from the mean as 1+2+3.
     #[test]
     fn ranks_are_tested_exactly() {
         let (superiority, p) = ranks(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]);
@@ -143,7 +149,7 @@ mod tests {
         assert!((p - 0.1).abs() < 1e-12, "{p}");
         assert_eq!(ranks(&[1.0, 1.0], &[1.0, 1.0]), (0.5, 1.0));
         assert_eq!(ranks(&[], &[1.0]).1, 1.0);
-        // The approximation for many agrees with the count for few where they meet.
+        // The approximation for large samples agrees with the exact test where both apply.
         let (a, b): (Vec<f64>, Vec<f64>) = (
             (0..20).map(f64::from).collect(),
             (0..20).map(|x| f64::from(x) + 4.5).collect(),
@@ -154,7 +160,8 @@ mod tests {
         assert!((few - many).abs() < 0.03, "{few} {many}");
     }
 
-    /// One of 20 choices is as high, 19 are as low or lower; without ties the two-sided test is twice the smaller.
+    /// One of 20 choices is as high; 19 are as low or lower. Without ties the two-sided p-value is twice the
+    /// smaller one.
     #[test]
     fn one_side_is_tested_alone() {
         let (low, high) = ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]);
@@ -168,7 +175,7 @@ mod tests {
             assert_eq!((ranks.superiority, ranks.either), (0.5, 1.0));
             assert!(ranks.higher >= 0.5 && ranks.lower >= 0.5, "{ranks:?}");
         }
-        // Few are counted, many approximated.
+        // Small samples are tested exactly, large ones by approximation.
         for count in [8, 30] {
             let a: Vec<f64> = (0..count).map(f64::from).collect();
             let b: Vec<f64> = a.iter().map(|x| x + 2.5).collect();

@@ -1,6 +1,6 @@
-//! Bits per second, with the spellings people type and read.
+//! Transmission rates in bits per second that parse and print the usual spellings, such as `1.5 Mbit/s`.
 //!
-//! Prefixes are powers of 1000, as in every network document: 1 Mbit/s is 1,000,000 bit/s.
+//! Prefixes are powers of 1000, as in every networking document: 1 Mbit/s is 1,000,000 bit/s.
 
 use crate::Bytes;
 use core::fmt;
@@ -17,22 +17,22 @@ use serde::{Deserialize, Serialize};
 pub struct Rate(pub u64);
 
 impl Rate {
-    /// `n` thousand bits per second.
+    /// `n` kbit/s (units of 1,000 bits per second).
     pub const fn kbit(n: u64) -> Rate {
         Rate(n * 1_000)
     }
 
-    /// `n` million bits per second.
+    /// `n` Mbit/s (units of 1,000,000 bits per second).
     pub const fn mbit(n: u64) -> Rate {
         Rate(n * 1_000_000)
     }
 
-    /// Bits per second as a real number.
+    /// The rate in bits per second as a floating-point number.
     pub const fn bits_per_second(self) -> f64 {
         self.0 as f64
     }
 
-    /// Seconds `size` takes at this rate; infinite at rate zero.
+    /// Seconds to transmit `size` at this rate; infinite at rate zero.
     pub fn seconds_for(self, size: Bytes) -> f64 {
         size.0 as f64 * 8.0 / self.bits_per_second()
     }
@@ -51,14 +51,14 @@ impl fmt::Display for Rate {
             .find(|&(scale, _)| self.0 >= scale)
             .unwrap_or((1, ""));
         let value = self.0 as f64 / scale as f64;
-        // Three decimals tell the rates people name apart (1.544 Mbit/s); trailing zeros say nothing.
+        // Three decimals distinguish the common rates (1.544 Mbit/s); trailing zeros are cut.
         let digits = format!("{value:.3}");
         let digits = digits.trim_end_matches('0').trim_end_matches('.');
         write!(f, "{digits} {prefix}bit/s")
     }
 }
 
-/// Why a text is no rate.
+/// The text is not a rate; holds the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseRateError {
     text: String,

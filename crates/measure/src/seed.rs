@@ -1,26 +1,25 @@
-//! Chance as an argument: a [`Seed`] makes the only random generator of the project.
+//! Seeds: random numbers are an argument, and a [`Seed`] creates the only random generator of the project.
 //!
-//! The generator is xoshiro256++, whose stream is the same on every machine; a failing test prints
-//! the seed that made it fail.
+//! The generator is xoshiro256++, whose stream is the same on every machine. A failing test prints its seed.
 
 use core::fmt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use serde::{Deserialize, Serialize};
 
-/// What an [`Rng`] can be asked for; bring it into scope to draw numbers.
+/// The methods of an [`Rng`]; import this trait to draw numbers.
 pub use rand_xoshiro::rand_core::Rng as Draw;
 
-/// The project's random generator: portable, seedable, not for secrets.
+/// The project's random generator: portable and seedable, unsuitable for secrets.
 pub type Rng = Xoshiro256PlusPlus;
 
-/// The origin of a random stream.
+/// The seed of a random stream; prints as a hexadecimal number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// A generator whose stream depends on this seed alone.
+    /// A generator whose stream depends only on this seed.
     pub fn rng(self) -> Rng {
         Rng::seed_from_u64(self.0)
     }

@@ -1,6 +1,7 @@
-//! Points in time: a monotonic [`Instant`] for deadlines and a [`UnixTime`] for what the wire shows.
+//! Points in time: a monotonic [`Instant`] for deadlines and a [`UnixTime`] for civil time in messages and
+//! logs.
 //!
-//! Both are plain values. Only `runtime` reads a clock; the simulator makes them up.
+//! Both are plain values. Only `runtime` reads a clock; the simulator creates its own values.
 
 use core::ops::{Add, Sub};
 pub use core::time::Duration;
@@ -27,7 +28,7 @@ impl Instant {
         self.0
     }
 
-    /// Time passed since `earlier`; zero if `earlier` lies later.
+    /// Time since `earlier`; zero if `earlier` is later.
     #[inline]
     pub fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -36,7 +37,7 @@ impl Instant {
 
 impl Add<Duration> for Instant {
     type Output = Instant;
-    /// Saturates at the end of the clock (584 years), so "never" can be written as a huge duration.
+    /// Saturates at the end of the clock (584 years), so that a huge duration can mean "never".
     #[inline]
     fn add(self, d: Duration) -> Instant {
         let ns = u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
@@ -62,7 +63,7 @@ pub struct UnixTime {
 }
 
 impl UnixTime {
-    /// The given whole second.
+    /// A whole second.
     #[inline]
     pub const fn from_secs(secs: i64) -> UnixTime {
         UnixTime { secs, nanos: 0 }

@@ -1,5 +1,7 @@
-//! Two things document 003 found in its servers, run singly: what a close with requests in flight loses, and what Nagle's
-//! algorithm costs a server that buffers. Judges nothing; the rules stand in the plan of the study.
+//! Two findings of document 003 about its servers, each simulated alone: the responses lost by closing with
+//! requests in flight, and the cost of Nagle's algorithm for a server that buffers.
+//!
+//! Judges nothing; the study's plan holds the rules.
 
 use crate::page::Page;
 use crate::server::{Ending, Kind};
@@ -8,20 +10,21 @@ use client::plan::{Manner, Mode};
 use measure::Seed;
 use std::rc::Rc;
 
-/// What became of the answers of a server that ends connections after five requests.
+/// The fate of the responses of a server that closes connections after five requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Closing {
-    /// How it ends them.
+    /// How the server closes.
     pub ending: Ending,
-    /// Answers written whole.
+    /// Responses written completely.
     pub written: u32,
-    /// Answers that came whole.
+    /// Responses received completely.
     pub received: u32,
-    /// Objects that are missing in the end, though requests were repeated.
+    /// Objects missing at the end, despite repeated requests.
     pub failed: u64,
 }
 
-/// A pipelining client meets a server that takes five requests a connection and closes fully, or half: what arrives.
+/// Fetches the page in pipelined mode from a server that takes five requests per connection and then closes as
+/// `ending` says.
 pub fn closing(page: &Rc<Page>, ending: Ending) -> Closing {
     let case = Case {
         network: Network::Wan,
@@ -51,7 +54,8 @@ pub fn closing(page: &Rc<Page>, ending: Ending) -> Closing {
     }
 }
 
-/// Serial visits over the LAN to a server with its buffer, Nagle's algorithm on and off.
+/// Serial visits over the LAN to a buffering server, with Nagle's algorithm on and off; each the mean of `runs`
+/// visits.
 pub fn nagle(page: &Rc<Page>, runs: u64) -> [Figures; 2] {
     [false, true].map(|no_delay| {
         let case = Case {

@@ -1,9 +1,10 @@
-//! The content study of document 003 on the Microscape site, with the encoders of today: deflate by the case of tags,
-//! GIF to PNG, animated GIF to animated PNG (for MNG, which nothing reads any more), pictures of text to CSS.
+//! The content study of document 003 on the Microscape site, with today's encoders: deflate by tag case, GIF to
+//! PNG, animated GIF to animated PNG (in place of MNG, which no software reads today), and images of text to
+//! CSS.
 //!
-//! The original's pixels are lost. Lengths of the site's GIFs are the published ones, but their pixels are made up and
-//! stored without LZW; so each is also written by a GIF encoder that compresses, and PNG is held against that.
-//! Ratios of pictures therefore say how the formats do on such pixels, not whether the document measured well.
+//! The original pixels are lost. The site's GIFs have the published lengths, but invented pixels stored without
+//! LZW. Each is therefore also written by a compressing GIF encoder, against which PNG is compared. The ratios
+//! show how the formats perform on these pixels; they do not verify the document's measurements.
 
 use crate::page::{deflated, microscape};
 use flate2::Compression;
@@ -11,7 +12,7 @@ use flate2::write::ZlibEncoder;
 use load::site::microscape::{IMAGES, TagCase};
 use std::io::Write;
 
-/// What could not be read or written.
+/// A file that cannot be decoded or encoded; holds the reason.
 #[derive(Debug)]
 pub struct Fault(String);
 
@@ -27,29 +28,29 @@ fn fault(error: impl core::fmt::Display) -> Fault {
     Fault(error.to_string())
 }
 
-/// A page deflated.
+/// A page before and after deflate.
 #[derive(Clone, Copy, Debug)]
 pub struct Deflate {
-    /// How its tags are spelled.
+    /// Case of the tags.
     pub tags: TagCase,
-    /// The level of zlib; 6 is the default, the document's.
+    /// zlib's level; 6 is the default and the document's.
     pub level: u32,
-    /// Bytes before.
+    /// Bytes before compression.
     pub plain: usize,
-    /// Bytes after.
+    /// Bytes after compression.
     pub deflated: usize,
-    /// Published ratio, at the default level.
+    /// Published ratio, for the default level.
     pub published: Option<f64>,
 }
 
 impl Deflate {
-    /// After over before.
+    /// Compressed bytes divided by uncompressed bytes.
     pub fn ratio(&self) -> f64 {
         self.deflated as f64 / self.plain as f64
     }
 }
 
-/// The page in both spellings at three levels.
+/// The page with both tag cases at three levels.
 pub fn tag_case() -> Vec<Deflate> {
     let mut rows = Vec::new();
     for (tags, published) in [(TagCase::Lower, 0.27), (TagCase::Mixed, 0.35)] {
@@ -65,7 +66,7 @@ pub fn tag_case() -> Vec<Deflate> {
                 encoder
                     .write_all(&page)
                     .and_then(|()| encoder.finish())
-                    .expect("a buffer takes everything")
+                    .expect("writing to memory cannot fail")
             };
             rows.push(Deflate {
                 tags,
@@ -79,18 +80,18 @@ pub fn tag_case() -> Vec<Deflate> {
     rows
 }
 
-/// A picture in several formats, in bytes.
+/// An image in several formats, sizes in bytes.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// Its name.
+    /// File name.
     pub path: &'static str,
-    /// As the site has it: its published length.
+    /// The site's file, of published length.
     pub served: usize,
-    /// The same pixels as a GIF with LZW.
+    /// The same pixels as GIF with LZW.
     pub gif: usize,
-    /// The same pixels as a PNG, animated if the GIF is.
+    /// The same pixels as PNG, animated if the GIF is.
     pub png: usize,
-    /// How many frames.
+    /// Number of frames.
     pub frames: usize,
 }
 
@@ -113,7 +114,7 @@ fn read(file: &[u8]) -> Result<Pixels, Fault> {
     Ok(Pixels {
         width: decoder.width(),
         height: decoder.height(),
-        palette: palette.ok_or_else(|| Fault("a picture has no palette".to_owned()))?,
+        palette: palette.ok_or_else(|| Fault("an image has no palette".to_owned()))?,
         frames,
     })
 }
@@ -132,7 +133,7 @@ fn as_gif(pixels: &Pixels) -> Result<Vec<u8>, Fault> {
     Ok(file)
 }
 
-/// Bits of an index into a palette of so many colors that PNG has.
+/// Bits per palette index in PNG for this number of colors.
 fn depth(colors: usize) -> (png::BitDepth, usize) {
     match colors {
         0..=2 => (png::BitDepth::One, 1),
@@ -142,7 +143,7 @@ fn depth(colors: usize) -> (png::BitDepth, usize) {
     }
 }
 
-/// Rows of indices packed as PNG wants them.
+/// Rows of indices, packed in PNG's format.
 fn packed(indices: &[u8], width: usize, bits: usize) -> Vec<u8> {
     let each = 8 / bits;
     indices
@@ -157,7 +158,7 @@ fn packed(indices: &[u8], width: usize, bits: usize) -> Vec<u8> {
         .collect()
 }
 
-/// A PNG with this filter, and with the gamma chunk of 16 bytes that the document counts.
+/// A PNG with this filter, and with the 16-byte gamma chunk that the document counts.
 fn as_png_filtered(pixels: &Pixels, filter: png::Filter) -> Result<Vec<u8>, Fault> {
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, u32::from(pixels.width), u32::from(pixels.height));
@@ -193,7 +194,7 @@ fn as_png_filtered(pixels: &Pixels, filter: png::Filter) -> Result<Vec<u8>, Faul
     Ok(file)
 }
 
-/// The smaller of two: filters seldom help pictures with palettes.
+/// The smaller of two encodings: filters seldom help images with palettes.
 fn as_png(pixels: &Pixels) -> Result<Vec<u8>, Fault> {
     let plain = as_png_filtered(pixels, png::Filter::NoFilter)?;
     let filtered = as_png_filtered(pixels, png::Filter::Adaptive)?;
@@ -204,10 +205,10 @@ fn as_png(pixels: &Pixels) -> Result<Vec<u8>, Fault> {
     })
 }
 
-/// Every picture of the site in every format.
+/// Every image of the site in every format.
 ///
 /// # Errors
-/// A picture that an encoder or decoder refuses.
+/// If an encoder or decoder refuses an image.
 pub fn pictures() -> Result<Vec<Picture>, Fault> {
     let page = microscape(TagCase::Lower);
     let mut all = Vec::new();
@@ -227,29 +228,29 @@ pub fn pictures() -> Result<Vec<Picture>, Fault> {
     Ok(all)
 }
 
-/// Pictures that are text on a plain ground, as text with a rule of a style sheet.
+/// Images of text on a plain background, replaced by text and style rules.
 #[derive(Clone, Debug)]
 pub struct Replaced {
-    /// How many, each a request less.
+    /// Number of images, each saving a request.
     pub pictures: usize,
-    /// Bytes of the pictures.
+    /// Bytes of the images.
     pub served: usize,
-    /// Bytes of markup and rules in their place.
+    /// Bytes of the markup and rules that replace them.
     pub markup: usize,
-    /// The same deflated with the page they are in: what the page grows by.
+    /// Growth of the deflated page by that markup.
     pub deflated: usize,
-    /// Published: bytes of the pictures, bytes in their place.
+    /// Published: bytes of the images, bytes of their replacement.
     pub published: [usize; 2],
 }
 
-/// The 23 pictures of the document's list that text can replace: all that are named in the page before those that
-/// text can replace in part.
+/// The 23 images in the document's list that text can replace: those the page names before the ones that text
+/// can replace in part.
 pub const REPLACED: usize = 23;
 
-/// Replaces them: an element each where its picture was, a rule each with the picture's own width, ground and ink.
+/// Replaces each image by an element, and adds a rule with the image's width, background and text color.
 ///
 /// # Errors
-/// A picture that the decoder refuses.
+/// If the decoder refuses an image.
 pub fn replaced() -> Result<Replaced, Fault> {
     let page = microscape(TagCase::Lower);
     let html = page
@@ -298,7 +299,7 @@ pub fn replaced() -> Result<Replaced, Fault> {
     })
 }
 
-/// Where the element is that names a picture.
+/// The byte range of the element that refers to an image.
 fn element_of(html: &str, path: &str) -> Option<core::ops::Range<usize>> {
     let named = html.find(&format!("src=\"{path}\""))?;
     let from = html[..named].rfind('<')?;
@@ -327,7 +328,7 @@ mod tests {
         assert!(rows[0].ratio() > rows[1].ratio() && rows[1].ratio() >= rows[2].ratio());
     }
 
-    /// Whatever an encoder made decodes to the pixels it was given.
+    /// Each encoder's output decodes to the original pixels.
     #[test]
     fn pixels_survive_every_format() {
         let page = microscape(TagCase::Lower);
@@ -376,7 +377,7 @@ mod tests {
         let replaced = replaced().expect("pictures");
         println!("{replaced:?}");
         assert_eq!(replaced.served, replaced.published[0]);
-        // About as many bytes as the document has; deflated far fewer.
+        // About as many bytes as in the document; far fewer when deflated.
         assert!((2_000..4_500).contains(&replaced.markup), "{replaced:?}");
         assert!(replaced.deflated < replaced.markup / 2, "{replaced:?}");
     }

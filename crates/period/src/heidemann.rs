@@ -1,10 +1,10 @@
-//! Heidemann 1997, "Performance Interactions Between P-HTTP and TCP Implementations": its Table 1, and its two traces
-//! segment for segment.
+//! Heidemann 1997, "Performance Interactions Between P-HTTP and TCP Implementations": Table 1, and two traces
+//! segment by segment.
 //!
-//! The stack is `sunos-4.1.3` with the buffers and the slow start the paper says it was given. Times of the
-//! hosts (think, write gap, connection set-up, read) and the phases of their beats are scripted; what is
-//! looked at is what TCP makes of them. The client is a script, too: it asks for three documents one after the other,
-//! as the paper's Perl did. Seen on the line, as from a third host.
+//! The stack is `sunos-4.1.3` with the paper's buffer sizes and slow start. Host times (think time, time
+//! between writes, connection set-up, read) and the phases of the delayed-ACK timers are scripted; the result
+//! shows TCP's part. The client is scripted, too: it requests three documents one after the other, like the
+//! paper's Perl client. Traces are taken on the link, as by a third host.
 
 use link::Profile;
 use measure::{Bytes, Duration, Instant, Seed};
@@ -15,12 +15,12 @@ use tcp::{Setup, Stack};
 
 const FIG2: &str = include_str!("../data/heidemann_fig2.csv");
 const FIG4: &str = include_str!("../data/heidemann_fig4.csv");
-/// The documents of the page.
+/// Body sizes of the page's documents, in bytes.
 const DOCUMENTS: [usize; 3] = [6_651, 3_883, 1_866];
 
-/// A reply's header.
+/// Bytes of a reply's header.
 const HEADER: usize = 226;
-/// The server's standard-output buffer: what one write takes.
+/// The server's standard-output buffer: most bytes of one write.
 const BUFFER: usize = 4_096;
 
 pub(crate) fn us(n: u64) -> Duration {
@@ -30,7 +30,7 @@ pub(crate) fn us(n: u64) -> Duration {
 fn ethernet() -> Profile {
     let text = "rate=10M half-duplex=yes framing=ethernet delay=20us mtu=1500";
     Profile::parse(text, &link::Limits::default(), &mut |_| Err(String::new()))
-        .expect("a constant, and a test uses it")
+        .expect("a constant that a test parses")
 }
 
 fn sunos(phase: Duration, read_time: Duration) -> HostSetup {
@@ -51,14 +51,14 @@ fn sunos(phase: Duration, read_time: Duration) -> HostSetup {
     }
 }
 
-/// The server: waits for a request, thinks, writes headers and body in calls of at most [`BUFFER`].
+/// The server: waits for a request, thinks, then writes header and body in calls of at most [`BUFFER`].
 pub(crate) struct Server {
-    /// Body bytes of each reply in turn, beginning again after the last.
+    /// Body bytes of the replies in turn, starting again after the last.
     pub(crate) bodies: Vec<usize>,
     pub(crate) served: usize,
     pub(crate) think: Duration,
     pub(crate) gap: Duration,
-    /// Headers are flushed before the body is written.
+    /// Whether the header is flushed before the body is written.
     pub(crate) separate_headers: bool,
     pub(crate) no_delay: bool,
     pub(crate) persistent: bool,
@@ -96,18 +96,18 @@ impl Application for Server {
     }
 }
 
-/// When the client sends its next request.
+/// Time of the client's next request.
 #[derive(Clone, Copy)]
 pub(crate) enum Pace {
-    /// This long after the reply before.
+    /// This long after the previous reply.
     Think(Duration),
     /// At this instant.
     At(Instant),
 }
 
-/// The client: asks for one document after the other, page after page.
+/// The client: requests one document after the other, page after page.
 pub(crate) struct Client {
-    /// Request and reply sizes of a page.
+    /// Request and reply sizes of a page, in bytes.
     pub(crate) page: Vec<(usize, usize)>,
     pub(crate) connect_time: Duration,
     pub(crate) pace: Pace,
@@ -118,7 +118,7 @@ pub(crate) struct Client {
     pub(crate) got: usize,
     pub(crate) conn: Option<Conn>,
     pub(crate) began: Instant,
-    /// How long each page took.
+    /// Time of each page.
     pub(crate) took: Rc<RefCell<Vec<Duration>>>,
 }
 
@@ -206,17 +206,17 @@ pub(crate) fn client(page: Vec<(usize, usize)>) -> Client {
 pub struct Segment {
     /// `client` or `server`.
     pub from: String,
-    /// The flags as letters.
+    /// The flags as letters, such as `PA`.
     pub flags: String,
-    /// First and last position of the data, if there is any.
+    /// Start and end of the data; `None` without data.
     pub seq: Option<(u32, u32)>,
-    /// The position acknowledged, if any.
+    /// The acknowledged position; `None` without acknowledgment.
     pub ack: Option<u32>,
-    /// The window offered.
+    /// The offered window, in bytes.
     pub window: u16,
 }
 
-/// The published rows with their times in milliseconds.
+/// The published rows, with times in milliseconds.
 fn published(text: &str) -> Vec<(f64, Segment)> {
     text.lines()
         .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
@@ -228,12 +228,12 @@ fn published(text: &str) -> Vec<(f64, Segment)> {
                 flags: cell[3].to_owned(),
                 seq,
                 ack: cell[7].parse().ok(),
-                window: cell[8].parse().expect("a constant table, and a test reads it"),
+                window: cell[8].parse().expect("a constant table that a test parses"),
             };
             (
                 cell[0]
                     .parse::<f64>()
-                    .expect("a constant table, and a test reads it")
+                    .expect("a constant table that a test parses")
                     * 1e3,
                 row,
             )
@@ -241,7 +241,7 @@ fn published(text: &str) -> Vec<(f64, Segment)> {
         .collect()
 }
 
-/// The simulated segments in the same form, positions relative to each side's SYN.
+/// The simulated segments in the form of a published trace, with positions relative to each side's SYN.
 fn rows(seen: &[(Instant, &Logged)]) -> Vec<(f64, Segment)> {
     let first = |direction| {
         let syn = seen
@@ -272,23 +272,23 @@ fn rows(seen: &[(Instant, &Logged)]) -> Vec<(f64, Segment)> {
 /// A configuration of Table 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// What the paper calls it.
+    /// The paper's name for it.
     pub name: &'static str,
-    /// Documents share a connection.
+    /// Whether documents share a connection.
     pub persistent: bool,
-    /// The header is written before the body and flushed.
+    /// Whether the header is flushed before the body is written.
     pub separate_headers: bool,
-    /// TCP_NODELAY on the server.
+    /// Whether the server sets TCP_NODELAY.
     pub no_delay: bool,
     /// Published mean in milliseconds.
     pub mean_ms: f64,
-    /// Published standard deviation in milliseconds; of the first two rows as it follows from their own
-    /// percentages and intervals, for what is printed there has lost a factor of ten.
+    /// Published standard deviation in milliseconds. For the first two rows it is derived from their
+    /// percentages and intervals, because the printed values have lost a factor of ten.
     pub deviation_ms: f64,
 }
 
-/// The four configurations. Plain HTTP sends headers with the body, for the flush that separates them is made for
-/// persistent connections only (our reading: otherwise two more beats would pass).
+/// The four configurations. Plain HTTP sends the header with the body, because the separating flush is only for
+/// persistent connections. This is our reading; otherwise two more delayed-ACK periods would pass.
 pub const CONFIGS: [Config; 4] = [
     Config {
         name: "HTTP",
@@ -324,41 +324,43 @@ pub const CONFIGS: [Config; 4] = [
     },
 ];
 
-/// A row of Table 1, ours.
+/// A simulated row of Table 1.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Which.
+    /// The configuration.
     pub config: Config,
     /// Milliseconds of each page.
     pub pages_ms: Vec<f64>,
-    /// Stalls of the kinds the paper names, a page on average, counted in the trace.
+    /// Mean number of stalls per page, of the kinds named in the paper, counted in the trace.
     pub stalls: f64,
 }
 
 impl Row {
-    /// Mean in milliseconds.
+    /// Mean time of a page in milliseconds.
     pub fn mean_ms(&self) -> f64 {
         self.pages_ms.iter().sum::<f64>() / self.pages_ms.len().max(1) as f64
     }
 
-    /// Standard deviation of the sample in milliseconds.
+    /// Sample standard deviation in milliseconds.
     pub fn deviation_ms(&self) -> f64 {
         let mean = self.mean_ms();
         let squares: f64 = self.pages_ms.iter().map(|one| (one - mean).powi(2)).sum();
         (squares / (self.pages_ms.len() as f64 - 1.0).max(1.0)).sqrt()
     }
 
-    /// Whether the mean is within 20 % of the published one, the bound of seconds in all tables here; otherwise that
-    /// it is not explained.
+    /// A "not explained" note if the mean is more than 20 % from the published one, the limit for times in all
+    /// tables here.
     pub fn not_explained(&self) -> Option<String> {
         let error = self.mean_ms() / self.config.mean_ms - 1.0;
         (error.abs() > 0.2).then(|| format!("not explained: mean {:+.0} %", 100.0 * error))
     }
 }
 
-/// What connection set-up costs the client: fitted to the rows "both fixes" and HTTP together, used for all.
+/// The client's time for connection set-up: fitted to the rows "both fixes" and HTTP together, used for all
+/// rows.
 pub const CONNECT: Duration = Duration::from_micros(3_500);
-/// The server's time before it answers, its time between two writes, the client's between two requests, and of a read.
+/// Scripted host times with their sources: the server's before it answers and between two writes; the client's
+/// between two requests, for a read, and from connection to request.
 pub const TIMES: [(&str, Duration, &str); 5] = [
     ("server think", Duration::from_micros(2_200), "Figure 2"),
     ("server between writes", Duration::from_micros(1_600), "Figure 2"),
@@ -375,7 +377,7 @@ pub const TIMES: [(&str, Duration, &str); 5] = [
     ),
 ];
 
-/// Simulates `pages` retrievals in one configuration, the hosts' beats at phases drawn by `seed`.
+/// Simulates `pages` retrievals in one configuration, with delayed-ACK phases derived from `seed`.
 pub fn table_1(config: Config, pages: usize, seed: u64) -> Row {
     let mut script = client(DOCUMENTS.iter().map(|body| (55, HEADER + body)).collect());
     script.connect_time = CONNECT;
@@ -413,8 +415,8 @@ pub fn table_1(config: Config, pages: usize, seed: u64) -> Row {
     }
 }
 
-/// Pauses of the server's data that a timer-driven ACK of the client ends: more than 20 ms after the last data of a
-/// connection, and data again within 10 ms of the ACK.
+/// Number of pauses in the server's data that end with a timer-driven ACK of the client: the ACK comes more
+/// than 20 ms after the last data of a connection, and data within 10 ms after it.
 fn stalls(rows: &[(f64, Segment)]) -> usize {
     let (mut last_data, mut waited, mut count) = (None, None, 0);
     for (at, row) in rows {
@@ -430,24 +432,24 @@ fn stalls(rows: &[(f64, Segment)]) -> usize {
     count
 }
 
-/// A published trace and ours, segment for segment.
+/// A published trace and its simulation, segment by segment.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// Which figure.
+    /// The figure's number.
     pub figure: u32,
-    /// Published: milliseconds and segment.
+    /// The published trace: milliseconds and segment.
     pub published: Vec<(f64, Segment)>,
-    /// Ours, from the same segment on, and as many.
+    /// The simulated trace from the same segment on, with at most as many rows.
     pub simulated: Vec<(f64, Segment)>,
-    /// How far two clocks that start together may be apart, in milliseconds.
+    /// Largest difference of times, measured from a common start, in milliseconds.
     pub tolerance_ms: f64,
 }
 
 impl Trace {
-    /// What differs first, if anything.
+    /// The first difference; `None` if there is none.
     pub fn difference(&self) -> Option<String> {
         let (Some(ours), Some(theirs)) = (self.simulated.first(), self.published.first()) else {
-            return Some("nothing was simulated".to_owned());
+            return Some("the simulated trace is empty".to_owned());
         };
         let start = ours.0 - theirs.0;
         for (number, (at, want)) in self.published.iter().enumerate() {
@@ -467,7 +469,7 @@ impl Trace {
         None
     }
 
-    /// The longest pause between two data segments of the server, in milliseconds: published, simulated.
+    /// The longest pause between two data segments of the server in milliseconds: published, simulated.
     pub fn stall_ms(&self) -> [f64; 2] {
         [&self.published, &self.simulated].map(|rows| {
             let data: Vec<f64> = rows
@@ -480,7 +482,7 @@ impl Trace {
     }
 }
 
-/// Figure 2, the short initial segment.
+/// Figure 2: the short initial segment.
 pub fn figure_2() -> Trace {
     let script = client(vec![(52, HEADER + DOCUMENTS[0])]);
     let server = Server {
@@ -511,11 +513,11 @@ pub fn figure_2() -> Trace {
     }
 }
 
-/// Figure 4, the odd and short final segment.
+/// Figure 4: the odd and short final segment.
 ///
-/// The trace begins with the second request of a connection. The server's pure ACK of that request, with the
-/// request still in its buffer, is the server's beat falling between arrival and read: our reading, and with it
-/// every segment is explained.
+/// The trace begins with the second request of a connection. The server sends a pure ACK of it while the
+/// request is still in its buffer: its delayed-ACK timer expires between arrival and read. This is our reading,
+/// and it explains every segment.
 pub fn figure_4() -> Trace {
     let base = Instant::ZERO + Duration::from_secs(1);
     let mut script = client(vec![(52, 6_675), (58, HEADER + DOCUMENTS[1])]);
@@ -584,7 +586,8 @@ mod tests {
             if config.persistent {
                 assert!((row.mean_ms() / config.mean_ms - 1.0).abs() < 0.05, "{row:?}");
             } else {
-                // 43 ms published with a deviation of 40, which a few stalled pages explain and nothing here causes.
+                // The published 43 ms have a deviation of 40: a few pages stalled, and nothing in this
+                // simulation causes such stalls.
                 assert!((30.0..45.0).contains(&row.mean_ms()), "{row:?}");
             }
         }

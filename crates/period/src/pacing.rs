@@ -1,8 +1,8 @@
-//! What a stack does with its congestion window after idling, and what that costs: document 001, section 2.4.
+//! The congestion window after idle time and its effect on the next reply: document 001, section 2.4.
 //!
-//! A reply, a pause longer than any timeout, another reply, over the WAN of document 003 with a queue of a few
-//! packets at its line. The paper names the policies (keep, reset, decay, pace at the rate that was seen) and
-//! measured none; so there is nothing published to hold these figures against.
+//! Simulates a reply, a pause longer than any timeout, and another reply, over the WAN of document 003 with a
+//! queue of a few packets at the bottleneck. The paper names the policies (keep, reset, decay, pace at the
+//! previous rate) but measured none, so these figures have no published counterpart.
 
 use crate::heidemann::{Pace, Server, client, us};
 use link::{Direction, Profile};
@@ -10,19 +10,19 @@ use measure::{Bytes, Duration, Instant, Seed};
 use runtime::world::{HostSetup, Limits, Logged, World};
 use tcp::{IdleRestart, Setup, Stack};
 
-/// When the second request leaves.
+/// When the second request is sent.
 const AGAIN: Instant = Instant::from_nanos(4_000_000_000);
 /// Bytes of each reply.
 const REPLY: usize = 40_000;
-/// Buffers of both hosts: the paper asks for 16 KB at least on such a path.
+/// Buffers of both hosts, in bytes; the paper asks for at least 16 KB on such a path.
 const BUFFER: Bytes = Bytes(32_768);
-/// The paths: a short queue before the line, and one that takes a window.
+/// Paths with a short queue in front of the bottleneck, and with one that holds a whole window.
 pub const PATHS: [&str; 2] = [
     "rate=1.5M delay=44.5ms queue=6p mtu=1500",
     "rate=1.5M delay=44.5ms queue=30p mtu=1500",
 ];
 
-/// The policies, as results name them.
+/// The policies with their names in results.
 pub const POLICIES: [(&str, IdleRestart); 4] = [
     ("keep", IdleRestart::Keep),
     ("reset", IdleRestart::One),
@@ -30,32 +30,32 @@ pub const POLICIES: [(&str, IdleRestart); 4] = [
     ("pace", IdleRestart::Pace),
 ];
 
-/// What came of a pause.
+/// The outcome of a pause.
 #[derive(Clone, Debug)]
 pub struct Resumed {
     /// Segments of the largest flight before the pause.
     pub flight_before: usize,
-    /// Segments sent after the pause before an ACK was back.
+    /// Segments sent after the pause before the first ACK arrived.
     pub first_flight: usize,
-    /// Milliseconds from the first of those to the last.
+    /// Milliseconds between the first and the last of them.
     pub spread_ms: f64,
-    /// Segments of the second reply that were lost.
+    /// Lost segments of the second reply.
     pub lost: usize,
-    /// From the second request to the last byte of its reply.
+    /// Seconds from the second request to the last byte of its reply.
     pub seconds: f64,
 }
 
 impl Resumed {
-    /// Whether slow start began anew: one segment, after more than that.
+    /// Whether slow start began again: one segment, after a larger flight before.
     pub fn is_restart(&self) -> bool {
         self.flight_before > 1 && self.first_flight == 1
     }
 }
 
-/// A server with the stack `name`, and its own policy or another, over `path`.
+/// Simulates a server with the stack `name` over `path`; `policy` replaces the stack's own.
 pub fn resumed(name: &str, policy: Option<IdleRestart>, path: &str) -> Resumed {
     let profile = Profile::parse(path, &link::Limits::default(), &mut |_| Err(String::new()))
-        .expect("the paths are constants, and tests take each");
+        .expect("the paths are constants that tests parse");
     let host = |stack: Stack| HostSetup {
         tcp: Setup {
             no_delay: true,
@@ -66,7 +66,7 @@ pub fn resumed(name: &str, policy: Option<IdleRestart>, path: &str) -> Resumed {
         line_gain: 1.0,
     };
     let preset = |name: &str| {
-        let mut stack = Stack::preset(name).expect("the names are constants, and tests take each");
+        let mut stack = Stack::preset(name).expect("the names are constants that tests look up");
         stack.send_buffer = BUFFER;
         stack.recv_buffer = BUFFER;
         stack.slow_start_on_lan = true;
@@ -108,7 +108,7 @@ fn read(log: &[Logged]) -> Resumed {
         })
     };
     let never = Instant::from_nanos(u64::MAX);
-    // The first ACK that comes back for data of the second reply.
+    // The first ACK of data of the second reply.
     let begins = data(AGAIN, never).next().map_or(never, |logged| logged.sent);
     let acked = log
         .iter()
@@ -116,7 +116,7 @@ fn read(log: &[Logged]) -> Resumed {
         .filter_map(|logged| logged.arrived)
         .find(|arrived| *arrived > begins)
         .unwrap_or(never);
-    // What is sent again in that time is no new segment.
+    // Retransmissions in that time do not count.
     let mut seen = Vec::new();
     let mut first: Vec<Instant> = Vec::new();
     for logged in data(begins, acked).filter(|logged| !is_known(&mut seen, logged)) {
@@ -138,14 +138,14 @@ fn read(log: &[Logged]) -> Resumed {
     }
 }
 
-/// Whether a segment of this number was seen before; takes note of it.
+/// Whether this sequence number was seen before; records it.
 fn is_known(seen: &mut Vec<u32>, logged: &Logged) -> bool {
     let is_known = seen.contains(&logged.segment.seq);
     seen.push(logged.segment.seq);
     is_known
 }
 
-/// The most segments that were outstanding at once before the pause.
+/// The most segments outstanding at once before the pause.
 fn flight(log: &[Logged]) -> usize {
     let mut events: Vec<(Instant, i64)> = Vec::new();
     for logged in log.iter().filter(|logged| logged.sent < AGAIN) {
@@ -177,10 +177,10 @@ fn flight(log: &[Logged]) -> usize {
     most
 }
 
-/// The stacks of claim he-06, and whether the paper has them restart.
+/// The stacks of claim he-06, and whether the paper says that they restart.
 pub const STACKS: [(&str, bool); 3] = [("4.4bsd", true), ("linux-2.0", true), ("sunos-4.1.3", false)];
 
-/// The policies over [`PATHS`], each with the rest of `4.4bsd`: path, policy, what came of it.
+/// The policies over [`PATHS`], in the stack `4.4bsd`: path, policy, outcome.
 pub fn policies() -> Vec<(&'static str, &'static str, Resumed)> {
     let mut all = Vec::new();
     for path in PATHS {
@@ -191,7 +191,7 @@ pub fn policies() -> Vec<(&'static str, &'static str, Resumed)> {
     all
 }
 
-/// Whether each of [`STACKS`] restarts, over a path that loses nothing.
+/// Whether each of [`STACKS`] restarts, over a path without loss: name, the paper's statement, outcome.
 pub fn stacks() -> Vec<(&'static str, bool, Resumed)> {
     STACKS
         .into_iter()
@@ -217,8 +217,8 @@ mod tests {
         }
     }
 
-    /// A kept window bursts, and loses where the queue is short; a reset one loses nothing and is slow; a paced one sends
-    /// as much in its first round trip as the kept one, spread over it, and loses less.
+    /// A kept window bursts, and loses segments where the queue is short. A reset one loses nothing and is
+    /// slow. A paced one sends as much in its first round trip as the kept one, but spread out, and loses less.
     #[test]
     fn pacing_is_between_keeping_and_resetting() {
         let all = policies();

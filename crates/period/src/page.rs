@@ -1,7 +1,7 @@
-//! The Microscape page as a server of the period has it: each object with its validators, the page also deflated.
+//! The Microscape page on a server of 1997: each object with its validators, the page also deflated.
 //!
-//! Content is `load`'s (the original is lost). Deflated with the encoder in use here at its default level, as the
-//! document did with zlib 1.04: content coding `deflate`, the zlib format of RFC 1950.
+//! The content comes from `load`, because the original is lost. Deflate uses today's encoder at its default
+//! level, where the document used zlib 1.04: content coding `deflate`, the zlib format of RFC 1950.
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -11,26 +11,26 @@ use measure::Seed;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// Where the page is.
+/// URL of the page.
 pub const URL: &str = "http://www26.w3.org/";
 
-/// An object.
+/// An object of the site.
 #[derive(Clone, Debug)]
 pub struct Entity {
-    /// Its media type.
+    /// Media type.
     pub media: &'static str,
-    /// Its content.
+    /// Content.
     pub body: Vec<u8>,
-    /// Its content deflated, if the server keeps that.
+    /// Deflated content, if the server has it.
     pub deflated: Option<Vec<u8>>,
-    /// Its entity tag, quotes included.
+    /// Entity tag, with quotes.
     pub tag: String,
 }
 
 /// Objects by path.
 pub type Page = BTreeMap<String, Entity>;
 
-/// The page and its pictures.
+/// The page and its images.
 pub fn microscape(tags: TagCase) -> Page {
     let site = Site::Microscape { tags, seed: Seed(1) };
     let contents = site.contents();
@@ -40,7 +40,7 @@ pub fn microscape(tags: TagCase) -> Page {
             let mut body = Vec::new();
             contents
                 .write(number, &mut body)
-                .expect("a buffer takes everything, and the sizes are constants a test writes");
+                .expect("writing to memory cannot fail, and a test writes all sizes");
             if number == 0 {
                 body = spread(&body);
             }
@@ -59,9 +59,9 @@ pub fn microscape(tags: TagCase) -> Page {
         .collect()
 }
 
-/// The page with its references spread over it: the small pictures, which the site has in a bar at the top, go one
-/// before every second block. The document says that the first segment names too few pictures to fill the client's
-/// buffer; of a page with a bar at the top it would name enough.
+/// Spreads the references over the page: the small images, which the site has in a bar at the top, go before
+/// every second block, one each. According to the document, the first segment names too few images to fill the
+/// client's buffer; with the bar at the top it would name enough.
 fn spread(page: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(page);
     let is_bar = |line: &str| line.starts_with("<a href=\"/") && line.contains("<img src=");
@@ -81,13 +81,13 @@ fn spread(page: &[u8]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// In the zlib format at the default level.
+/// Compresses in the zlib format at the default level.
 pub fn deflated(body: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
     encoder
         .write_all(body)
         .and_then(|()| encoder.finish())
-        .expect("a buffer takes everything")
+        .expect("writing to memory cannot fail")
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
         let page = microscape(TagCase::Lower);
         assert_eq!(page.len(), 43);
         assert_eq!(page["/"].body.len(), 43_008);
-        // References come evenly, but for the closing lines.
+        // References are evenly spread, except in the closing lines.
         let text = String::from_utf8_lossy(&page["/"].body).into_owned();
         let places: Vec<usize> = text.match_indices("<img").map(|(at, _)| at).collect();
         assert_eq!(places.len(), 42);
@@ -109,7 +109,7 @@ mod tests {
         let pictures: usize = page.values().map(|one| one.body.len()).sum::<usize>() - 43_008;
         assert_eq!(pictures, 103_299 + 24_988);
         let deflated = page["/"].deflated.as_ref().map_or(0, Vec::len);
-        // 42 KB become 11 KB.
+        // 42 KB compress to 11 KB.
         assert!((10_500..12_800).contains(&deflated), "{deflated}");
     }
 }

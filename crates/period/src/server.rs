@@ -1,9 +1,9 @@
-//! A server of 1997, Apache 1.2b10 or Jigsaw 1.06, as document 003 describes its output: one processor, answers
-//! in order, a buffer per connection that is written when it is full or when no request waits.
+//! A server of 1997, Apache 1.2b10 or Jigsaw 1.06, with the output behavior described in document 003: one
+//! processor, responses in order, and a buffer per connection, written when full or when no request waits.
 //!
-//! Requests are parsed by `http1` and answered with real heads and bodies; only lengths of heads and service times
-//! are fitted ([`crate::ASSUMPTIONS`]). Knows GET, HEAD, If-None-Match, Accept-Encoding: what the robot says.
-//! (F) marks what was fitted to published figures, (A) what is assumed without evidence.
+//! `http1` parses requests, and responses have real heads and bodies; only head lengths and service times are
+//! fitted ([`crate::ASSUMPTIONS`]). Supports what the robot uses: GET, HEAD, If-None-Match and Accept-Encoding.
+//! (F) marks values fitted to published figures, (A) values assumed without evidence.
 
 use crate::page::{Entity, Page};
 use http_semantics::field::Name;
@@ -18,12 +18,12 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-/// The server's buffer (A).
+/// Bytes of the server's output buffer (A).
 const BUFFER: usize = 4_096;
-/// What fills a head up to the length that was fitted.
+/// Padding of a head up to the fitted length.
 const FILLING: &str = ".";
 
-/// Which server.
+/// The server product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Jigsaw 1.06, interpreted Java.
@@ -33,10 +33,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Both, as the tables have them.
+    /// Both servers, in the order of the tables.
     pub const ALL: [Kind; 2] = [Kind::Jigsaw, Kind::Apache];
 
-    /// As the tables and results name it.
+    /// The name in tables and results.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Jigsaw => "Jigsaw",
@@ -59,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// Length of the head of an answer (F).
+    /// Bytes of a response head (F).
     fn head(self, status: u16, version: Version) -> usize {
         match (version, status, self) {
             (Version::Http10, _, Kind::Jigsaw) => 231,
@@ -72,37 +72,37 @@ impl Kind {
     }
 }
 
-/// How a server that answers only so many requests ends a connection.
+/// How a server with a limit on requests ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It says no more and reads on.
+    /// It closes its sending half and reads on.
     Half,
     /// It closes both halves at once.
     Full,
 }
 
-/// How a server is set up.
+/// Parameters of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Which one.
+    /// The product.
     pub kind: Kind,
     /// Bytes by which heads are shorter (F).
     pub head_less: usize,
-    /// TCP_NODELAY.
+    /// Whether the server sets TCP_NODELAY.
     pub no_delay: bool,
-    /// How many requests a connection has at most, and how it ends then.
+    /// Most requests per connection, and how it ends after them; `None` for no limit.
     pub requests_max: Option<(u32, Ending)>,
 }
 
-/// The server.
+/// The server: one processor and the state of its connections.
 pub struct Server {
     setup: Setup,
     page: Rc<Page>,
     open: BTreeMap<Conn, Open>,
-    /// Requests read and not answered, whatever connection they came on.
+    /// Requests read and not answered, from all connections.
     waiting: VecDeque<(Conn, Asked)>,
     is_serving: bool,
-    /// Answers written whole.
+    /// Responses written completely.
     answered: Rc<Cell<u32>>,
 }
 
@@ -114,7 +114,7 @@ struct Open {
     is_ended: bool,
 }
 
-/// What matters of a request.
+/// The properties of a request that matter.
 struct Asked {
     path: String,
     is_head: bool,
@@ -124,7 +124,7 @@ struct Asked {
 }
 
 impl Server {
-    /// A server of `page`; `answered` counts its answers.
+    /// A server of `page`; `answered` counts its responses.
     pub fn new(setup: Setup, page: Rc<Page>, answered: Rc<Cell<u32>>) -> Server {
         Server {
             setup,
@@ -136,7 +136,7 @@ impl Server {
         }
     }
 
-    /// Begins with the next request, if there is one.
+    /// Starts serving the next request, if there is one.
     fn serve(&mut self, work: &mut Work) {
         let Some((_, asked)) = self.waiting.front() else {
             self.is_serving = false;
@@ -151,7 +151,7 @@ impl Server {
         work.mark(0);
     }
 
-    /// The service time of the first request is over: it is answered.
+    /// Answers the first request after its service time.
     fn answer(&mut self, work: &mut Work) {
         let Some((conn, asked)) = self.waiting.pop_front() else {
             return;
@@ -172,7 +172,7 @@ impl Server {
             .requests_max
             .is_some_and(|(max, _)| open.answered >= max);
         if asked.version == Version::Http10 {
-            // The FIN is on the last data [F].
+            // The FIN is sent with the last data (F).
             work.finish(conn, std::mem::take(&mut open.output));
             open.is_ended = true;
         } else if last {
@@ -203,7 +203,7 @@ impl Server {
         reply
     }
 
-    /// A head, filled up to the length that was fitted.
+    /// A head, padded to the fitted length.
     fn head(&self, status: u16, version: Version, entity: &Entity, body: Option<(usize, bool)>) -> Vec<u8> {
         let reason = if status == 304 { "Not Modified" } else { "OK" };
         let mut rest = format!("\r\nETag: {}\r\n", entity.tag);
@@ -229,7 +229,7 @@ impl Server {
         [first, FILLING.repeat(filling), rest].concat().into_bytes()
     }
 
-    /// Takes the requests off what a connection has sent.
+    /// Takes complete requests from the bytes a connection has sent.
     fn read(&mut self, conn: Conn, data: &[u8]) {
         let Some(open) = self.open.get_mut(&conn).filter(|open| !open.is_ended) else {
             return;
@@ -244,7 +244,7 @@ impl Server {
     }
 }
 
-/// The request at the front of `input`, if it is whole, and its length. What is no request is never whole.
+/// The request at the front of `input` and its length, if it is complete. Invalid input never is.
 fn parsed(input: &[u8]) -> Option<(Asked, usize)> {
     let mut slots = Slots::new();
     let step = Connection::new().receive(input, &mut slots, &Limits::DEFAULT);

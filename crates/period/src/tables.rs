@@ -1,7 +1,7 @@
-//! The tables of document 003, and ours beside them: Tables 4 to 9 row for row, Table 3, the modem table.
+//! The tables of document 003 and their simulation: Tables 4 to 9 row by row, Table 3, and the modem table.
 //!
-//! Decides what counts as met (10 % of packets and bytes, 20 % of seconds) and says of what is not met that it is
-//! not explained; nothing is adjusted for a row. Published figures carry their provenance.
+//! Decides which figures match (within 10 % for packets and bytes, 20 % for seconds) and marks the others as
+//! not explained; nothing is adjusted for a single row. Published figures carry their provenance.
 
 use crate::page::Page;
 use crate::server::Kind;
@@ -12,19 +12,19 @@ use measure::Duration;
 use std::rc::Rc;
 
 const TABLES: &str = include_str!("../data/w3c_tables_4_to_9.csv");
-/// Of the figures of Tables 3 to 9.
+/// Provenance of the figures of Tables 3 to 9.
 pub const RECALLED: &str = "recalled-unverified";
-/// Of the modem table.
+/// Provenance of the modem table.
 pub const RECOVERED: &str = "recovered";
 
 /// A published row of Tables 4 to 9.
 #[derive(Clone, Copy, Debug)]
 pub struct Published {
-    /// Which table.
+    /// The table's number.
     pub table: u32,
-    /// Which visit.
+    /// The visit.
     pub case: Case,
-    /// Mean packets.
+    /// Mean number of packets.
     pub packets: f64,
     /// Mean payload bytes.
     pub bytes: f64,
@@ -33,7 +33,7 @@ pub struct Published {
 }
 
 impl Published {
-    /// Percent of bytes that are headers, by the document's own definition from its other columns.
+    /// Headers as a percentage of all bytes, computed from the other columns by the document's definition.
     pub fn overhead(&self) -> f64 {
         4_000.0 * self.packets / (self.bytes + 40.0 * self.packets)
     }
@@ -43,7 +43,7 @@ const fn manner(mode: Mode, coding: Option<Coding>) -> Manner {
     Manner { mode, coding }
 }
 
-/// The manners of the tables, in their order, as the tables call them.
+/// The tables' names for the manners, in their order.
 pub const MANNERS: [(&str, Manner); 4] = [
     ("HTTP/1.0", manner(Mode::Http10, None)),
     ("HTTP/1.1", manner(Mode::Serial, None)),
@@ -81,20 +81,20 @@ pub fn published() -> Vec<Published> {
         .collect()
 }
 
-/// A published row and ours.
+/// A published row and its simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// What was published.
+    /// The published figures.
     pub published: Published,
-    /// The mean of our runs.
+    /// The mean of the simulated runs.
     pub simulated: Figures,
 }
 
-/// How far off a row may be: packets, bytes, seconds.
+/// Largest relative error of a matching row: packets, bytes, seconds.
 pub const TOLERANCE: [f64; 3] = [0.1, 0.1, 0.2];
 
 impl Row {
-    /// Simulated over published, less one: packets, bytes, seconds.
+    /// Relative errors, simulated over published minus one: packets, bytes, seconds.
     pub fn errors(&self) -> [f64; 3] {
         let (published, ours) = (&self.published, &self.simulated);
         [
@@ -104,13 +104,13 @@ impl Row {
         ]
     }
 
-    /// Which of packets, bytes, seconds are within their tolerance.
+    /// Whether packets, bytes and seconds are within their tolerance.
     pub fn within(&self) -> [bool; 3] {
         let errors = self.errors();
         [0, 1, 2].map(|k| errors[k].abs() <= TOLERANCE[k])
     }
 
-    /// What is outside, in words; `None` if nothing is.
+    /// A note that names the figures outside their tolerance; `None` if there are none.
     pub fn not_explained(&self) -> Option<String> {
         let errors = self.errors();
         let outside: Vec<String> = ["packets", "bytes", "seconds"]
@@ -124,7 +124,7 @@ impl Row {
     }
 }
 
-/// Every row of Tables 4 to 9 that `wanted` says yes to, each the mean of `runs` visits.
+/// The rows of Tables 4 to 9 for which `wanted` is true, each the mean of `runs` visits.
 pub fn rows(page: &Rc<Page>, runs: u64, wanted: impl Fn(&Published) -> bool) -> Vec<Row> {
     published()
         .into_iter()
@@ -136,19 +136,19 @@ pub fn rows(page: &Rc<Page>, runs: u64, wanted: impl Fn(&Published) -> bool) -> 
         .collect()
 }
 
-/// A column of Table 3: revalidation from Jigsaw over the LAN before the output buffer was tuned.
+/// A row of Table 3: revalidation from Jigsaw over the LAN before the output buffer was tuned.
 #[derive(Clone, Copy, Debug)]
 pub struct Initial {
-    /// How it is asked.
+    /// The protocol mode.
     pub mode: Mode,
     /// Published: packets up, packets down, seconds.
     pub published: [f64; 3],
-    /// Ours.
+    /// The mean of the simulated runs.
     pub simulated: Figures,
 }
 
-/// Table 3: a timer of one second and no explicit flush; six connections at once for HTTP/1.0, as the recalled
-/// table has it against the text's four.
+/// Simulates Table 3: a timer of one second and no explicit flush. HTTP/1.0 uses six connections at once, as in
+/// the recalled table; the text says four.
 pub fn initial(page: &Rc<Page>, runs: u64) -> Vec<Initial> {
     [
         (Mode::Http10, [226.0, 271.0, 1.85]),
@@ -184,19 +184,20 @@ pub fn initial(page: &Rc<Page>, runs: u64) -> Vec<Initial> {
 /// A row of the modem table: the page alone over PPP, plain or deflated.
 #[derive(Clone, Copy, Debug)]
 pub struct Modem {
-    /// Which server.
+    /// The server product.
     pub server: Kind,
-    /// Whether the page is deflated.
+    /// Whether the server sends the page deflated.
     pub deflated: bool,
     /// Published packets.
     pub packets: f64,
     /// Published seconds.
     pub seconds: f64,
-    /// Ours.
+    /// The mean of the simulated runs.
     pub simulated: Figures,
 }
 
-/// The modem table. The modem's gain of 1.2 on plain HTML was fitted to its 12.13 s; nothing compresses twice.
+/// Simulates the modem table. The modem's compression of plain HTML by 1.2 was fitted to the 12.13 s; nothing
+/// is compressed twice.
 pub fn modem(page: &Rc<Page>, runs: u64) -> Vec<Modem> {
     [
         (Kind::Jigsaw, false, 67.0, 12.21),
@@ -242,12 +243,12 @@ mod tests {
             let count = rows.iter().filter(|row| row.table == table).count();
             assert_eq!(count, if table < 8 { 8 } else { 6 }, "{table}");
         }
-        // The columns agree with each other as the recalled tables say: 8.6 % in the first row.
+        // The columns are consistent, as the recalled tables say: 8.6 % in the first row.
         assert!((rows[0].overhead() - 8.62).abs() < 0.01);
     }
 
-    /// The whole grid. What is outside is not explained; fewer inside than this is a change of behavior to look at,
-    /// more is no reason to tune.
+    /// The whole grid. Figures outside their tolerance are not explained. Fewer matches than here mean changed
+    /// behavior to investigate; more matches are no reason to tune.
     #[test]
     fn tables_4_to_9() {
         let page = Rc::new(microscape(TagCase::Lower));

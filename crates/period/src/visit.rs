@@ -1,8 +1,8 @@
-//! One visit of the robot to the page: network, server, manner, first or again; and what a trace at the client saw.
+//! One visit of the robot to the page: network, server, manner, first visit or revalidation, and the trace at
+//! the client.
 //!
-//! The client is [`client::fetch::Fetch`] as `weir fetch` drives it over sockets. Its host and the server's are of
-//! 1997 here ([`Hosts::of`]); with [`over`] any hosts and any server can be put in their place. (F) marks what was
-//! fitted to published figures.
+//! The client is [`client::fetch::Fetch`], which `weir fetch` drives over sockets. Both hosts are of 1997
+//! ([`Hosts::of`]); [`over`] accepts any hosts and any server. (F) marks values fitted to published figures.
 
 use crate::page::{Page, URL};
 use crate::server::{self, Kind, Server};
@@ -21,27 +21,27 @@ use std::rc::Rc;
 use tcp::{Setup, Stack};
 use url::Url;
 
-/// Midday of the day the NOTE was published, the civil time of every visit.
+/// Noon of the day the NOTE was published: the civil time of every visit.
 const WALL: UnixTime = UnixTime::from_secs(867_153_600);
-/// What the robot says it is, before it is filled up to a length.
+/// The robot's `User-Agent`, before padding.
 const AGENT: &str = "libwww-robot/5.1";
 
-/// A network of document 003, Table 1.
+/// A network of Table 1 of document 003.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Network {
-    /// Ethernet.
+    /// 10 Mbit/s Ethernet.
     Lan,
     /// The Internet, coast to coast.
     Wan,
-    /// A modem.
+    /// A modem line.
     Ppp,
 }
 
 impl Network {
-    /// All three.
+    /// All networks.
     pub const ALL: [Network; 3] = [Network::Lan, Network::Wan, Network::Ppp];
 
-    /// As flags and links name it.
+    /// The name in flags and of links.
     pub fn name(self) -> &'static str {
         match self {
             Network::Lan => "lan",
@@ -50,7 +50,7 @@ impl Network {
         }
     }
 
-    /// The link: what the document says, filled up as [`crate::ASSUMPTIONS`] has it.
+    /// The link: the document's figures, completed from [`crate::ASSUMPTIONS`].
     pub fn link(self) -> &'static str {
         match self {
             Network::Lan => "rate=10M half-duplex=yes framing=ethernet delay=0.25ms mtu=1500",
@@ -60,40 +60,40 @@ impl Network {
     }
 }
 
-/// What is visited, how.
+/// A visit to simulate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
-    /// Over which network.
+    /// The network.
     pub network: Network,
-    /// Which server answers.
+    /// The server product.
     pub server: Kind,
-    /// How it is asked.
+    /// Protocol mode and content coding.
     pub manner: Manner,
-    /// The cache is empty; otherwise it holds everything and all of it is asked about.
+    /// Whether the cache is empty; otherwise it holds every object, and all are validated.
     pub is_first: bool,
-    /// What departs from the document's final setup, if anything.
+    /// Differences from the document's final setup.
     pub variation: Variation,
 }
 
-/// What departs from the final setup.
+/// Differences from the document's final setup.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variation {
     /// The client's output buffer.
     pub buffering: Buffering,
-    /// Connections at once, if not as many as the manner has.
+    /// Most simultaneous connections; `None` for the mode's default.
     pub connections: Option<usize>,
-    /// The page without its pictures.
+    /// Whether the page is fetched without its images.
     pub page_alone: bool,
-    /// How much the server's modem compresses.
+    /// Compression factor of the server's modem.
     pub line_gain: f64,
-    /// TCP_NODELAY on the server.
+    /// Whether the server sets TCP_NODELAY.
     pub no_delay: bool,
-    /// How many requests a connection has at most.
+    /// Most requests per connection, and how the server ends it; `None` for no limit.
     pub requests_max: Option<(u32, server::Ending)>,
 }
 
 impl Variation {
-    /// Nothing departs.
+    /// The final setup itself.
     pub const NONE: Variation = Variation {
         buffering: Buffering::DEFAULT,
         connections: None,
@@ -109,41 +109,41 @@ impl Variation {
 pub struct Way {
     /// Packets.
     pub packets: f64,
-    /// Payload bytes, repeated ones included.
+    /// Payload bytes, including retransmitted ones.
     pub bytes: f64,
 }
 
-/// What a trace at the client shows.
+/// Totals of a trace at the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// From the client.
+    /// From client to server.
     pub up: Way,
-    /// To the client.
+    /// From server to client.
     pub down: Way,
-    /// From the start to the last byte of the last answer.
+    /// Seconds from the start to the last byte of the last response.
     pub seconds: f64,
     /// Connections opened.
     pub connections: f64,
 }
 
 impl Figures {
-    /// Packets both ways.
+    /// Packets in both directions.
     pub fn packets(&self) -> f64 {
         self.up.packets + self.down.packets
     }
 
-    /// Payload bytes both ways.
+    /// Payload bytes in both directions.
     pub fn bytes(&self) -> f64 {
         self.up.bytes + self.down.bytes
     }
 
-    /// Percent of all bytes that are headers of 40 bytes, as the document counts.
+    /// Headers as a percentage of all bytes, at 40 bytes per packet, as the document counts.
     pub fn overhead(&self) -> f64 {
         let headers = 40.0 * self.packets();
         100.0 * headers / (self.bytes() + headers).max(1.0)
     }
 
-    /// The mean of several.
+    /// The mean of several visits.
     pub fn mean(all: &[Figures]) -> Figures {
         let mean = |of: &dyn Fn(&Figures) -> f64| all.iter().map(of).sum::<f64>() / all.len().max(1) as f64;
         Figures {
@@ -161,21 +161,21 @@ impl Figures {
     }
 }
 
-/// One visit.
+/// The result of one visit.
 #[derive(Debug)]
 pub struct Visit {
-    /// What the trace shows.
+    /// Totals of the trace.
     pub figures: Figures,
-    /// What the client has recorded, and its cache.
+    /// The client's record and its cache.
     pub outcome: Outcome,
-    /// Answers that the server has written whole, where it counts them.
+    /// Responses the server has written completely, if it counts them.
     pub answered: u32,
     /// The trace as a pcapng file.
     pub capture: Vec<u8>,
 }
 
 impl Visit {
-    /// Objects that are not here.
+    /// Number of objects that failed.
     pub fn failed(&self) -> u64 {
         self.outcome.timeline.sums().failed
     }
@@ -184,28 +184,28 @@ impl Visit {
 /// Two hosts and the network between them.
 #[derive(Clone, Debug)]
 pub struct Hosts {
-    /// The network.
+    /// The network link.
     pub link: Profile,
-    /// Where the client runs.
+    /// The client's host.
     pub client: HostSetup,
-    /// Where the server runs.
+    /// The server's host.
     pub server: HostSetup,
-    /// Whether the closing of connections is part of the trace.
+    /// Whether the trace includes the closing of connections.
     pub counts_teardown: bool,
 }
 
-/// A link as text.
+/// Parses a constant description.
 fn link(text: &str) -> Profile {
     Profile::parse(text, &link::Limits::default(), &mut |_| Err(String::new()))
-        .expect("the texts are constants, and tests parse each")
+        .expect("the texts are constants that tests parse")
 }
 
 fn preset(name: &str) -> Stack {
-    Stack::preset(name).expect("the names are constants, and tests look each up")
+    Stack::preset(name).expect("the names are constants that tests look up")
 }
 
 impl Hosts {
-    /// Those of document 003; the phases of their timers are drawn from `seed`.
+    /// The hosts of document 003, with timer phases drawn from `seed`.
     pub fn of(network: Network, line_gain: f64, seed: Seed) -> Hosts {
         let mut client = preset(match network {
             Network::Ppp => "windows-nt-4.0",
@@ -215,7 +215,7 @@ impl Hosts {
         server.rto_fixed = Stack::rto_effective("solaris-2.5", network.name());
         server.send_buffer = Stack::send_buffer_effective("solaris-2.5").unwrap_or(Bytes(8_192));
         if network == Network::Ppp {
-            // The PPP rows contain no retransmission, of neither side [F].
+            // The PPP rows contain no retransmission of either side (F).
             client.rto_fixed = server.rto_fixed;
         }
         let mut rng = seed.rng();
@@ -237,7 +237,7 @@ impl Hosts {
         }
     }
 
-    /// What of these hosts contradicts the sources of their stacks over a network, as a sentence; none where nothing does.
+    /// A sentence if an assumption about these hosts contradicts the sources of their stacks; `None` otherwise.
     pub fn contradiction(network: Network) -> Option<String> {
         let least = preset("solaris-2.5").rto_min;
         let fitted = Stack::rto_effective("solaris-2.5", network.name()).filter(|fitted| *fitted < least)?;
@@ -248,11 +248,10 @@ impl Hosts {
         ))
     }
 
-    /// Today's stack on both hosts, and processors that take no time, over the network of the document at the rate
-    /// it gives.
+    /// Hosts with today's stack and infinitely fast processors, over the document's network at its stated rate.
     pub fn today(network: Network) -> Hosts {
         let mut stack = preset("linux-6");
-        // The preset has the first sizes; today's buffers grow with the connection.
+        // The preset has initial buffer sizes; today's buffers grow with the connection.
         stack.send_buffer = Bytes(1 << 20);
         stack.recv_buffer = Bytes(1 << 20);
         let host = || HostSetup {
@@ -276,12 +275,12 @@ impl Hosts {
     }
 }
 
-/// What an object costs the client of HTTP/1.1 to keep: its cache wrote two files for each, "a performance bottleneck" even
-/// in memory (section "After Initial Tuning Tests"). The client of HTTP/1.0 was an older one without a cache. The value is
-/// fitted to the seconds of HTTP/1.1 first visits over the LAN (F).
+/// Time per object to store it in the HTTP/1.1 client's cache, which wrote two files for each: "a performance
+/// bottleneck" even in memory (section "After Initial Tuning Tests"). The HTTP/1.0 client was an older one
+/// without a cache. The value is fitted to the seconds of HTTP/1.1 first visits over the LAN (F).
 const KEEPING: Duration = Duration::from_millis(3);
 
-/// What the client's processor takes (F).
+/// Processor time of the client (F).
 fn price(mode: Mode) -> Price<Fetch> {
     let (mut answers, mut kept, mut is_first) = (0, 0, true);
     Box::new(move |fetch: &Fetch, effort: Effort<'_>| match effort {
@@ -308,7 +307,7 @@ fn price(mode: Mode) -> Price<Fetch> {
     })
 }
 
-/// How the client asks in a case, with a name of itself of this length.
+/// The client's plan in a case, with a `User-Agent` of `agent` bytes.
 fn plan(case: &Case, agent: usize) -> Plan {
     let mut user_agent = AGENT.to_owned();
     user_agent.extend(std::iter::repeat_n('.', agent.saturating_sub(AGENT.len())));
@@ -332,7 +331,7 @@ fn plan(case: &Case, agent: usize) -> Plan {
     }
 }
 
-/// Fetches the page over these hosts from this server.
+/// Fetches the page from `server` over `hosts`; returns totals, result and capture.
 pub fn over(
     hosts: &Hosts,
     plan: Plan,
@@ -369,7 +368,7 @@ pub fn over(
         if !counts(at, logged.direction, bytes > 0) {
             continue;
         }
-        // Connections are opened in the order of their numbers, by host and client alike.
+        // Host and client number connections in the order they are opened.
         let number = conns
             .iter()
             .position(|conn| *conn == logged.conn)
@@ -387,7 +386,7 @@ pub fn over(
                 conns.len() - 1
             });
         if logged.segment.flags.syn && logged.direction == Direction::Up {
-            // Of a SYN that was sent again only the last one is known to have been answered.
+            // After a retransmitted SYN, measure from the last one: only that is known to have been answered.
             asked[number] = at;
         }
         if logged.segment.flags.syn && logged.direction == Direction::Down {
@@ -413,7 +412,7 @@ pub fn over(
     let again: Vec<Again> = conns.iter().map(|&conn| Again::of(world.log(), conn)).collect();
     let capture = world.pcapng(Vantage::Client, Duration::new(WALL.secs as u64, 0));
     drop(world);
-    let fetch = Rc::into_inner(fetch).expect("the world that had the other handle is gone");
+    let fetch = Rc::into_inner(fetch).expect("the world, which held the other handle, was dropped");
     let mut outcome = fetch.into_inner().into_outcome();
     counted(&mut outcome.timeline, &tcp, &again);
     for (connection, carried) in outcome.timeline.connections.iter_mut().zip(carried) {
@@ -425,28 +424,28 @@ pub fn over(
     (figures, outcome, capture)
 }
 
-/// Segments of one connection that were sent again.
+/// Retransmitted segments of one connection.
 #[derive(Clone, Debug, Default)]
 struct Again {
-    /// Of the handshake, by either end.
+    /// Segments of the handshake, from either end.
     handshake: u32,
-    /// When those with data came to the client.
+    /// Arrival times at the client of retransmitted data segments.
     came: Vec<Instant>,
-    /// When the client sent those with data, and how many bytes.
+    /// Times at which the client retransmitted data segments, and their bytes.
     left: Vec<(Instant, u64)>,
 }
 
 impl Again {
-    /// Those of `conn` in a log that has segments in the order they were sent.
+    /// The retransmissions of `conn` in a log ordered by sending time.
     fn of(log: &[Logged], conn: Conn) -> Again {
         let mut again = Again::default();
-        // How far each end has got: client, server.
+        // Highest position sent: client, server.
         let mut furthest: [Option<u32>; 2] = [None; 2];
         for logged in log.iter().filter(|logged| logged.conn == conn) {
             let segment = &logged.segment;
             let furthest = &mut furthest[usize::from(logged.direction == Direction::Down)];
             let end = segment.seq.wrapping_add(segment.space());
-            // Sequence numbers compare on a circle (RFC 9293 section 3.4).
+            // Sequence numbers wrap around (RFC 9293 section 3.4).
             let is_new = furthest.is_none_or(|furthest| end.wrapping_sub(furthest).cast_signed() > 0);
             if is_new {
                 *furthest = Some(end);
@@ -464,7 +463,7 @@ impl Again {
     }
 }
 
-/// Puts into the record what a kernel would have counted, and what no kernel could: all that was sent again.
+/// Adds to the record the counters of a kernel, and the full list of retransmissions, which no kernel has.
 fn counted(timeline: &mut Timeline, tcp: &[Tcp], again: &[Again]) {
     timeline.sight = Sight::Whole;
     for ((connection, tcp), again) in timeline.connections.iter_mut().zip(tcp).zip(again) {
@@ -482,7 +481,7 @@ fn counted(timeline: &mut Timeline, tcp: &[Tcp], again: &[Again]) {
     }
 }
 
-/// A case made ready: the cache filled, requests of the length that was fitted.
+/// A prepared case: the cache filled, requests padded to the fitted length.
 pub struct Ready {
     case: Case,
     page: Rc<Page>,
@@ -491,7 +490,7 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Makes `case` ready with `page` on the server.
+    /// Prepares `case` with `page` on the server.
     pub fn new(case: Case, page: &Rc<Page>) -> Ready {
         let mut ready = Ready {
             case: Case {
@@ -502,7 +501,7 @@ impl Ready {
             entries: Entries::new(),
             agent: AGENT.len(),
         };
-        // Over the fastest network and with nothing that cuts a visit short.
+        // Uses the fastest network and no request limit, so that the visit is complete.
         let visit = |ready: &Ready| {
             let case = Case {
                 network: Network::Lan,
@@ -536,12 +535,12 @@ impl Ready {
             .collect();
         let mean = requests.iter().sum::<usize>() / requests.len().max(1);
         ready.agent = (AGENT.len() + request(&case)).saturating_sub(mean);
-        // The name must not differ between the visits if answers varied by it; they do not.
+        // Responses must not vary by `User-Agent`, which differs between the visits; they do not.
         ready.case = case;
         ready
     }
 
-    /// The visit, with the timers of this seed.
+    /// One visit, with timer phases from `seed`.
     pub fn visit(&self, seed: Seed) -> Visit {
         let case = &self.case;
         let variation = &case.variation;
@@ -574,14 +573,14 @@ impl Ready {
         }
     }
 
-    /// The mean over seeds 1 to `runs`.
+    /// The mean of visits with seeds 1 to `runs`.
     pub fn mean(&self, runs: u64) -> Figures {
         let all: Vec<Figures> = (1..=runs).map(|seed| self.visit(Seed(seed)).figures).collect();
         Figures::mean(&all)
     }
 }
 
-/// Length of a request on average (F); 190 B is the document's average.
+/// Mean bytes of a request (F); the average of 190 B is the document's.
 fn request(case: &Case) -> usize {
     let size = match (case.is_first, case.server) {
         (true, _) => 190,

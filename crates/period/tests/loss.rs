@@ -1,5 +1,5 @@
-//! What `client::explain` makes of fetches over lines that lose segments, where the simulator knows every one that was
-//! sent again and what the line's rate is.
+//! Explanations by `client::explain` of fetches over links that lose segments, where the simulator knows the
+//! link's rate and every retransmission.
 
 use client::cache::Entries;
 use client::explain::{Cause, explain, sums};
@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 const BITS_PER_SECOND: f64 = 1e6;
 
-/// A visit over a megabit and 30 ms with this loss.
+/// A visit over 1 Mbit/s and 30 ms RTT with this loss.
 fn visit(manner: &str, loss: &str, seed: u64) -> Timeline {
     let link = format!("rate=1M rtt=30ms {loss}");
     let hosts = Hosts {
@@ -53,12 +53,16 @@ fn visit(manner: &str, loss: &str, seed: u64) -> Timeline {
 fn milliseconds(timeline: &Timeline, cause: Cause) -> f64 {
     let sums = sums(&explain(timeline));
     let all: Duration = sums.iter().map(|(_, took)| *took).sum();
-    assert_eq!(all, timeline.ended - timeline.began, "the parts are the whole");
+    assert_eq!(
+        all,
+        timeline.ended - timeline.began,
+        "the parts add up to the elapsed time"
+    );
     let of_cause = sums.iter().find(|(one, _)| *one == cause);
     of_cause.map_or(0.0, |(_, took)| took.as_secs_f64() * 1e3)
 }
 
-/// Segments sent again: to the client, by the client, of handshakes.
+/// Retransmitted segments: to the client, by the client, of handshakes.
 fn sent_again(timeline: &Timeline) -> (u32, u32, u32) {
     let connections = timeline.connections.iter();
     let last = |holes: bool| {
@@ -94,13 +98,18 @@ fn loss_and_the_line_are_told_apart_whatever_the_seed() {
             println!("{said}");
             assert_eq!(timeline.sums().failed, 0, "{said}");
             let of = |cause| milliseconds(&timeline, cause);
-            // A segment that was sent again took the line once more at least.
+            // A retransmitted segment used the link at least once more.
             let (to_client, ..) = sent_again(&timeline);
             assert!(to_client > 0 && of(Cause::LossRecovery) >= 12.0, "{said}");
-            // The server takes a few milliseconds in all, and no last segment is mistaken for one of its pauses.
+            // The server takes a few milliseconds in total, and no loss of a last segment counts as one of its
+            // pauses.
             assert!(of(Cause::ServerWait) < 150.0, "{said}");
-            assert_eq!(of(Cause::LossOrServer), 0.0, "{said}: the simulator knows");
-            // Over one connection the bytes take what they take without loss, however they were handed over.
+            assert_eq!(
+                of(Cause::LossOrServer),
+                0.0,
+                "{said}: the record knows every loss"
+            );
+            // Over one connection, bytes take as long as without loss, however they were delivered.
             let line = timeline.sums().bytes_in as f64 * 8e3 / BITS_PER_SECOND;
             if manner != "http10" {
                 let bandwidth = of(Cause::Bandwidth);
@@ -115,7 +124,7 @@ fn a_handshake_sent_again_is_loss_recovery() {
     let lost = (1..40)
         .map(|seed| visit("pipelined", "loss=3%", seed))
         .find(|timeline| timeline.connections[0].shaken_again > 0)
-        .expect("a SYN in forty is lost");
+        .expect("one SYN in forty is lost");
     let connect = milliseconds(&lost, Cause::Connect);
     assert!((30.0..60.0).contains(&connect), "{connect} ms");
     assert!(milliseconds(&lost, Cause::LossRecovery) > 900.0);

@@ -1,13 +1,12 @@
 //! Answers every request with the same kibibyte and parses nothing: the cost of a driver alone.
 //!
-//! `cargo run --release -p runtime --example fixed -- 127.0.0.1:8090 [close|keep] [loop|pool]`
+//! `cargo run --profile dist -p runtime --example fixed -- 127.0.0.1:8090 [close|keep] [loop|pool]`
 
 use measure::{Duration, Instant, UnixTime};
 use runtime::listen::{Listener, Listening};
 use runtime::shaping::Withheld;
 use runtime::strategy::{Concurrency, Io, Limits, Strategy, serve};
-use runtime::{Action, Context, Event, Job, Line, Service, Session, Tx};
-use std::net::SocketAddr;
+use runtime::{Accepted, Action, Context, Event, Job, Line, Service, Session, Tx};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -112,7 +111,7 @@ impl Service for Fixed {
         }
     }
 
-    fn accept(&self, _: &mut Cx, _: SocketAddr, _: Instant) -> Option<Conn> {
+    fn accept(&self, _: &mut Cx, _: &Accepted, _: Instant) -> Option<Conn> {
         Some(Conn::Reading)
     }
 

@@ -181,7 +181,7 @@ impl File {
 
     /// Whether the content is unchanged since the file was opened, judged by length and modification time. A file that
     /// was renamed, removed or given other permissions meanwhile still has its content.
-    pub(crate) fn has_same_content(&self) -> bool {
+    pub fn has_same_content(&self) -> bool {
         Meta::of(self.fd.as_fd())
             .is_ok_and(|now| (now.len, now.modified) == (self.meta.len, self.meta.modified))
     }

@@ -6,10 +6,12 @@
 
 pub mod ability;
 pub mod aside;
+mod bell;
 pub mod clock;
 pub mod complaints;
 mod concurrency;
 pub mod control;
+pub mod datagram;
 pub mod diagnostics;
 pub mod dial;
 pub mod environment;
@@ -45,4 +47,4 @@ mod toy;
 pub mod windows;
 pub mod world;
 
-pub use session::{Action, Body, Context, Event, FileRange, Job, Line, Path, Service, Session, Tx};
+pub use session::{Accepted, Action, Body, Context, Event, FileRange, Job, Line, Path, Service, Session, Tx};

@@ -184,6 +184,19 @@ pub fn no_new_privileges() -> io::Result<()> {
     Ok(rustix::thread::set_no_new_privs(true)?)
 }
 
+/// Writes no core dumps of this process and of those it starts: their memory holds private keys.
+///
+/// # Errors
+/// The system's.
+pub fn no_core_dumps() -> std::io::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    Ok(setrlimit(Resource::Core, none)?)
+}
+
 /// What a confined process can still access. Directories include everything below them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {

@@ -209,7 +209,7 @@ pub struct FileRange {
 
 impl FileRange {
     /// Logs the loss of a connection caused by this file, and returns it.
-    pub(crate) fn lost(&self, loss: Loss) -> Loss {
+    pub fn lost(&self, loss: Loss) -> Loss {
         if let Loss::File(errno) = loss {
             let path = [b"/", self.file.name()].concat();
             complaints::warn(&path, || match loss {
@@ -293,6 +293,23 @@ pub trait Job: Send + 'static {
     fn run(self) -> Self::Output;
 }
 
+/// A connection that was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// The client's end.
+    pub peer: SocketAddr,
+    /// The listener it came from: its place (0-based) among those the strategy was started with. 255 stands for that one and all
+    /// after it.
+    pub listener: u8,
+}
+
+impl Accepted {
+    /// One at the first listener.
+    pub const fn at_first(peer: SocketAddr) -> Accepted {
+        Accepted { peer, listener: 0 }
+    }
+}
+
 /// Creates contexts for workers and sessions for connections.
 pub trait Service: Send + Sync + 'static {
     /// The protocol of this service.
@@ -305,7 +322,7 @@ pub trait Service: Send + Sync + 'static {
     fn accept(
         &self,
         cx: &mut <Self::Session as Session>::Cx,
-        peer: SocketAddr,
+        accepted: &Accepted,
         now: Instant,
     ) -> Option<Self::Session>;
 

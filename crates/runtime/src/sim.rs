@@ -17,7 +17,7 @@
 //! #   fn deadline(&self) -> Option<Instant> { None }
 //! #   fn closed(&mut self, _: &mut Cx, _: Instant) {} }
 //! # impl Service for Echo { type Session = Typed; fn context(&self, _: usize) -> Cx { Cx }
-//! #   fn accept(&self, _: &mut Cx, _: std::net::SocketAddr, _: Instant) -> Option<Typed> { Some(Typed(Vec::new())) }
+//! #   fn accept(&self, _: &mut Cx, _: &runtime::Accepted, _: Instant) -> Option<Typed> { Some(Typed(Vec::new())) }
 //! #   fn grace(&self) -> Duration { Duration::ZERO } }
 //! let mut sim = Sim::new(Echo);
 //! let client = sim.connect_local();

@@ -9,6 +9,7 @@
 
 mod accounts;
 mod capture;
+mod datagrams;
 mod descriptors;
 mod environment;
 mod files;
@@ -32,6 +33,7 @@ pub(crate) use capture::{
     Arrived, bind_packet_socket, capture_socket, make_promiscuous, packet_statistics, prepare_packet_socket,
     receive_packets,
 };
+pub(crate) use datagrams::{Arrivals, prepare_datagrams, send_datagrams};
 pub(crate) use descriptors::take_descriptor;
 pub(crate) use environment::forget_variables;
 pub(crate) use files::cached_pages;

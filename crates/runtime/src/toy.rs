@@ -6,11 +6,12 @@
 //! worker panics in its next turn).
 
 use crate::fs;
-use crate::session::{self, Action, Body, Context, Event, FileRange, Job, Loss, Service, Session, Tx};
+use crate::session::{
+    self, Accepted, Action, Body, Context, Event, FileRange, Job, Loss, Service, Session, Tx,
+};
 use crate::shaping::Withheld;
 use measure::{Duration, Instant, UnixTime};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -365,7 +366,7 @@ impl Service for Toy {
         }
     }
 
-    fn accept(&self, _: &mut Cx, _: SocketAddr, now: Instant) -> Option<Line> {
+    fn accept(&self, _: &mut Cx, _: &Accepted, now: Instant) -> Option<Line> {
         let idle = self.idle.unwrap_or(IDLE);
         (!self.refuse).then(|| Line {
             input: VecDeque::new(),

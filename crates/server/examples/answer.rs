@@ -2,8 +2,8 @@
 //! Meant for an instruction counter:
 //!
 //! ```text
-//! cargo build --release -p server --example answer
-//! valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/answer plain 100000
+//! cargo build --profile dist -p server --example answer
+//! valgrind --tool=callgrind --callgrind-out-file=/dev/null target/dist/examples/answer plain 100000
 //! ```
 //!
 //! The difference between two runs of different length is the cost of a turn; `benches/instructions` computes it.
@@ -11,7 +11,7 @@
 
 use measure::{Instant, Seed, UnixTime};
 use runtime::session::Job as _;
-use runtime::{Action, Context as _, Event, Service as _, Session as _, Tx};
+use runtime::{Accepted, Action, Context as _, Event, Service as _, Session as _, Tx};
 use server::config::Config;
 use server::site::Source;
 use server::{LogSink, Server};
@@ -63,8 +63,8 @@ fn main() {
     let mut now = Instant::from_nanos(1_000_000_000);
     let mut cx = server.context(0);
     cx.turn(now, UnixTime::from_secs(1_000_000_000));
-    let peer = "127.0.0.1:4711".parse().expect("an address");
-    let Some(mut session) = server.accept(&mut cx, peer, now) else {
+    let peer = Accepted::at_first("127.0.0.1:4711".parse().expect("an address"));
+    let Some(mut session) = server.accept(&mut cx, &peer, now) else {
         return eprintln!("refused");
     };
     let mut tx = Tx::default();

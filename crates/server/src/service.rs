@@ -20,10 +20,9 @@ use crate::site::{OpenError, Site, Source};
 use crate::waiting::Waiting;
 use core::fmt;
 use measure::{Duration, Instant, Seed, UnixTime};
-use runtime::Service;
 use runtime::memory::Budget;
 use runtime::sensors::Reading;
-use std::net::SocketAddr;
+use runtime::{Accepted, Service};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -399,7 +398,8 @@ impl Service for Server {
         Cx::new(Arc::clone(&self.hub), seed.rng())
     }
 
-    fn accept(&self, cx: &mut Cx, peer: SocketAddr, now: Instant) -> Option<Session> {
+    fn accept(&self, cx: &mut Cx, accepted: &Accepted, now: Instant) -> Option<Session> {
+        let peer = accepted.peer;
         let limits = &cx.state.limits;
         match self
             .hub

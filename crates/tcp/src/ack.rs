@@ -1,11 +1,11 @@
-//! When received data is acknowledged: by rule at once, or by a timer later.
+//! Delayed acknowledgments: received data is acknowledged at once by a rule, or later by a timer.
 //!
-//! Decides only when; what the ACK says is the endpoint's.
+//! Decides only when to send an ACK; the endpoint decides its contents.
 
 use crate::stack::{AckRule, AckTimer, Stack};
 use measure::{Duration, Instant};
 
-/// The first beat of a host after `now`: beats are at `phase + k * period`.
+/// The next tick of a host's delayed-ACK timer after `now`; ticks are at `phase + k * period`.
 pub fn beat_after(now: Instant, period: Duration, phase: Duration) -> Instant {
     let period = period.as_nanos().max(1);
     let phase = phase.as_nanos() % period;
@@ -13,11 +13,11 @@ pub fn beat_after(now: Instant, period: Duration, phase: Duration) -> Instant {
     Instant::from_nanos(u64::try_from(beats * period + phase).unwrap_or(u64::MAX))
 }
 
-/// What is owed to the peer.
+/// The acknowledgment the peer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owed {
     Nothing,
-    /// An ACK, at the latest then.
+    /// An ACK, to be sent at `due` at the latest.
     Ack {
         due: Instant,
         segments: u32,
@@ -25,7 +25,6 @@ enum Owed {
     },
 }
 
-/// The acknowledgment policy of one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Acks {
     rule: AckRule,
@@ -34,7 +33,7 @@ pub(crate) struct Acks {
     phase: Duration,
     owed: Owed,
     quick_left: u32,
-    /// When data last came.
+    /// When the last data arrived.
     heard: Option<Instant>,
 }
 
@@ -59,7 +58,7 @@ impl Acks {
         self.rule
     }
 
-    /// A data segment arrived in order; says whether it is acknowledged at once.
+    /// Records a data segment that arrived in order; returns whether to acknowledge it at once.
     pub(crate) fn data(&mut self, bytes: u64, mss: u64, now: Instant) -> bool {
         let (due, segments, sum) = match self.owed {
             Owed::Ack {
@@ -92,15 +91,16 @@ impl Acks {
         }
     }
 
-    /// Data left. If it answers what came just before, the connection is interactive: the next ACK can ride on the next
-    /// answer, and none is sent at once any more (Linux's ping-pong mode).
+    /// Records that data was sent. If it answers data received within the delayed-ACK time, the connection is
+    /// interactive: quick ACKs end, because the next ACK can be carried by the next answer (Linux's ping-pong
+    /// mode).
     pub(crate) fn answered(&mut self, now: Instant) {
         if self.heard.is_some_and(|heard| now.since(heard) < self.time) {
             self.quick_left = 0;
         }
     }
 
-    /// An ACK left, alone or with data.
+    /// Records that an ACK was sent, alone or with data.
     pub(crate) fn sent(&mut self) {
         self.owed = Owed::Nothing;
     }
@@ -121,7 +121,8 @@ mod tests {
         Instant::ZERO + Duration::from_millis(n)
     }
 
-    /// Feeds segments at (ms, bytes); returns which are acknowledged at once and when the timer is due after.
+    /// Feeds segments at (ms, bytes); checks which are acknowledged at once and when the timer is due
+    /// afterwards.
     fn check(name: &str, phase: u64, segments: &[(u64, u64)], at_once: &[bool], due: Option<u64>) {
         let stack = Stack::preset(name).unwrap();
         let mut acks = Acks::new(&stack, Duration::from_millis(phase));
@@ -160,7 +161,7 @@ mod tests {
             acks.answered(ms(answered));
             assert_eq!(acks.data(100, 1_460, ms(90)), at_once, "{answered}");
         }
-        // Data that answers nothing changes nothing: a request, or a long answer to one.
+        // Data sent before any was received does not make the connection interactive.
         let mut acks = Acks::new(&stack, Duration::ZERO);
         acks.answered(ms(1));
         assert!(acks.data(100, 1_460, ms(90)));

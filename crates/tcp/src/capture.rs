@@ -1,31 +1,30 @@
-//! Simulated segments as a pcapng file that packet analyzers read.
+//! Simulated segments as a pcapng file for packet analyzers.
 //!
-//! Appends to a caller's bytes: one section, one interface of raw IP, nanosecond time stamps. Written here
-//! in full because the format's part that is needed is three blocks, and this crate may name no other of ours.
+//! Appends to the caller's buffer: one section, one interface of raw IP, nanosecond timestamps. This crate has
+//! its own writer because it needs only three block types and may not depend on the crate that reads captures.
 
 use crate::segment::Segment;
 use crate::wire::ipv4_packet;
 use core::net::SocketAddrV4;
 use measure::Instant;
 
-/// Link type "raw IP" (tcpdump.org/linktypes).
 const RAW: u16 = 101;
 
-/// A capture being written.
+/// A pcapng capture in progress; the bytes go to the caller's buffer.
 #[derive(Clone, Debug, Default)]
 pub struct Capture {
     id: u16,
 }
 
 impl Capture {
-    /// Appends the file's beginning to `out`.
+    /// Starts a capture: appends the section header and the interface description to `out`.
     pub fn begin(out: &mut Vec<u8>) -> Capture {
         // Section header: byte order, version 1.0, length unknown.
         let mut section = Vec::from(0x1a2b_3c4d_u32.to_le_bytes());
         section.extend_from_slice(&[1, 0, 0, 0]);
         section.extend_from_slice(&u64::MAX.to_le_bytes());
         block(out, 0x0a0d_0d0a, &section);
-        // Interface: no snap length; option 9: time stamps in units of 10^-9 s; end of options.
+        // Interface: no snap length; option 9: timestamps in units of 10^-9 s; end of options.
         let mut interface = Vec::from(RAW.to_le_bytes());
         interface.extend_from_slice(&[0; 6]);
         interface.extend_from_slice(&[9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
@@ -33,7 +32,7 @@ impl Capture {
         Capture::default()
     }
 
-    /// Appends a segment seen at `at`, counted from 1970.
+    /// Appends a packet block for a segment captured at `at`, counted from 1970-01-01.
     pub fn segment(
         &mut self,
         out: &mut Vec<u8>,

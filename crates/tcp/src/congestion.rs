@@ -1,7 +1,7 @@
-//! The congestion window: slow start, congestion avoidance, loss, and restart after idling (RFC 5681).
+//! The congestion window: slow start, congestion avoidance, loss, and restart after idle time (RFC 5681).
 //!
-//! Counted in bytes, opened per ACK as the period's stacks did. It decides how much may be outstanding and
-//! never looks at what.
+//! Counts bytes and grows per ACK, as the stacks of the 1990s did. Decides how many bytes may be outstanding;
+//! does not know which.
 
 use crate::stack::{IdleRestart, Stack};
 use measure::Duration;
@@ -11,8 +11,8 @@ use measure::Duration;
 ///       ^                               |                            |
 ///       +----------- timeout -----------+------- timeout ------------+
 /// ```
-/// Slow start and avoidance are told apart by `cwnd < ssthresh`; recovery is a flag of its own because the
-/// window is inflated in it.
+/// The condition `cwnd < ssthresh` separates slow start from avoidance; recovery needs its own flag because it
+/// inflates the window.
 #[derive(Clone, Debug)]
 pub struct Congestion {
     cwnd: u64,
@@ -22,17 +22,18 @@ pub struct Congestion {
     in_recovery: bool,
     reno: bool,
     restart: IdleRestart,
-    /// Larger than any window that can be offered: no limit.
+    /// A window larger than any the peer can offer, so that it never limits.
     unlimited: u64,
 }
 
-/// No window without scaling is as large.
+/// Larger than any window without scaling (64 KiB).
 const UNSCALED: u64 = 1 << 20;
 /// The largest window with scaling (RFC 7323, section 2.3).
 const SCALED: u64 = 1 << 30;
 
 impl Congestion {
-    /// The window at the start of a connection; `slow` is false where a stack trusts its own network.
+    /// The window at the start of a connection. `slow` is false where a stack skips slow start on its own
+    /// network.
     pub fn new(stack: &Stack, mss: u16, slow: bool) -> Congestion {
         let mss = u64::from(mss);
         let initial = u64::from(stack.initial_cwnd_segments) * mss;
@@ -53,17 +54,17 @@ impl Congestion {
         }
     }
 
-    /// Bytes that may be outstanding.
+    /// The congestion window (cwnd): bytes that may be outstanding.
     pub fn window(&self) -> u64 {
         self.cwnd
     }
 
-    /// Where slow start ends.
+    /// The slow-start threshold (ssthresh), in bytes.
     pub fn threshold(&self) -> u64 {
         self.ssthresh
     }
 
-    /// The peer's MSS is known and smaller: the window stays the same number of segments.
+    /// Changes the segment size once the peer's MSS is known; the window keeps its number of segments.
     pub fn set_mss(&mut self, mss: u16) {
         let mss = u64::from(mss);
         self.initial = self.initial / self.mss * mss;
@@ -73,7 +74,7 @@ impl Congestion {
         self.mss = mss;
     }
 
-    /// An ACK of new data arrived.
+    /// Grows the window for an ACK of new data, or ends recovery.
     pub fn acked(&mut self) {
         if self.in_recovery {
             self.in_recovery = false;
@@ -85,7 +86,8 @@ impl Congestion {
         }
     }
 
-    /// Enough duplicate ACKs arrived with `flight` bytes outstanding.
+    /// Enters loss recovery after `duplicates` duplicate ACKs with `flight` bytes outstanding: Reno's fast
+    /// recovery, or Tahoe's slow start.
     pub fn fast_retransmit(&mut self, flight: u64, duplicates: u32) {
         self.halve(flight);
         if self.reno {
@@ -96,22 +98,24 @@ impl Congestion {
         }
     }
 
-    /// Selective acknowledgments say that something of `flight` bytes was lost. The window is not inflated: who sends goes by
-    /// what is in the network. The next [`Congestion::acked`] ends it (RFC 6675, section 5).
+    /// Enters recovery after selective acknowledgments reported a loss with `flight` bytes outstanding. The
+    /// window is not inflated, because the sender estimates the bytes in the network (RFC 6675's pipe). The
+    /// next [`Congestion::acked`] ends recovery (RFC 6675, section 5).
     pub fn recover_selectively(&mut self, flight: u64) {
         self.halve(flight);
         self.in_recovery = true;
         self.cwnd = self.ssthresh;
     }
 
-    /// A further duplicate arrived: in recovery one more segment has left the network.
+    /// A further duplicate ACK: during recovery it means that one more segment has left the network.
     pub fn duplicate(&mut self) {
         if self.in_recovery {
             self.cwnd += self.mss;
         }
     }
 
-    /// The retransmission timer expired with `flight` bytes outstanding; `again` if for the same data.
+    /// The retransmission timer expired with `flight` bytes outstanding; `again` if it had expired for this
+    /// data before.
     pub fn timed_out(&mut self, flight: u64, again: bool) {
         if !again {
             self.halve(flight);
@@ -120,25 +124,26 @@ impl Congestion {
         self.cwnd = self.mss;
     }
 
-    /// Window and threshold, to be had back if a timeout turns out to have been spurious.
+    /// Window and threshold, for [`Congestion::restore`] after a spurious timeout.
     pub(crate) fn saved(&self) -> (u64, u64) {
         (self.cwnd, self.ssthresh)
     }
 
-    /// The timeout was spurious: nothing was lost, and the windows are as before.
+    /// Undoes the reduction by a spurious timeout, which lost nothing.
     pub(crate) fn restore(&mut self, (cwnd, ssthresh): (u64, u64)) {
         self.cwnd = self.cwnd.max(cwnd);
         self.ssthresh = self.ssthresh.max(ssthresh);
     }
 
-    /// The timeout was not spurious and is known not to have been after the second ACK: three segments (RFC 5682,
-    /// section 2.1, step 3a).
+    /// The timeout was a real loss, found by the second ACK after it: the window becomes three segments (RFC
+    /// 5682, section 2.1, step 3a).
     pub(crate) fn confirm_loss(&mut self) {
         self.cwnd = 3 * self.mss;
     }
 
-    /// Nothing was sent for `idle`, longer than `rto`. Returns the spacing of segments if they are to be paced
-    /// (Heidemann: n packets were seen in time t, so one each t/n; here n is the window, t the round trip).
+    /// Applies the restart policy after sending nothing for `idle`, longer than `rto`. Returns the interval
+    /// between segments if they are to be paced. Heidemann paces n packets seen in time t one per t/n; here n
+    /// is the window and t the round-trip time.
     pub fn restart(&mut self, idle: Duration, rto: Duration, rtt: Option<Duration>) -> Option<Duration> {
         match self.restart {
             IdleRestart::Keep => {}

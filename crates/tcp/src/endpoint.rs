@@ -1,9 +1,11 @@
-//! One end of a connection: segments, calls and expired timers in, segments out (RFC 9293, section 3.10).
+//! One end of a connection: takes segments, application calls and timer expiries, and returns segments (RFC
+//! 9293, section 3.10).
 //!
-//! Joins the machines that decide: `state`, `send`, `receive`, `ack`, `congestion`, `rto`. Four kinds of
-//! methods: constructors; `receive`, `expire` and the calls of an application, which take `now`;
-//! [`Endpoint::transmit`] and [`Endpoint::deadline`], to be asked after each of those until they say nothing;
-//! and getters.
+//! Connects the state machines that decide: `state`, `send`, `receive`, `ack`, `congestion`, `rto`,
+//! `scoreboard`, `suspicion`. It has four kinds of methods: constructors; [`Endpoint::receive`],
+//! [`Endpoint::expire`] and the application's calls, most of which take `now`; getters; and
+//! [`Endpoint::transmit`] and [`Endpoint::deadline`]. After each call, take segments from `transmit` until it
+//! returns `None`, then read the new `deadline`.
 
 use crate::ack::Acks;
 use crate::congestion::Congestion;
@@ -18,12 +20,12 @@ use crate::suspicion::{Doubt, Judgment, Suspicion};
 use measure::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// Bounds of an endpoint. Buffers are bounded by the stack's parameters.
+/// Limits of an endpoint. The stack's parameters limit its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Expiries of the retransmission timer without progress before giving up (BSD: 12).
+    /// Expiries of the retransmission timer without progress before the connection is dropped (BSD: 12).
     pub expiries_max: u32,
-    /// How long a finished connection answers late segments (BSD: two times 30 s).
+    /// How long a finished connection answers late segments (BSD: 2 × 30 s).
     pub time_wait: Duration,
 }
 
@@ -36,27 +38,27 @@ impl Default for Limits {
     }
 }
 
-/// What an endpoint is made of.
+/// Parameters of an endpoint.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The stack's habits.
+    /// Behavior of the simulated stack.
     pub stack: Stack,
     /// The initial sequence number.
     pub iss: u32,
-    /// When the host's beats are, after each whole period.
+    /// Offset of the host's delayed-ACK ticks from whole periods.
     pub phase: Duration,
-    /// Largest segment this end takes and offers.
+    /// Maximum segment size this end accepts and announces, in bytes.
     pub mss: u16,
-    /// Whether the peer is on the same network, where some stacks do not start slowly.
+    /// Whether the peer is on the same network, where some stacks skip slow start.
     pub local: bool,
-    /// TCP_NODELAY.
+    /// Whether Nagle's algorithm is off (TCP_NODELAY).
     pub no_delay: bool,
-    /// See [`Limits`].
+    /// Retransmission and `TimeWait` limits.
     pub limits: Limits,
 }
 
 impl Setup {
-    /// An endpoint with the stack's defaults on an Ethernet, to a host on another network.
+    /// The stack's defaults on an Ethernet, with a peer on another network.
     pub fn new(stack: Stack, iss: u32) -> Setup {
         Setup {
             mss: stack.mss,
@@ -70,61 +72,61 @@ impl Setup {
     }
 }
 
-/// The largest shift of a window (RFC 7323, section 2.3).
+/// The largest window shift (RFC 7323, section 2.3).
 const SHIFT_MAX: u8 = 14;
-/// Bytes of a TCP header that are for options.
+/// Bytes available for options in a TCP header.
 const OPTIONS_MAX: u64 = 40;
 
-/// A round trip being measured: the position whose ACK ends it, and when it was sent.
+/// A round trip being measured: the position whose ACK ends it, and when the segment was sent.
 #[derive(Clone, Copy, Debug)]
 struct Timing {
     end: u64,
     sent: Instant,
 }
 
-/// Segments spaced out after idling.
+/// Interval and next time for segments paced after idle time.
 #[derive(Clone, Copy, Debug)]
 struct Pacing {
     every: Duration,
     next: Instant,
 }
 
-/// What time stamps need, once both sides have said that they use them.
+/// State of the timestamp option once both sides have offered it.
 #[derive(Clone, Copy, Debug)]
 struct Stamping {
-    /// The peer's stamp that the next segment answers (RFC 7323, TS.Recent).
+    /// The peer's timestamp to echo in the next segment (RFC 7323, TS.Recent).
     recent: u32,
-    /// The position last acknowledged to the peer (Last.ACK.sent).
+    /// The position last acknowledged to the peer (RFC 7323, Last.ACK.sent).
     acked: u64,
 }
 
-/// Both sides' window scales, once both have announced one (RFC 7323, section 2.2).
+/// Both sides' window shifts, once both have announced one (RFC 7323, section 2.2).
 #[derive(Clone, Copy, Debug)]
 struct Scaling {
     own: u8,
     peer: u8,
 }
 
-/// A recovery that selective acknowledgments steer (RFC 6675, section 5).
+/// A recovery based on selective acknowledgments (RFC 6675, section 5).
 #[derive(Clone, Copy, Debug)]
 struct Recovery {
-    /// The position whose ACK ends it: all that had been sent.
+    /// The position whose ACK ends the recovery: everything sent before it began.
     point: u64,
-    /// The position up to which gaps have been sent again (HighRxt).
+    /// The position up to which gaps have been retransmitted (HighRxt).
     again: u64,
 }
 
-/// What the one output timer waits for.
+/// Purpose of the one output timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     Off,
-    /// The ACK of what is outstanding.
+    /// Waits for the ACK of outstanding data.
     Retransmit(Instant),
-    /// A window that lets what waits go.
+    /// Waits for a window large enough for the waiting data.
     Persist(Instant),
 }
 
-/// One end of a connection.
+/// One end of a connection: owns its buffers, timers and outgoing segments, but no clock.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     setup: Setup,
@@ -139,7 +141,7 @@ pub struct Endpoint {
     mss: u64,
     timer: Timer,
     timing: Option<Timing>,
-    /// Milliseconds, as of the last call that had the time; never zero.
+    /// Timestamp clock in milliseconds, set by each call that takes `now`; never zero.
     clock: u32,
     stamping: Option<Stamping>,
     suspicion: Suspicion,
@@ -152,9 +154,10 @@ pub struct Endpoint {
     is_selective: bool,
     scoreboard: Scoreboard,
     recovery: Option<Recovery>,
-    /// Below this nothing begins a recovery: a timeout has begun one (RFC 6675, section 5.1).
+    /// No recovery begins while ACKs are below this position: a timeout is already repairing that data (RFC
+    /// 6675, section 5.1).
     recover_from: u64,
-    /// The application will read no more.
+    /// Whether the application has closed the receiving half.
     deaf: bool,
     out: VecDeque<Segment>,
     retransmitted: u64,
@@ -193,7 +196,7 @@ impl Endpoint {
         }
     }
 
-    /// An endpoint that opens a connection: its SYN is the first segment out.
+    /// Opens a connection: the SYN is the first segment to transmit.
     pub fn connect(setup: Setup, now: Instant) -> Endpoint {
         let mut endpoint = Endpoint::new(setup, State::SynSent);
         endpoint.tick(now);
@@ -201,17 +204,17 @@ impl Endpoint {
         endpoint
     }
 
-    /// An endpoint that waits for a connection.
+    /// Waits for a SYN.
     pub fn listen(setup: Setup) -> Endpoint {
         Endpoint::new(setup, State::Listen)
     }
 
-    /// The state.
+    /// The connection's state (RFC 9293).
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Whether the handshake is complete and the connection not closed.
+    /// Whether the handshake is complete and the connection is not closed.
     pub fn is_established(&self) -> bool {
         !matches!(
             self.state,
@@ -219,62 +222,62 @@ impl Endpoint {
         )
     }
 
-    /// Bytes that can be read.
+    /// Bytes available to read.
     pub fn readable(&self) -> usize {
         self.receiver.readable()
     }
 
-    /// Whether the peer has finished and everything is read.
+    /// Whether the peer has sent its FIN and all data has been read.
     pub fn is_eof(&self) -> bool {
         self.receiver.is_eof()
     }
 
-    /// Bytes that can be written.
+    /// Bytes of free space in the send buffer.
     pub fn room(&self) -> usize {
         self.sender.room()
     }
 
-    /// Bytes written and not acknowledged, or not even sent.
+    /// Bytes written and not acknowledged, sent or not.
     pub fn unacknowledged(&self) -> u64 {
         self.sender.end().saturating_sub(self.sender.una.max(1))
     }
 
-    /// The congestion window.
+    /// The congestion window and its state.
     pub fn congestion(&self) -> &Congestion {
         &self.congestion
     }
 
-    /// The timeout estimator.
+    /// The retransmission timeout estimator.
     pub fn rto(&self) -> &Rto {
         &self.rto
     }
 
-    /// Segments sent more than once.
+    /// Segments sent again.
     pub fn retransmitted(&self) -> u64 {
         self.retransmitted
     }
 
-    /// Timeouts that were noticed to have been spurious.
+    /// Timeouts detected as spurious.
     pub fn spurious_timeouts(&self) -> u64 {
         self.spurious
     }
 
-    /// The largest data of a segment in use: the MSS, less the options that every segment has (RFC 6691).
+    /// Most data bytes in a segment: the negotiated MSS, less the options in every segment (RFC 6691).
     pub fn mss(&self) -> u64 {
         self.mss
     }
 
-    /// Switches Nagle's algorithm off, or on again.
+    /// Switches Nagle's algorithm off (`true`) or back to the stack's default.
     pub fn set_no_delay(&mut self, no_delay: bool) {
         self.setup.no_delay = no_delay;
     }
 
-    /// The next segment to put on the wire.
+    /// The next segment to send; `None` when there is none left.
     pub fn transmit(&mut self) -> Option<Segment> {
         self.out.pop_front()
     }
 
-    /// When [`Endpoint::expire`] wants to be called.
+    /// When to call [`Endpoint::expire`]; `None` if no timer runs.
     pub fn deadline(&self) -> Option<Instant> {
         let timer = match self.timer {
             Timer::Off => None,
@@ -284,7 +287,7 @@ impl Endpoint {
             State::TimeWait { until } => Some(until),
             _ => None,
         };
-        // Only while a segment could leave: with the window shut, an ACK must come first.
+        // Pacing counts only if a segment could be sent: with the window shut, an ACK must come first.
         let terms = self.terms(self.small_ok(!self.sender.is_outstanding()), false);
         let pace = self
             .pacing
@@ -293,7 +296,8 @@ impl Endpoint {
         [timer, wait, pace, self.acks.due()].into_iter().flatten().min()
     }
 
-    /// Writes: takes what the send buffer has room for and says how much. One output call.
+    /// Writes as much of `data` as the send buffer has room for and returns that number of bytes. One output
+    /// call.
     pub fn write(&mut self, data: &[u8], now: Instant) -> usize {
         self.tick(now);
         if self.sender.fin_queued || matches!(self.state, State::Closed(_)) {
@@ -306,8 +310,8 @@ impl Endpoint {
         taken
     }
 
-    /// Writes the last data and, if all of it was taken, finishes the sending half in the same output call, so that
-    /// the FIN can ride on the data.
+    /// Writes the last data and, if all of it fits, closes the sending half in the same output call, so that
+    /// the FIN can be sent with the data.
     pub fn write_last(&mut self, data: &[u8], now: Instant) -> usize {
         self.tick(now);
         if self.sender.fin_queued || matches!(self.state, State::Closed(_) | State::Listen) {
@@ -319,7 +323,7 @@ impl Endpoint {
         taken
     }
 
-    /// Reads up to `max` bytes. May send an ACK: reading opens the window.
+    /// Reads up to `max` bytes. May send an ACK, because reading opens the window.
     pub fn read(&mut self, max: usize) -> Vec<u8> {
         let data = self.receiver.read(max);
         if !data.is_empty() && self.state.receives() {
@@ -329,7 +333,8 @@ impl Endpoint {
             let offered = self.receiver.edge.saturating_sub(self.receiver.next);
             let update = match self.acks.rule() {
                 AckRule::OnRead => opens >= 2 * self.mss || 2 * opens >= capacity,
-                // Others acknowledge on arrival; reading matters only to a sender that may be held up.
+                // Other rules acknowledge on arrival; a read matters only to a sender that may be blocked by
+                // the window.
                 _ => offered < 2 * self.mss && (opens >= 2 * self.mss || 2 * opens >= capacity),
             };
             if update {
@@ -339,7 +344,7 @@ impl Endpoint {
         data
     }
 
-    /// Finishes the sending half; what was written is still delivered, and reading goes on.
+    /// Closes the sending half; data already written is still delivered, and reading goes on.
     pub fn shutdown(&mut self, now: Instant) {
         self.tick(now);
         if !self.sender.fin_queued && !matches!(self.state, State::Closed(_) | State::Listen) {
@@ -348,8 +353,8 @@ impl Endpoint {
         }
     }
 
-    /// Finishes both halves: data that the peer sends from now on is answered with a reset, and a reset goes at
-    /// once if data was received and never read (RFC 2525, section 2.17).
+    /// Closes both halves: data arriving from now on is answered with a reset. If received data is still
+    /// unread, a reset is sent at once (RFC 2525, section 2.17).
     pub fn close(&mut self, now: Instant) {
         self.tick(now);
         self.deaf = true;
@@ -360,7 +365,7 @@ impl Endpoint {
         }
     }
 
-    /// Resets the connection.
+    /// Resets the connection and discards unread data.
     pub fn abort(&mut self) {
         if self.is_established() || self.state == State::SynReceived {
             let reset = Flags {
@@ -374,7 +379,7 @@ impl Endpoint {
         self.drop_connection(Closed::Aborted);
     }
 
-    /// Timers that are due by `now` do what they wait for.
+    /// Runs all timers due by `now`.
     pub fn expire(&mut self, now: Instant) {
         self.tick(now);
         if self.acks.due().is_some_and(|at| at <= now) {
@@ -404,7 +409,7 @@ impl Endpoint {
         }
     }
 
-    /// A segment arrives.
+    /// Processes a segment received at `now`.
     pub fn receive(&mut self, segment: Segment, now: Instant) {
         self.tick(now);
         match self.state {
@@ -415,7 +420,7 @@ impl Endpoint {
         }
     }
 
-    /// The clock of time stamps (RFC 7323, section 5.4: a tick of 1 ms).
+    /// Sets the timestamp clock (RFC 7323, section 5.4: a tick of 1 ms).
     fn tick(&mut self, now: Instant) {
         self.clock = (now.as_nanos() / 1_000_000) as u32 | u32::from(now.as_nanos() < 1_000_000);
     }
@@ -457,7 +462,7 @@ impl Endpoint {
             self.send_ack();
             self.output(now);
         } else {
-            // Both sides opened at once.
+            // Simultaneous open.
             self.state = State::SynReceived;
             self.send_syn(now);
         }
@@ -466,7 +471,7 @@ impl Endpoint {
     fn learn_peer(&mut self, segment: &Segment) {
         self.irs = segment.seq;
         self.receiver.next = 1;
-        // What a SYN offers is never scaled.
+        // The window in a SYN is never scaled.
         self.receiver.edge = 1 + self.receiver.capacity();
         self.is_selective = segment.sack_permitted && self.setup.stack.selective_acks;
         self.scaling = segment
@@ -499,7 +504,7 @@ impl Endpoint {
         let at = self.position(segment.seq);
         if !self.receiver.accepts(at, u64::from(segment.space())) {
             if !segment.flags.rst {
-                // A duplicate, or a probe of a shut window: say where we are.
+                // A duplicate, or a probe of a shut window: acknowledge the current position.
                 self.send_ack();
             }
             return;
@@ -511,7 +516,7 @@ impl Endpoint {
             stamping.recent = stamps.value;
         }
         if segment.flags.rst {
-            // RFC 5961: only an exact reset counts, another is asked to be repeated.
+            // RFC 5961: only a reset with the exact sequence number counts; others get a challenge ACK.
             if at == self.receiver.next {
                 self.drop_connection(Closed::Reset);
             } else {
@@ -536,12 +541,12 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether the segment may go on.
+    /// Processes the acknowledgment; returns whether the segment's data should be processed, too.
     fn receive_ack(&mut self, segment: &Segment, now: Instant) -> bool {
         let behind = self.wire(self.sender.una);
         let moved = segment.ack.wrapping_sub(behind) as i32;
         if i64::from(moved) > (self.sender.max - self.sender.una) as i64 {
-            // An ACK of what was never sent.
+            // An ACK of data that was never sent.
             if self.state == State::SynReceived {
                 self.refuse(segment);
             } else {
@@ -571,7 +576,8 @@ impl Endpoint {
                 self.note_sacks(segment);
             }
         } else if self.is_selective {
-            // What reports something new is a duplicate, whatever else it says (RFC 6675, section 2).
+            // A segment that reports new ranges counts as a duplicate ACK, even with data or a new window (RFC
+            // 6675, section 2).
             if self.note_sacks(segment) {
                 self.duplicates += 1;
                 let judgment = self.suspicion.duplicate();
@@ -592,7 +598,7 @@ impl Endpoint {
         true
     }
 
-    /// Takes what a segment reports beyond its acknowledgment; says whether any of it is new.
+    /// Adds the segment's selective acknowledgments to the scoreboard; returns whether any is new.
     fn note_sacks(&mut self, segment: &Segment) -> bool {
         let (una, max) = (self.sender.una, self.sender.max);
         let behind = self.wire(una);
@@ -613,12 +619,12 @@ impl Endpoint {
         }
     }
 
-    /// Whether enough was reported to take the first gap as lost (RFC 6675, section 5).
+    /// Whether enough was reported to consider the first gap lost (RFC 6675, section 5).
     fn must_recover(&self) -> bool {
         self.recovery.is_none()
             && !self.scoreboard.is_empty()
             && self.sender.una >= self.recover_from
-            // What a timeout sends again is a recovery of its own.
+            // Retransmission after a timeout is a recovery of its own.
             && self.sender.next == self.sender.max
             && (self.duplicates >= self.setup.stack.dupack_threshold
                 || self.scoreboard.is_lost(self.sender.una, self.rules()))
@@ -632,13 +638,13 @@ impl Endpoint {
             point: self.sender.max,
             again: self.sender.una,
         });
-        // The first gap is filled whatever is in the network.
+        // The first gap is filled regardless of the bytes in the network.
         if let Some((start, end)) = self.scoreboard.next_gap(self.sender.una, 0, self.rules(), true) {
             self.send_again(start, end, now);
         }
     }
 
-    /// Sends what recovery allows: lost bytes first, then new ones, then whatever else is missing.
+    /// Sends as much as recovery allows: lost bytes first, then new ones, then other missing ones.
     fn recover(&mut self, now: Instant) {
         let rules = self.rules();
         while let Some(recovery) = self.recovery {
@@ -660,7 +666,8 @@ impl Endpoint {
                 self.emit(cut, now);
                 continue;
             }
-            // The fourth rule of the RFC, a last segment sent again on the chance, is optional and not Linux's.
+            // The RFC's fourth rule, a speculative retransmission of the last segment, is optional; Linux omits
+            // it.
             let Some((start, end)) = self.scoreboard.next_gap(una, recovery.again, rules, true) else {
                 return;
             };
@@ -668,7 +675,7 @@ impl Endpoint {
         }
     }
 
-    /// Sends a gap's bytes again and remembers how far that has come. The FIN is in none: nobody reports it.
+    /// Retransmits a gap's bytes and moves HighRxt. Excludes the FIN, which no stack reports.
     fn send_again(&mut self, start: u64, end: u64, now: Instant) {
         let resume = self.sender.next;
         self.sender.next = start;
@@ -680,7 +687,7 @@ impl Endpoint {
         }
     }
 
-    /// Acts on what is known of the last timeout.
+    /// Acts on a judgment about the last timeout.
     fn judged(&mut self, judgment: Judgment, now: Instant) {
         match judgment {
             Judgment::Open => {}
@@ -688,7 +695,7 @@ impl Endpoint {
                 self.sender.next = self.sender.max;
                 let mut sent = false;
                 for _ in 0..2 {
-                    // One segment more than is outstanding, whatever the window of the timeout says.
+                    // Allows one segment more than is outstanding, regardless of the window after the timeout.
                     let terms = Terms {
                         cwnd: self.sender.flight() + self.mss,
                         ..self.terms(true, false)
@@ -699,7 +706,7 @@ impl Endpoint {
                     }
                 }
                 if !sent {
-                    // There is nothing new to ask with: it is taken as a loss.
+                    // Without new data to probe with, the timeout counts as a loss.
                     self.suspicion = Suspicion::Quiet;
                     self.sender.next = self.sender.una;
                 }
@@ -723,7 +730,7 @@ impl Endpoint {
     fn acknowledged(&mut self, to: u64, echo: Option<u32>, now: Instant) {
         let is_syn = self.sender.una == 0;
         if let Some(echo) = echo {
-            // Half as many ACKs as segments are to be expected.
+            // Delayed ACKs: expect about half as many ACKs as segments.
             let in_flight = self.sender.flight().div_ceil(2 * self.mss);
             let rtt = Duration::from_millis(u64::from(self.clock.wrapping_sub(echo)));
             self.rto
@@ -741,7 +748,7 @@ impl Endpoint {
         self.sender.acknowledge(to);
         self.scoreboard.advance(to);
         match self.recovery {
-            // A part of what was outstanding: the recovery goes on.
+            // A partial ACK: the recovery goes on.
             Some(recovery) if to < recovery.point => {}
             _ if is_syn => {}
             _ => {
@@ -784,7 +791,7 @@ impl Endpoint {
 
     fn receive_data(&mut self, at: u64, segment: &Segment, now: Instant) {
         if !self.state.receives() {
-            // Everything up to the peer's FIN is here already.
+            // Everything up to the peer's FIN has already arrived.
             self.send_ack();
             return;
         }
@@ -800,7 +807,7 @@ impl Endpoint {
         }
     }
 
-    /// One output call: sends all that may leave now.
+    /// One output call: sends everything that may be sent now.
     fn output(&mut self, now: Instant) {
         if !self.can_output() {
             return;
@@ -815,7 +822,7 @@ impl Endpoint {
         }
         loop {
             if self.sender.next < self.sender.max {
-                // What the peer has is not sent again.
+                // Skips ranges the peer already has.
                 self.sender.next = self.scoreboard.gap(self.sender.next).0;
             }
             if let Some(pacing) = self.pacing
@@ -836,7 +843,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether a segment below the MSS may leave, in an output call that found the connection idle or not.
+    /// Whether a segment below the MSS may be sent; `idle` tells whether the output call found the connection
+    /// idle.
     fn small_ok(&self, idle: bool) -> bool {
         let nagle = self.setup.stack.nagle && !self.setup.no_delay;
         !nagle
@@ -865,7 +873,7 @@ impl Endpoint {
         let next = self.sender.next;
         Terms {
             mss: self.mss,
-            // What was reported as received has left the network.
+            // Bytes reported as received have left the network.
             cwnd: self.congestion.window() + self.scoreboard.below(next),
             small_ok,
             fin_with_data: self.setup.stack.fin_with_data,
@@ -900,7 +908,8 @@ impl Endpoint {
         let saved = self.congestion.saved();
         self.suspicion = match self.suspicion {
             _ if self.setup.stack.spurious_timeouts == SpuriousTimeouts::GoBack => Suspicion::Quiet,
-            // Timed out again: by stamps the first retransmission counts, F-RTO does not go on.
+            // A repeated timeout: with timestamps the first retransmission still decides, but F-RTO does not
+            // continue.
             asking @ Suspicion::Asking(_) if again && self.stamping.is_some() => asking,
             _ if again => Suspicion::Quiet,
             _ => Suspicion::Asking(Doubt {
@@ -919,11 +928,11 @@ impl Endpoint {
         self.sender.next = self.sender.una;
         self.timer = Timer::Off;
         self.pacing = None;
-        // Forced: what was sent once is sent again, whatever window is offered now.
+        // Forced: data sent before is sent again, regardless of the window offered now.
         self.output_forced(now);
     }
 
-    /// Puts a piece of the stream into a segment and keeps the books.
+    /// Sends a piece of the stream as a segment and updates state and timers.
     fn emit(&mut self, cut: Cut, now: Instant) {
         let at = self.sender.next.max(1);
         let payload = self.sender.data(at, cut.len);
@@ -931,7 +940,7 @@ impl Endpoint {
         let again = at < self.sender.max;
         let flags = Flags {
             ack: true,
-            // BSD: pushed when the segment empties the buffer.
+            // BSD sets PSH when the segment empties the buffer.
             psh: cut.len > 0 && after == self.sender.end(),
             fin: cut.fin,
             ..Flags::default()
@@ -995,7 +1004,7 @@ impl Endpoint {
         self.sender.next = 1;
         self.sender.max = self.sender.max.max(1);
         self.account(again, 1, now);
-        // Idling is counted from data, not from the handshake.
+        // Idle time counts from data, not from the handshake.
         self.last_sent = None;
     }
 
@@ -1010,7 +1019,7 @@ impl Endpoint {
         self.acks.sent();
     }
 
-    /// A segment with our acknowledgment and window, which is thereby offered.
+    /// Builds a segment with the current acknowledgment and window, and records both as sent.
     fn segment(&mut self, at: u64, flags: Flags, payload: Vec<u8>) -> Segment {
         let shift = match self.scaling {
             Some(scaling) if !flags.syn => scaling.own,
@@ -1044,7 +1053,7 @@ impl Endpoint {
         }
     }
 
-    /// What a segment reports as received beyond the first gap, as far as it has room beside its data.
+    /// The ranges to report, as many as fit beside `data` bytes.
     fn sacks(&self, flags: Flags, data: u64) -> Vec<(u32, u32)> {
         if !self.is_selective || !flags.ack || flags.syn {
             return Vec::new();
@@ -1065,7 +1074,7 @@ impl Endpoint {
         blocks.map(|(start, end)| (wire(*start), wire(*end))).collect()
     }
 
-    /// Answers a segment that belongs to no connection (RFC 9293, section 3.10.7.1).
+    /// Answers a segment that belongs to no connection with a reset (RFC 9293, section 3.10.7.1).
     fn refuse(&mut self, segment: &Segment) {
         if segment.flags.rst {
             return;
@@ -1099,7 +1108,7 @@ impl Endpoint {
         self.pacing = None;
         self.acks.sent();
         if why != Closed::Orderly {
-            // A reset destroys what was received and not read.
+            // A reset discards unread data.
             self.receiver.discard();
         }
     }
@@ -1108,7 +1117,7 @@ impl Endpoint {
         self.setup.iss.wrapping_add(position as u32)
     }
 
-    /// The peer's position nearest to what is expected.
+    /// The position of a sequence number of the peer, nearest to the expected one.
     fn position(&self, seq: u32) -> u64 {
         let expected = self.irs.wrapping_add(self.receiver.next as u32);
         let away = i64::from(seq.wrapping_sub(expected) as i32);

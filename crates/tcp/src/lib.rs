@@ -1,11 +1,12 @@
-//! A TCP endpoint as a pure state machine, with the habits of named stacks, for the simulator.
+//! A TCP endpoint as a pure state machine, with the behavior of named stacks, for the simulator.
 //!
-//! RFC 9293 states and rules; what stacks do differently (initial window, delayed ACKs, Nagle per call or per
-//! segment, silly windows, idle restart, timers) is a [`Stack`]: every parameter named and sourced in
-//! `data/stacks.toml`. An [`Endpoint`] holds no socket, clock or chance: segments, calls and instants come in,
-//! segments come out. Selective acknowledgments (RFC 2018, recovery by RFC 6675) and window scaling (RFC 7323) are used
-//! where both stacks have them. Not modeled: RACK-TLP, duplicate SACK, other options, protection against wrapped sequence
-//! numbers, urgent data, ECN, path MTU discovery.
+//! States and rules are those of RFC 9293. A [`Stack`] holds the behavior in which stacks differ: initial
+//! window, delayed ACKs, Nagle's algorithm per call or per segment, silly-window avoidance, idle restart and
+//! timers. Each of its parameters has a name and a source in `data/stacks.toml`. An [`Endpoint`] has no socket,
+//! clock or random numbers: it takes segments, application calls and instants, and returns segments. Selective
+//! acknowledgments (RFC 2018, recovery by RFC 6675) and window scaling (RFC 7323) are used if both stacks
+//! support them. Not modeled: RACK-TLP, duplicate SACK, other options, protection against wrapped sequence
+//! numbers, urgent data, ECN and path MTU discovery.
 //!
 //! ```
 //! use measure::{Duration, Instant};

@@ -1,44 +1,44 @@
-//! The receiving half: putting segments in order, and the window offered.
+//! The receiving half: puts segments in order and decides the window to offer.
 //!
-//! Positions count from the peer's SYN, which is 0, and never wrap; the endpoint translates.
+//! Positions count from the peer's SYN, which is 0, and never wrap; the endpoint translates sequence numbers.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// What the peer has sent.
+/// Received data, in order and beyond gaps.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
-    /// The next position expected.
+    /// The next position expected (RCV.NXT).
     pub(crate) next: u64,
-    /// The right edge of the window as last offered.
+    /// The right edge of the window last offered.
     pub(crate) edge: u64,
-    /// In order, not yet read.
+    /// Data in order, not read yet.
     ready: VecDeque<u8>,
-    /// Ahead of `next`, by position; not overlapping `next`.
+    /// Data beyond a gap, by position; none overlaps `next`.
     ahead: BTreeMap<u64, Vec<u8>>,
-    /// The ranges of `ahead`, that which the latest segment is part of first (RFC 2018, section 4).
+    /// The ranges of `ahead`, first the range that contains the latest segment (RFC 2018, section 4).
     recent: Vec<(u64, u64)>,
-    /// Where the FIN is, once seen.
+    /// Position of the FIN, once received.
     fin: Option<u64>,
     capacity: u64,
 }
 
-/// Ranges that are remembered: as many as a segment without other options can report.
+/// Ranges kept for reports: the most a segment without other options can carry.
 const BLOCKS_MAX: usize = 4;
 
-/// What an arriving segment did.
+/// The effect of an arriving segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// Bytes that are now in order.
+    /// Bytes that became readable in order.
     pub(crate) in_order: u64,
-    /// Whether something is missing before it, or it brought nothing new.
+    /// Whether data before it is missing, or it brought nothing new.
     pub(crate) out_of_order: bool,
-    /// Whether the FIN is now in order.
+    /// Whether everything up to and including the FIN has arrived.
     pub(crate) finished: bool,
 }
 
 impl Receiver {
     pub(crate) fn new(capacity: u64) -> Receiver {
-        // Without window scaling nothing larger can be offered.
+        // Without window scaling no larger window can be offered.
         let capacity = capacity.min(u64::from(u16::MAX));
         Receiver {
             next: 0,
@@ -51,21 +51,21 @@ impl Receiver {
         }
     }
 
-    /// Both sides scale their windows: up to so many bytes can be offered.
+    /// Sets the largest window in bytes, for a connection whose sides both scale their windows.
     pub(crate) fn set_capacity(&mut self, capacity: u64) {
         self.capacity = capacity;
     }
 
-    /// What was received beyond the first gap, the latest first.
+    /// Ranges received beyond the first gap, the latest first.
     pub(crate) fn blocks(&self) -> &[(u64, u64)] {
         &self.recent
     }
 
-    /// Notes the range that a segment from `at` on, ahead of what is expected, became part of.
+    /// Records the range that now contains the segment at `at`, which arrived beyond a gap.
     fn remember(&mut self, at: u64) {
         let (mut start, mut end) = (at, at);
         let mut reach: Option<(u64, u64)> = None;
-        // Pieces may overlap: the range is what they cover without a gap.
+        // Pieces may overlap: a range is everything they cover without a gap.
         for (&from, piece) in &self.ahead {
             let to = from + piece.len() as u64;
             reach = match reach {
@@ -95,7 +95,7 @@ impl Receiver {
         self.ready.len()
     }
 
-    /// Whether the FIN has been received in order and all before it read.
+    /// Whether the FIN has arrived in order and all data before it was read.
     pub(crate) fn is_eof(&self) -> bool {
         self.ready.is_empty() && self.fin.is_some_and(|at| self.next > at)
     }
@@ -111,7 +111,7 @@ impl Receiver {
         self.recent.clear();
     }
 
-    /// The window to offer now: what is free, nothing if that is little, and never less than was offered
+    /// The window to offer now: the free buffer, zero if little is free, and never less than was offered before
     /// (BSD's form of RFC 9293, section 3.8.6.2.2).
     pub(crate) fn window(&self, mss: u64) -> u64 {
         let offered = self.edge.saturating_sub(self.next);
@@ -120,7 +120,7 @@ impl Receiver {
         offered.max(if little { 0 } else { free })
     }
 
-    /// Whether a segment at `at` of `space` sequence numbers touches the window.
+    /// Whether a segment at `at` that takes `space` sequence numbers overlaps the window.
     pub(crate) fn accepts(&self, at: u64, space: u64) -> bool {
         let edge = self.edge.max(self.next);
         if space == 0 {
@@ -129,7 +129,7 @@ impl Receiver {
         at < edge && at + space > self.next
     }
 
-    /// Takes data at `at`, and a FIN after it.
+    /// Adds data at `at`, followed by a FIN if `fin`.
     pub(crate) fn insert(&mut self, mut at: u64, mut data: &[u8], fin: bool) -> Arrival {
         let before = self.next;
         if fin {
@@ -155,7 +155,7 @@ impl Receiver {
             while let Some((&start, _)) = self.ahead.first_key_value()
                 && start <= self.next
             {
-                let (_, held) = self.ahead.pop_first().expect("looked at above");
+                let (_, held) = self.ahead.pop_first().expect("the loop saw an entry");
                 let old = (self.next - start).min(held.len() as u64) as usize;
                 self.ready.extend(&held[old..]);
                 self.next += (held.len() - old) as u64;

@@ -1,14 +1,15 @@
-//! The retransmission timeout from measured round trips (RFC 6298), with a stack's floor and clock tick.
+//! The retransmission timeout from measured round trips (RFC 6298), with a stack's minimum and clock tick.
 //!
-//! Karn's rule is the caller's: it reports only round trips of segments sent once, or told apart by time stamps.
+//! The caller applies Karn's rule: it reports only round trips of segments sent once, or identified by
+//! timestamps.
 
 use crate::stack::Stack;
 use measure::Duration;
 
-/// The longest timeout (RFC 6298, rule 2.5, allows 60 s or more; BSD uses 64 s).
+/// The longest timeout (RFC 6298, rule 2.5, allows any maximum of at least 60 s; BSD uses 64 s).
 const MAX: Duration = Duration::from_secs(64);
 
-/// Smoothed round trip, its variation, and the backoff.
+/// Smoothed round-trip time, its variation, and the exponential backoff.
 #[derive(Clone, Debug)]
 pub struct Rto {
     measured: Option<(Duration, Duration)>,
@@ -20,7 +21,7 @@ pub struct Rto {
 }
 
 impl Rto {
-    /// Before the first measurement.
+    /// An estimator without measurements: the timeout is the stack's initial one.
     pub fn new(stack: &Stack) -> Rto {
         Rto {
             measured: None,
@@ -32,13 +33,13 @@ impl Rto {
         }
     }
 
-    /// A round trip was measured.
+    /// Records a measured round trip and ends the backoff.
     pub fn sample(&mut self, rtt: Duration) {
         self.sample_of(rtt, 1);
     }
 
-    /// A round trip was measured, one of so many in a flight: each weighs as much less, or the history would be as
-    /// short as the flight (RFC 7323, appendix G).
+    /// Records one of `in_flight` round trips measured in a flight. The weight of each is divided by
+    /// `in_flight`; otherwise the history would be as short as the flight (RFC 7323, appendix G).
     pub fn sample_of(&mut self, rtt: Duration, in_flight: u32) {
         let n = in_flight.max(1);
         self.measured = Some(match self.measured {
@@ -54,35 +55,35 @@ impl Rto {
         self.backoff = 0;
     }
 
-    /// A timeout was spurious, and there is no time stamp that would say how late the ACK was: the round trip is taken
-    /// to be twice what was thought (our choice; RFC 4015 asks that the mistake be not repeated).
+    /// Doubles the estimate after a spurious timeout without timestamps, which would have shown how late the
+    /// ACK was. Doubling is Weir's choice; RFC 4015 asks only that the mistake is not repeated.
     pub fn was_too_short(&mut self) {
         self.measured = self
             .measured
             .map(|(smooth, variation)| (smooth * 2, variation * 2));
     }
 
-    /// The smoothed round trip.
+    /// The smoothed round-trip time (SRTT); `None` before the first measurement.
     pub fn smooth(&self) -> Option<Duration> {
         self.measured.map(|(smooth, _)| smooth)
     }
 
-    /// The timer expired: the next wait is twice as long.
+    /// Doubles the next timeout after an expiry.
     pub fn back_off(&mut self) {
         self.backoff += 1;
     }
 
-    /// New data was acknowledged.
+    /// Ends the backoff: new data was acknowledged.
     pub fn progress(&mut self) {
         self.backoff = 0;
     }
 
-    /// Expiries since the last progress.
+    /// Timer expiries since new data was last acknowledged.
     pub fn expiries(&self) -> u32 {
         self.backoff
     }
 
-    /// How long to wait for the ACK of a segment sent now.
+    /// Time to wait for the ACK of a segment sent now, at most 64 s.
     pub fn timeout(&self) -> Duration {
         let base = match (self.fixed, self.measured) {
             (Some(fixed), Some(_)) => fixed,

@@ -1,21 +1,22 @@
-//! What the peer says it has beyond the first gap, and what follows for loss recovery (RFC 2018 and 6675).
+//! The ranges the peer reports beyond the first gap, and the loss recovery that follows from them (RFC 2018,
+//! RFC 6675).
 //!
-//! Decides which bytes are lost, how many are in the network and which to send again next; when that happens and what
-//! the congestion window becomes is the endpoint's. Positions count from our SYN and never wrap.
+//! Decides which bytes are lost, how many are in the network and which to retransmit next. The endpoint decides
+//! when to retransmit, and `congestion` the window. Positions count from our SYN and never wrap.
 
-/// Ranges that are kept; further ones are treated as not reported, which costs a retransmission at most. A window of
-/// 1 MiB in segments of 1,460 bytes has 359 gaps at the most.
+/// Most ranges kept. Further ones count as not reported, which costs a retransmission at most. A window of 1
+/// MiB in segments of 1,460 bytes has at most 359 gaps.
 const RANGES_MAX: usize = 1_024;
 
-/// The ranges that the peer has selectively acknowledged.
+/// The ranges the peer has acknowledged selectively.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
-    /// Start and end of each; ascending, with a gap between any two, above all that is acknowledged.
+    /// Start and end of each range: ascending, with a gap between any two, above the cumulative acknowledgment.
     ranges: Vec<(u64, u64)>,
 }
 
-/// The rules' parameters: the largest segment, and how many of them above a gap say that it is a loss (RFC 6675's SMSS
-/// and DupThresh).
+/// Parameters of RFC 6675: the segment size in bytes (SMSS), and the number of segments above a gap that make
+/// it a loss (DupThresh).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) mss: u64,
@@ -31,13 +32,14 @@ impl Scoreboard {
         self.ranges.clear();
     }
 
-    /// A block arrived; says whether it tells anything new. One outside of what is outstanding does not.
+    /// Adds a reported block; returns whether it brought news. A block outside the outstanding data brings
+    /// none.
     pub(crate) fn add(&mut self, start: u64, end: u64, una: u64, max: u64) -> bool {
         let start = start.max(una);
         if start >= end || end > max {
             return false;
         }
-        // All that touch the block become one with it.
+        // Merges all ranges that touch the block.
         let from = self.ranges.partition_point(|(_, before)| *before < start);
         let to = self.ranges.partition_point(|(after, _)| *after <= end);
         match self.ranges.get(from..to) {
@@ -53,7 +55,7 @@ impl Scoreboard {
         }
     }
 
-    /// Everything below `una` is acknowledged.
+    /// Drops everything below `una`, which is acknowledged.
     pub(crate) fn advance(&mut self, una: u64) {
         self.ranges.retain(|(_, end)| *end > una);
         if let Some((start, _)) = self.ranges.first_mut() {
@@ -61,18 +63,18 @@ impl Scoreboard {
         }
     }
 
-    /// Whether the peer has gone back on what it said: the byte it waits for is one that it had.
+    /// Whether the peer discarded data it had reported: it waits for a byte inside a reported range.
     pub(crate) fn is_reneged(&self, una: u64) -> bool {
         self.ranges.first().is_some_and(|(start, _)| *start <= una)
     }
 
-    /// Bytes reported below a position.
+    /// Bytes reported below position `at`.
     pub(crate) fn below(&self, at: u64) -> u64 {
         let part = |(start, end): &(u64, u64)| (*end).min(at).saturating_sub(*start);
         self.ranges.iter().map(part).sum()
     }
 
-    /// The first position from `at` on that was not reported, and where the next reported range starts.
+    /// The first unreported position from `at` on, and the start of the next reported range.
     pub(crate) fn gap(&self, at: u64) -> (u64, Option<u64>) {
         let next = self.ranges.partition_point(|(_, end)| *end <= at);
         match self.ranges.get(next) {
@@ -82,7 +84,7 @@ impl Scoreboard {
         }
     }
 
-    /// RFC 6675's `IsLost`: enough was reported above a position that was not.
+    /// RFC 6675's `IsLost`: enough was reported above the unreported position `at`.
     pub(crate) fn is_lost(&self, at: u64, rules: Rules) -> bool {
         let first = self.ranges.partition_point(|(_, end)| *end <= at);
         let above = &self.ranges[first..];
@@ -90,7 +92,7 @@ impl Scoreboard {
         above.len() as u64 >= rules.threshold || bytes > (rules.threshold - 1) * rules.mss
     }
 
-    /// The gaps from `una` to `max`: start and end of each.
+    /// Start and end of each gap from `una` to `max`.
     fn gaps(&self, una: u64, max: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let starts = std::iter::once(una).chain(self.ranges.iter().map(|(_, end)| *end));
         let ends = self
@@ -101,7 +103,7 @@ impl Scoreboard {
         starts.zip(ends).filter(|(start, end)| start < end)
     }
 
-    /// RFC 6675's `SetPipe`: bytes in the network, with everything below `again` in a gap sent a second time.
+    /// RFC 6675's `SetPipe`: bytes in the network, with everything in gaps below `again` retransmitted once.
     pub(crate) fn pipe(&self, una: u64, max: u64, again: u64, rules: Rules) -> u64 {
         let of_gap = |(start, end): (u64, u64)| {
             let first = if self.is_lost(start, rules) {
@@ -114,8 +116,8 @@ impl Scoreboard {
         self.gaps(una, max).map(of_gap).sum()
     }
 
-    /// The next bytes to send again, at most one segment: from `again` on and below the highest report. Only those that
-    /// are lost, or (`NextSeg`'s third rule) any.
+    /// The next bytes to retransmit, at most one segment, from `again` on and below the highest report: only
+    /// lost ones, or, with `any`, any missing ones (`NextSeg`'s third rule).
     pub(crate) fn next_gap(&self, una: u64, again: u64, rules: Rules, any: bool) -> Option<(u64, u64)> {
         let top = self.ranges.last()?.1;
         self.gaps(una, top)
@@ -152,7 +154,7 @@ mod tests {
         assert!(!one.add(3_001, 4_001, 1, 100_000), "nothing new");
         assert!(
             !one.add(1, 1_001, 1_001, 100_000),
-            "a duplicate below what is acknowledged"
+            "a duplicate below the cumulative acknowledgment"
         );
         assert!(!one.add(99_000, 100_001, 1, 100_000), "never sent");
         assert!(one.add(2_501, 7_001, 1, 100_000));
@@ -166,7 +168,7 @@ mod tests {
 
     #[test]
     fn loss_pipe_and_the_next_segment_are_those_of_the_rfc() {
-        // Segments of 1,000 from 1 on: the first and the fourth are missing, ten were sent.
+        // Ten segments of 1,000 bytes were sent from position 1; the first and the fourth are missing.
         let some = board(&[(1_001, 3_001)]);
         assert!(!some.is_lost(1, RULES), "two segments are not enough");
         assert_eq!(some.pipe(1, 10_001, 1, RULES), 8_000);
@@ -174,14 +176,14 @@ mod tests {
         assert_eq!(some.next_gap(1, 1, RULES, true), Some((1, 1_001)));
         let more = board(&[(1_001, 3_001), (4_001, 5_001)]);
         assert!(more.is_lost(1, RULES) && !more.is_lost(3_001, RULES));
-        // Lost and not sent again: not in the network. Sent again: once.
+        // Lost and not retransmitted: not in the network. Retransmitted: counted once.
         assert_eq!(more.pipe(1, 10_001, 1, RULES), 6_000);
         assert_eq!(more.pipe(1, 10_001, 1_001, RULES), 7_000);
         assert_eq!(more.next_gap(1, 1, RULES, false), Some((1, 1_001)));
         assert_eq!(more.next_gap(1, 1_001, RULES, false), None);
         assert_eq!(more.next_gap(1, 1_001, RULES, true), Some((3_001, 4_001)));
         assert_eq!(more.next_gap(1, 4_001, RULES, true), None);
-        // Three short ranges say as much as three segments.
+        // Three short ranges count as much as three segments.
         assert!(board(&[(101, 102), (201, 202), (301, 302)]).is_lost(1, RULES));
         assert_eq!(
             (more.gap(1), more.gap(1_001), more.gap(9_001)),
@@ -200,7 +202,7 @@ mod tests {
             many.add(n * 10 + 5, n * 10 + 6, 1, 1 << 20);
         }
         assert_eq!(many.ranges.len(), RANGES_MAX);
-        // A range that is known may still grow.
+        // A known range may still grow.
         assert!(many.add(6, 10, 1, 1 << 20));
     }
 

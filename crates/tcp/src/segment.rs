@@ -1,24 +1,26 @@
-//! A TCP segment as values (RFC 9293, section 3.1), before it is bytes.
+//! A TCP segment as values (RFC 9293, section 3.1); `wire` turns it into bytes.
+//!
+//! Knows the sizes of the header and its options, and nothing about connections.
 
 use core::fmt;
 
 /// The control bits the endpoint uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags {
-    /// Synchronize sequence numbers.
+    /// SYN: synchronizes sequence numbers.
     pub syn: bool,
-    /// No more data from the sender.
+    /// FIN: the sender has no more data.
     pub fin: bool,
-    /// Reset.
+    /// RST: resets the connection.
     pub rst: bool,
-    /// Push.
+    /// PSH: asks the receiver to pass the data on at once.
     pub psh: bool,
-    /// The acknowledgment field counts.
+    /// ACK: the acknowledgment field is valid.
     pub ack: bool,
 }
 
 impl fmt::Display for Flags {
-    /// `S`, `SA`, `PA`, `FPA`, `A`, `R`: the letters traces use.
+    /// `S`, `SA`, `PA`, `FPA`, `A`, `R`: the letters used in traces.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (set, letter) in [
             (self.syn, "S"),
@@ -35,51 +37,51 @@ impl fmt::Display for Flags {
     }
 }
 
-/// The time-stamp option (RFC 7323, section 3), in milliseconds.
+/// The timestamp option (RFC 7323, section 3), in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamps {
-    /// The sender's clock.
+    /// The sender's clock (TSval).
     pub value: u32,
-    /// The stamp of the peer that is answered; zero in a segment without acknowledgment.
+    /// The peer's timestamp being echoed (TSecr); zero in a segment without acknowledgment.
     pub echo: u32,
 }
 
 impl Stamps {
-    /// Bytes in a segment, with the padding that aligns them.
+    /// Bytes of the option in a segment, with alignment padding.
     pub const BYTES: u16 = 12;
 }
 
-/// Bytes of the option of selective acknowledgments with the padding that aligns it, and of each range in it.
+/// Bytes of the selective-acknowledgment option with alignment padding, and of each range in it.
 pub(crate) const SACK_FIXED: u64 = 4;
 pub(crate) const SACK_BLOCK: u64 = 8;
 
-/// One segment.
+/// A segment: header fields, options and data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Sequence number of the first byte (of the SYN, if it has one).
+    /// Sequence number of the first byte, or of the SYN.
     pub seq: u32,
-    /// Acknowledgment number; zero without the flag.
+    /// Acknowledgment number; zero without the ACK flag.
     pub ack: u32,
     /// Control bits.
     pub flags: Flags,
-    /// The window field: bytes, or units of the scale that both sides have agreed upon.
+    /// The window field: bytes, or units of the scale both sides agreed on.
     pub window: u16,
-    /// The maximum segment size option.
+    /// The maximum segment size option, in bytes.
     pub mss: Option<u16>,
-    /// The window-scale option of a SYN (RFC 7323, section 2): a shift.
+    /// The window-scale option of a SYN: a shift (RFC 7323, section 2).
     pub window_scale: Option<u8>,
-    /// A SYN's option that permits selective acknowledgments (RFC 2018).
+    /// The SACK-permitted option of a SYN (RFC 2018).
     pub sack_permitted: bool,
-    /// Selective acknowledgments: start and end of ranges that were received beyond `ack`, the latest first.
+    /// Selective acknowledgments: start and end of ranges received beyond `ack`, the latest first.
     pub sacks: Vec<(u32, u32)>,
-    /// The time-stamp option.
+    /// The timestamp option.
     pub stamps: Option<Stamps>,
-    /// The data.
+    /// Data bytes.
     pub payload: Vec<u8>,
 }
 
 impl Segment {
-    /// Sequence numbers the segment takes: its data, SYN and FIN.
+    /// Sequence numbers the segment consumes: its data, SYN and FIN.
     pub fn space(&self) -> u32 {
         self.payload.len() as u32 + u32::from(self.flags.syn) + u32::from(self.flags.fin)
     }
@@ -89,7 +91,7 @@ impl Segment {
         let mss = if self.mss.is_some() { 4 } else { 0 };
         let scale = if self.window_scale.is_some() { 4 } else { 0 };
         let stamps = self.stamps.map_or(0, |_| u64::from(Stamps::BYTES));
-        // Where there are time stamps it takes the place of their padding.
+        // With timestamps, the SACK-permitted option takes the place of their padding.
         let permitted = if self.sack_permitted && self.stamps.is_none() {
             4
         } else {
@@ -102,12 +104,12 @@ impl Segment {
         20 + mss + scale + permitted + stamps + sacks
     }
 
-    /// Bytes of the segment in an IPv4 packet.
+    /// Bytes of the IPv4 packet: both headers and the data.
     pub fn packet_bytes(&self) -> u64 {
         20 + self.header_bytes() + self.payload.len() as u64
     }
 
-    /// Whether it only acknowledges.
+    /// Whether it carries only an acknowledgment: no data, SYN, FIN or RST.
     pub fn is_pure_ack(&self) -> bool {
         self.space() == 0 && self.flags.ack && !self.flags.rst
     }

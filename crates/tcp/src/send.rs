@@ -1,53 +1,54 @@
-//! The sending half's decision: is there a segment to send now, and which?
+//! The sending half: decides whether a segment may be sent now, and which.
 //!
-//! Nagle's algorithm and the sender's side of silly-window avoidance in the order of BSD's output routine
-//! (Heidemann 1997, section 2.3: a full segment; one that empties the buffer while idle or without Nagle; half
-//! of the largest window ever offered). Positions count from our SYN, which is 0, and never wrap.
+//! Applies Nagle's algorithm and sender-side silly-window avoidance in the order of BSD's output routine
+//! (Heidemann 1997, section 2.3): send a full segment; or one that empties the buffer if the connection is idle
+//! or Nagle's algorithm is off; or one of at least half the largest window ever offered. Positions count from
+//! our SYN, which is 0, and never wrap.
 
 use std::collections::VecDeque;
 
-/// What is to be sent, and how far it has come.
+/// The data to send and the progress of sending.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
-    /// The oldest unacknowledged position.
+    /// The oldest unacknowledged position (SND.UNA).
     pub(crate) una: u64,
-    /// The next position to send.
+    /// The next position to send (SND.NXT).
     pub(crate) next: u64,
     /// The highest position ever sent.
     pub(crate) max: u64,
-    /// The peer's window, counted from `una`.
+    /// The peer's window in bytes, counted from `una`.
     pub(crate) window: u64,
-    /// The largest window the peer ever offered.
+    /// The largest window the peer has offered, in bytes.
     pub(crate) window_max: u64,
     /// Bytes from position `max(una, 1)` on.
     buffer: VecDeque<u8>,
     pub(crate) capacity: u64,
-    /// Nothing more will be written.
+    /// Whether the application has finished writing.
     pub(crate) fin_queued: bool,
-    /// The peer has our FIN, which takes the position after the last byte.
+    /// Whether the peer has acknowledged our FIN, whose position follows the last byte.
     pub(crate) fin_acked: bool,
-    /// Where the last segment below the MSS ended, for Minshall's variant.
+    /// End of the last segment below the MSS, for Minshall's variant of Nagle's algorithm.
     pub(crate) small_end: u64,
 }
 
-/// What to put into the next segment.
+/// Contents of the next segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
     pub(crate) len: u64,
     pub(crate) fin: bool,
 }
 
-/// The circumstances of one decision.
+/// The conditions of one send decision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) mss: u64,
     pub(crate) cwnd: u64,
-    /// A segment below the MSS may leave although data is outstanding.
+    /// A segment below the MSS may be sent while data is outstanding.
     pub(crate) small_ok: bool,
     pub(crate) fin_with_data: bool,
-    /// The persist timer says: send whatever the window allows, one byte at least.
+    /// The persist or retransmission timer expired: send whatever the window allows, at least one byte.
     pub(crate) force: bool,
-    /// The peer has what starts here already.
+    /// Position from which the peer already has data.
     pub(crate) until: Option<u64>,
 }
 
@@ -82,7 +83,7 @@ impl Sender {
         n
     }
 
-    /// Bytes of the data at `at`.
+    /// Copies `len` bytes from position `at`.
     pub(crate) fn data(&self, at: u64, len: u64) -> Vec<u8> {
         let start = (at - self.una.max(1)) as usize;
         self.buffer.range(start..start + len as usize).copied().collect()
@@ -100,7 +101,7 @@ impl Sender {
         self.end().saturating_sub(self.next.max(1))
     }
 
-    /// The peer has everything before `to`.
+    /// Records that the peer has everything before `to`.
     pub(crate) fn acknowledge(&mut self, to: u64) {
         self.fin_acked = self.fin_queued && to > self.end();
         let from = self.una.max(1);
@@ -110,12 +111,12 @@ impl Sender {
         self.next = self.next.max(to);
     }
 
-    /// What leaves next, if anything. Only for a connection whose SYN has been sent.
+    /// The next segment to send, if any. Requires that the SYN has been sent.
     pub(crate) fn cut(&self, terms: Terms) -> Option<Cut> {
         let next = self.next.max(1);
         let end = self.end();
         if next > end || self.fin_acked {
-            // Even the FIN is out.
+            // Everything is sent, the FIN included.
             return None;
         }
         let unsent = end - next;
@@ -190,7 +191,7 @@ mod tests {
             },
             Some((13, false)),
         );
-        // A part of what waits, cut short by the window, is no segment unless it is half the largest window.
+        // A segment cut short by the window is sent only if it is at least half the largest window.
         let cwnd = 2_920 + 1_234;
         check(
             &sender(2_920, 4_000),
@@ -205,7 +206,7 @@ mod tests {
         narrow.window = 600;
         narrow.window_max = 1_200;
         check(&narrow, TERMS, Some((600, false)));
-        // Closing sends what waits at once.
+        // Closing sends the waiting data at once.
         let mut closing = sender(2_920, 13);
         closing.fin_queued = true;
         check(&closing, TERMS, Some((13, true)));

@@ -1,7 +1,7 @@
-//! What distinguishes one TCP stack from another, by name, each value with its source.
+//! The parameters in which TCP stacks differ, by preset name, each with its source.
 //!
-//! The values live in `data/stacks.toml`, each tagged: from a document, from a public copy, recalled, fitted
-//! or assumed. Nothing here decides anything; the endpoint's machines ask.
+//! The values are in `data/stacks.toml`, each tagged: from a document, from a public copy, recalled, fitted or
+//! assumed. This file decides nothing; the endpoint's state machines read it.
 
 use measure::{Bytes, Duration};
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 const TABLE: &str = include_str!("../data/stacks.toml");
 
-/// The names [`Stack::preset`] knows.
+/// Names that [`Stack::preset`] accepts.
 pub const PRESETS: &[&str] = &[
     "sunos-4.1.3",
     "solaris-2.5",
@@ -21,79 +21,80 @@ pub const PRESETS: &[&str] = &[
     "linux-6",
 ];
 
-/// What makes a receiver acknowledge before its timer does.
+/// When a receiver acknowledges before its delayed-ACK timer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum AckRule {
-    /// The application's read lets the window move by two segments, or half the buffer.
+    /// When a read by the application lets the window move by two segments or half the buffer.
     #[serde(rename = "on-read-2mss")]
     OnRead,
-    /// Two segments' worth of bytes are unacknowledged.
+    /// When two segments' worth of bytes are unacknowledged.
     #[serde(rename = "bytes-2mss")]
     Bytes,
-    /// Every second segment of any size.
+    /// At every second segment, of any size.
     #[serde(rename = "segments-2")]
     Segments,
-    /// Every segment of the first [`AckRule::QUICK`], until this end answers one within the time of a delayed ACK; then as
-    /// [`AckRule::Bytes`].
+    /// At each of the first [`AckRule::QUICK`] segments, until this end answers one within the delayed-ACK
+    /// time; then as [`AckRule::Bytes`].
     #[serde(rename = "bytes-2mss+quickack")]
     QuickThenBytes,
 }
 
 impl AckRule {
-    /// Segments acknowledged at once when a connection starts (Linux: 16 at most).
+    /// Segments acknowledged at once when a connection starts (Linux: at most 16).
     pub const QUICK: u32 = 16;
 }
 
-/// When a delayed ACK is sent at the latest.
+/// How the delayed-ACK timer runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AckTimer {
-    /// On the host's beat, whatever the connection.
+    /// At the ticks of one timer for all connections of the host.
     Heartbeat,
     /// A fixed time after the first unacknowledged segment.
     PerSegment,
 }
 
-/// When Nagle's algorithm takes a connection as idle.
+/// When Nagle's algorithm considers a connection idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NagleIdle {
-    /// Asked once per output call (one write, or one ACK), for all segments that call sends.
+    /// Checked once per output call (one write, or one received ACK), for all segments the call sends.
     PerCall,
-    /// Asked again before each segment.
+    /// Checked again before each segment.
     PerSegment,
-    /// Only an unacknowledged small segment holds a small segment (draft-minshall-nagle).
+    /// A small segment waits only while an earlier small segment is unacknowledged (draft-minshall-nagle).
     Minshall,
 }
 
-/// What becomes of the congestion window after an idle time longer than the RTO.
+/// The congestion window after an idle time longer than the RTO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum IdleRestart {
-    /// It is kept.
+    /// Kept.
     #[serde(rename = "none")]
     Keep,
-    /// It is one segment.
+    /// Reduced to one segment.
     #[serde(rename = "to-1")]
     One,
-    /// It is the initial window (RFC 5681, section 4.1).
+    /// Reduced to the initial window (RFC 5681, section 4.1).
     #[serde(rename = "to-initial")]
     Initial,
-    /// It is halved for each RTO gone, down to the initial window (RFC 2861).
+    /// Halved for each RTO elapsed, down to the initial window (RFC 2861).
     #[serde(rename = "decay")]
     Decay,
-    /// It is kept, and segments leave one by one at the rate of before until the first ACK is back
-    /// (Heidemann 1997, section 2.4).
+    /// Kept, but segments are paced at the previous rate until the first ACK arrives (Heidemann 1997, section
+    /// 2.4).
     #[serde(rename = "pace")]
     Pace,
 }
 
-/// What follows a retransmission timeout of data that was only late.
+/// The response to a retransmission timeout when the data was only delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpuriousTimeouts {
-    /// Everything outstanding is sent again.
+    /// All outstanding data is sent again.
     GoBack,
-    /// It is noticed, by time stamps (RFC 3522) or else by F-RTO (RFC 5682), and undone.
+    /// The timeout is detected as spurious, by timestamps (RFC 3522) or without them by F-RTO (RFC 5682), and
+    /// undone.
     Undo,
 }
 
@@ -104,60 +105,60 @@ pub struct Stack {
     pub name: String,
     /// Initial congestion window, in segments.
     pub initial_cwnd_segments: u32,
-    /// The ACK that completes the handshake opens the window by a segment.
+    /// Whether the ACK that completes the handshake opens the congestion window by one segment.
     pub handshake_ack_opens_cwnd: bool,
-    /// See [`IdleRestart`].
+    /// Congestion window after idle time.
     pub idle_restart: IdleRestart,
-    /// See [`AckRule`].
+    /// Rule for acknowledging before the timer expires.
     pub ack_rule: AckRule,
-    /// See [`AckTimer`].
+    /// Kind of delayed-ACK timer.
     pub ack_timer: AckTimer,
-    /// Period of the beat, or the fixed time.
+    /// Delayed-ACK time: the heartbeat's period, or the fixed time after a segment.
     pub delayed_ack: Duration,
-    /// Whether Nagle's algorithm is on unless switched off.
+    /// Whether Nagle's algorithm is on by default.
     pub nagle: bool,
-    /// See [`NagleIdle`].
+    /// When Nagle's algorithm considers the connection idle.
     pub nagle_idle: NagleIdle,
-    /// Least retransmission timeout.
+    /// Minimum retransmission timeout.
     pub rto_min: Duration,
     /// Timeout before the first round trip is measured.
     pub rto_initial: Duration,
-    /// Timeouts are rounded up to this.
+    /// Unit to which timeouts are rounded up.
     pub rto_granularity: Duration,
-    /// A timeout of data that does not follow the measured round trip: a defect of the stack, or a fit.
+    /// A fixed timeout for data, independent of the measured round-trip time: a defect of the stack, or a fit.
     pub rto_fixed: Option<Duration>,
-    /// Duplicate ACKs that make a retransmission.
+    /// Number of duplicate ACKs that triggers a fast retransmit.
     pub dupack_threshold: u32,
     /// Whether fast retransmit is followed by fast recovery (Reno) instead of slow start (Tahoe).
     pub fast_recovery: bool,
-    /// Send buffer.
+    /// Send buffer, in bytes.
     pub send_buffer: Bytes,
-    /// Receive buffer; offered whole, as far as the window field and its scale reach.
+    /// Receive buffer, in bytes; offered whole, as far as the window field and its scale allow.
     pub recv_buffer: Bytes,
-    /// Largest segment over Ethernet.
+    /// Maximum segment size over Ethernet, in bytes.
     pub mss: u16,
-    /// Largest segment to a host on another network, before path MTU discovery.
+    /// Maximum segment size to a host on another network without path MTU discovery, in bytes.
     pub mss_default: u16,
-    /// Whether hosts of the same network start slowly, too.
+    /// Whether connections to hosts on the local network use slow start, too.
     pub slow_start_on_lan: bool,
-    /// The FIN rides on the last data segment.
+    /// Whether the FIN is sent with the last data segment.
     pub fin_with_data: bool,
-    /// Time stamps are offered (RFC 7323).
+    /// Whether the timestamp option is offered (RFC 7323).
     pub timestamps: bool,
-    /// The shift by which the window is scaled, if the peer scales its window, too (RFC 7323).
+    /// Shift of the receive window, used if the peer also scales its window (RFC 7323).
     pub window_scale: Option<u8>,
-    /// Selective acknowledgments are offered (RFC 2018) and steer the recovery from loss (RFC 6675).
+    /// Whether selective acknowledgments are offered (RFC 2018) and used for loss recovery (RFC 6675).
     pub selective_acks: bool,
-    /// See [`SpuriousTimeouts`].
+    /// Response to spurious retransmission timeouts.
     pub spurious_timeouts: SpuriousTimeouts,
 }
 
-/// A row of the file. Keys that follow from others are read, so that a typing error cannot hide, and unused.
+/// A preset in the file. Keys that follow from others are parsed only so that a misspelled key is an error.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(
     dead_code,
-    reason = "keys that follow from others are only compared with them, in a test"
+    reason = "keys that follow from others are only compared with them in a test"
 )]
 struct Row {
     initial_cwnd_segments: u32,
@@ -204,13 +205,13 @@ struct File {
 fn rows() -> &'static BTreeMap<String, Row> {
     static ROWS: OnceLock<BTreeMap<String, Row>> = OnceLock::new();
     ROWS.get_or_init(|| {
-        let file: File = toml::from_str(TABLE).expect("part of the program, and a test reads it");
+        let file: File = toml::from_str(TABLE).expect("compiled in and parsed by a test");
         file.preset
     })
 }
 
 impl Stack {
-    /// The named stack, or `None`.
+    /// The preset called `name`; `None` if it is not in [`PRESETS`].
     pub fn preset(name: &str) -> Option<Stack> {
         let row = rows().get(name)?;
         Some(Stack {
@@ -242,12 +243,12 @@ impl Stack {
         })
     }
 
-    /// Where a preset's value comes from, by the file's key; the tag in front says how well it is known.
+    /// The source of a preset's value, by key of the file; the tag in front tells how well it is known.
     pub fn source(name: &str, key: &str) -> Option<&'static str> {
         rows().get(name)?.source.get(key).map(String::as_str)
     }
 
-    /// The fitted timeout of a preset on a kind of network (`lan`, `wan`, `ppp`), where there is one.
+    /// The fitted timeout of a preset for a kind of network (`lan`, `wan`, `ppp`), if there is one.
     pub fn rto_effective(name: &str, network: &str) -> Option<Duration> {
         let row = rows().get(name)?;
         match network {
@@ -259,7 +260,7 @@ impl Stack {
         .map(Duration::from_millis)
     }
 
-    /// The fitted send buffer of a preset, where it differs from the documented one.
+    /// The fitted send buffer of a preset, if it differs from the documented one.
     pub fn send_buffer_effective(name: &str) -> Option<Bytes> {
         rows().get(name)?.send_buffer_effective_bytes.map(Bytes)
     }
@@ -291,8 +292,8 @@ mod tests {
         assert_eq!(Stack::preset("cp/m"), None);
     }
 
-    /// Keys that say the outcome of others agree with what the endpoint will do, and keys with one value in all
-    /// presets have the value the endpoint is built for.
+    /// Keys that follow from others agree with the endpoint's behavior, and keys with one value in all presets
+    /// have the value the endpoint implements.
     #[test]
     fn keys_that_follow_from_others_agree() {
         for (name, row) in rows() {

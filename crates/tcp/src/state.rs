@@ -1,6 +1,6 @@
-//! The states of a connection and what moves it between them (RFC 9293, section 3.3.2).
+//! The states of a connection and the steps between them (RFC 9293, section 3.3.2).
 //!
-//! Only transitions stand here; what a segment means in a state is the endpoint's.
+//! Knows only transitions; the endpoint decides the meaning of a segment in each state.
 
 use measure::Instant;
 
@@ -21,7 +21,7 @@ use measure::Instant;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// No connection, and why there is none any more.
+    /// No connection, with the reason it ended.
     Closed(Closed),
     /// Waiting for a SYN.
     Listen,
@@ -29,21 +29,21 @@ pub enum State {
     SynSent,
     /// A SYN was received and answered.
     SynReceived,
-    /// Data flows.
+    /// The handshake is complete and neither side has sent a FIN.
     Established,
-    /// A FIN was sent, and not acknowledged.
+    /// Our FIN was sent and not acknowledged.
     FinWait1,
-    /// Our FIN was acknowledged; the peer goes on sending.
+    /// Our FIN was acknowledged; the peer may still send.
     FinWait2,
-    /// The peer has sent its FIN; we go on sending.
+    /// The peer has sent its FIN; we may still send.
     CloseWait,
-    /// Both have sent a FIN, ours is not acknowledged.
+    /// Both sides have sent a FIN, ours first; ours is not acknowledged.
     Closing,
-    /// As `Closing`, and the peer's came first.
+    /// Both sides have sent a FIN, the peer's first; ours is not acknowledged.
     LastAck,
-    /// All is done; late segments are answered until then.
+    /// Both FINs are acknowledged; late segments are still answered until the wait ends.
     TimeWait {
-        /// When the connection may be forgotten.
+        /// When the connection can be discarded.
         until: Instant,
     },
 }
@@ -51,41 +51,41 @@ pub enum State {
 /// Why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// Both sides said all they had to say.
+    /// Both sides sent a FIN.
     Orderly,
     /// The peer reset it.
     Reset,
     /// This side reset it.
     Aborted,
-    /// Retransmissions were given up.
+    /// The retransmission limit was reached.
     TimedOut,
 }
 
-/// What happens to a connection.
+/// An event that can change the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The handshake is complete.
     Opened,
-    /// Our FIN leaves.
+    /// Our FIN is sent.
     FinSent,
     /// Our FIN is acknowledged.
     FinAcked,
-    /// The peer's FIN arrived in order; the instant is when `TimeWait` would end.
+    /// The peer's FIN arrived in order; the instant is the end of `TimeWait`, if that follows.
     FinReceived(Instant),
 }
 
 impl State {
-    /// Whether data of the peer may still come.
+    /// Whether the peer may still send data.
     pub fn receives(self) -> bool {
         matches!(self, State::Established | State::FinWait1 | State::FinWait2)
     }
 
-    /// Whether data may still be sent for the first time.
+    /// Whether new data may still be sent.
     pub fn sends(self) -> bool {
         matches!(self, State::Established | State::CloseWait)
     }
 
-    /// The state after `step`; a step that means nothing in a state leaves it.
+    /// The state after `step`; steps without meaning in a state leave it unchanged.
     pub(crate) fn after(self, step: Step, time_wait_ends: Instant) -> State {
         match (self, step) {
             (State::SynSent | State::SynReceived, Step::Opened) => State::Established,
@@ -108,7 +108,7 @@ impl State {
 mod tests {
     use super::*;
 
-    /// Every state times every step, as a table.
+    /// All states times all steps.
     #[test]
     fn transitions() {
         let t = Instant::from_nanos(7);

@@ -1,8 +1,9 @@
-//! Whether a retransmission timeout was spurious: the data was late, not lost.
+//! Detects spurious retransmission timeouts: the data was late, not lost.
 //!
-//! With time stamps the first ACK says it: if it answers a segment sent before the retransmission, the original has
-//! arrived (Eifel, RFC 3522). Without them two ACKs do, with new data sent in between instead of old (F-RTO, RFC
-//! 5682, section 2.1). Decides only that; what is sent and undone is the endpoint's.
+//! With timestamps the first ACK decides: if it echoes a segment sent before the retransmission, the original
+//! has arrived (Eifel, RFC 3522). Without them two ACKs decide, with new data sent in between instead of old
+//! (F-RTO, RFC 5682, section 2.1). Decides only whether the timeout was spurious; the endpoint sends data and
+//! restores windows.
 //!
 //! ```text
 //!   Quiet --timeout--> Asking --ACK of all, or nothing new to send--> Quiet (taken as loss)
@@ -12,43 +13,43 @@
 //!     +----ACK----- Probing        another ACK of new data: spurious; a duplicate: loss
 //! ```
 
-/// The state.
+/// The state of the detection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suspicion {
     /// No timeout is in doubt.
     Quiet,
-    /// The first unacknowledged segment was sent again.
+    /// After a timeout, the first unacknowledged segment was sent again.
     Asking(Doubt),
-    /// New data was sent instead of going back.
+    /// New data was sent instead of retransmitting the rest.
     Probing(Doubt),
 }
 
-/// What is remembered of the timeout.
+/// State saved at the timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Doubt {
-    /// The position after all that had been sent.
+    /// The highest position sent before the timeout.
     pub(crate) recover: u64,
-    /// Window and threshold before it.
+    /// Congestion window and threshold before the timeout.
     pub(crate) saved: (u64, u64),
-    /// The clock when the segment was sent again.
+    /// Clock when the segment was sent again, in ms.
     pub(crate) again_at: u32,
 }
 
-/// What follows from an ACK.
+/// The conclusion from an ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judgment {
-    /// Nothing is known yet, or nothing was asked.
+    /// None: nothing is known yet, or no timeout is in doubt.
     Open,
-    /// Send new data, up to two segments, instead of old.
+    /// Send up to two segments of new data instead of old.
     Probe,
-    /// It was late: the windows before it are these.
+    /// The data was late; holds the window and threshold to restore.
     Spurious((u64, u64)),
-    /// It was lost.
+    /// The data was lost.
     Lost,
 }
 
 impl Suspicion {
-    /// New data up to `una` was acknowledged; `echo` is the stamp the ACK answers, if there are stamps.
+    /// Judges an ACK of new data up to `una`; `echo` is the timestamp it echoes, if timestamps are in use.
     pub(crate) fn advanced(&mut self, una: u64, echo: Option<u32>) -> Judgment {
         let (Suspicion::Asking(doubt) | Suspicion::Probing(doubt)) = *self else {
             return Judgment::Open;
@@ -77,7 +78,7 @@ impl Suspicion {
         }
     }
 
-    /// A duplicate ACK came.
+    /// Judges a duplicate ACK.
     pub(crate) fn duplicate(&mut self) -> Judgment {
         match std::mem::replace(self, Suspicion::Quiet) {
             Suspicion::Probing(_) => Judgment::Lost,

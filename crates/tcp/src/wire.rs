@@ -1,16 +1,18 @@
 //! A segment as the bytes of an IPv4 packet, checksums included (RFC 791, RFC 9293, RFC 1071).
+//!
+//! Lays out the options of a SYN in Linux's order.
 
 use crate::segment::Segment;
 use core::net::SocketAddrV4;
 
-/// The packet that carries `segment`, with the IP identification `id`.
+/// The IPv4 packet that carries `segment`, with IP identification `id`.
 pub fn ipv4_packet(source: SocketAddrV4, destination: SocketAddrV4, id: u16, segment: &Segment) -> Vec<u8> {
     let total = segment.packet_bytes() as u16;
     let mut packet = Vec::with_capacity(usize::from(total));
     packet.extend_from_slice(&[0x45, 0]);
     packet.extend_from_slice(&total.to_be_bytes());
     packet.extend_from_slice(&id.to_be_bytes());
-    // Don't fragment; 64 hops; TCP; checksum to come.
+    // Don't fragment; TTL 64; TCP; checksum filled in below.
     packet.extend_from_slice(&[0x40, 0, 64, 6, 0, 0]);
     packet.extend_from_slice(&source.ip().octets());
     packet.extend_from_slice(&destination.ip().octets());
@@ -36,7 +38,8 @@ pub fn ipv4_packet(source: SocketAddrV4, destination: SocketAddrV4, id: u16, seg
         packet.extend_from_slice(&[2, 4]);
         packet.extend_from_slice(&mss.to_be_bytes());
     }
-    // What precedes an option aligns it: two times "no operation" (RFC 7323, appendix A), or what is two bytes itself.
+    // Two bytes in front of the option align it: two no-operations (RFC 7323, appendix A), or the two-byte
+    // SACK-permitted option.
     let pair: [u8; 2] = if segment.sack_permitted { [4, 2] } else { [1, 1] };
     if let Some(stamps) = segment.stamps {
         packet.extend_from_slice(&pair);
@@ -133,7 +136,7 @@ mod tests {
             echo: 5,
         };
         check(Some(stamps), &[2, 4, 5, 180, 1, 1, 8, 10, 1, 2, 3, 4, 0, 0, 0, 5]);
-        // As Linux lays out the options of its SYN, and without time stamps.
+        // The order in which Linux writes the options of its SYN, with and without timestamps.
         for (stamps, options) in [
             (
                 Some(stamps),

@@ -1,9 +1,9 @@
-//! Measures the analyzer: megabytes of capture per second on one core.
+//! Measures the analyzer's speed: megabytes of capture per second on one core.
 //!
-//! `throughput FILE` analyzes a capture file; `throughput --write FILE MIB` first writes one with
-//! web traffic of many connections; without a file the capture stays in memory. What is timed is
-//! reading the chunks (memory or page cache), decoding, flows, HTTP and findings; compare with `tcptrace FILE`
-//! and `tshark -r FILE -q -z conv,tcp`; `benches/trace` does all three in one run.
+//! `throughput FILE` analyzes a capture file. `throughput --write FILE MIB` first writes one with web traffic of many
+//! connections. Without a file, the capture stays in memory. The time covers reading the chunks (memory or page cache),
+//! decoding, flows, HTTP and findings. Compare with `tcptrace FILE` and `tshark -r FILE -q -z conv,tcp`;
+//! `benches/trace` runs all three.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads clocks and files")]
 
@@ -14,7 +14,7 @@ use trace::{Analyzer, Frame, LinkType, Options, PcapngWriter, Reader};
 
 const MSS: usize = 1448;
 
-/// Connections that fetch replies of 0.5 to 100 KB, interleaved, with delayed acknowledgments.
+/// Connections that fetch responses of 0.5 to 100 KB, interleaved, with delayed acknowledgments.
 struct Generator {
     out: Vec<u8>,
     writer: PcapngWriter,
@@ -240,7 +240,7 @@ fn read_only(file: &[u8]) {
     report("pcap-parser", file.len() as u64, frames, started);
 }
 
-/// Peak resident memory, where the system says it.
+/// Peak resident memory, if the system reports it.
 fn peak() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status

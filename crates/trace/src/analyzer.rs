@@ -1,4 +1,4 @@
-//! The analysis as one machine: capture bytes (or frames) in, events out, a summary at the end.
+//! The whole analysis: capture bytes or frames in, events out, a summary at the end.
 //!
 //! ```text
 //!   bytes -> Reader -> Packet -> Table -> Flow -> Event::{Finding, Transaction, Connection}
@@ -23,20 +23,22 @@ use measure::Instant;
 use serde::Serialize;
 use std::collections::VecDeque;
 
-/// What grows, and how far.
+/// Limits on everything that grows.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections followed at one time; beyond it the longest-over, then the longest-silent one is reported and forgotten.
+    /// Connections tracked at one time. At the limit, the connection finished longest ago is reported and dropped, then
+    /// the one silent longest.
     pub connections: usize,
-    /// Unacknowledged segments remembered over all connections; beyond it round trips and stalls go unmeasured.
+    /// Unacknowledged segments stored over all connections; beyond the limit, round-trip times and stalls go
+    /// unmeasured.
     pub segments: usize,
-    /// Bytes held out of order over all connections for matching requests; beyond it they become gaps.
+    /// Out-of-order bytes held over all connections to match requests; beyond the limit they become gaps.
     pub reassembly: usize,
     /// Points recorded for plots.
     pub points: usize,
-    /// A connection that was closed or reset is reported this long (in capture time) after its last packet.
+    /// Time (in capture time) after its last packet at which a closed or reset connection is reported.
     pub linger: Duration,
-    /// A connection silent for this long is reported and forgotten.
+    /// Silence after which a connection is reported and dropped.
     pub idle: Duration,
 }
 
@@ -53,14 +55,15 @@ impl Default for Limits {
     }
 }
 
-/// The times that tell a stall from a round trip.
+/// Thresholds that distinguish a stall from a round trip.
 #[derive(Clone, Copy, Debug)]
 pub struct Thresholds {
-    /// G of the two 1997 predicates: an acknowledgment later than this, beyond the smallest round trip, was held by a timer.
+    /// G of the two 1997 predicates: an acknowledgment later than this, beyond the smallest round-trip time, was held
+    /// by a timer.
     pub stall: Duration,
-    /// A segment this soon after an acknowledgment was released by it (1997 predicates).
+    /// Longest time after an acknowledgment for a segment to count as released by it (1997 predicates).
     pub prompt: Duration,
-    /// Delay beyond the smallest round trip from which an acknowledgment counts as delayed.
+    /// Minimum delay beyond the smallest round-trip time for an acknowledgment to count as delayed.
     pub delayed_ack: Duration,
 }
 
@@ -74,24 +77,24 @@ impl Default for Thresholds {
     }
 }
 
-/// How to analyze.
+/// Settings of an analysis.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Bounds.
+    /// Limits on memory.
     pub limits: Limits,
-    /// Times.
+    /// Thresholds of findings.
     pub thresholds: Thresholds,
-    /// The connection whose points are recorded.
+    /// Connection whose points are recorded.
     pub record: Option<ConnectionId>,
 }
 
-/// A result that is complete.
+/// A complete result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// A problem.
     Finding(Finding),
-    /// A request with its answer.
+    /// A request with its response.
     Transaction(Transaction),
     /// A connection whose record has ended.
     Connection(Box<Connection>),
@@ -104,7 +107,7 @@ pub struct Analyzer {
     engine: Engine,
 }
 
-/// Everything behind the reader.
+/// All stages after the reader.
 #[derive(Debug)]
 struct Engine {
     options: Options,
@@ -127,7 +130,7 @@ impl Analyzer {
         Analyzer::with_filter(options, Filter::default())
     }
 
-    /// The same for the segments that pass `filter`; the others are counted as turned away.
+    /// As [`Analyzer::new`], for the segments that pass `filter`; others are only counted.
     pub fn with_filter(options: Options, filter: Filter) -> Analyzer {
         Analyzer {
             reader: Reader::new(),
@@ -152,11 +155,11 @@ impl Analyzer {
         }
     }
 
-    /// Takes the next bytes of a capture file; chunks of about a mebibyte are best. Drain
-    /// [`Analyzer::next_event`] afterwards: events are kept until taken.
+    /// Reads the next bytes of a capture file; chunks of about a mebibyte work best. Drain [`Analyzer::next_event`]
+    /// afterwards: events are kept until taken.
     ///
     /// # Errors
-    /// The file is damaged here; what came before has been analyzed.
+    /// If the file is damaged here; everything before has been analyzed.
     pub fn feed(&mut self, chunk: &[u8]) -> Result<(), ReadError> {
         let engine = &mut self.engine;
         self.reader.feed(chunk, |frame| {
@@ -164,8 +167,8 @@ impl Analyzer {
         })
     }
 
-    /// Takes one frame from elsewhere: a live capture, a simulator. Frames are numbered by the caller.
-    /// Returns whether it passed the filter, as everything does where there is none.
+    /// Processes one frame from a live capture or simulator; the caller numbers frames. Returns whether it passed the
+    /// filter, `true` without one.
     pub fn frame(&mut self, frame: &Frame<'_>) -> bool {
         self.engine.frame(frame)
     }
@@ -175,26 +178,26 @@ impl Analyzer {
         self.engine.events.pop_front()
     }
 
-    /// The capture file ends: all connections still open are reported. Drain the events once more.
+    /// Ends the file and reports all open connections. Drain the events once more.
     ///
     /// # Errors
-    /// The file ends inside a record or was damaged before; the reports are made nevertheless.
+    /// If the file ends inside a record or was damaged before; the reports are made nevertheless.
     pub fn finish(&mut self) -> Result<(), ReadError> {
         self.engine.finish();
         self.reader.finish()
     }
 
-    /// The frames fed by [`Analyzer::frame`] end here: as [`Analyzer::finish`] without a file.
+    /// Ends the frames fed by [`Analyzer::frame`], as [`Analyzer::finish`] ends a file.
     pub fn finish_frames(&mut self) {
         self.engine.finish();
     }
 
-    /// The capture so far; connections count once they are reported.
+    /// Summary so far; connections count once they are reported.
     pub fn summary(&self) -> Summary {
         self.engine.meter.summary(self.engine.budget.refused)
     }
 
-    /// Connections being followed now.
+    /// Number of connections tracked now.
     pub fn connections(&self) -> usize {
         self.engine.table.len()
     }
@@ -206,7 +209,7 @@ impl Analyzer {
 }
 
 impl Engine {
-    /// Takes a frame unless its time must be confirmed by the one after it. Returns whether it passes the filter.
+    /// Processes a frame unless the next one must confirm its time. Returns whether it passes the filter.
     fn frame(&mut self, frame: &Frame<'_>) -> bool {
         if self.clock.is_waiting()
             && let Some((held, is_wrong)) = self.clock.judged(frame.at)
@@ -234,7 +237,7 @@ impl Engine {
         self.number = frame.number;
         let mut packet = Packet::decode(frame);
         let mut whole;
-        // A packet put together may be a fragment again: what a tunnel's fragments carry.
+        // A reassembled packet may be a fragment again: the content of a tunnel's fragments.
         while let Packet::Fragment(fragment) = &packet {
             match self.fragments.add(fragment, frame.at) {
                 Some(joined) => {
@@ -262,7 +265,7 @@ impl Engine {
             Packet::OtherIp(_) => frames.other_ip += 1,
             Packet::Fragment(_) => {
                 frames.fragments += 1;
-                // Whose it is only its datagram's first fragment says; to save one too many does no harm.
+                // Only the datagram's first fragment shows its ports; saving one too many does no harm.
                 return true;
             }
             Packet::NotIp => frames.not_ip += 1,
@@ -275,7 +278,7 @@ impl Engine {
                 frames.unknown_link_type = Some(link.0);
             }
         }
-        // What has no ports has none of those asked for.
+        // A packet without ports matches no filter by port.
         self.filter.is_empty()
     }
 
@@ -343,7 +346,7 @@ impl Engine {
         self.table.insert(flow)
     }
 
-    /// Reports connections whose time is up; at most two a packet, so that no packet waits for many.
+    /// Reports connections whose time is up, at most two per packet, so that no packet waits for many.
     #[inline]
     fn expire(&mut self) {
         let limits = self.options.limits;
@@ -385,7 +388,7 @@ impl Engine {
             self.meter.frames.time_wrong += u64::from(is_wrong);
             self.take(&held.frame());
         }
-        // In the order of their last packets; what is over first.
+        // In order of their last packets; finished ones first.
         for list in [List::Over, List::Live] {
             while let Some((slot, _)) = self.table.oldest(list) {
                 self.retire(slot, End::CaptureEnded);

@@ -1,13 +1,12 @@
 //! Capture files as a stream of frames: pcap (microseconds, nanoseconds, both byte orders, Kuznetzov's
 //! variant) and pcapng (sections, interfaces, resolutions), cut anywhere.
 //!
-//! The caller pushes chunks; records that lie whole inside a chunk are never copied. Only a record
-//! that straddles two chunks is, so memory is one record, whatever the file's size. Nothing here knows
-//! what a packet means. A damaged file gives every frame before the damage and then an error that
-//! names the offset; nothing is guessed beyond it.
+//! The caller pushes chunks. Records within one chunk are not copied; only a record that straddles two chunks is, so
+//! memory is one record, whatever the file's size. Knows nothing of packets. A damaged file yields every frame before
+//! the damage and then an error with the offset; nothing beyond it is guessed.
 //!
-//! Formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. The reader is our own because
-//! the hot path must not allocate or copy; `tests/reader.rs` compares it with the crate `pcap-parser`.
+//! Formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. Weir has its own reader because the hot path must not
+//! allocate or copy; `tests/reader.rs` compares it with the crate `pcap-parser`.
 
 mod ng;
 mod old;
@@ -19,7 +18,7 @@ use serde::Serialize;
 
 pub use writer::PcapngWriter;
 
-/// Largest captured frame and largest block that must be held whole; a longer one is damage.
+/// Limit on a captured frame or a block that must be held whole; a longer one counts as damage.
 const RECORD_MAX: usize = 16 << 20;
 
 /// A link-layer header type as numbered at tcpdump.org/linktypes.
@@ -43,7 +42,7 @@ impl LinkType {
     pub const ATM_RFC1483: LinkType = LinkType(100);
     /// Cisco HDLC: address, control, EtherType.
     pub const C_HDLC: LinkType = LinkType(104);
-    /// PPP with one byte in front that says which way a packet went.
+    /// PPP with one byte in front that gives the packet's direction.
     pub const PPP_WITH_DIR: LinkType = LinkType(204);
     /// IPv4 or IPv6 without any link header.
     pub const RAW: LinkType = LinkType(101);
@@ -64,10 +63,10 @@ impl LinkType {
 pub struct Frame<'a> {
     /// Position in the file, counting from 1 as other analyzers do.
     pub number: u64,
-    /// Capture time; the clock's origin is 1970-01-01T00:00:00Z. A pcapng simple packet has no time of
-    /// its own and takes that of the frame before it.
+    /// Capture time since 1970-01-01T00:00:00Z. A pcapng simple packet has no time and gets that of the frame before
+    /// it.
     pub at: Instant,
-    /// What the frame starts with.
+    /// Link type: the frame's first header.
     pub link: LinkType,
     /// Length on the wire in bytes, at least `data.len()`.
     pub wire_len: u32,
@@ -78,11 +77,11 @@ pub struct Frame<'a> {
 /// Why a file could not be read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ReadError {
-    /// Where in the file the damaged record starts, in bytes.
+    /// Offset of the damaged record in the file, in bytes.
     pub offset: u64,
-    /// Frames read before it; all of them are good.
+    /// Frames before it, all of which are valid.
     pub frames: u64,
-    /// What is wrong there.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -90,19 +89,19 @@ pub struct ReadError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// The first four bytes belong to no capture format.
+    /// The first four bytes match no capture format.
     NotACapture {
-        /// The bytes, first byte highest.
+        /// The bytes as a big-endian number.
         magic: u32,
     },
     /// The file ends inside a record.
     Truncated {
-        /// Bytes of the record that are there.
+        /// Bytes of the record that are present.
         present: u64,
     },
     /// A record claims more bytes than any capture tool writes.
     Oversized {
-        /// The claim in bytes.
+        /// The claimed length in bytes.
         claimed: u64,
     },
     /// A pcapng block's length is impossible, or its two length fields differ.
@@ -173,7 +172,7 @@ impl std::error::Error for ReadError {}
 #[derive(Debug)]
 pub struct Reader {
     format: Format,
-    /// The beginning of a record whose end has not arrived.
+    /// Start of a record whose end has not arrived.
     carry: Vec<u8>,
     /// File offset of the next unread byte (of `carry`'s first byte if it holds any).
     offset: u64,
@@ -191,15 +190,15 @@ enum Format {
     Failed(ReadError),
 }
 
-/// What one look at the input says.
+/// Result of parsing the start of the input.
 enum Step<'a> {
-    /// At least this many bytes are needed, counted from the record's start.
+    /// This many bytes are needed, counted from the record's start.
     Need(usize),
-    /// A record without a frame, this long.
+    /// A record of this length without a frame.
     Pass(usize),
-    /// A record this long that need not be held in memory.
+    /// A record of this length that need not be held in memory.
     Skip(u64),
-    /// A record this long, and its frame (time may be absent).
+    /// A record of this length, and its frame (time may be absent).
     Frame(usize, Parsed<'a>),
     Damage(Fault),
 }
@@ -230,10 +229,10 @@ impl Reader {
         }
     }
 
-    /// Takes the file's next bytes and calls `sink` for every frame that is now complete.
+    /// Reads the next bytes of the file and calls `sink` for every completed frame.
     ///
     /// # Errors
-    /// The file is no capture or is damaged; every frame before the damage has reached `sink`.
+    /// If the file is not a capture or is damaged; every frame before the damage has reached `sink`.
     pub fn feed(&mut self, mut chunk: &[u8], mut sink: impl FnMut(Frame<'_>)) -> Result<(), ReadError> {
         if let Format::Failed(error) = self.format {
             return Err(error);
@@ -247,7 +246,7 @@ impl Reader {
                     let take = n.saturating_sub(carry.len()).clamp(1, chunk.len());
                     carry.extend_from_slice(&chunk[..take]);
                     chunk = &chunk[take..];
-                    // A record may be complete now; look before asking for more.
+                    // The record may be complete now; check before asking for more.
                     if let Step::Need(_) = self.step(&carry) {
                         self.carry = carry;
                         continue;
@@ -278,10 +277,10 @@ impl Reader {
         Ok(())
     }
 
-    /// The file ends here.
+    /// Ends the file.
     ///
     /// # Errors
-    /// It ends inside a record, is empty, or was damaged before.
+    /// If the file ends inside a record, is empty, or was damaged before.
     pub fn finish(&mut self) -> Result<(), ReadError> {
         if let Format::Failed(error) = self.format {
             return Err(error);
@@ -326,7 +325,7 @@ impl Reader {
         }
     }
 
-    /// Handles the record `input` starts with; returns its length, or 0 if more bytes are needed.
+    /// Processes the record at the start of `input`; returns its length, or 0 if more bytes are needed.
     #[inline]
     fn take(&mut self, input: &[u8], sink: &mut impl FnMut(Frame<'_>)) -> Result<usize, ReadError> {
         if let Format::Magic = self.format {
@@ -371,7 +370,7 @@ impl Reader {
             Step::Damage(fault) => Err(self.fail(fault)),
             _ if input[..4] == ng::SHB => {
                 self.format = Format::Pcapng(ng::Section::default());
-                // The section header is a block like others and is read by the next step; nothing is used up.
+                // The section header is an ordinary block that the next step reads; no bytes are consumed.
                 self.take(input, &mut |_| {})
             }
             _ => match old::Header::parse(input) {
@@ -438,11 +437,11 @@ impl Order {
     }
 }
 
-/// Reads any bytes as a capture, whole and in pieces cut where they themselves say, and analyzes them; a fuzz target
-/// and a property test.
+/// Reads any bytes as a capture, whole and in pieces cut at positions they name themselves, and analyzes them. For a
+/// fuzz target and a property test.
 ///
 /// # Panics
-/// If how the bytes are cut changes a frame or an error, or what is counted does not add up.
+/// If the cuts change a frame or an error, or counters do not add up.
 pub fn fuzz(data: &[u8]) {
     use crate::{Analyzer, Limits, Options};
     type Owned = (u64, Instant, u32, Vec<u8>);
@@ -469,7 +468,7 @@ pub fn fuzz(data: &[u8]) {
     }
     let step = 1 + usize::from(data.first().copied().unwrap_or(0)) % 61;
     assert_eq!(read(&data.chunks(step).collect::<Vec<_>>()), whole);
-    // Bounds so narrow that they are met.
+    // Limits low enough to be reached.
     let limits = Limits {
         connections: 2,
         segments: 3,

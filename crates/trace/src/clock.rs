@@ -1,16 +1,16 @@
-//! Which times of a capture may be believed: a record whose time lies far from both its neighbors' is damaged.
+//! Plausibility of capture times: a record whose time is far from both neighbors' is damaged.
 //!
-//! One wrong time would otherwise make every connection look silent for years. A frame that is far from the one
-//! before it waits for the one after it: if that is nearer to it, time has jumped (a long silence, a clock set
-//! anew); if not, the frame alone is wrong and gets the time of the one before. Decides about times only.
+//! A single wrong time would make every connection look silent for years. A frame far from the one before is held until
+//! the next one arrives. If that is nearer to it, time has jumped (a long silence, or a clock set anew). Otherwise the
+//! held frame alone is wrong and gets the time of the one before. Decides about times only.
 
 use crate::capture::{Frame, LinkType};
 use core::time::Duration;
 use measure::Instant;
 
-/// A frame this far from the one before must be confirmed.
+/// Distance to the previous frame from which a time must be confirmed.
 const FAR: Duration = Duration::from_secs(60);
-/// The capture's last frame, which nothing can confirm, is believed up to here.
+/// Largest accepted distance of the last frame, which no later frame can confirm.
 const LAST_FAR: Duration = Duration::from_secs(24 * 3600);
 
 /// ```text
@@ -27,7 +27,7 @@ enum State {
     },
 }
 
-/// A frame with its bytes.
+/// A held frame with its bytes.
 #[derive(Debug)]
 pub(crate) struct Held {
     number: u64,
@@ -49,16 +49,16 @@ impl Held {
     }
 }
 
-/// What to do with a frame.
+/// Decision about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stamp {
-    /// Take it now.
+    /// Process it now.
     Plausible,
-    /// It was kept until the next one says whether its time can be.
+    /// Held until the next frame confirms or refutes its time.
     Held,
 }
 
-/// Follows the times of frames in the order of the file.
+/// Checks times of frames in file order.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     state: State,
@@ -70,7 +70,7 @@ impl Clock {
         matches!(self.state, State::Waiting { .. })
     }
 
-    /// A frame that is not older or younger by much than the one before passes; another is kept.
+    /// Lets a frame pass whose time is near the previous one's; holds any other.
     #[inline]
     pub(crate) fn stamp(&mut self, frame: &Frame<'_>) -> Stamp {
         let before = match self.state {
@@ -91,12 +91,12 @@ impl Clock {
         Stamp::Held
     }
 
-    /// The frame that was kept, now that the next one, of time `next`, has come; and whether its time was wrong.
+    /// The held frame, judged by the next frame's time `next`, and whether its own time was wrong.
     pub(crate) fn judged(&mut self, next: Instant) -> Option<(Held, bool)> {
         self.settle(|before, at| distance(next, at) > distance(next, before))
     }
 
-    /// The same at the end of the capture.
+    /// The held frame at the end of the capture, and whether its time was wrong.
     pub(crate) fn unconfirmed(&mut self) -> Option<(Held, bool)> {
         self.settle(|before, at| distance(before, at) > LAST_FAR)
     }
@@ -127,7 +127,7 @@ fn distance(a: Instant, b: Instant) -> Duration {
 mod tests {
     use super::*;
 
-    /// The times that come out, and how many of them were put right.
+    /// The resulting times, and the number of corrected ones.
     fn run(times: &[u64]) -> (Vec<u64>, u64) {
         let mut clock = Clock::default();
         let (mut out, mut wrong) = (Vec::new(), 0);
@@ -160,13 +160,13 @@ mod tests {
             (&[1000, 1001, 1002][..], &[1000, 1001, 1002][..], 0),
             (&[1000, 352_000_000, 1001, 1002], &[1000, 1000, 1001, 1002], 1),
             (&[1000, 3, 1001], &[1000, 1000, 1001], 1),
-            // A silence of an hour, then of a day, and the clock set back.
+            // A silence of an hour, then of a day, and a clock set back.
             (&[1000, 4600, 91_000, 91_001], &[1000, 4600, 91_000, 91_001], 0),
             (&[9000, 1000, 1001], &[9000, 1000, 1001], 0),
-            // At the very end: an hour may be, eleven years may not.
+            // At the end of the capture, an hour is plausible, eleven years are not.
             (&[1000, 4600], &[1000, 4600], 0),
             (&[1000, 352_000_000], &[1000, 1000], 1),
-            // Two that are both wrong.
+            // Two wrong times in a row.
             (&[1000, 352_000_000, 500_000, 1001], &[1000, 1000, 1000, 1001], 2),
         ] {
             assert_eq!(run(times), (expected.to_vec(), wrong), "{times:?}");

@@ -1,11 +1,11 @@
-//! Requests matched to answers on one connection, with times and sizes of both.
+//! Matches requests to responses on one connection, with times and sizes of both.
 //!
-//! Puts each direction's segments in order, feeds them to the tokenizers and pairs what comes out.
-//! Out-of-order bytes are held within a budget shared by all connections; when it is used up, or when
-//! the peer has acknowledged what the capture lacks, the missing bytes become a gap.
+//! Puts each direction's segments in order, feeds them to the tokenizers and pairs the messages. Out-of-order bytes are
+//! held within a budget shared by all connections. When the budget is used up, or the peer has acknowledged bytes that
+//! the capture lacks, the missing bytes become a gap.
 //!
-//! Answers are paired by their order, which is known from the connection's beginning on. Where the capture began
-//! later or lost bytes, requests may be under way that nobody saw: see [`Pairing`].
+//! Responses are paired by their order, which is certain if the capture has the connection's beginning. If it began
+//! later or lost bytes, unseen requests may be pending: see [`Pairing`].
 
 use crate::flow::{Budget, ConnectionId, Context, Side};
 use crate::http::{Asked, Role, Token, Tokenizer};
@@ -15,25 +15,25 @@ use measure::Instant;
 use serde::Serialize;
 use std::collections::VecDeque;
 
-/// Segments held out of order per direction.
+/// Limit on out-of-order segments held per direction.
 const STASH_MAX: usize = 256;
-/// Requests without an answer that are remembered per connection.
+/// Limit on remembered requests without a response, per connection.
 const PENDING_MAX: usize = 1024;
-/// What one of them takes of the shared budget: the record and the target's bytes.
+/// Share of the common budget per remembered request: the record and the target's bytes.
 const PENDING_BYTES: usize = 640;
 
-/// A request and its answer as they crossed the capture point.
+/// A request and its response as they passed the capture point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Transaction {
-    /// The connection.
+    /// Connection that carried it.
     pub connection: ConnectionId,
     /// Position on the connection, from 0.
     pub index: u64,
     /// Request method.
     pub method: String,
-    /// Request target, at most 256 bytes of it.
+    /// Request target, truncated at 256 bytes.
     pub target: String,
-    /// Final status; none if no answer came.
+    /// Final status; `None` without a response.
     pub status: Option<u16>,
     /// Request line and fields in bytes.
     pub request_header_bytes: u64,
@@ -43,47 +43,47 @@ pub struct Transaction {
     pub response_header_bytes: u64,
     /// Response content without chunk sizes, in bytes.
     pub response_body_bytes: u64,
-    /// When the request's first byte passed, from the first frame of the capture.
+    /// Time of the request's first byte since the first frame of the capture.
     #[serde(rename = "start_s", serialize_with = "quantity::seconds")]
     pub start: Duration,
-    /// From the request's first byte to its last.
+    /// Time from the request's first byte to its last.
     #[serde(rename = "request_ms", serialize_with = "quantity::ms")]
     pub request: Duration,
-    /// From the request's last byte to the answer's first.
+    /// Time from the request's last byte to the response's first.
     #[serde(rename = "wait_ms", serialize_with = "quantity::ms_option")]
     pub wait: Option<Duration>,
-    /// From the answer's first byte to its last.
+    /// Time from the response's first byte to its last.
     #[serde(rename = "receive_ms", serialize_with = "quantity::ms_option")]
     pub receive: Option<Duration>,
-    /// Other requests of the connection still unanswered when this one was sent.
+    /// Other requests of the connection that were unanswered when this one was sent.
     pub ahead: u32,
-    /// Packets of the connection, both directions, from the request's first to the answer's last.
+    /// Packets of the connection in both directions, from the request's first to the response's last.
     pub packets: u64,
     /// Frame number of the request's first packet.
     pub first_packet: u64,
-    /// Frame number of the answer's last packet; of the request's last without an answer.
+    /// Frame number of the response's last packet; without a response, of the request's last.
     pub last_packet: u64,
-    /// The answer is complete.
+    /// Whether the response is complete.
     pub complete: bool,
 }
 
-/// HTTP on one connection in numbers.
+/// HTTP counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct HttpCounts {
     /// Requests seen.
     pub requests: u64,
-    /// Complete final answers matched to a request.
+    /// Complete final responses matched to a request.
     pub responses: u64,
-    /// Answers without a request (the capture began or lost bytes in between).
+    /// Responses without a request, because the capture began later or lost bytes.
     pub unmatched_responses: u64,
     /// Requests sent before all earlier ones were answered.
     pub pipelined: u64,
-    /// Requests without a complete answer at the end.
+    /// Requests without a complete response at the end.
     pub unanswered: u64,
-    /// Requests whose answer cannot be told from others' (the capture began or lost bytes while some were under way).
+    /// Requests that cannot be matched to responses, because the capture began later or lost bytes while requests were
+    /// pending.
     pub unmatched_requests: u64,
-    /// Heads of requests and answers whose end was not captured because of a short snapshot length: nothing is known of
-    /// these messages.
+    /// Heads of requests and responses truncated by a short snapshot length; these messages are not analyzed.
     pub cut_heads: u64,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct SingleRun {
     pub(crate) last: (Instant, u64),
 }
 
-/// Whether the order of requests says which answer is whose.
+/// Whether the order of requests tells which response belongs to which.
 ///
 /// ```text
 ///   Sure --bytes lost in either direction--> Searching
@@ -109,7 +109,7 @@ pub(crate) struct SingleRun {
 enum Pairing {
     Sure,
     Searching,
-    /// A pair, if no other answer follows.
+    /// A pair, provided that no other response follows.
     Found(Box<Transaction>),
 }
 
@@ -118,13 +118,13 @@ struct Pending {
     transaction: Transaction,
     started: Instant,
     request_last: Instant,
-    /// The request ends at or before this offset of its stream.
+    /// Offset in the request stream at or before which the request ends.
     end: u64,
     packets_before: u64,
     response_first: Option<Instant>,
 }
 
-/// A segment that came too early.
+/// A segment held because it arrived before its predecessors.
 #[derive(Debug)]
 struct Stashed {
     start: u64,
@@ -133,15 +133,15 @@ struct Stashed {
     came: (Instant, u64),
 }
 
-/// One direction: the next byte wanted and what came too early.
+/// One direction: the next byte expected, and the segments held.
 #[derive(Debug)]
 struct Stream {
     tokenizer: Tokenizer,
     expected: Option<u64>,
     stash: Vec<Stashed>,
-    /// Where the stream ends.
+    /// Offset of the stream's end.
     fin: Option<u64>,
-    /// When and where the message being read began.
+    /// Time and frame of the current message's first byte.
     begun: (Instant, u64),
 }
 
@@ -163,18 +163,18 @@ pub(crate) struct Exchange {
     streams: [Stream; 2],
     pending: VecDeque<Pending>,
     pairing: Pairing,
-    /// The server has acknowledged the client's stream up to here.
+    /// Offset in the client's stream that the server has acknowledged.
     requests_acked: u64,
     counts: HttpCounts,
-    /// The answer being read is an interim one.
+    /// Whether the current response is an interim one (1xx).
     interim: bool,
     run: Option<SingleRun>,
-    /// When and with which frame what is being read was complete.
+    /// Time and frame at which the bytes being read were complete.
     here: (Instant, u64),
     tokens: Vec<Token>,
 }
 
-/// A data segment's place in its stream.
+/// A data segment and its position in the stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece<'a> {
     pub(crate) start: u64,
@@ -208,12 +208,12 @@ impl Exchange {
         self.counts
     }
 
-    /// Nothing more can be learned.
+    /// Whether no further byte can change the result.
     pub(crate) fn is_over(&self) -> bool {
         self.streams.iter().all(|s| s.tokenizer.is_opaque()) && self.pending.is_empty()
     }
 
-    /// Requests known to wait for (the rest of) an answer, and when the oldest was sent.
+    /// Number of requests known to wait for a response or the rest of it, and the time of the oldest.
     pub(crate) fn waiting(&self) -> (u32, Option<Instant>) {
         if !matches!(self.pairing, Pairing::Sure) {
             return (0, None);
@@ -221,12 +221,12 @@ impl Exchange {
         (self.pending.len() as u32, self.pending.front().map(|p| p.started))
     }
 
-    /// The direction's first byte has this offset.
+    /// Sets the offset of the direction's first byte.
     pub(crate) fn expect(&mut self, side: Side, offset: u64) {
         self.streams[side as usize].expected = Some(offset);
     }
 
-    /// A data segment of `side` passed; `packets` counts the connection's packets including this one.
+    /// Processes a data segment of `side`; `packets` is the connection's packet count including this one.
     pub(crate) fn data(&mut self, side: Side, piece: Piece<'_>, packets: u64, cx: &mut Context<'_>) {
         let stream = &mut self.streams[side as usize];
         if stream.tokenizer.is_opaque() {
@@ -245,7 +245,7 @@ impl Exchange {
                 stream.stash.insert(place, held);
                 return;
             }
-            // No room to wait for what is missing: it becomes a gap, unless held bytes come first.
+            // The budget is used up: missing bytes become a gap, after held segments that come first.
             self.release(side, piece.start, packets, cx);
         }
         self.here = (cx.at, cx.number);
@@ -253,7 +253,7 @@ impl Exchange {
         self.release(side, 0, packets, cx);
     }
 
-    /// The peer acknowledged `side`'s bytes up to `ack`: what is missing below was lost by the capture.
+    /// The peer acknowledged `side`'s bytes up to `ack`: missing bytes below that were lost by the capture.
     pub(crate) fn acknowledged(&mut self, side: Side, ack: u64, packets: u64, cx: &mut Context<'_>) {
         if side == Side::Client {
             self.requests_acked = ack;
@@ -263,7 +263,7 @@ impl Exchange {
         }
     }
 
-    /// Hands held segments on while they are in order, or start below `until`.
+    /// Reads held segments that are in order or start below `until`.
     fn release(&mut self, side: Side, until: u64, packets: u64, cx: &mut Context<'_>) {
         loop {
             let stream = &mut self.streams[side as usize];
@@ -281,14 +281,14 @@ impl Exchange {
                 len: held.len,
                 bytes: &held.bytes,
             };
-            // What waits for bytes that never come was complete when it came.
+            // Bytes held for missing ones that never come were complete when they arrived.
             let is_filled = is_next && until == 0;
             self.here = if is_filled { (cx.at, cx.number) } else { held.came };
             self.in_order(side, piece, held.came, packets, cx);
         }
     }
 
-    /// Reads a segment that `came` at its time; what it completes is complete [`Exchange::here`].
+    /// Reads a segment that arrived at `came`; messages that it completes are complete [`Exchange::here`].
     fn in_order(
         &mut self,
         side: Side,
@@ -321,7 +321,7 @@ impl Exchange {
         let mut first = Some(front);
         stream.tokenizer.bytes(
             fresh,
-            // Several answers may end in one segment: each asks about the next request in turn.
+            // Several responses may end in one segment: each asks for its own request's method.
             || {
                 first.take().unwrap_or_else(|| {
                     later
@@ -456,7 +456,7 @@ impl Exchange {
                     .front()
                     .is_some_and(|p| p.transaction.status.is_some())
                 {
-                    // Its answer began; the next that is seen is another's.
+                    // Its response has begun; the next one seen belongs to another request.
                     self.abandon_front(packets, cx);
                 }
                 self.lose_track(packets, cx);
@@ -465,7 +465,7 @@ impl Exchange {
         }
     }
 
-    /// Messages may have gone by unseen.
+    /// The pairing became uncertain: messages may have passed unseen.
     fn lose_track(&mut self, packets: u64, cx: &mut Context<'_>) {
         self.run = None;
         self.refute(cx);
@@ -475,8 +475,8 @@ impl Exchange {
         }
     }
 
-    /// A request begins: a pair found before it stands; and while pairs are searched, what waits for an answer when the
-    /// other direction is silent has missed it, or will not be told from others.
+    /// Handles the start of a request, which confirms a pair found before. While searching, requests that wait although
+    /// the other direction is silent have missed their response, or cannot be told from others.
     fn settle_pairing(&mut self, packets: u64, cx: &mut Context<'_>) {
         match core::mem::replace(&mut self.pairing, Pairing::Sure) {
             Pairing::Sure => {}
@@ -492,7 +492,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the answer that begins belongs to the oldest request that waits, as far as can be known now.
+    /// Whether the response that begins belongs to the oldest pending request, as far as is known now.
     fn is_paired(&mut self, cx: &mut Context<'_>) -> bool {
         match &self.pairing {
             Pairing::Sure => true,
@@ -504,7 +504,7 @@ impl Exchange {
         }
     }
 
-    /// A pair that had been found was none: its answer belongs to a request nobody saw.
+    /// Takes back a found pair: its response belongs to an unseen request.
     fn refute(&mut self, cx: &mut Context<'_>) {
         let before = core::mem::replace(&mut self.pairing, Pairing::Searching);
         let Pairing::Found(mut transaction) = before else {
@@ -520,7 +520,7 @@ impl Exchange {
         cx.transaction(*transaction);
     }
 
-    /// The answers of those that wait, if there are any, cannot be told from others'.
+    /// Gives up pending requests, whose responses cannot be told from others.
     fn drop_all(&mut self, packets: u64, cx: &mut Context<'_>) {
         while !self.pending.is_empty() {
             self.abandon_front(packets, cx);
@@ -535,7 +535,7 @@ impl Exchange {
     }
 
     fn finish_front(&mut self, body_bytes: u64, packets: u64, cx: &mut Context<'_>) {
-        // Without a status the front belongs to an answer that was never seen to begin.
+        // A front entry without a status has no response whose start was seen.
         if self
             .pending
             .front()
@@ -596,7 +596,7 @@ impl Exchange {
         }
     }
 
-    /// `side` closed its half at this offset; what came before may still be on its way.
+    /// `side` closed its half at this offset; earlier bytes may still be missing.
     pub(crate) fn fin(&mut self, side: Side, offset: u64, packets: u64, cx: &mut Context<'_>) {
         self.streams[side as usize].fin = Some(offset);
         self.close_at_fin(side, packets, cx);
@@ -613,7 +613,7 @@ impl Exchange {
         }
     }
 
-    /// All that `side` sent has been seen.
+    /// All bytes of `side` have been seen.
     pub(crate) fn closed(&mut self, side: Side, packets: u64, cx: &mut Context<'_>) {
         let mut tokens = core::mem::take(&mut self.tokens);
         self.streams[side as usize].tokenizer.close(&mut tokens);
@@ -628,7 +628,7 @@ impl Exchange {
         self.tokens = tokens;
     }
 
-    /// The connection is over: what waits will wait forever.
+    /// Ends the connection: pending requests stay unanswered.
     pub(crate) fn finish(&mut self, packets: u64, cx: &mut Context<'_>) {
         self.flush_run(cx);
         match core::mem::replace(&mut self.pairing, Pairing::Sure) {
@@ -642,7 +642,7 @@ impl Exchange {
         self.forget(cx.budget);
     }
 
-    /// Gives held bytes back to the budget.
+    /// Returns held bytes to the budget.
     pub(crate) fn forget(&mut self, budget: &mut Budget) {
         for stream in &mut self.streams {
             for held in stream.stash.drain(..) {

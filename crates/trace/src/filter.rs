@@ -1,23 +1,23 @@
-//! Which segments are looked at: by port and by address, of either end.
+//! Selects segments by the port and address of either end.
 //!
-//! What is turned away is counted and nothing else; connections are numbered among those that pass.
+//! Rejected segments are only counted; connections are numbered among those that pass.
 
 use crate::packet::{Endpoint, Segment};
 use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
-/// Lets everything pass until ports or networks are named.
+/// A filter by ports and networks; without any, everything passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// A segment passes if one of its ends has one of these ports; without any, whatever its ports.
+    /// Ports, one of which an end must have; empty: any port.
     pub ports: Vec<u16>,
-    /// And if one of its ends lies in one of these; without any, whatever its addresses.
+    /// Networks, one of which must contain an end; empty: any address.
     pub networks: Vec<Network>,
 }
 
 impl Filter {
-    /// Nothing is named, so everything passes.
+    /// Whether the filter lets everything pass.
     pub fn is_empty(&self) -> bool {
         self.ports.is_empty() && self.networks.is_empty()
     }
@@ -32,7 +32,7 @@ impl Filter {
     }
 }
 
-/// An address, or all that share its first bits.
+/// An address, or a network given by its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -55,7 +55,7 @@ impl Network {
     }
 }
 
-/// The text is neither an address nor an address with a prefix length.
+/// Text that is neither an address nor an address with a prefix length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseNetworkError(String);
 
@@ -63,7 +63,7 @@ impl fmt::Display for ParseNetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is no address; write 192.0.2.1, 2001:db8::1, or a network such as 192.0.2.0/24",
+            "`{}` is not an address; write 192.0.2.1, 2001:db8::1, or a network such as 192.0.2.0/24",
             self.0
         )
     }
@@ -125,7 +125,7 @@ mod tests {
             "192.0.2/24",
         ] {
             let error = wrong.parse::<Network>().expect_err(wrong);
-            assert!(error.to_string().contains("is no address"), "{error}");
+            assert!(error.to_string().contains("is not an address"), "{error}");
         }
     }
 }

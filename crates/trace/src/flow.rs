@@ -1,7 +1,7 @@
-//! One TCP connection as the capture shows it: from the first packet of its two endpoints to a report.
+//! One TCP connection as the capture shows it, from its first packet to its report.
 //!
-//! Decides which end is the client, when a connection is established and over, and passes each packet to the
-//! two [`half::Half`]s, first as an acknowledgment, then as data. Knows no file and no other connection.
+//! Decides which end is the client and when a connection is established and over. Passes each packet to the two
+//! [`half::Half`]s, first as an acknowledgment, then as data. Knows no file and no other connection.
 
 mod direction;
 mod half;
@@ -26,7 +26,7 @@ use measure::Instant;
 use serde::Serialize;
 use std::collections::VecDeque;
 
-/// A connection's number: its place in the order of first packets, from 1.
+/// Number of a connection: its position in the order of first packets, from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct ConnectionId(pub u64);
 
@@ -34,10 +34,10 @@ pub struct ConnectionId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// The end that opened the connection; if that was not captured, the end that speaks HTTP requests or
-    /// has the higher port.
+    /// The end that opened the connection. If that was not captured: the end that sends HTTP requests or has the higher
+    /// port.
     Client = 0,
-    /// The other one.
+    /// The other end.
     Server = 1,
 }
 
@@ -51,11 +51,11 @@ impl Side {
     }
 }
 
-/// How a connection's record ended.
+/// How the record of a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// Both ends closed and the closes were seen.
+    /// Both ends closed it and the capture has both FINs.
     Closed,
     /// Reset by this end.
     Reset(Side),
@@ -63,21 +63,21 @@ pub enum End {
     CaptureEnded,
     /// Silent for longer than [`crate::Limits::idle`].
     Idle,
-    /// The oldest of too many connections: it may have gone on unrecorded as a new one.
+    /// Evicted as the oldest of too many connections; it may have continued as a new one.
     Evicted,
     /// The same endpoints opened a new connection.
     Reused,
 }
 
-/// Where on the path the capture was made, judged by the handshake.
+/// Position of the capture on the path, judged by the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Vantage {
-    /// At the client: its answers come at once.
+    /// At the client: the client's part of the handshake comes at once.
     Client,
-    /// At the server.
+    /// At the server: the server's part of the handshake comes at once.
     Server,
-    /// Between them, or a path too short to tell.
+    /// Between them, or on a path too short to tell.
     Middle,
     /// No handshake was captured.
     Unknown,
@@ -86,48 +86,48 @@ pub enum Vantage {
 /// The report of one connection.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Connection {
-    /// Its number.
+    /// Number of the connection.
     pub id: ConnectionId,
     /// The opening end.
     pub client: Endpoint,
     /// The other end.
     pub server: Endpoint,
-    /// First packet, from the first frame of the capture.
+    /// Time of the first packet since the first frame of the capture.
     #[serde(rename = "start_s", serialize_with = "quantity::seconds")]
     pub start: Duration,
-    /// From the first to the last packet.
+    /// Time from the first to the last packet.
     #[serde(rename = "duration_s", serialize_with = "quantity::seconds")]
     pub duration: Duration,
-    /// From the first SYN to the acknowledgment of the answer.
+    /// Time from the first SYN to the acknowledgment of the SYN-ACK.
     #[serde(rename = "handshake_ms", serialize_with = "quantity::ms_option")]
     pub handshake: Option<Duration>,
-    /// From the end of the handshake (or the first packet) to the first FIN of the second end, or the reset.
+    /// Time from the end of the handshake (or the first packet) to the second end's first FIN, or the reset.
     #[serde(rename = "established_s", serialize_with = "quantity::seconds_option")]
     pub established: Option<Duration>,
-    /// How its record ended.
+    /// How the record ended.
     pub end: End,
-    /// Where the capture was made.
+    /// Position of the capture.
     pub vantage: Vantage,
     /// Frame numbers of the first and the last packet.
     pub packets: (u64, u64),
-    /// What the client sent.
+    /// Figures of the client's packets.
     pub from_client: Direction,
-    /// What the server sent.
+    /// Figures of the server's packets.
     pub from_server: Direction,
-    /// Requests and answers; none if the connection does not carry HTTP/1.x.
+    /// HTTP counters; `None` if the connection does not carry HTTP/1.x.
     pub http: Option<HttpCounts>,
-    /// Packets of both directions for each request.
+    /// Packets in both directions per request.
     pub packets_per_request: Option<f64>,
 }
 
-/// What all connections draw on, so that memory has one bound.
+/// Budget shared by all connections, so that memory has one limit.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// Unacknowledged segments that may still be remembered.
+    /// Unacknowledged segments that may still be stored.
     pub(crate) segments: usize,
     /// Bytes that may still be held out of order.
     pub(crate) bytes: usize,
-    /// Segments that could not be remembered.
+    /// Segments that could not be stored.
     pub(crate) refused: u64,
 }
 
@@ -145,7 +145,7 @@ impl Budget {
     }
 }
 
-/// The current packet's circumstances, and where results go.
+/// Circumstances of the current packet, and the sink for results.
 pub(crate) struct Context<'a> {
     pub(crate) at: Instant,
     pub(crate) number: u64,
@@ -157,7 +157,7 @@ pub(crate) struct Context<'a> {
     pub(crate) events: &'a mut VecDeque<Event>,
     pub(crate) meter: &'a mut Meter,
     pub(crate) recorder: &'a mut Recorder,
-    /// Largest window the peer of the sender being judged has offered.
+    /// Largest window advertised by the peer of the sender being judged.
     pub(crate) peer_window_max: u64,
 }
 
@@ -208,7 +208,7 @@ impl Context<'_> {
     }
 
     pub(crate) fn single_requests(&mut self, run: SingleRun) {
-        // A full segment holds this much; the connection's own value differs too little to matter.
+        // A full segment's size; a connection's own value differs too little to matter.
         const SEGMENT: u64 = 1460;
         let needed = run.bytes.div_ceil(SEGMENT) as u32;
         let needless = run.requests.saturating_sub(needed.max(1));
@@ -227,7 +227,7 @@ impl Context<'_> {
         self.finding(Side::Client, run.first.0, cost, &[run.first.1, run.last.1], kind);
     }
 
-    /// The largest flight of a round trip, and when it was reached.
+    /// Records the largest flight of a round trip and when it was reached.
     fn cwnd(&mut self, side: Side, bytes: u64, reached: (Instant, u64), mss: u32) {
         self.meter.cwnd(reached.0, bytes, mss);
         self.recorder
@@ -270,12 +270,12 @@ pub(crate) struct Flow {
     halves: [Half; 2],
     http: Option<Box<Exchange>>,
     counts: Option<HttpCounts>,
-    /// The peer sent data since this side's last new data.
+    /// Whether the peer sent data since this side's last new data.
     heard: [bool; 2],
-    /// The latest data segment that came after its receiver had closed.
+    /// Latest data segment that arrived after its receiver had closed.
     after_close: [Option<u64>; 2],
     after_close_bytes: [u64; 2],
-    /// Who is the client was judged by the ports alone; the first data may say otherwise.
+    /// Whether the client was guessed from the ports alone; the first data may correct that.
     is_guess: bool,
 }
 
@@ -319,7 +319,7 @@ impl Flow {
         }
     }
 
-    /// The first data of a connection whose opening was not captured says who is the client.
+    /// Decides which end is the client by the first data of a connection whose opening was not captured.
     fn reconsider(&mut self, segment: &Segment<'_>) {
         self.is_guess = false;
         let speaks = match guess(segment.payload) {
@@ -331,7 +331,7 @@ impl Flow {
             self.ends.swap(0, 1);
             self.halves.swap(0, 1);
             (self.halves[0].side, self.halves[1].side) = (Side::Client, Side::Server);
-            // Nothing was sent, so nothing else tells the two apart yet.
+            // Nothing was sent yet, so nothing else distinguishes the ends.
             self.http = Some(Box::new(Exchange::new(true)));
         }
     }
@@ -352,7 +352,7 @@ impl Flow {
         (self.ends[0], self.ends[1])
     }
 
-    /// A SYN that cannot belong to this connection: the endpoints opened another one.
+    /// Whether a SYN cannot belong to this connection: the endpoints opened another one.
     pub(crate) fn is_reopened_by(&self, segment: &Segment<'_>) -> bool {
         let flags = segment.flags;
         if !flags.has(Flags::SYN) || flags.has(Flags::ACK) {
@@ -373,7 +373,7 @@ impl Flow {
         }
     }
 
-    /// One packet of this connection.
+    /// Processes one packet of this connection.
     pub(crate) fn packet(&mut self, segment: &Segment<'_>, cx: &mut Context<'_>) {
         if self.is_guess && segment.payload_len > 0 {
             self.reconsider(segment);
@@ -399,7 +399,7 @@ impl Flow {
             }
         }
         let same_window = s.window_matches(segment);
-        // Acknowledgments of what s sends travel from the capture point to s and back within this.
+        // Acknowledgments of s's data travel from the capture point to s and back within this time.
         let back_to_s = r.base_rtt();
         if flags.has(Flags::ACK) {
             let back_to_r = s.base_rtt();
@@ -464,7 +464,7 @@ impl Flow {
         let s = &mut self.halves[side as usize];
         let arrival = s.place(segment, start, peer_window, cx);
         let fin = segment.flags.has(Flags::FIN);
-        // A byte into a closed window was held back by nobody but the receiver.
+        // A single byte into a closed window waited for the receiver only.
         let asks = peer_window == 0 && segment.payload_len == 1;
         if has_data && arrival == Arrival::New && !asks {
             s.watch_restart(data_start, data_end, cx);
@@ -514,7 +514,7 @@ impl Flow {
         }
     }
 
-    /// Opens, establishes, closes.
+    /// Moves the connection through opening, open and over.
     fn advance(&mut self, segment: &Segment<'_>, side: Side, cx: &mut Context<'_>) {
         let flags = segment.flags;
         if flags.has(Flags::RST) {
@@ -577,14 +577,14 @@ impl Flow {
         }
     }
 
-    /// A reset: was anything lost by it?
+    /// Reports a reset that destroyed data.
     fn reset(&mut self, side: Side, cx: &mut Context<'_>) {
         let since = match self.phase {
             Phase::Open { since } => Some(since),
             _ => None,
         };
         if self.phase == Phase::Opening {
-            // Nobody else will report what was sent again before the refusal.
+            // The refusal ends the handshake, so its retransmissions are reported here.
             self.report_handshake(cx);
         }
         let (requests, waiting) = self.http.as_ref().map_or((0, None), |http| http.waiting());
@@ -649,7 +649,7 @@ impl Flow {
         }
     }
 
-    /// The connection's record ends: every open question is settled and the report made.
+    /// Ends the record: settles all open questions and makes the report.
     pub(crate) fn finish(mut self, end: End, cx: &mut Context<'_>) -> Connection {
         let (since, over_at, end) = match self.phase {
             Phase::Over { since, at, end } => (since, at, end),
@@ -695,7 +695,7 @@ impl Flow {
     }
 }
 
-/// Scaling is in force only if both ends announced it (RFC 7323, section 2.2); what was not captured is not known.
+/// Window scaling applies only if both ends announced it (RFC 7323, section 2.2); `None` if not captured.
 fn scaling(a: &Half, b: &Half) -> (Option<u8>, Option<u8>) {
     match (a.announced_scale(), b.announced_scale()) {
         (Some(None), _) | (_, Some(None)) => (Some(0), Some(0)),

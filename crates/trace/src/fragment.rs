@@ -1,38 +1,38 @@
-//! Fragments of IP datagrams, put together again (RFC 791, section 3.2; RFC 8200, section 4.5).
+//! Reassembly of fragmented IP datagrams (RFC 791, section 3.2; RFC 8200, section 4.5).
 //!
-//! A datagram is whole when every byte from its first to its last fragment was captured, in whatever order and however
-//! often. Which bytes count where fragments overlap: the first that came. Memory has a bound, and so has the time for
-//! which parts are kept; what is forgotten was counted as fragments and is nothing else. Decides nothing about what a
-//! datagram carries.
+//! A datagram is complete when every byte from its first to its last fragment was captured, in any order and any number
+//! of times. If fragments overlap, the bytes that arrived first count. Memory is bounded, and so is the time for which
+//! parts are kept; dropped parts were counted as fragments and have no other effect. Knows nothing of a datagram's
+//! content.
 
 use crate::packet::{DatagramId, Fragment};
 use core::time::Duration;
 use measure::Instant;
 use std::collections::VecDeque;
 
-/// Datagrams being put together at one time; the oldest makes room.
+/// Limit on incomplete datagrams; the oldest is dropped for a new one.
 const DATAGRAMS_MAX: usize = 256;
-/// Fragments of one datagram: a packet of 65,535 bytes over the smallest MTU that IPv4 allows has 1,366.
+/// Limit on fragments of a datagram: a packet of 65,535 bytes over the smallest MTU that IPv4 allows has 1,366.
 const FRAGMENTS_MAX: usize = 1_366;
-/// Bytes held over all datagrams; the oldest makes room.
+/// Limit on bytes held over all datagrams; the oldest datagram is dropped.
 const BYTES_MAX: usize = 4 << 20;
-/// For how long parts are kept, in capture time: Linux's `ipfrag_time`.
+/// Time for which parts are kept, in capture time: Linux's `ipfrag_time`.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// No datagram is longer, headers included.
+/// Maximum length of a datagram, headers included.
 const DATAGRAM_MAX: usize = 65_535;
 
-/// Parts of one datagram.
+/// The parts of one datagram so far.
 #[derive(Debug)]
 struct Datagram {
     id: DatagramId,
     began: Instant,
-    /// The first fragment's headers; empty until it came.
+    /// Headers of the first fragment; empty until it arrives.
     headers: Vec<u8>,
-    /// Where each part begins, and the part; in order, none overlapping.
+    /// Offset and bytes of each part, sorted and without overlaps.
     parts: Vec<(usize, Vec<u8>)>,
-    /// Length of what follows the headers, once the last fragment came.
+    /// Length of the datagram's payload, known once the last fragment arrived.
     len: Option<usize>,
-    /// Fragments that came.
+    /// Number of fragments received.
     fragments: u64,
 }
 
@@ -41,7 +41,7 @@ impl Datagram {
         self.headers.len() + self.parts.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
     }
 
-    /// Keeps those bytes of a part that did not come before.
+    /// Keeps those bytes of a part that are new.
     fn add(&mut self, mut start: usize, mut bytes: &[u8]) {
         while !bytes.is_empty() && self.parts.len() < FRAGMENTS_MAX {
             let next = self.parts.partition_point(|(at, _)| *at <= start);
@@ -60,7 +60,7 @@ impl Datagram {
         }
     }
 
-    /// The datagram as one packet, if every byte is here.
+    /// The datagram as one packet, once it is complete.
     fn whole(&self) -> Option<Vec<u8>> {
         let len = self.len?;
         let mut end = 0;
@@ -77,7 +77,7 @@ impl Datagram {
         self.parts
             .iter()
             .for_each(|(_, bytes)| packet.extend_from_slice(bytes));
-        // What is longer than the length field can say is no packet.
+        // A length beyond the length field's range is invalid.
         let field = match packet[0] >> 4 {
             4 => u16::try_from(packet.len()).ok()?,
             _ => u16::try_from(packet.len() - 40).ok()?,
@@ -96,14 +96,14 @@ impl Datagram {
     }
 }
 
-/// Makes the last IPv6 header before the fragment header name what follows that one.
+/// Replaces the next-header value that points to the fragment header with the one that follows it.
 fn unlink_fragment_header(packet: &mut [u8], headers: usize, protocol: u8) {
     let (mut at, mut header) = (6, 40);
     while header < headers {
         let length = usize::from(packet[header + 1]);
         at = header;
         header += match packet[at] {
-            // Authentication counts in units of four bytes.
+            // Authentication header: length in units of four bytes.
             51 => (length + 2) * 4,
             _ => (length + 1) * 8,
         };
@@ -111,25 +111,25 @@ fn unlink_fragment_header(packet: &mut [u8], headers: usize, protocol: u8) {
     packet[at] = protocol;
 }
 
-/// A datagram put together.
+/// A reassembled datagram.
 #[derive(Debug)]
 pub(crate) struct Joined {
-    /// The packet, from its IP header, as if it had never been in parts.
+    /// The packet, from its IP header, as if it had never been fragmented.
     pub(crate) packet: Vec<u8>,
-    /// The fragments that came before the one that completed it.
+    /// Number of fragments before the one that completed it.
     pub(crate) before: u64,
 }
 
-/// Datagrams being put together.
+/// All incomplete datagrams.
 #[derive(Debug, Default)]
 pub(crate) struct Joiner {
-    /// In the order of their first parts.
+    /// In order of their first parts.
     datagrams: VecDeque<Datagram>,
     bytes: usize,
 }
 
 impl Joiner {
-    /// Takes a fragment; gives the packet that it completes.
+    /// Adds a fragment; returns the packet that it completes.
     pub(crate) fn add(&mut self, fragment: &Fragment<'_>, now: Instant) -> Option<Joined> {
         while let Some(oldest) = self.datagrams.front()
             && now.since(oldest.began) > PATIENCE
@@ -138,7 +138,7 @@ impl Joiner {
         }
         let (start, len) = (fragment.offset as usize, fragment.len as usize);
         if fragment.bytes.len() < len || start + len + fragment.headers.len() > DATAGRAM_MAX {
-            // Captured only in part, or longer than any datagram.
+            // Captured only in part, or longer than any datagram may be.
             return None;
         }
         let place = match self.datagrams.iter().position(|one| one.id == fragment.datagram) {
@@ -264,7 +264,7 @@ mod tests {
                 .is_none()
         );
         assert_eq!((joiner.datagrams.len(), joiner.bytes), (1, 8));
-        // One byte in each eight, without end.
+        // One byte of every eight, without end.
         for n in 0..8_000 {
             let _ = joiner.add(&fragment(9_999, n * 8, &data[..1], true), at(41));
         }

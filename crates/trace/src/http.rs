@@ -1,26 +1,26 @@
-//! HTTP/1.x seen from the wire: where each message starts and ends, and its first line.
+//! HTTP/1.x as observed on the wire: start, end and first line of each message.
 //!
-//! An incremental tokenizer over in-order stream bytes that reads first lines and the four fields
-//! that decide a body's length, and counts everything else. It observes and never judges: strictness
-//! is `http1`'s business. Bytes that the capture lacks are announced as gaps; inside a body of known
-//! length they do no harm, elsewhere the tokenizer is lost until a segment starts with a message.
+//! An incremental tokenizer over in-order stream bytes. It reads first lines and the four fields that decide a body's
+//! length, and counts all other bytes. It observes only; `http1` checks strictly. Bytes that the capture lacks are
+//! announced as gaps. Inside a body of known length they do no harm; elsewhere the tokenizer is lost until a segment
+//! starts with a message.
 
 use memchr::memchr;
 use serde::Serialize;
 
-/// Longest part of a request target that is kept, in bytes.
+/// Limit on the stored bytes of a request target.
 pub(crate) const TARGET_MAX: usize = 256;
-/// Longest field line that is looked at, in bytes; the rest of a longer one is skipped.
+/// Limit on the bytes of a field line that are parsed; the rest of a longer line is skipped.
 const LINE_MAX: usize = 1024;
 
-/// Which side's messages a tokenizer reads.
+/// Kind of messages that a tokenizer reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Requests,
     Responses,
 }
 
-/// What the other direction knows about the answer that begins.
+/// What the request means for the framing of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Head,
@@ -28,22 +28,22 @@ pub(crate) enum Asked {
     Other,
 }
 
-/// What the tokenizer saw.
+/// Output of the tokenizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// A request's header is complete.
+    /// The header of a request is complete.
     Request {
         method: String,
         target: String,
         header_bytes: u64,
     },
-    /// A response's header is complete. Interim (1xx) responses are reported too.
+    /// The header of a response is complete. Includes interim (1xx) responses.
     Response { status: u16, header_bytes: u64 },
-    /// The message whose header was reported is complete.
+    /// The message is complete.
     End { body_bytes: u64 },
     /// The stream is not HTTP/1.x, or no longer.
     NotHttp,
-    /// Bytes are missing where they matter; messages begun are never finished.
+    /// Bytes are missing where they matter; open messages stay incomplete.
     Lost,
 }
 
@@ -72,7 +72,7 @@ enum State {
 pub(crate) struct Tokenizer {
     role: Role,
     state: State,
-    /// A line whose end has not arrived.
+    /// A partial line.
     line: Vec<u8>,
     header_bytes: u64,
     body_bytes: u64,
@@ -94,7 +94,7 @@ enum FirstLine {
     Status(u16),
 }
 
-/// What the first non-empty line of a stream is, judged by its beginning.
+/// Guess about a stream from its first non-empty line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Guess {
     Request,
@@ -102,14 +102,14 @@ pub(crate) enum Guess {
     Neither,
 }
 
-/// Looks at the first bytes of a segment.
+/// Guesses from the first bytes of a segment.
 pub(crate) fn guess(bytes: &[u8]) -> Guess {
     if bytes.starts_with(b"HTTP/1.") {
         return Guess::Response;
     }
     let line = &bytes[..memchr(b'\n', bytes).unwrap_or(bytes.len()).min(LINE_MAX)];
     let method = memchr(b' ', line).unwrap_or(line.len());
-    // Methods in use have three (GET) to 16 letters; the preface of HTTP/2 looks alike, but says so at its end.
+    // Methods in use have three (GET) to 16 letters. HTTP/2's preface looks alike, but its end tells.
     let is_method = (3..=16).contains(&method)
         && line[..method]
             .iter()
@@ -123,7 +123,7 @@ pub(crate) fn guess(bytes: &[u8]) -> Guess {
 }
 
 impl Tokenizer {
-    /// A tokenizer at the start of a stream, or (`midstream`) somewhere inside.
+    /// A tokenizer at the start of a stream, or with `midstream` anywhere inside.
     pub(crate) fn new(role: Role, midstream: bool) -> Tokenizer {
         Tokenizer {
             role,
@@ -136,18 +136,18 @@ impl Tokenizer {
         }
     }
 
-    /// True if no further byte can mean anything.
+    /// Whether no further byte will be parsed.
     #[inline]
     pub(crate) fn is_opaque(&self) -> bool {
         self.state == State::Opaque
     }
 
-    /// Waiting for a segment that starts with a message.
+    /// Whether it waits for a segment that starts with a message.
     pub(crate) fn is_lost(&self) -> bool {
         self.state == State::Lost
     }
 
-    /// True inside what looks like a message's head.
+    /// Whether it is inside what looks like a message's head.
     pub(crate) fn is_in_head(&self) -> bool {
         match self.state {
             State::Fields => true,
@@ -162,12 +162,12 @@ impl Tokenizer {
         }
     }
 
-    /// True between messages.
+    /// Whether it is between messages.
     pub(crate) fn is_between(&self) -> bool {
         self.state == State::First && self.line.is_empty()
     }
 
-    /// Takes in-order bytes that start at a segment's start. `asked` answers what the next response is for.
+    /// Reads in-order bytes from a segment's start. `asked` gives the request of the next response.
     pub(crate) fn bytes(&mut self, mut input: &[u8], mut asked: impl FnMut() -> Asked, out: &mut Vec<Token>) {
         if self.state == State::Lost {
             let wanted = match self.role {
@@ -212,7 +212,7 @@ impl Tokenizer {
         }
     }
 
-    /// `n` bytes of the stream were not captured.
+    /// Skips `n` bytes that were not captured.
     pub(crate) fn gap(&mut self, n: u64, out: &mut Vec<Token>) {
         match self.state {
             State::UntilClose => self.body_bytes += n,
@@ -229,7 +229,7 @@ impl Tokenizer {
         }
     }
 
-    /// The sender closed its side.
+    /// Ends the stream: the sender closed its side.
     pub(crate) fn close(&mut self, out: &mut Vec<Token>) {
         if self.state == State::UntilClose {
             self.end(out);
@@ -260,7 +260,7 @@ impl Tokenizer {
         self.restart();
     }
 
-    /// Keeps the beginning of a line that continues in the next segment.
+    /// Keeps the start of a line that continues in the next segment.
     fn keep(&mut self, part: &[u8], out: &mut Vec<Token>) {
         if matches!(self.state, State::First | State::Fields | State::Trailer) {
             self.header_bytes += part.len() as u64;
@@ -272,7 +272,7 @@ impl Tokenizer {
         }
     }
 
-    /// True if the kept start of the first line can become no HTTP message.
+    /// Whether the stored start of the first line cannot become an HTTP message.
     fn hopeless(&self) -> bool {
         match self.role {
             Role::Responses => {
@@ -293,7 +293,7 @@ impl Tokenizer {
         out.push(Token::NotHttp);
     }
 
-    /// Handles one line; `added` of its bytes are new to the counters.
+    /// Processes one line; `added` of its bytes are new to the counters.
     fn line(&mut self, line: &[u8], added: usize, asked: &mut impl FnMut() -> Asked, out: &mut Vec<Token>) {
         let text = line.strip_suffix(b"\n").unwrap_or(line);
         let text = text.strip_suffix(b"\r").unwrap_or(text);
@@ -353,7 +353,7 @@ impl Tokenizer {
                     return None;
                 }
                 let target_end = memchr(b' ', rest).unwrap_or(rest.len());
-                // A line cut at LINE_MAX has lost its version; any other one must show it.
+                // A line truncated at LINE_MAX has lost its version; every other one must have it.
                 if text.len() < LINE_MAX - 2 && !rest[target_end..].starts_with(b" HTTP/1.") {
                     return None;
                 }
@@ -379,7 +379,7 @@ impl Tokenizer {
         }
     }
 
-    /// RFC 9112, section 6.3, as far as an observer needs it.
+    /// Decides the framing of the body by RFC 9112, section 6.3, as far as an observer needs it.
     fn header_end(&mut self, asked: &mut impl FnMut() -> Asked, out: &mut Vec<Token>) {
         let header_bytes = self.header_bytes;
         let (length, chunked) = (self.fields.length, self.fields.chunked);

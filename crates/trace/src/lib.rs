@@ -16,8 +16,8 @@
 //! println!("{:.1} % overhead", analyzer.summary().volume.overhead_40());
 //! ```
 //!
-//! Terms follow RFC 9293 and the `tcp.analysis` vocabulary; counters mean what tcptrace's and
-//! tshark's mean wherever both have them (`tests/tools.rs`).
+//! Terms follow RFC 9293 and the `tcp.analysis` vocabulary. Counters that tcptrace or tshark has too
+//! mean the same here (`tests/tools.rs`).
 
 mod analyzer;
 mod capture;

@@ -1,11 +1,11 @@
 //! From a frame to a TCP segment: link header, VLAN tags, tunnels, IPv4 or IPv6, TCP, as one borrowed view.
 //!
-//! A segment inside a tunnel (IP in IP, GRE, VXLAN, PPPoE) is that of the inner packet, and its IP header the inner one;
-//! what carries it counts as link. A fragment is described for whoever joins fragments ([`Fragment`]).
+//! A segment inside a tunnel (IP in IP, GRE, VXLAN, PPPoE) is reported with the inner packet's addresses and IP header;
+//! outer headers count as link headers. A fragment is returned for reassembly ([`Fragment`]).
 //!
-//! Lengths come from the IP headers, never from the captured bytes, so Ethernet padding does not
-//! count as payload and a snapshot length costs content but no counter. Checksums are not verified:
-//! captures taken on the sending host hold unfinished ones. Nothing here remembers an earlier packet.
+//! Lengths come from the IP headers, never from the captured bytes. So Ethernet padding does not count as payload, and
+//! a snapshot length costs content but no counter. Checksums are not verified: captures made on the sending host
+//! contain unfinished ones. Keeps no state between packets.
 
 use crate::capture::{Frame, LinkType};
 use crate::seq::SeqNum;
@@ -16,7 +16,7 @@ use serde::Serialize;
 /// One end of a connection: address and port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Endpoint {
-    /// The address; an IPv4 address is kept in its IPv6-mapped form so that all keys have one shape.
+    /// The address; IPv4 in its IPv6-mapped form, so that all keys have one shape.
     bits: u128,
     /// The TCP port.
     pub port: u16,
@@ -105,15 +105,15 @@ pub struct TcpOptions {
     pub sack_second: Option<(SeqNum, SeqNum)>,
     /// Timestamp value and echo reply.
     pub timestamps: Option<(u32, u32)>,
-    /// The capture holds only the beginning of the options: what is missing here may have been sent.
+    /// The options were captured only in part; missing ones may have been sent.
     pub is_cut: bool,
 }
 
 impl TcpOptions {
-    /// Reads the option bytes; stops quietly where they are malformed or not captured.
+    /// Parses the option bytes; stops silently where they are malformed or not captured.
     fn parse(mut bytes: &[u8]) -> TcpOptions {
         let mut options = TcpOptions::default();
-        // Nearly every data segment of a modern stack carries exactly this.
+        // Nearly every data segment of a modern stack has exactly these options.
         if let [1, 1, 8, 10, rest @ ..] = bytes
             && rest.len() == 8
         {
@@ -162,9 +162,9 @@ impl TcpOptions {
 /// A TCP segment as captured.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
-    /// Who sent it.
+    /// Sender.
     pub from: Endpoint,
-    /// Who should get it.
+    /// Receiver.
     pub to: Endpoint,
     /// Sequence number.
     pub seq: SeqNum,
@@ -172,7 +172,7 @@ pub struct Segment<'a> {
     pub ack: SeqNum,
     /// Control bits.
     pub flags: Flags,
-    /// The window field, not scaled.
+    /// Window field, unscaled.
     pub window: u16,
     /// The options.
     pub options: TcpOptions,
@@ -180,15 +180,15 @@ pub struct Segment<'a> {
     pub ip_header: u16,
     /// Length of the TCP header with options in bytes.
     pub tcp_header: u8,
-    /// Payload length in bytes by the IP header's account.
+    /// Payload length in bytes according to the IP header.
     pub payload_len: u32,
     /// The captured payload; shorter than `payload_len` in a capture with a snapshot length.
     pub payload: &'a [u8],
 }
 
 impl Segment<'_> {
-    /// The first SACK block reports bytes received twice: it lies below the acknowledgment or within the
-    /// second block (RFC 2883, section 4).
+    /// Whether the first SACK block reports bytes received twice: it lies below the acknowledgment or within the second
+    /// block (RFC 2883, section 4).
     #[inline]
     pub fn reports_duplicate(&self) -> bool {
         let Some((left, right)) = self.options.sack_first else {
@@ -199,7 +199,7 @@ impl Segment<'_> {
     }
 }
 
-/// Which datagram a fragment is of (RFC 791, section 3.2; RFC 8200, section 4.5).
+/// Identification of a fragment's datagram (RFC 791, section 3.2; RFC 8200, section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DatagramId {
     pub(crate) from: u128,
@@ -212,32 +212,32 @@ pub(crate) struct DatagramId {
 #[derive(Clone, Copy, Debug)]
 pub struct Fragment<'a> {
     pub(crate) datagram: DatagramId,
-    /// The datagram's headers, without those that are about fragments only.
+    /// The datagram's headers, without those that concern fragmentation.
     pub(crate) headers: &'a [u8],
-    /// Where this part begins, in bytes behind the headers.
+    /// Offset of this part behind the headers, in bytes.
     pub(crate) offset: u32,
-    /// Its length by the IP header's account.
+    /// Length according to the IP header, in bytes.
     pub(crate) len: u32,
-    /// More parts follow.
+    /// Whether more parts follow.
     pub(crate) has_more: bool,
-    /// What was captured of it.
+    /// The captured bytes of the part.
     pub(crate) bytes: &'a [u8],
 }
 
-/// What a frame turned out to be.
+/// A decoded frame.
 #[derive(Clone, Copy, Debug)]
 pub enum Packet<'a> {
     /// A TCP segment.
     Tcp(Segment<'a>),
-    /// IP, but not TCP; the protocol number.
+    /// IP with another protocol; the protocol number.
     OtherIp(u8),
     /// A fragment of an IP datagram.
     Fragment(Fragment<'a>),
-    /// Not IP at all: ARP and the like.
+    /// Not IP, for instance ARP.
     NotIp,
-    /// Headers that contradict themselves or are not wholly captured.
+    /// Headers that are contradictory or incompletely captured.
     Malformed,
-    /// A link type this crate does not know.
+    /// An unsupported link type.
     UnknownLink(LinkType),
 }
 
@@ -261,9 +261,9 @@ impl<'a> Packet<'a> {
                 Ok(at) => at,
                 Err(packet) => return packet,
             },
-            // 12 and 14 are what some BSD systems call RAW inside files.
+            // 12 and 14 are RAW in the files of some BSD systems.
             LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 | LinkType(12) | LinkType(14) => 0,
-            // The address family's value differs between systems; the IP version says the same.
+            // The address family's value depends on the system; the IP version replaces it.
             LinkType::NULL | LinkType::LOOP => 4,
             LinkType::PPP | LinkType::PPP_HDLC | LinkType::PPP_ETHER | LinkType::PPP_WITH_DIR => {
                 match ppp_link(data, frame.link) {
@@ -306,7 +306,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Decodes an IP packet of whose end `missing` bytes were not captured, inside so many tunnels.
+    /// Decodes an IP packet with `missing` uncaptured bytes at its end, inside `depth` tunnels.
     #[inline]
     pub(crate) fn of_ip(ip: &'a [u8], missing: usize, depth: u32) -> Packet<'a> {
         match ip.first().map(|first| first >> 4) {
@@ -318,12 +318,12 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Tunnels in tunnels that are looked into; what lies deeper is other IP.
+/// Limit on nested tunnels; deeper packets count as other IP.
 const TUNNELS_MAX: u32 = 4;
-/// The port of VXLAN (RFC 7348), and the one Linux used before there was one.
+/// VXLAN's port (RFC 7348), and the one Linux used before it was assigned.
 const VXLAN_PORTS: [u16; 2] = [4789, 8472];
 
-/// What an IP packet of another protocol than TCP carries: the packet inside, if it is a tunnel.
+/// Content of an IP packet that is not TCP: the inner packet if it is a tunnel.
 fn inside<'a>(protocol: u8, bytes: &'a [u8], missing: usize, depth: u32) -> Packet<'a> {
     let other = Packet::OtherIp(protocol);
     if depth >= TUNNELS_MAX {
@@ -345,14 +345,14 @@ fn inside<'a>(protocol: u8, bytes: &'a [u8], missing: usize, depth: u32) -> Pack
     }
 }
 
-/// Where IP starts behind a GRE header (RFC 2784 and 2890; RFC 2637 for PPTP's).
+/// Offset of IP behind a GRE header (RFC 2784 and 2890; RFC 2637 for PPTP).
 fn gre(bytes: &[u8]) -> Option<usize> {
     if bytes.len() < 4 {
         return None;
     }
     let flags = be16(bytes, 0);
     let optional = |bit: u16| if flags & bit != 0 { 4 } else { 0 };
-    // Routing (deprecated) would have to be walked through.
+    // Routing (deprecated) is not parsed.
     if flags & 0x4000 != 0 {
         return None;
     }
@@ -361,25 +361,25 @@ fn gre(bytes: &[u8]) -> Option<usize> {
             let at = 4 + optional(0x8000) + optional(0x2000) + optional(0x1000);
             match protocol {
                 0x0800 | 0x86dd => Some(at),
-                // A bridge's Ethernet frame.
+                // A bridged Ethernet frame.
                 0x6558 => ethernet(bytes, at + 12).ok(),
                 _ => None,
             }
         }
-        // PPTP: the key is always there, and another bit stands for an acknowledgment.
+        // PPTP: the key is always present, and another bit marks an acknowledgment.
         (1, 0x880b) => ppp(bytes, 8 + optional(0x1000) + optional(0x0080)).ok(),
         _ => None,
     }
 }
 
-/// Where IP starts inside a UDP datagram of VXLAN.
+/// Offset of IP inside a VXLAN datagram.
 fn vxlan(udp: &[u8]) -> Option<usize> {
     let is_vxlan =
         udp.len() >= 16 && VXLAN_PORTS.contains(&be16(udp, 2)) && udp[8] & 0x08 != 0 && udp[15] == 0;
     is_vxlan.then(|| ethernet(udp, 16 + 12).ok()).flatten()
 }
 
-/// Where IP starts in a frame of a link that carries PPP.
+/// Offset of IP in a frame of a link that carries PPP.
 #[allow(
     clippy::result_large_err,
     reason = "inlined; the error is the caller's return value"
@@ -389,14 +389,14 @@ fn ppp_link<'a>(data: &[u8], link: LinkType) -> Result<usize, Packet<'a>> {
         // Version, code, session, length.
         (LinkType::PPP_ETHER, _) => ppp(data, 6),
         (LinkType::PPP_WITH_DIR, _) => ppp(data, 1),
-        // Cisco's HDLC shares the number.
+        // Cisco's HDLC uses the same link type.
         (LinkType::PPP_HDLC, [0x0f | 0x8f, ..]) => ethernet(data, 2),
         _ => ppp(data, 0),
     }
 }
 
-/// Where IP starts behind a PPP header (RFC 1661 and 1662): address and control may be left out, and so may the first
-/// byte of the protocol, which is even while the second is odd.
+/// Offset of IP behind a PPP header (RFC 1661 and 1662). Address and control may be omitted, and so may the first byte
+/// of the protocol, which is even while the second is odd.
 #[allow(
     clippy::result_large_err,
     reason = "inlined; the error is the caller's return value"
@@ -415,7 +415,7 @@ fn ppp<'a>(data: &[u8], at: usize) -> Result<usize, Packet<'a>> {
     }
 }
 
-/// Where IP starts behind an LLC header (IEEE 802.2, RFC 1042): SNAP names an EtherType, or the service is IP itself.
+/// Offset of IP behind an LLC header (IEEE 802.2, RFC 1042): SNAP names an EtherType, or the service is IP itself.
 #[allow(
     clippy::result_large_err,
     reason = "inlined; the error is the caller's return value"
@@ -429,7 +429,7 @@ fn llc<'a>(data: &[u8], at: usize) -> Result<usize, Packet<'a>> {
     }
 }
 
-/// Follows EtherTypes from `at` through VLAN tags, QinQ, PPPoE and LLC; returns where IP starts.
+/// Follows EtherTypes from `at` through VLAN tags, QinQ, PPPoE and LLC; returns the offset of IP.
 #[inline]
 #[allow(
     clippy::result_large_err,
@@ -444,7 +444,7 @@ fn ethernet<'a>(data: &[u8], mut at: usize) -> Result<usize, Packet<'a>> {
             0x0800 | 0x86dd => return Ok(at + 2),
             0x8100 | 0x88a8 | 0x9100 => at += 4,
             0x8864 => return ppp(data, at + 8),
-            // IEEE 802.3: a length, and then LLC.
+            // IEEE 802.3: a length, followed by LLC.
             ..=1_500 => return llc(data, at + 2),
             _ => return Err(Packet::NotIp),
         }
@@ -458,7 +458,7 @@ fn ipv4<'a>(ip: &'a [u8], missing: usize, depth: u32) -> Packet<'a> {
     }
     let header = usize::from(ip[0] & 0x0f) * 4;
     let total = match usize::from(be16(ip, 2)) {
-        // The sending host's segmentation offload leaves the field empty.
+        // The sending host's segmentation offload leaves the field 0.
         0 => ip.len() + missing,
         n => n,
     };

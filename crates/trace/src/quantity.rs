@@ -1,4 +1,4 @@
-//! How quantities are spelled in JSON and CSV: names end in the unit, durations are decimal numbers.
+//! Serialization of quantities in JSON and CSV: names end in the unit, durations are decimal numbers.
 
 use core::time::Duration;
 use serde::Serializer;
@@ -13,7 +13,7 @@ pub(crate) fn seconds<S: Serializer>(d: &Duration, serializer: S) -> Result<S::O
     serializer.serialize_f64(d.as_nanos() as f64 / 1e9)
 }
 
-/// As [`ms`], `null` where there is none.
+/// As [`ms`], with `null` for `None`.
 pub(crate) fn ms_option<S: Serializer>(d: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     match d {
         Some(d) => ms(d, serializer),
@@ -21,7 +21,7 @@ pub(crate) fn ms_option<S: Serializer>(d: &Option<Duration>, serializer: S) -> R
     }
 }
 
-/// As [`seconds`], `null` where there is none.
+/// As [`seconds`], with `null` for `None`.
 pub(crate) fn seconds_option<S: Serializer>(d: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     match d {
         Some(d) => seconds(d, serializer),

@@ -5,7 +5,7 @@
 
 use core::ops::{Add, Sub};
 
-/// A TCP sequence or acknowledgment number as it stands on the wire.
+/// A TCP sequence or acknowledgment number as on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SeqNum(pub u32);
 
@@ -19,7 +19,7 @@ impl Add<u32> for SeqNum {
 
 impl Sub for SeqNum {
     type Output = i32;
-    /// The signed distance on the circle: negative if `self` comes before `other`.
+    /// Signed distance modulo 2^32: negative if `self` precedes `other`.
     #[inline]
     fn sub(self, other: SeqNum) -> i32 {
         self.0.wrapping_sub(other.0) as i32
@@ -51,7 +51,7 @@ impl Space {
         near.saturating_add_signed(i64::from(seq - near_seq))
     }
 
-    /// The number people read: 0 for the SYN, 1 for the first data byte.
+    /// Relative number for display: 0 for the SYN, 1 for the first data byte.
     #[inline]
     pub(crate) fn relative(offset: u64) -> i64 {
         offset.wrapping_sub(Self::BASE) as i64
@@ -84,7 +84,7 @@ mod tests {
             assert_eq!(near, expected);
         }
         assert!(expected > Space::BASE + 4 * (1 << 32));
-        // A retransmission of something far back still lies below.
+        // A retransmission from far back still has a lower offset.
         assert_eq!(
             space.offset(isn + ((expected - 1000 - Space::BASE) as u32), near),
             expected - 1000

@@ -1,7 +1,7 @@
-//! One connection's packets as points for plots: time-sequence, flight, congestion window, round trips.
+//! One connection's packets as points for plots: time-sequence, flight, congestion window, round-trip times.
 //!
-//! Recording is for one chosen connection and bounded; the writers turn points into the text that
-//! xplot, a spreadsheet or a plotting program reads.
+//! Records one chosen connection, within a limit. The writers turn points into the text that xplot, a spreadsheet or a
+//! plotting program reads.
 
 use crate::flow::{ConnectionId, Side};
 use crate::quantity;
@@ -10,7 +10,7 @@ use core::time::Duration;
 use measure::Instant;
 use serde::Serialize;
 
-/// What a point marks. Sequence numbers are relative: the first data byte of a direction is 1.
+/// Content of a point. Sequence numbers are relative: the first data byte of a direction is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "mark", rename_all = "snake_case")]
 pub enum Mark {
@@ -20,32 +20,32 @@ pub enum Mark {
         start: i64,
         /// One past the last payload byte.
         end: i64,
-        /// Not the first time.
+        /// Whether it is a retransmission.
         again: bool,
         /// SYN flag.
         syn: bool,
         /// FIN flag.
         fin: bool,
-        /// Bytes of this side under way after it.
+        /// Bytes in flight from this side after the packet.
         flight: u64,
     },
     /// The point's side acknowledged the other's data.
     Ack {
-        /// Next byte wanted.
+        /// Acknowledgment number: the next byte expected.
         ack: i64,
-        /// Right edge of the window offered.
+        /// Right edge of the advertised window.
         edge: i64,
-        /// Bytes of the other side still under way.
+        /// Bytes of the other side still in flight.
         flight: u64,
     },
-    /// The most of the point's side in flight in one round trip, where it was reached.
+    /// Largest flight of the point's side in one round trip, at the time it was reached.
     Cwnd {
         /// In bytes.
         bytes: u64,
     },
-    /// A round-trip sample of the point's side.
+    /// A round-trip time sample for the point's side.
     Rtt {
-        /// The sample.
+        /// The sample, in milliseconds.
         #[serde(rename = "rtt_ms", serialize_with = "quantity::ms")]
         rtt: Duration,
     },
@@ -53,17 +53,17 @@ pub enum Mark {
     Reset,
 }
 
-/// One mark at one time.
+/// A mark at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// From the first frame of the capture.
+    /// Time since the first frame of the capture.
     #[serde(rename = "at_s", serialize_with = "quantity::seconds")]
     pub at: Duration,
     /// Frame number.
     pub packet: u64,
-    /// Who sent the packet (whose data was measured).
+    /// Sender of the packet, or of the data that was measured.
     pub side: Side,
-    /// What it marks.
+    /// Content of the point.
     #[serde(flatten)]
     pub mark: Mark,
 }
@@ -134,19 +134,19 @@ impl Recorder {
 /// A recorded connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Series {
-    /// In the order of the capture; what sums up a round trip follows it.
+    /// Points in capture order; those that sum up a round trip come after its packets.
     pub points: Vec<Point>,
-    /// Points beyond [`crate::Limits::points`] that were not kept.
+    /// Number of points beyond [`crate::Limits::points`], which were not kept.
     pub dropped: u64,
 }
 
 impl Series {
-    /// The time-sequence diagram of `sender`'s data in xplot's language: white arrows for data, red for
-    /// repetitions, green for acknowledgments, yellow for the window's edge.
+    /// Time-sequence diagram of `sender`'s data for xplot: white arrows for data, red ones for retransmissions, green
+    /// for acknowledgments, yellow for the window's edge.
     pub fn xplot(&self, sender: Side, title: &str) -> String {
         let mut out = String::from("timeval unsigned\n");
         let title: String = title.chars().filter(|c| !c.is_control()).collect();
-        // Writing to a String cannot fail; the results below are therefore dropped.
+        // Writing to a String cannot fail, so the results below are ignored.
         let _ = writeln!(out, "title\n{title}\nxlabel\ntime\nylabel\nsequence number");
         let mut last: Option<(Duration, i64, i64)> = None;
         for point in &self.points {
@@ -231,7 +231,7 @@ impl Series {
     }
 }
 
-/// Seconds and microseconds, as xplot's `timeval` wants them.
+/// Seconds and microseconds, the form of xplot's `timeval`.
 struct Stamp(Duration);
 
 impl core::fmt::Display for Stamp {

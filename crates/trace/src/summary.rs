@@ -1,6 +1,6 @@
-//! The capture as a whole: totals over connections, series over time, distributions.
+//! The whole capture: totals over connections, series over time, distributions.
 //!
-//! Everything here has a fixed size: a series that outgrows its bins doubles their width.
+//! Everything has a fixed size: a series that outgrows its bins doubles their width.
 
 use crate::exchange::{HttpCounts, Transaction};
 use crate::finding::Finding;
@@ -12,68 +12,68 @@ use measure::Instant;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Bins of a time series before their width doubles.
+/// Limit on the bins of a time series; beyond it their width doubles.
 const BINS_MAX: usize = 2048;
-/// Congestion windows of more segments than this share the last bin of the distribution.
+/// Larger congestion windows, in segments, share the last bin of the distribution.
 const CWND_SEGMENTS_MAX: usize = 4096;
 
-/// Frames by what they held.
+/// Frames by content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Frames {
     /// All frames.
     pub total: u64,
-    /// Their length on the wire in bytes.
+    /// Length of all frames on the wire, in bytes.
     pub wire_bytes: u64,
     /// TCP segments.
     pub tcp: u64,
-    /// Of those, what the filter turned away.
+    /// TCP segments that the filter rejected.
     pub turned_away: u64,
     /// IP with other protocols.
     pub other_ip: u64,
-    /// Fragments of IP datagrams, but for those that completed one: such a frame counts as what the datagram is.
+    /// Fragments of IP datagrams, except those that completed one: such a frame counts as the datagram.
     pub fragments: u64,
-    /// Datagrams put together from fragments.
+    /// Datagrams reassembled from fragments.
     pub joined: u64,
-    /// Of `fragments`, those whose datagram was put together; of the others a part was not captured.
+    /// Fragments of reassembled datagrams; the other datagrams were captured only in part.
     pub joined_fragments: u64,
     /// Neither IPv4 nor IPv6.
     pub not_ip: u64,
-    /// Headers incomplete or contradictory.
+    /// Incomplete or contradictory headers.
     pub malformed: u64,
-    /// Of those, frames that were captured only in part.
+    /// Malformed frames that were captured only in part.
     pub cut_headers: u64,
     /// TCP segments whose headers were captured, but not all of their payload.
     pub cut_payload: u64,
-    /// Frames of link types that are not understood.
+    /// Frames of unsupported link types.
     pub unknown_link: u64,
-    /// The latest such link type.
+    /// Latest unsupported link type.
     pub unknown_link_type: Option<u16>,
     /// Frames older than the frame before them.
     pub time_backwards: u64,
-    /// Frames whose time neither neighbor confirms: they were given the time of the frame before.
+    /// Frames whose time neither neighbor confirms; they got the time of the frame before.
     pub time_wrong: u64,
 }
 
-/// One direction added up over all finished connections.
+/// Totals of one direction over all finished connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct DirectionTotals {
     /// Packets and bytes.
     pub volume: Volume,
     /// Packets by type.
     pub kinds: Kinds,
-    /// Payload bytes without repetitions.
+    /// Payload bytes without retransmissions.
     pub unique_bytes: u64,
-    /// Repetitions.
+    /// Retransmissions by cause.
     pub retransmissions: Retransmissions,
     /// Reordered packets.
     pub out_of_order: u64,
-    /// Of those, packets lost before the capture point and sent again.
+    /// Out-of-order packets that were lost before the capture point and retransmitted.
     pub out_of_order_late: u64,
     /// Duplicate acknowledgments.
     pub duplicate_acks: u64,
-    /// Zero windows offered.
+    /// Packets with a zero window.
     pub zero_windows: u64,
-    /// Round trips.
+    /// Round-trip times.
     pub rtt: Spread,
     /// Largest flight in bytes.
     pub flight_max: u64,
@@ -106,7 +106,7 @@ impl DirectionTotals {
     }
 }
 
-/// Connections in numbers (Table 6 of document 000).
+/// Connection counts (Table 6 of document 000).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Connections {
     /// Connections seen.
@@ -119,21 +119,21 @@ pub struct Connections {
     pub reset: u64,
     /// Open at the end of the capture.
     pub open: u64,
-    /// Forgotten because there were too many.
+    /// Evicted because there were too many.
     pub evicted: u64,
-    /// Forgotten because they were silent.
+    /// Dropped after silence.
     pub idle: u64,
     /// Largest number established at one time.
     pub established_max: u64,
     /// Mean number established over the capture.
     pub established_mean: f64,
-    /// Mean time established of those that ended.
+    /// Mean established time of connections that ended.
     #[serde(rename = "mean_duration_s", serialize_with = "quantity::seconds")]
     pub mean_duration: Duration,
-    /// Sum of the times established.
+    /// Sum of established times.
     #[serde(rename = "connect_seconds", serialize_with = "quantity::seconds")]
     pub connect_time: Duration,
-    /// Handshakes that were complete in the capture.
+    /// Duration of handshakes that the capture has completely.
     pub handshake: Spread,
 }
 
@@ -149,40 +149,40 @@ pub struct TimeSeries {
     pub max: Vec<f64>,
 }
 
-/// The distribution of estimated congestion windows, one sample for each round trip with data, in segments.
+/// Distribution of estimated congestion windows in segments, one sample per round trip with data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CwndDistribution {
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
     /// Mean in bytes.
     pub mean_bytes: f64,
     /// Largest in bytes.
     pub max_bytes: u64,
-    /// Pairs of segments and the share of samples that are at most that.
+    /// Pairs of a number of segments and the share of samples up to it.
     pub cdf: Vec<(u32, f64)>,
 }
 
-/// What one kind of finding cost in sum.
+/// Total cost of one kind of finding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct FindingTotals {
-    /// How many.
+    /// Number of findings.
     pub count: u64,
-    /// Their cost added up; findings on parallel connections overlap.
+    /// Sum of their costs; findings on parallel connections overlap.
     #[serde(rename = "cost_ms", serialize_with = "quantity::ms")]
     pub cost: Duration,
     /// The largest single cost.
     #[serde(rename = "cost_max_ms", serialize_with = "quantity::ms")]
     pub cost_max: Duration,
-    /// What helps.
+    /// What to change, and where.
     pub remedy: &'static str,
 }
 
-/// The whole capture.
+/// Summary of a capture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Time of the first frame, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// From the first to the last frame.
+    /// Time from the first to the last frame.
     #[serde(rename = "duration_s", serialize_with = "quantity::seconds")]
     pub duration: Duration,
     /// Frames by content.
@@ -201,19 +201,19 @@ pub struct Summary {
     pub established: TimeSeries,
     /// Estimated congestion windows in bytes over time, all senders.
     pub cwnd: TimeSeries,
-    /// And their distribution.
+    /// Distribution of estimated congestion windows.
     pub cwnd_distribution: CwndDistribution,
-    /// HTTP of all connections.
+    /// HTTP counters over all connections.
     pub http: HttpCounts,
-    /// From each request's last byte to its answer's first.
+    /// Time from each request's last byte to its response's first.
     pub http_wait: Spread,
-    /// From each request's first byte to its answer's last.
+    /// Time from each request's first byte to its response's last.
     pub http_total: Spread,
-    /// Packets of HTTP connections for each request.
+    /// Packets of HTTP connections per request.
     pub packets_per_request: Option<f64>,
     /// Findings by title.
     pub findings: BTreeMap<&'static str, FindingTotals>,
-    /// Segments that could not be remembered until their acknowledgment, because there were too many.
+    /// Segments not stored until their acknowledgment, because there were too many.
     pub untracked_segments: u64,
 }
 
@@ -306,7 +306,7 @@ impl Bins {
 
     /// Adds `value` for the time between two instants, bin by bin.
     fn spread(&mut self, from: Duration, to: Duration, value: f64) {
-        // Grow first, so that the loop below runs over at most BINS_MAX bins.
+        // Grow first, so that the loop below covers at most BINS_MAX bins.
         self.add(to, value, 0.0);
         let mut at = from;
         while at < to {
@@ -327,12 +327,12 @@ impl Bins {
     }
 }
 
-/// Adds up while the capture is read.
+/// Accumulates totals while the capture is read.
 #[derive(Debug)]
 pub(crate) struct Meter {
     start: Instant,
     last: Instant,
-    /// The frame before.
+    /// Time of the previous frame.
     before: Instant,
     pub(crate) frames: Frames,
     from_clients: DirectionTotals,

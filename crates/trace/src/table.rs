@@ -1,8 +1,8 @@
-//! The flow table: which connection a segment belongs to, and which one goes when there are too many.
+//! The flow table: assigns segments to connections, and evicts connections at the limit.
 //!
-//! Connections stand in one list ordered by their last packet; those that are over stand in a second
-//! one. When the table is full the longest-over connection goes first, then the longest-silent one,
-//! each with a full report, so memory has a bound and nothing disappears without a trace.
+//! Live connections are in a list ordered by their last packet; finished ones are in a second list. When the table is
+//! full, the connection finished longest ago is evicted first, then the one silent longest. Each is reported in full,
+//! so memory is bounded and no connection disappears unreported.
 
 use crate::flow::Flow;
 use crate::packet::{Endpoint, Segment};
@@ -27,7 +27,7 @@ struct Slot {
     after: u32,
 }
 
-/// Which list a slot stands in.
+/// List that contains a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum List {
     Live = 0,
@@ -42,7 +42,7 @@ pub(crate) struct Table {
     hasher: foldhash::fast::RandomState,
     /// Oldest and newest slot of each list.
     ends: [(u32, u32); 2],
-    /// The slot found last: packets come in runs.
+    /// The slot found last: packets come in bursts of one connection.
     recent: u32,
 }
 
@@ -62,7 +62,7 @@ impl Table {
         self.index.len()
     }
 
-    /// The slot of the segment's connection.
+    /// The slot of a segment's connection.
     #[inline]
     pub(crate) fn find(&mut self, segment: &Segment<'_>) -> Option<u32> {
         let key = key(segment.from, segment.to);
@@ -116,7 +116,7 @@ impl Table {
             .map(|slot| &mut *slot.flow)
     }
 
-    /// The connection had a packet: it is the newest of its list.
+    /// Moves a connection to the newest end of its list after a packet.
     #[inline]
     pub(crate) fn touch(&mut self, at: u32) {
         let Some(Some(slot)) = self.slots.get(at as usize) else {
@@ -127,7 +127,7 @@ impl Table {
         } else {
             List::Live
         };
-        // A connection that is over keeps its place: stragglers do not prolong its stay.
+        // A finished connection keeps its place: late packets do not prolong its stay.
         if slot.list == list && (list == List::Over || self.ends[list as usize].1 == at) {
             return;
         }

@@ -1,4 +1,4 @@
-//! Connections as a whole: how they begin and end, what is counted, requests matched to answers.
+//! Whole connections: how they begin and end, counters, requests matched to responses.
 
 mod talk;
 
@@ -10,7 +10,7 @@ fn us(us: u64) -> Duration {
     Duration::from_micros(us)
 }
 
-/// Handshake, one request, an answer of 4,000 bytes, orderly close by the client.
+/// Handshake, one request, a response of 4,000 bytes, orderly close by the client.
 fn whole() -> Talk {
     let mut talk = Talk::default();
     talk.handshake(0, 20_000, 100).data(20_500, true, GET);
@@ -122,8 +122,8 @@ fn a_capture_that_starts_in_the_middle() {
     assert_eq!(outcome.connections[0].http.unwrap().unmatched_responses, 1);
 }
 
-/// Ten pipelined requests, answered 20 ms later in the same order with bodies of 100, 101 ... bytes; `serial`: each
-/// request waits for the answer before it.
+/// Ten pipelined requests, answered 20 ms later in order with bodies of 100, 101 … bytes. With `serial`, each request
+/// waits for the previous response.
 fn ten(serial: bool) -> Talk {
     let mut talk = Talk::default();
     talk.handshake(0, 20_000, 100);
@@ -146,7 +146,7 @@ fn ten(serial: bool) -> Talk {
     talk
 }
 
-/// Which request got an answer of which size, where the capture begins `missed` frames late.
+/// Requests with the sizes of their responses if the capture begins `missed` frames late.
 fn pairs(mut talk: Talk, missed: usize) -> (Vec<(usize, u64)>, trace::HttpCounts) {
     talk.frames.drain(..missed);
     let outcome = talk.analyze();
@@ -168,13 +168,13 @@ fn pairs(mut talk: Talk, missed: usize) -> (Vec<(usize, u64)>, trace::HttpCounts
     )
 }
 
-/// Answers are only given to requests that they must belong to. Frames 4 to 13 are the pipelined requests; in the
-/// serial case request n is frame 4 + 3 n.
+/// A request gets a response only if it must be its own. Frames 4 to 13 are the pipelined requests; in the serial case,
+/// request n is frame 4 + 3 n.
 #[test]
 fn requests_under_way_before_the_capture_take_no_later_ones_answer() {
     for missed in 2..4 {
         let (pairs, http) = pairs(ten(false), missed);
-        // Every request is there, but that none came before cannot be known without the handshake.
+        // All requests are captured, but without the handshake earlier ones cannot be ruled out.
         assert!(pairs.is_empty(), "{missed}: {pairs:?}");
         assert_eq!(http.unmatched_responses, 10, "{missed}");
         assert_eq!((http.unmatched_requests, http.unanswered), (10, 0), "{missed}");
@@ -193,7 +193,7 @@ fn requests_under_way_before_the_capture_take_no_later_ones_answer() {
     }
 }
 
-/// Bytes lost in the middle, of either direction, and no request gets another's answer afterwards.
+/// After bytes are lost in the middle, in either direction, no request gets another's response.
 #[test]
 fn after_a_gap_no_request_gets_anothers_answer() {
     for serial in [false, true] {
@@ -236,7 +236,7 @@ fn the_same_endpoints_may_connect_again() {
     let outcome = talk.analyze();
     assert_eq!(outcome.connections.len(), 2);
     assert_eq!(outcome.transactions.iter().filter(|t| t.complete).count(), 2);
-    // A SYN sent again, late, is no new connection.
+    // A late retransmission of the SYN is no new connection.
     let mut repeated = Talk::default();
     let syn = Seg {
         flags: "S",
@@ -272,7 +272,7 @@ fn silent_connections_are_let_go() {
     );
 }
 
-/// A record's damaged seconds are no silence of years: every connection would be over and begin anew.
+/// A damaged time in one record is not years of silence, which would end every connection and begin it anew.
 #[test]
 fn one_wrong_time_changes_nothing_but_the_note() {
     let calm = whole();
@@ -288,7 +288,7 @@ fn one_wrong_time_changes_nothing_but_the_note() {
         assert!(outcome.summary.duration <= expected.summary.duration);
         assert_eq!(outcome.summary.volume, expected.summary.volume);
     }
-    // One frame that is older is one, not all that follow the newer one.
+    // A single older frame counts once; frames after the newer one do not.
     let mut swapped = calm;
     swapped.frames[5].at_us += 3_000_000;
     assert_eq!(swapped.analyze().summary.frames.time_backwards, 1);
@@ -358,6 +358,6 @@ fn ten_thousand_short_connections_need_no_more_memory_than_those_that_linger() {
         most = most.max(analyzer.connections());
         while analyzer.next_event().is_some() {}
     }
-    // One begins every 50 ms and lingers for 10 s.
+    // One begins every 50 ms and is kept for 10 s.
     assert!((195..=205).contains(&most), "{most}");
 }

@@ -1,5 +1,5 @@
-//! The same conversation over every link and through every tunnel that is understood, and in fragments: the report must
-//! be the one of Ethernet. Where tshark is installed it must find the same segments.
+//! One conversation over every supported link, through every supported tunnel, and in fragments: the report must equal
+//! Ethernet's. If tshark is installed, it must find the same segments.
 
 mod talk;
 
@@ -8,7 +8,7 @@ use std::process::Command;
 use talk::{GET, Outcome, Seg, Talk, reply};
 use trace::{Frame, LinkType, Options, PcapngWriter};
 
-/// A request and an answer of three segments, closed in order; as Ethernet frames.
+/// A request and a response of three segments, closed in order, as Ethernet frames.
 fn conversation() -> Talk {
     let mut talk = Talk::default();
     talk.handshake(0, 20_000, 100).data(20_500, true, GET);
@@ -22,7 +22,7 @@ fn conversation() -> Talk {
     talk
 }
 
-/// The frames as a capture of another link; each frame's IP packet is wrapped, or cut into several frames.
+/// The frames as a capture of another link; each IP packet is wrapped or cut into several frames.
 fn capture(talk: &Talk, link: LinkType, wrap: impl Fn(&[u8]) -> Vec<Vec<u8>>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut writer = PcapngWriter::begin(&mut out, "weir test");
@@ -44,7 +44,7 @@ fn capture(talk: &Talk, link: LinkType, wrap: impl Fn(&[u8]) -> Vec<Vec<u8>>) ->
     out
 }
 
-/// What must not depend on the link: the connection, its request, and what was found.
+/// Compares everything that must not depend on the link: the connection, its request and the findings.
 fn assert_same(name: &str, outcome: &Outcome, plain: &Outcome) {
     assert_eq!(outcome.error, None, "{name}");
     assert_eq!(outcome.connections, plain.connections, "{name}");
@@ -52,7 +52,7 @@ fn assert_same(name: &str, outcome: &Outcome, plain: &Outcome) {
     assert_eq!(outcome.findings, plain.findings, "{name}");
 }
 
-/// Payload lengths of TCP segments by tshark, the innermost of each frame; none if it is not installed.
+/// Payload lengths of TCP segments by tshark, the innermost of each frame; `None` if it is not installed.
 #[allow(clippy::disallowed_methods, reason = "tests write captures for other tools")]
 fn tshark(name: &str, capture: &[u8]) -> Option<Vec<u32>> {
     let path =
@@ -108,7 +108,7 @@ fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
     [&words.concat(), payload].concat()
 }
 
-/// What puts one IP packet into a frame.
+/// Wraps an IP packet into a frame.
 type Wrap = fn(&[u8]) -> Vec<u8>;
 
 #[test]
@@ -200,14 +200,14 @@ fn every_link_and_tunnel_shows_the_same_conversation() {
         let file = capture(&talk, *link, |ip| vec![wrap(ip)]);
         assert_same(name, &talk::analyze(&file, Options::default()), &plain);
         if let Some(theirs) = tshark(name, &file) {
-            // The two SYNs have four bytes of options.
+            // Both SYNs have four bytes of options.
             let ours = lengths
                 .iter()
                 .map(|length| if *length == 4 { 0 } else { *length });
             assert_eq!(theirs, ours.collect::<Vec<_>>(), "{name}");
         }
     }
-    // What carries no TCP stays what it is on the outside, and a tunnel without end is not followed.
+    // Packets without TCP keep their outer protocol, and endless tunnels are not followed.
     let mut deep = talk.frames[0].data[14..].to_vec();
     for _ in 0..20 {
         deep = ipv4(4, &deep);
@@ -231,7 +231,7 @@ fn every_link_and_tunnel_shows_the_same_conversation() {
     }
 }
 
-/// An IP packet cut as a router would for so many bytes of payload a fragment.
+/// An IP packet in fragments of `size` bytes of payload, as a router would cut it.
 fn fragments(ip: &[u8], size: usize) -> Vec<Vec<u8>> {
     let (header, payload) = ip.split_at(20);
     let parts: Vec<&[u8]> = payload.chunks(size).collect();
@@ -247,7 +247,7 @@ fn fragments(ip: &[u8], size: usize) -> Vec<Vec<u8>> {
     parts.iter().enumerate().map(part).collect()
 }
 
-/// Gives each packet an identification of its own, as what is cut needs one.
+/// Gives each packet its own identification, which fragments need.
 fn numbered(ip: &[u8]) -> Vec<u8> {
     let mut ip = ip.to_vec();
     let sum: u32 = ip[20..34].iter().map(|byte| u32::from(*byte) * 131).sum();
@@ -257,7 +257,7 @@ fn numbered(ip: &[u8]) -> Vec<u8> {
     ip
 }
 
-/// What frame numbers are about differs; everything else must not.
+/// Everything except frame numbers, which differ.
 fn without_numbers(outcome: &Outcome) -> (Vec<trace::Connection>, Vec<trace::Transaction>) {
     let mut connections = outcome.connections.clone();
     connections.iter_mut().for_each(|one| one.packets = (0, 0));
@@ -314,7 +314,7 @@ fn fragments_are_put_together() {
             assert_eq!(theirs.len() as u64, frames.tcp, "{name}");
         }
     }
-    // Version 6: the same in an unfragmented tunnel of it, cut there.
+    // IPv6: the packet in an IPv6 tunnel, which is fragmented.
     let six = |ip: &[u8]| {
         let outer = ipv6(4, ip);
         let parts: Vec<&[u8]> = outer[40..].chunks(552).collect();
@@ -353,7 +353,7 @@ fn a_datagram_of_which_a_part_is_missing_is_only_counted() {
 #[test]
 fn heads_that_the_snapshot_length_cuts_are_counted() {
     let mut talk = conversation();
-    // A second request whose head is whole: the connection is lost for HTTP all the same.
+    // The head of the second request is whole, yet the connection's HTTP is lost.
     talk.push(
         80_000,
         Seg {
@@ -374,7 +374,7 @@ fn heads_that_the_snapshot_length_cuts_are_counted() {
     }
     let outcome = talk::analyze(&out, Options::default());
     assert!(outcome.transactions.is_empty());
-    // The request's and the answer's.
+    // One of the request and one of the response.
     assert_eq!(outcome.summary.http.cut_heads, 2);
     assert_eq!(conversation().analyze().summary.http.cut_heads, 0);
 }

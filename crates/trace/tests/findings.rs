@@ -1,5 +1,5 @@
-//! Each finding on a conversation that has it and on its nearest neighbor that has not; first of all
-//! the two traces published by Heidemann (1997).
+//! Each finding on a conversation that has it and on the nearest one that has not; first of all the two traces
+//! published by Heidemann (1997).
 
 mod talk;
 
@@ -100,7 +100,7 @@ fn figure_4_shows_the_odd_short_final_segment_and_nothing_else() {
 fn published_predicates_turn_false_when_one_condition_is_taken_away() {
     let fig2 = published(include_str!("../testdata/heidemann_fig2_trace.csv"));
     let fig4 = published(include_str!("../testdata/heidemann_fig4_trace.csv"));
-    // The acknowledgment comes at once.
+    // With a prompt acknowledgment.
     let mut prompt = fig2.clone();
     for frame in &mut prompt.frames[6..] {
         frame.at_us -= 184_000;
@@ -121,14 +121,14 @@ fn published_predicates_turn_false_when_one_condition_is_taken_away() {
     nodelay.frames[7].at_us = 22_200;
     nodelay.frames.sort_by_key(|f| f.at_us);
     assert!(nodelay.analyze().titles().is_empty());
-    // The reply goes on after the short segment: it was not the final one.
+    // The response continues after the short segment, so it was not the final one.
     let mut longer = fig4;
     longer.next[1] = 10_785;
     longer.data(190_000, false, &[b'.'; 700]);
     assert!(!longer.analyze().titles().contains(&"odd/short final segment"));
 }
 
-/// A path of 150 ms delays every acknowledgment by more than G: that is no timer.
+/// A path of 150 ms delays every acknowledgment by more than G without a timer.
 #[test]
 fn a_long_path_is_no_short_initial_segment() {
     for (held, expected) in [(0, &[][..]), (180_000, &["short initial segment"])] {
@@ -143,7 +143,7 @@ fn a_long_path_is_no_short_initial_segment() {
     }
 }
 
-/// A transfer of `flights` (in segments), each released by the acknowledgment of the one before.
+/// A transfer in `flights` (in segments), each released by the acknowledgment of the previous one.
 fn flights(talk: &mut Talk, mut at: u64, rtt: u64, flights: &[usize]) -> u64 {
     let body = vec![b'.'; MSS];
     for segments in flights {
@@ -225,7 +225,7 @@ fn delayed_ack_floor_on_linux_and_bsd() {
             ref other => panic!("{other:?}"),
         }
     }
-    // A long path delays every acknowledgment alike: that is no timer.
+    // A long path delays all acknowledgments alike, without a timer.
     let mut talk = Talk::default();
     talk.handshake(0, 100, 90_000).data(90_300, true, GET);
     flights(&mut talk, 90_400, 90_000, &[1, 2, 4]);
@@ -277,7 +277,7 @@ fn application_limited() {
     let outcome = build(150_000);
     assert_eq!(outcome.titles(), ["application limited"]);
     assert_eq!(outcome.findings[0].packets, [5, 7]);
-    // Without the way from the capture point to the sender.
+    // Without the time from the capture point to the sender.
     assert_eq!(outcome.findings[0].cost, Duration::from_micros(149_900));
     assert!(build(10_000).titles().is_empty());
 }
@@ -375,7 +375,7 @@ fn zero_window() {
 
 #[test]
 fn retransmission_timeout_and_fast_retransmit_are_told_apart() {
-    // Timeout: silence, then the first unacknowledged segment again.
+    // Timeout: silence, then the first unacknowledged segment is retransmitted.
     let mut talk = Talk::default();
     talk.handshake(0, 100, 20_000).data(20_200, true, GET);
     talk.data(20_300, false, &[b'.'; MSS])
@@ -469,8 +469,8 @@ fn a_spurious_timeout_is_known_by_its_echo() {
     );
 }
 
-/// Five segments of which the first is late by more than three others: the receiver's duplicates make the sender repeat
-/// it, and both copies arrive. `told` is whether the receiver says so (RFC 2883).
+/// Five segments, of which the first arrives after three others. The receiver's duplicate acknowledgments cause a
+/// retransmission, and both copies arrive. `told`: the receiver reports the duplicate (RFC 2883).
 fn overtaken(told: bool) -> Talk {
     let mut talk = Talk::default();
     talk.handshake(0, 100, 20_000).data(20_200, true, GET);
@@ -495,7 +495,7 @@ fn overtaken(told: bool) -> Talk {
         payload: &[b'.'; MSS],
         ..Seg::default()
     };
-    // The original arrives a moment after its repetition left, and the repetition a round trip later.
+    // The original arrives just after its retransmission left, and the retransmission a round trip later.
     talk.push(40_400, again).ack(40_900, true, end);
     let duplicate = Seg {
         seq: own,
@@ -529,7 +529,7 @@ fn reordering_is_no_loss_once_the_receiver_has_said_so() {
     }
 }
 
-/// Captured at the receiver, 40 ms from the sender: a window that is full becomes one that is closed, again and again.
+/// Captured at the receiver, 40 ms from the sender: a full window becomes a closed one, several times.
 #[test]
 fn a_closed_window_is_not_counted_as_a_full_one_too() {
     let mut talk = Talk::default();
@@ -579,7 +579,7 @@ fn what_asks_whether_a_closed_window_has_opened_is_no_timeout() {
         ..Seg::default()
     };
     talk.push(700, closed);
-    // BSD's way: the next byte, again and again, and never taken.
+    // BSD's probe: the next byte, repeated and never accepted.
     let probe = Seg {
         from_client: false,
         seq: 1461,
@@ -603,7 +603,7 @@ fn what_asks_whether_a_closed_window_has_opened_is_no_timeout() {
     assert_eq!(outcome.titles(), ["zero window"]);
     assert_eq!(outcome.findings[0].kind, Kind::ZeroWindow { probes: 4 });
     let again = outcome.connections[0].from_server.retransmissions;
-    // Three times the byte alone, and once with what follows it through the open window.
+    // The byte alone three times, and once with the data after it through the opened window.
     assert_eq!((again.packets, again.timeout, again.window_probe), (4, 0, 4));
 }
 
@@ -640,7 +640,7 @@ fn close_with_requests_in_flight(half_close: bool) -> Outcome {
     talk.handshake(0, 100, 100)
         .data(300, true, GET)
         .data(500, false, &reply(100));
-    // The server closes after the first answer; two more requests are on their way.
+    // The server closes after the first response; two more requests are on their way.
     talk.segment(520, false, "FA", b"");
     talk.data(530, true, GET).data(540, true, GET);
     if half_close {
@@ -687,7 +687,7 @@ fn a_reset_that_destroyed_data() {
             .titles()
             .contains(&"reset destroyed data")
     );
-    // A reset of a quiet connection destroys nothing.
+    // A reset of an idle connection destroys nothing.
     let mut talk = Talk::default();
     talk.handshake(0, 100, 100)
         .data(300, true, GET)
@@ -765,7 +765,7 @@ fn handshake_retransmission() {
         outcome.connections[0].handshake,
         Some(Duration::from_micros(1_000_200))
     );
-    // A slow answer is no second attempt.
+    // A slow SYN-ACK is not a second attempt.
     let mut slow = Talk::default();
     slow.handshake(0, 1_000_000, 100);
     assert!(slow.analyze().titles().is_empty());
@@ -813,8 +813,8 @@ fn findings_are_the_same_wherever_the_capture_was_made() {
     }
 }
 
-/// A client's capture, 90 ms from its server. Both clocks count milliseconds: the server's shows 5000 and the client's
-/// 9000 more than the capture's where nothing queues. Everything is timed in milliseconds here.
+/// A client's capture, 90 ms from its server. Both clocks count milliseconds; without queueing, the server's shows 5000
+/// and the client's 9000 more than the capture's. All times are in milliseconds.
 struct Far {
     talk: Talk,
     stamps: bool,
@@ -867,7 +867,8 @@ impl Far {
         self.talk.push(at * 1000 + 50, seg);
     }
 
-    /// A segment of the server, sent so that it could have come at `sent`, having heard what the client sent at `heard`.
+    /// A segment of the server that would have arrived at `sent` without queueing, sent after the client's packet of
+    /// `heard`.
     fn server(&mut self, came: u64, sent: u64, heard: u64, seq: u32, payload: &[u8]) {
         let seg = Seg {
             from_client: false,
@@ -889,7 +890,7 @@ impl Far {
         self.ack(came, None);
     }
 
-    /// A full segment is 1,448 bytes with stamps.
+    /// A full segment has 1,448 bytes with timestamps.
     fn full(&self) -> Vec<u8> {
         vec![b'.'; if self.stamps { 1448 } else { 1460 }]
     }
@@ -912,7 +913,7 @@ fn what_the_line_takes_to_deliver_is_not_held() {
     for stamps in [true, false] {
         let mut far = Far::new(stamps);
         let full = far.full();
-        // A full segment takes the line 8 ms, the last 6; each is acknowledged as it comes.
+        // A full segment takes the line 8 ms, the last one 6 ms; each is acknowledged on arrival.
         for i in 0..6 {
             far.data(190 + 8 * i, 190, 91, &full);
         }
@@ -943,17 +944,17 @@ fn a_pause_is_the_applications_only_if_it_was_the_senders() {
     let limited = &["application limited"][..];
     let queued = &["queued in the network"][..];
     for (stamps, came, sent, heard, expected) in [
-        // Sent late, with everything acknowledged and room in the window.
+        // Sent late, with everything acknowledged and an open window.
         (true, 900, 900, 301, limited),
         // Sent at once: it waited in a queue.
         (true, 900, 310, 193, queued),
-        // Both by half: the queue's part is not the application's.
+        // Half of each: the queue's part is not the application's.
         (true, 900, 600, 301, queued),
         // Late because an acknowledgment was still on its way when it was sent.
         (true, 900, 900, 300, &[]),
-        // Without time stamps nobody can tell.
+        // Without timestamps, the cause is unknown.
         (false, 900, 900, 301, &[]),
-        // No pause worth a word beyond the round trip.
+        // No relevant pause beyond the round trip.
         (true, 400, 400, 301, &[]),
     ] {
         let mut far = Far::opened(stamps);
@@ -966,7 +967,7 @@ fn a_pause_is_the_applications_only_if_it_was_the_senders() {
             assert_eq!(finding.packets[1], 17);
         }
     }
-    // One segment for each round trip of 290 ms: a window of one, and acknowledgments held on their way.
+    // One segment per round trip of 290 ms: a window of one segment, and acknowledgments delayed on their way.
     let mut far = Far::new(true);
     let full = far.full();
     for i in 0..6 {
@@ -979,7 +980,7 @@ fn a_pause_is_the_applications_only_if_it_was_the_senders() {
 
 #[test]
 fn loss_before_the_capture_point_is_seen_at_the_receiver() {
-    // The second of five segments is missing; it comes again `came` after the others, with a stamp of `sent`.
+    // The second of five segments is missing; it arrives `came` after the others, with a timestamp of `sent`.
     let build = |stamps: bool, after: u64, came: u64, sent: u64| {
         let mut far = Far::opened(stamps);
         let full = far.full();
@@ -1011,11 +1012,12 @@ fn loss_before_the_capture_point_is_seen_at_the_receiver() {
         let d = &outcome.connections[0].from_server;
         assert_eq!((d.out_of_order, d.out_of_order_late), (1, 1));
         assert_eq!(outcome.summary.from_servers.out_of_order_late, 1);
-        // One segment after the gap asks for nothing: only a timer sends again.
+        // A single segment after the gap triggers no fast retransmit: only a timer retransmits.
         let outcome = build(stamps, 1, 900, 900);
         assert_eq!(outcome.titles(), ["retransmission timeout"], "{stamps}");
     }
-    // Overtaken, not lost: it was sent before those that passed it, or came before anybody could have asked.
+    // Reordered, not lost: sent before the segments that passed it, or arrived before the sender could have learned of
+    // the gap.
     for (stamps, came, sent) in [(true, 450, 399), (false, 406, 406)] {
         let outcome = build(stamps, 4, came, sent);
         assert!(outcome.titles().is_empty(), "{stamps} {:?}", outcome.titles());
@@ -1070,7 +1072,7 @@ fn window_of_four(first_rtt: u64, rtt: u64, scale: Option<u8>, window: u16) -> T
 fn a_full_window_limits_only_where_no_queue_is_full() {
     let limited = window_of_four(20_000, 20_000, Some(0), 4 * 1460);
     assert_eq!(limited.analyze().titles(), ["receiver-window limited"]);
-    // Four times the path's round trip: the line cannot take more.
+    // Four times the path's round-trip time: the line is saturated.
     let queued = window_of_four(20_000, 80_000, Some(0), 4 * 1460);
     assert!(
         !queued.analyze().titles().contains(&"receiver-window limited"),
@@ -1104,7 +1106,7 @@ fn a_window_whose_scale_was_cut_off_limits_nothing() {
         assert!(summary.findings.is_empty(), "{snaplen}: {:?}", summary.findings);
         assert_eq!(windows, [expected]);
     }
-    // One end's announcement alone puts no scale in force.
+    // An announcement by one end alone does not enable scaling.
     let mut half = talk;
     half.frames.remove(0);
     let outcome = half.analyze();

@@ -1,4 +1,4 @@
-//! What is written for others to read: xplot, CSV, JSON.
+//! Output for other programs: xplot, CSV, JSON.
 
 mod talk;
 
@@ -121,7 +121,7 @@ fn results_are_json_with_units_in_their_names() {
     );
 }
 
-/// An estimate stands where its flight was reached, not where the round trip or the connection ended.
+/// An estimate is drawn where its flight was reached, not at the end of the round trip or the connection.
 #[test]
 fn congestion_windows_are_drawn_on_the_flights_they_are() {
     let mut talk = Talk::default();

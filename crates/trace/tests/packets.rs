@@ -45,7 +45,7 @@ fn ip6(payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The frame must hold the one segment all cases carry.
+/// The frame must contain the one segment that all cases carry.
 fn check(link: LinkType, data: &[u8], payload: &[u8]) {
     match Packet::decode(&frame(link, data)) {
         Packet::Tcp(s) => {
@@ -127,7 +127,7 @@ fn padding_is_no_payload_and_a_snapshot_length_loses_none() {
         }
         other => panic!("{other:?}"),
     }
-    // Segmentation offload leaves the total length empty: the frame's own length rules.
+    // Segmentation offload leaves the total length 0: the frame's own length counts.
     let mut offloaded = full.clone();
     offloaded[2..4].fill(0);
     let cut = Frame {
@@ -148,7 +148,7 @@ fn ipv6_extension_headers_are_passed() {
     let mut routing = vec![44, 2];
     routing.resize(24, 0);
     ip.extend_from_slice(&routing);
-    // An atomic fragment: neither offset nor more.
+    // An atomic fragment: offset 0 and no more fragments.
     ip.extend_from_slice(&[6, 0, 0, 0, 0, 0, 0, 1]);
     ip.extend_from_slice(&plain[40..]);
     check(LinkType::RAW, &ip, b"data");

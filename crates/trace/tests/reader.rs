@@ -1,4 +1,4 @@
-//! The reader: every format variant, cut everywhere, damaged everywhere, and against `pcap-parser`.
+//! The reader: every format variant, cut and damaged at every position, and compared with `pcap-parser`.
 
 mod talk;
 
@@ -18,7 +18,7 @@ fn read(chunks: &[&[u8]]) -> (Vec<Owned>, Option<ReadError>) {
             frames.push((f.number, f.at.as_nanos(), f.link.0, f.wire_len, f.data.to_vec()));
         });
         if let Err(error) = outcome {
-            // The error stays.
+            // The error repeats.
             assert_eq!(
                 reader.feed(b"more", |_| panic!("a frame after the damage")),
                 Err(error)
@@ -30,7 +30,7 @@ fn read(chunks: &[&[u8]]) -> (Vec<Owned>, Option<ReadError>) {
     (frames, reader.finish().err())
 }
 
-/// Whole, per byte, and in two parts at every place.
+/// Whole, byte by byte, and in two parts cut at every position.
 fn check(file: &[u8]) -> (Vec<Owned>, Option<ReadError>) {
     let whole = read(&[file]);
     assert_eq!(read(&file.chunks(1).collect::<Vec<_>>()), whole, "per byte");
@@ -286,7 +286,7 @@ fn damage_is_named() {
     assert_eq!(fault(&section), Some((0, 0, Fault::Section)));
 }
 
-/// What `pcap-parser` makes of a file: time in nanoseconds, captured and original length, bytes.
+/// The frames that `pcap-parser` reads from a file: time in nanoseconds, captured and original length, bytes.
 fn oracle(file: &[u8]) -> Vec<(u64, u32, Vec<u8>)> {
     let mut reader = pcap_parser::create_reader(1 << 20, file).expect("a capture");
     let mut frames = Vec::new();
@@ -402,7 +402,7 @@ proptest! {
         prop_assert_eq!(read(&file.chunks(3).collect::<Vec<_>>()), whole);
     }
 
-    /// A good file with one byte changed: no panic, and everything before the byte is read.
+    /// A valid file with one byte changed: no panic, and every frame before the byte is read.
     #[test]
     fn one_wrong_byte_never_panics(at in 0usize..1000, value: u8) {
         let mut file = rich_pcapng();
@@ -415,7 +415,7 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// What the fuzz target asserts, on conversations with bytes changed and on noise.
+    /// The fuzz target's assertions, on conversations with changed bytes and on noise.
     #[test]
     fn any_bytes_keep_what_the_fuzz_target_asserts(
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..12),

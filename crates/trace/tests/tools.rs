@@ -1,7 +1,7 @@
 //! Agreement with tcptrace and tshark on real captures, counter by counter.
 //!
-//! The tools' answers are kept in `testdata`, so the comparison runs without them; where they are installed
-//! they are asked again first, so that kept answers cannot go stale.
+//! The tools' output is stored in `testdata`, so the comparison runs without them. If they are installed, they run
+//! first, so that stored output cannot become outdated.
 
 mod talk;
 
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::process::Command;
 use trace::{Connection, Direction, Kind, Options};
 
-/// The captures, by file name: what is in each `testdata/README.md` says.
+/// The captures by file name; `testdata/README.md` describes them.
 const CAPTURES: [&str; 5] = [
     "loopback.pcap",
     "lossy.pcap",
@@ -18,7 +18,7 @@ const CAPTURES: [&str; 5] = [
     "receiver.pcap",
 ];
 
-/// A file's name without its ending, under which the tools' answers are kept.
+/// A file's name without its extension, under which the tools' output is stored.
 fn stem(capture: &str) -> &str {
     capture.split('.').next().unwrap_or(capture)
 }
@@ -32,7 +32,7 @@ fn read(name: &str) -> Vec<u8> {
     std::fs::read(testdata(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// What a command prints, or why it cannot be asked.
+/// Output of a command, or `None` if it cannot run.
 fn ask(command: &str, args: &[&str]) -> Option<String> {
     match Command::new(command).args(args).output() {
         Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
@@ -70,7 +70,7 @@ fn tcptrace(capture: &str) -> Vec<HashMap<String, String>> {
     kept[1..].iter().map(row).collect()
 }
 
-/// Our counterpart of tcptrace's columns for one direction.
+/// The counterparts of tcptrace's columns for one direction.
 fn counters(d: &Direction) -> Vec<(&'static str, u64)> {
     vec![
         ("total_packets", d.volume.packets),
@@ -114,17 +114,17 @@ fn compare(capture: &str, connections: &[Connection]) -> Vec<String> {
             ("b2a", &c.from_server, &c.from_client),
         ] {
             for (name, ours) in counters(d) {
-                // tcptrace books duplicate acknowledgments with the data they are about.
+                // tcptrace counts duplicate acknowledgments with the data they acknowledge.
                 let ours = match name {
                     "triple_dupacks" => peer.triple_duplicate_acks,
                     _ => ours,
                 };
-                // Of a connection that did not end in order it gives no length of the stream, or counts the reset.
+                // For a connection that did not end in order, tcptrace gives no stream length, or counts the reset.
                 if ["ttl_stream_length", "missed_data"].contains(&name) && c.end != trace::End::Closed {
                     continue;
                 }
-                // Its duplicates need no data under way, unlike RFC 5681's (compared with tshark below); and its mean
-                // window counts a reset's meaningless field.
+                // tcptrace's duplicates need no data in flight, unlike RFC 5681's (compared with tshark below); and its
+                // mean window counts a reset's meaningless field.
                 if name == "duplicate_acks" || (name == "avg_win_adv" && d.kinds.rst > 0) {
                     continue;
                 }
@@ -168,7 +168,7 @@ fn compare(capture: &str, connections: &[Connection]) -> Vec<String> {
                 ("RTT_stdev", d.rtt.deviation()),
                 ("idletime_max", d.idle_max),
             ] {
-                // Of two samples it gives no deviation.
+                // tcptrace gives no deviation for two samples.
                 if name == "RTT_stdev" && d.rtt.count < 3 {
                     continue;
                 }
@@ -203,7 +203,7 @@ fn tcptrace_counts_the_same() {
     assert!(differences.is_empty(), "\n{}", differences.join("\n"));
 }
 
-/// The capture over IPv6 with a tag of IEEE 802.1Q in every frame: nothing changes, here or in tcptrace.
+/// The capture over IPv6 with an IEEE 802.1Q tag in every frame: no change, here or in tcptrace.
 #[test]
 fn a_vlan_tag_changes_nothing() {
     let plain = read("six.pcap");
@@ -244,7 +244,7 @@ fn a_vlan_tag_changes_nothing() {
                 .filter(|line| !line.is_empty() && !line.starts_with('#'))
                 .collect();
             let cells = lines[0].split(',').zip(lines[lines.len() - 1].split(','));
-            // What the snapshot length cut off is measured with the frame.
+            // Bytes cut off by the snapshot length count by the frame's length.
             cells
                 .filter(|(name, _)| !name.starts_with("truncated"))
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -254,7 +254,7 @@ fn a_vlan_tag_changes_nothing() {
     }
 }
 
-/// tshark's per-packet verdicts added up by connection and direction.
+/// tshark's per-packet analysis, summed by connection and direction.
 fn tshark(capture: &str) -> HashMap<(usize, u16), Vec<u64>> {
     let name = stem(capture);
     let kept = String::from_utf8(read(&format!("{name}.tshark.tsv"))).unwrap();
@@ -288,15 +288,16 @@ fn tshark(capture: &str) -> HashMap<(usize, u16), Vec<u64>> {
         let sender = (f[0].parse().unwrap(), f[1].parse().unwrap());
         let sum = sums.entry(sender).or_insert_with(|| vec![0; 13]);
         sum[0] += 1;
-        // IPv6 counts what follows its own 40 bytes.
+        // IPv6 gives the length after its own 40 bytes.
         sum[1] += f[2].parse().unwrap_or_else(|_| 40 + f[3].parse::<u64>().unwrap());
         sum[2] += f[4].parse::<u64>().unwrap();
         let said = |i: usize| u64::from(!f[7 + i].is_empty());
         let flags = u64::from_str_radix(f[6].trim_start_matches("0x"), 16).unwrap();
         let start: u64 = f[5].parse().unwrap();
         let highest = seen.entry(sender).or_default();
-        // It also calls bytes repeated that come once, after a pure ACK that was sent behind them and overtook them: only
-        // what begins below the highest byte that came is late as a fact of the capture.
+        // tshark also reports a retransmission for bytes that arrive once, after a pure ACK that was sent behind them
+        // and overtook them. Only a segment that begins below the highest byte received is late by the capture's
+        // evidence.
         if start < *highest {
             sum[3] += said(0) + said(1);
         }
@@ -337,8 +338,8 @@ fn tshark_says_the_same() {
                     ("packets", d.volume.packets),
                     ("IP bytes", d.volume.headers + d.volume.payload),
                     ("payload", d.volume.payload),
-                    // tshark calls a repetition within 3 ms out of order, even of bytes it has seen; only the sum is
-                    // a fact.
+                    // tshark calls a retransmission within 3 ms out of order, even of bytes it has seen; only the sum
+                    // is comparable.
                     (
                         "again or late",
                         d.retransmissions.packets + d.retransmissions.control + d.out_of_order,
@@ -410,7 +411,7 @@ fn findings_on_real_captures() {
         .filter(|f| matches!(f.kind, Kind::RetransmissionTimeout { .. }))
         .collect();
     assert_eq!(timeouts.len(), 1);
-    // The snapshot length cut the bodies, not the accounts.
+    // The snapshot length cut the bodies, not the counters.
     assert!(outcome.transactions.iter().all(|t| t.complete));
     assert_eq!(
         outcome
@@ -422,7 +423,7 @@ fn findings_on_real_captures() {
     );
 }
 
-/// Real captures with bytes changed at random: no panic, the books balance, and chunks do not matter.
+/// Real captures with bytes changed at random: no panic, consistent counters, and no effect of chunk sizes.
 #[test]
 fn damaged_real_captures_never_panic() {
     use measure::Seed;
@@ -438,7 +439,7 @@ fn damaged_real_captures_never_panic() {
         for round in 0..200 {
             let mut bad = good.clone();
             for _ in 0..=round % 40 {
-                // The file header stays, so that most damage reaches the packets.
+                // The file header stays intact, so that most damage reaches the packets.
                 let at = 24 + random(bad.len() - 24);
                 bad[at] = random(256) as u8;
             }

@@ -43,7 +43,8 @@ pub(crate) struct ClosedFlags {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = seconds)]
     pub(crate) think: Seconds,
 
-    /// A station and the service time of a request there, summed over its visits; may be repeated
+    /// A station and the service time of a request there, summed over its visits, as in cpu=5ms or app=40msx4 (four
+    /// servers); may be repeated
     #[arg(long, value_name = "NAME=TIME[xSERVERS]", value_parser = station, required = true)]
     pub(crate) station: Vec<Station>,
 
@@ -55,7 +56,9 @@ pub(crate) struct ClosedFlags {
 /// Flags of `weir model srpt`.
 #[derive(Debug, Args)]
 pub(crate) struct SrptFlags {
-    /// Sizes of transfers in bytes; without --rate, service times (a number without a unit is seconds)
+    /// Distribution of transfer sizes in bytes: fixed(X), uniform(LOW,HIGH), exponential(MEAN), pareto(LOW,HIGH,ALPHA),
+    /// lognormal(MU,SIGMA,HIGH) or values(X,X,...). Without --rate, of service times (a number without a unit is
+    /// seconds)
     #[arg(long, value_name = "DISTRIBUTION", value_parser = sizes)]
     pub(crate) sizes: Distribution,
 
@@ -149,7 +152,8 @@ pub(crate) struct FlowFlags {
     )]
     pub(crate) page: Option<Bytes>,
 
-    /// Distribution of transfer sizes in bytes
+    /// Distribution of transfer sizes in bytes: fixed(X), uniform(LOW,HIGH), exponential(MEAN), pareto(LOW,HIGH,ALPHA),
+    /// lognormal(MU,SIGMA,HIGH) or values(X,X,...)
     #[arg(long, value_name = "DISTRIBUTION", value_parser = sizes_in_bytes)]
     pub(crate) sizes: Option<Sizes>,
 

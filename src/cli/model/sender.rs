@@ -24,7 +24,7 @@ pub(crate) struct SenderFlags {
     #[arg(long, value_enum, default_value = "modern", help_heading = "TCP")]
     sender: SenderName,
 
-    /// Maximum segment size, as in the MSS option; timestamps take 12 bytes of the modern sender's
+    /// Maximum segment size, as in the MSS option; with --sender modern, timestamps take 12 of these bytes
     #[arg(long, value_name = "BYTES", value_parser = mss, default_value = "1460", help_heading = "TCP")]
     pub(crate) mss: Bytes,
 

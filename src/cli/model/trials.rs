@@ -60,11 +60,11 @@ pub(crate) struct ExperimentFlags {
         value_parser = clap::value_parser!(u32).range(2..=3_600))]
     pub(crate) bursts: u32,
 
-    /// TCP of the simulated client, of the document's time
+    /// TCP stack of the 1990s for the simulated client
     #[arg(long, value_name = "STACK", default_value = "solaris-2.5")]
     pub(crate) client_stack: String,
 
-    /// TCP of the simulated server, of the document's time
+    /// TCP stack of the 1990s for the simulated server
     #[arg(long, value_name = "STACK", default_value = "linux-2.0")]
     pub(crate) server_stack: String,
 
@@ -131,17 +131,19 @@ pub(crate) struct ValidateFlags {
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) clients: Vec<u32>,
 
-    /// With --load: length of a run in seconds, at least 2; the first is left out, and an interval needs five more
+    /// With --load: length of a run in seconds, at least 2. The first second is left out; an interval needs five more
+    /// seconds
     #[arg(long, value_name = "N", default_value = "7", requires = "load", help_heading = "On this machine",
         value_parser = clap::value_parser!(u32).range(2..=3_600))]
     pub(crate) seconds: u32,
 
-    /// Accepted error of a prediction beyond the interval of the flow simulation, or with --load of the measurement
-    /// [default: 2%; 25% with --load]
+    /// Accepted error of a prediction, beyond the 95 % interval of the flow simulation (with --load: of the
+    /// measurement) [default: 2%; 25% with --load]
     #[arg(long, value_name = "SHARE", value_parser = tolerance)]
     tolerance: Option<f64>,
 
-    /// Accepted error against packets, which no formula assumes: a first-in first-out line serves windows
+    /// Accepted error against simulated packets; larger, because the formulas assume equal sharing while a first-in
+    /// first-out line serves windows
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = tolerance, conflicts_with = "load")]
     pub(crate) packet_tolerance: f64,
 

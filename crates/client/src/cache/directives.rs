@@ -1,38 +1,38 @@
-//! `Cache-Control` and the numbers beside it, as RFC 9111 says they are read: directives by name without regard to
-//! case (section 5.2), quoted strings whole, delta-seconds that are too large taken for the largest (section 1.2.2).
+//! Parses `Cache-Control` and related numbers by the rules of RFC 9111: directive names ignore case (section
+//! 5.2), quoted strings stay whole, and delta-seconds that are too large count as the largest (section 1.2.2).
 //!
-//! Reads and judges nothing else: whether an answer is kept or fresh is [`super`]'s business.
+//! Only parses; [`super`] decides what is stored and what is fresh.
 
-/// The seconds a delta-seconds value stands for when it is larger than can be counted (RFC 9111 section 1.2.2).
+/// The value of delta-seconds that are too large to represent (RFC 9111 section 1.2.2).
 const SECONDS_MAX: u64 = 1 << 31;
 
-/// A number of seconds as a field says it.
+/// A number of seconds in a field or directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seconds {
-    /// The field or directive is not there.
+    /// The field or directive is absent.
     Missing,
-    /// It is there and says no number, or two different ones.
+    /// It is present but not a number, or has two different values.
     Invalid,
-    /// So many, [`SECONDS_MAX`] at most.
+    /// Seconds, at most [`SECONDS_MAX`].
     Of(u64),
 }
 
-/// What an answer's `Cache-Control` says, as far as a cache of one user goes by it.
+/// The directives of a response's `Cache-Control` that matter to a private cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Directives {
     pub(super) no_store: bool,
     pub(super) no_cache: bool,
     pub(super) must_understand: bool,
-    /// `public` or `private`: either says that a cache of one user may keep it.
+    /// `public` or `private`: either allows a private cache to store the response.
     pub(super) is_granted: bool,
     pub(super) is_public: bool,
     pub(super) max_age: Seconds,
-    /// Whether there is any directive at all.
+    /// Whether there is any directive.
     pub(super) is_said: bool,
 }
 
 impl Directives {
-    /// Of all field lines `Cache-Control`, in their order.
+    /// Parses all `Cache-Control` field lines, in order.
     pub(super) fn of<'v>(values: impl Iterator<Item = &'v str>) -> Directives {
         let mut all = Directives {
             no_store: false,
@@ -46,7 +46,8 @@ impl Directives {
         for (name, argument) in values.flat_map(Members) {
             all.is_said = true;
             let is = |known: &str| name.eq_ignore_ascii_case(known);
-            // An argument of `no-cache` or `private` names fields; what holds for the whole answer holds for them, too.
+            // An argument of `no-cache` or `private` names fields; applying the directive to the whole response
+            // covers them.
             if is("no-store") {
                 all.no_store = true;
             } else if is("no-cache") {
@@ -61,7 +62,7 @@ impl Directives {
                 let said = seconds(&argument.unwrap_or_default());
                 all.max_age = match all.max_age {
                     Seconds::Missing => said,
-                    // Two that differ: the answer is taken to be stale (section 4.2.1).
+                    // Two different values: the response counts as stale (section 4.2.1).
                     before if before == said => said,
                     _ => Seconds::Invalid,
                 };
@@ -71,16 +72,16 @@ impl Directives {
     }
 }
 
-/// Digits and nothing else (RFC 9111 section 1.2.2).
+/// Parses digits and nothing else (RFC 9111 section 1.2.2).
 pub(super) fn seconds(text: &str) -> Seconds {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Seconds::Invalid;
     }
-    // More digits than a number holds are more than can be counted.
+    // A number too long to parse is too large.
     Seconds::Of(text.parse().unwrap_or(SECONDS_MAX).min(SECONDS_MAX))
 }
 
-/// Directives of one field line: a name, and an argument after `=`, quoted or not.
+/// Iterates over the directives of a field line: a name, and after `=` an argument, quoted or not.
 struct Members<'v>(&'v str);
 
 impl<'v> Iterator for Members<'v> {
@@ -100,7 +101,7 @@ impl<'v> Iterator for Members<'v> {
 }
 
 impl<'v> Members<'v> {
-    /// All up to the next comma that stands in no quoted string.
+    /// Takes everything up to the next comma outside quoted strings.
     fn take_member(&mut self) -> &'v str {
         let (mut is_quoted, mut is_escaped) = (false, false);
         let end = self.0.bytes().position(|byte| {
@@ -119,7 +120,7 @@ impl<'v> Members<'v> {
     }
 }
 
-/// What a quoted string holds; anything else as it is.
+/// The content of a quoted string; any other text unchanged.
 fn unquoted(text: &str) -> String {
     let Some(inner) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) else {
         return text.to_owned();

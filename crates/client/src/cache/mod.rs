@@ -1,8 +1,8 @@
-//! What a browser keeps between visits, and whether it is still true: a cache of one user (RFC 9111).
+//! The browser's cache between visits: a private cache (RFC 9111).
 //!
-//! Decides what may be kept (section 3), how old it is (4.2.3), how long it is fresh (4.2.1), how it is validated
-//! (4.3) and what a 304 changes in it (3.2). Knows no files and no clock: who keeps entries puts them in and takes
-//! out what changed, and says what time it is. Requests are GET and HEAD of this client, which say nothing of caching.
+//! Decides what may be stored (section 3), a response's age (4.2.3), freshness lifetime (4.2.1), validation
+//! (4.3) and the update by a 304 (3.2). Knows no files and no clock: the caller stores entries, removes changed
+//! ones and passes in the time. Requests are this client's GET and HEAD, without `Cache-Control`.
 
 mod directives;
 
@@ -12,67 +12,67 @@ use measure::UnixTime;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Why an answer is not kept.
+/// The error for a response that may not or need not be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotKept;
 
-/// An answer that is kept, without its body.
+/// A stored response without its body.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Kept {
-    /// Of what.
+    /// The URL of the request.
     pub url: String,
-    /// Its status.
+    /// The response status.
     pub status: u16,
-    /// Its field lines, brought up to date when it was validated; none that concern a single connection.
+    /// Field lines, updated at each validation, without those of a single connection.
     pub fields: Vec<(String, String)>,
-    /// What the request said of each field that `Vary` names; nothing for one that it had not.
+    /// The request's value of each field named by `Vary`; `None` if the request had no such field.
     varied: Vec<(String, Option<String>)>,
-    /// When the request left, in nanoseconds since 1970.
+    /// When the request was sent, in nanoseconds since 1970.
     asked: i128,
-    /// When the answer came.
+    /// When the response was received, in nanoseconds since 1970.
     came: i128,
 }
 
-/// An answer that is kept.
+/// A stored response.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its head.
+    /// The head and the data for validation.
     pub kept: Kept,
-    /// Its body, in the coding it came in.
+    /// The body, in the content coding received.
     pub body: Vec<u8>,
 }
 
-/// Entries by address.
+/// Cache entries by URL.
 pub type Entries = BTreeMap<String, Entry>;
 
-/// What a request may do with an entry.
+/// How a request may use an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Nobody needs to be asked.
+    /// Use it without contacting the server.
     Fresh,
-    /// The server is asked with these field lines.
+    /// Send a conditional request with these field lines.
     Validate(Vec<(String, String)>),
-    /// It is of no use.
+    /// It cannot be used.
     None,
 }
 
-/// A request and its answer, as far as a cache is concerned with them.
+/// A request and its response, as far as they matter to a cache.
 #[derive(Clone, Debug)]
 pub struct Exchange<'e> {
-    /// Field lines of the request that an answer may vary by.
+    /// Field lines of the request that a response may vary by.
     pub sent: &'e [(String, String)],
-    /// When the request left.
+    /// When the request was sent.
     pub asked: UnixTime,
-    /// When the answer came.
+    /// When the response was received.
     pub came: UnixTime,
-    /// Its status.
+    /// The response status.
     pub status: u16,
-    /// Its field lines.
+    /// The response's field lines.
     pub fields: Vec<(String, String)>,
 }
 
-/// Fields that concern one connection, or a proxy, and are not kept (RFC 9111 section 3.1), beside those that
-/// `Connection` names.
+/// Fields of a single connection or of a proxy, which are not stored (RFC 9111 section 3.1); those named by
+/// `Connection` come in addition.
 const OF_CONNECTION: [&str; 10] = [
     "connection",
     "keep-alive",
@@ -86,20 +86,19 @@ const OF_CONNECTION: [&str; 10] = [
     "upgrade",
 ];
 
-/// Fields of a 304 that say how its content, which is none, is framed or coded; those of the entry hold (section 3.2).
+/// Fields of a 304 about framing and coding of its absent content; those of the entry stay (section 3.2).
 const OF_BODY: [&str; 3] = ["content-length", "content-encoding", "content-range"];
 
-/// Statuses whose answers are fresh for a while though they do not say how long (RFC 9110 section 15.1). Not 206, which is
-/// a part.
+/// Statuses with heuristic freshness (RFC 9110 section 15.1), without 206, which is partial.
 const HEURISTIC: [u16; 11] = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501];
 
-/// Statuses this client knows the meaning of, as `must-understand` asks for.
+/// Statuses this client understands, for `must-understand`.
 const UNDERSTOOD: [u16; 16] = [
     200, 203, 204, 300, 301, 302, 303, 307, 308, 400, 403, 404, 405, 410, 414, 501,
 ];
 
-/// Of the time since the last modification, one part in so many is taken for how long an answer is fresh that does
-/// not say it (section 4.2.2 calls a tenth typical).
+/// Heuristic freshness is the time since the last modification divided by this (section 4.2.2 calls a tenth
+/// typical).
 const HEURISTIC_SHARE: i128 = 10;
 
 const SECOND: i128 = 1_000_000_000;
@@ -108,7 +107,7 @@ fn nanos(time: UnixTime) -> i128 {
     i128::from(time.secs) * SECOND + i128::from(time.nanos)
 }
 
-/// The values of all field lines of this name.
+/// Values of all field lines called `name`.
 fn values<'f>(fields: &'f [(String, String)], name: &'f str) -> impl Iterator<Item = &'f str> {
     fields
         .iter()
@@ -116,7 +115,7 @@ fn values<'f>(fields: &'f [(String, String)], name: &'f str) -> impl Iterator<It
         .map(|(_, value)| value.as_str())
 }
 
-/// The members of a list without arguments, over all its field lines.
+/// Members of a list without parameters, over all its field lines.
 fn members<'f>(fields: &'f [(String, String)], name: &'f str) -> impl Iterator<Item = &'f str> {
     values(fields, name)
         .flat_map(|value| value.split(','))
@@ -124,7 +123,8 @@ fn members<'f>(fields: &'f [(String, String)], name: &'f str) -> impl Iterator<I
         .filter(|member| !member.is_empty())
 }
 
-/// What a request says of a field: its lines as one list, without the space around members (RFC 9111 section 4.1).
+/// The request's value of a field: its lines as one list, without whitespace around members (RFC 9111 section
+/// 4.1).
 fn said(fields: &[(String, String)], name: &str) -> Option<String> {
     let lines: Vec<&str> = values(fields, name)
         .flat_map(|value| value.split(','))
@@ -133,14 +133,14 @@ fn said(fields: &[(String, String)], name: &str) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join(","))
 }
 
-/// A date of this name, in any of the three formats; more than one line is none.
+/// The date in the field `name`, in any of the three formats; `None` if there is more than one line.
 fn dated(fields: &[(String, String)], name: &str) -> Option<i128> {
     let mut lines = values(fields, name);
     let time = date::parse(lines.next()?.as_bytes())?;
     lines.next().is_none().then(|| nanos(time))
 }
 
-/// Field lines without those of a connection; an answer without a date is of the instant at which it came (RFC 9110
+/// Field lines without those of a connection. A response without `Date` gets the time of receipt (RFC 9110
 /// section 6.6.1).
 fn kept_fields(mut fields: Vec<(String, String)>, came: UnixTime) -> Vec<(String, String)> {
     if field(&fields, "date").is_none() {
@@ -160,7 +160,7 @@ fn kept_fields(mut fields: Vec<(String, String)>, came: UnixTime) -> Vec<(String
 }
 
 impl Kept {
-    /// What a request with these field lines may do with it; `force`: it is asked about however fresh it is.
+    /// How a request with these field lines may use the entry; with `force`, a fresh entry is validated, too.
     pub fn usable(&self, fields: &[(String, String)], force: bool, now: UnixTime) -> Use {
         if !self.is_of(fields) {
             return Use::None;
@@ -181,17 +181,17 @@ impl Kept {
         }
     }
 
-    /// Whether a request with these field lines would have had this answer (section 4.1).
+    /// Whether the entry matches a request with these field lines (section 4.1).
     fn is_of(&self, fields: &[(String, String)]) -> bool {
         self.varied
             .iter()
             .all(|(name, value)| name != "*" && said(fields, name) == *value)
     }
 
-    /// Whether it may be used without asking (section 4.2).
+    /// Whether the entry may be used without validation (section 4.2).
     fn is_fresh(&self, now: UnixTime) -> bool {
         let directives = self.directives();
-        // `Pragma` counts where there is no `Cache-Control` (RFC 9111 section 5.4).
+        // `Pragma` counts only without `Cache-Control` (RFC 9111 section 5.4).
         let is_old_style = !directives.is_said
             && members(&self.fields, "pragma").any(|one| one.eq_ignore_ascii_case("no-cache"));
         !directives.no_cache && !is_old_style && self.lifetime(&directives) > self.age_nanos(now)
@@ -201,18 +201,18 @@ impl Kept {
         Directives::of(values(&self.fields, "cache-control"))
     }
 
-    /// How old the answer is in whole seconds, in this cache and before (section 4.2.3).
+    /// The response's age in whole seconds, including time in other caches (section 4.2.3).
     pub fn age(&self, now: UnixTime) -> u64 {
         u64::try_from(self.age_nanos(now) / SECOND).unwrap_or(0)
     }
 
     fn age_nanos(&self, now: UnixTime) -> i128 {
-        // A date has whole seconds: what is within the same one has no age.
+        // A date has whole seconds, so a response dated in the second of its receipt has age zero.
         let apparent = match dated(&self.fields, "date") {
             Some(date) => (self.came.div_euclid(SECOND) * SECOND - date).max(0),
             None => 0,
         };
-        // Of several values the first one counts (section 5.1), and none that is no number.
+        // The first of several values counts (section 5.1); a value that is not a number is ignored.
         let first = values(&self.fields, "age")
             .next()
             .and_then(|line| line.split(',').next());
@@ -224,7 +224,7 @@ impl Kept {
         apparent.max(corrected) + (nanos(now) - self.came).max(0)
     }
 
-    /// How long it is fresh, in nanoseconds (section 4.2.1). What says it in a way that cannot be read is stale.
+    /// Freshness lifetime in nanoseconds (section 4.2.1). An unreadable lifetime counts as stale.
     fn lifetime(&self, directives: &Directives) -> i128 {
         match directives.max_age {
             Seconds::Of(said) => return i128::from(said) * SECOND,
@@ -242,21 +242,22 @@ impl Kept {
         }
     }
 
-    /// Brings it up to date with a 304; false: it is another's, as its validators say (section 4.3.4).
+    /// Updates the entry with a 304; returns false if the validators show that the 304 belongs to another
+    /// response (section 4.3.4).
     pub fn validated(&mut self, exchange: Exchange<'_>) -> bool {
         let fields = &exchange.fields;
         let is_ours = match field(fields, "etag") {
             Some(theirs) => self
                 .field("etag")
                 .is_some_and(|ours| opaque(ours) == opaque(theirs)),
-            // Without a tag, and asked about no other, the date decides if there is one.
+            // Without an entity tag in the 304, its date must match if it has one.
             None => field(fields, "last-modified")
                 .is_none_or(|theirs| self.field("last-modified") == Some(theirs)),
         };
         if !is_ours || exchange.status != 304 {
             return false;
         }
-        // How old it is, is said anew: an `Age` of before is not that of this answer.
+        // The `Age` of the old response does not apply to the new one.
         self.fields.retain(|(name, _)| !name.eq_ignore_ascii_case("age"));
         let news: Vec<_> = kept_fields(exchange.fields, exchange.came)
             .into_iter()
@@ -270,8 +271,9 @@ impl Kept {
         true
     }
 
-    /// Whether an answer to HEAD has the same validators, or without any the same length. Entity tags are compared weakly, as
-    /// by If-None-Match (RFC 9110, section 13.1.2): a server may call a tag weak while its file is new, and not later.
+    /// Whether a response to HEAD has the same validator or, without validators, the same length. Entity tags
+    /// are compared weakly, as for If-None-Match (RFC 9110, section 13.1.2): a server may call a tag weak while
+    /// its file is new and strong later.
     pub fn is_same(&self, fields: &[(String, String)]) -> bool {
         for name in ["etag", "last-modified", "content-length"] {
             match (field(&self.fields, name), field(fields, name)) {
@@ -285,13 +287,13 @@ impl Kept {
         false
     }
 
-    /// A field line of it.
+    /// The value of the entry's first field line called `name`; case does not matter.
     pub fn field(&self, name: &str) -> Option<&str> {
         field(&self.fields, name)
     }
 }
 
-/// The first field line of this name; case does not matter.
+/// The value of the first field line called `name`; case does not matter.
 pub fn field<'f>(fields: &'f [(String, String)], name: &str) -> Option<&'f str> {
     fields
         .iter()
@@ -299,12 +301,12 @@ pub fn field<'f>(fields: &'f [(String, String)], name: &str) -> Option<&'f str> 
         .map(|(_, value)| value.as_str())
 }
 
-/// A tag without the sign that it is weak: what two tags are compared by where weak ones will do.
+/// An entity tag without the weak prefix, for weak comparison.
 fn opaque(tag: &str) -> &str {
     tag.strip_prefix("W/").unwrap_or(tag)
 }
 
-/// What a request with these field lines says of what `Vary` names.
+/// The request's values of the fields named by `Vary`.
 fn varied(fields: &[(String, String)], sent: &[(String, String)]) -> Vec<(String, Option<String>)> {
     let mut all: Vec<_> = members(fields, "vary")
         .map(str::to_ascii_lowercase)
@@ -318,10 +320,10 @@ fn varied(fields: &[(String, String)], sent: &[(String, String)]) -> Vec<(String
     all
 }
 
-/// Keeps an answer to a GET with these field lines, if the rules let a browser keep it.
+/// Turns a response to GET into a stored one, if the rules allow a browser to store it.
 ///
 /// # Errors
-/// If they do not, or if it could neither be used without asking nor be asked about.
+/// If they do not, or if the entry could never be used: neither fresh nor with a validator.
 pub fn keep(url: &str, exchange: Exchange<'_>) -> Result<Kept, NotKept> {
     let Exchange {
         sent,
@@ -331,7 +333,8 @@ pub fn keep(url: &str, exchange: Exchange<'_>) -> Result<Kept, NotKept> {
         fields,
     } = exchange;
     let directives = Directives::of(values(&fields, "cache-control"));
-    // A known status and `must-understand` make `no-store` void, which is said for caches that do not know them (section 5.2.2.3).
+    // `must-understand` overrides `no-store`, which is meant for caches that do not understand the status
+    // (section 5.2.2.3).
     let is_void = directives.must_understand && UNDERSTOOD.contains(&status);
     let is_explicit = directives.is_granted
         || directives.max_age != Seconds::Missing
@@ -350,7 +353,7 @@ pub fn keep(url: &str, exchange: Exchange<'_>) -> Result<Kept, NotKept> {
         asked: nanos(asked),
         came: nanos(came),
     };
-    // What can neither be fresh nor validated would only lie there.
+    // Without freshness and validators, an entry could never be used.
     let has_validator = kept.field("etag").is_some() || kept.field("last-modified").is_some();
     if may_keep && (has_validator || kept.is_fresh(came)) {
         Ok(kept)
@@ -359,8 +362,8 @@ pub fn keep(url: &str, exchange: Exchange<'_>) -> Result<Kept, NotKept> {
     }
 }
 
-/// Puts an answer into the cache if it may be kept, in place of the one before; if it may not, the one before goes, as it is
-/// no longer what the server would say. Whether the cache changed.
+/// Stores a response and replaces the old entry. If it may not be stored, the old entry is removed, because it
+/// is out of date. Returns whether the cache changed.
 pub fn store(entries: &mut Entries, url: &str, exchange: Exchange<'_>, body: Vec<u8>) -> bool {
     match keep(url, exchange) {
         Ok(kept) => {
@@ -384,7 +387,7 @@ mod tests {
             .collect()
     }
 
-    /// An exchange that took no time at this second.
+    /// An exchange that took no time, at this second.
     fn exchange<'e>(
         sent: &'e [(String, String)],
         status: u16,
@@ -420,12 +423,12 @@ mod tests {
         assert_eq!(kept.usable(&[], true, at(1)), ask);
     }
 
-    /// The faults that were found, each with how long after it came the answer is fresh and no longer.
+    /// Cases from past faults: field lines, and how many seconds after receipt the response stops being fresh.
     #[test]
     fn it_is_fresh_as_long_as_its_age_allows() {
         let a = ("ETag", "\"a\"");
         for (fields, want) in [
-            // Apparent age (section 4.2.3): made 50 s before it came here.
+            // Apparent age (section 4.2.3): generated 50 s before it was received.
             (
                 &[
                     ("Cache-Control", "max-age=60"),
@@ -442,7 +445,7 @@ mod tests {
                 ],
                 None,
             ),
-            // What was said of the age counts if it is more.
+            // The `Age` field counts if it is larger.
             (
                 &[
                     ("Cache-Control", "max-age=60"),
@@ -465,7 +468,7 @@ mod tests {
                 Some(1 << 31),
             ),
             (&[("cache-control", "MAX-AGE=60"), a], Some(60)),
-            // All three formats of a date.
+            // All three date formats.
             (&[("Expires", "Mon Jan 12 13:47:40 1970"), a], Some(60)),
             (&[("Expires", "Monday, 12-Jan-70 13:47:40 GMT"), a], Some(60)),
             (&[("Expires", "Mon, 12 Jan 1970 13:47:40 GMT"), a], Some(60)),
@@ -478,7 +481,7 @@ mod tests {
                 ],
                 None,
             ),
-            // A tenth of the time since it was changed.
+            // A tenth of the time since the last modification.
             (&[("Last-Modified", "Mon Jan 12 13:30:00 1970")], Some(100)),
             (
                 &[

@@ -1,4 +1,4 @@
-//! Timelines made by hand, whose causes are known, and any others, whose parts must still add up.
+//! Explanations of hand-made timelines with known causes, and the partition property for arbitrary ones.
 
 use super::*;
 use crate::timeline::{Fate, Object, Part, Role, Source, Tcp};
@@ -42,7 +42,7 @@ fn one(connection: usize, [asked, sent, first, last]: [u64; 4]) -> Try {
     }
 }
 
-/// So many bytes at each instant.
+/// Receipts of (instant, bytes).
 fn receipts(of: impl Iterator<Item = (u64, u64)>) -> Vec<Arrival> {
     let mut all: Vec<Arrival> = Vec::new();
     for (ms, bytes) in of {
@@ -51,7 +51,7 @@ fn receipts(of: impl Iterator<Item = (u64, u64)>) -> Vec<Arrival> {
     all
 }
 
-/// A connection with a round trip of 20 ms that receives 1,460 bytes at each of these.
+/// A connection with a round trip of 20 ms that receives 1,460 bytes at each instant.
 fn connection(opened: u64, arrivals: &[u64]) -> Connection {
     Connection {
         opened: at(opened),
@@ -110,7 +110,7 @@ fn check(timeline: &Timeline, want: &[(Cause, u64)]) {
 
 #[test]
 fn one_answer_in_two_windows() {
-    // Four segments a millisecond apart, a round trip's pause, four more.
+    // Four segments a millisecond apart, a pause of a round trip, four more.
     let arrivals = [70, 71, 72, 73, 93, 94, 95, 96];
     let timeline = timeline(
         96,
@@ -123,7 +123,7 @@ fn one_answer_in_two_windows() {
             (Cause::Connect, 20),
             (Cause::RoundTrip, 20),
             (Cause::ServerWait, 29),
-            // The first segment took its time on the line, too.
+            // The first segment took transmission time, too.
             (Cause::Bandwidth, 4),
             (Cause::SlowStart, 19),
             (Cause::Bandwidth, 4),
@@ -158,7 +158,7 @@ fn segments_out_of_order_are_recovery_however_long_it_takes() {
 
 #[test]
 fn a_request_held_in_the_buffer_is_the_clients_own_fault() {
-    // Named at 50, held until 100, answered a round trip later.
+    // Found at 50, held until 100, answered a round trip later.
     let timeline = timeline(
         120,
         vec![
@@ -172,7 +172,7 @@ fn a_request_held_in_the_buffer_is_the_clients_own_fault() {
         &[
             (Cause::Connect, 20),
             (Cause::RoundTrip, 20),
-            // Even receipts within less than a round trip may be those of a sender that paces.
+            // Even receipts within less than a round trip may come from a sender that paces.
             (Cause::Transfer, 10),
             (Cause::ClientIdle, 50),
             (Cause::RoundTrip, 20),
@@ -182,7 +182,7 @@ fn a_request_held_in_the_buffer_is_the_clients_own_fault() {
 
 #[test]
 fn answers_complete_in_one_receipt_do_not_wait_for_each_other() {
-    // Two answers end with the same bytes; the walk still reaches the page and its connection.
+    // Two responses end with the same bytes; the walk still reaches the page and its connection.
     let mut second = one(0, [40, 40, 60, 60]);
     second.turn = 41;
     let timeline = timeline(
@@ -206,7 +206,7 @@ fn answers_complete_in_one_receipt_do_not_wait_for_each_other() {
 
 #[test]
 fn a_line_shared_by_two_connections_is_busy_while_either_receives() {
-    // A segment each 10 ms, alternating.
+    // One segment per 10 ms, alternating.
     let (odd, even): (Vec<u64>, Vec<u64>) = (4..40).map(|n| n * 10).partition(|at| at / 10 % 2 == 1);
     let timeline = timeline(
         390,
@@ -233,14 +233,15 @@ fn a_fetch_that_never_connected() {
     check(&timeline, &[(Cause::Connect, 500)]);
 }
 
-/// What a server writes, and when; over a line of so many bytes a millisecond, or one that is never full.
+/// A server's writes as (instant, bytes), over a link of `rate` bytes per millisecond or one that is never
+/// full.
 fn over_a_line(writes: &[(u64, u64)], rate: Option<f64>, largest: u32) -> Timeline {
     let mut arrivals: Vec<Arrival> = Vec::new();
     let mut free = 0.0_f64;
     for &(ms, bytes) in writes {
         let mut left = bytes;
         while left > 0 {
-            // Without a line of any rate all of a write comes at once.
+            // On an unlimited link, a write arrives at once.
             let piece = rate.map_or(left, |_| left.min(u64::from(largest)));
             free = free.max(ms as f64) + rate.map_or(0.0, |rate| piece as f64 / rate);
             let at = Instant::ZERO + Duration::from_secs_f64(free / 1e3);
@@ -260,18 +261,18 @@ fn over_a_line(writes: &[(u64, u64)], rate: Option<f64>, largest: u32) -> Timeli
     timeline
 }
 
-/// Milliseconds of a cause.
+/// Milliseconds assigned to a cause.
 fn spent(timeline: &Timeline, cause: Cause) -> f64 {
     let spans = partitions(timeline);
     let of = sums(&spans).into_iter().find(|(one, _)| *one == cause);
     of.map_or(0.0, |(_, took)| took.as_secs_f64() * 1e3)
 }
 
-/// The same answers with pauses and without, over lines with a rate and without: what is paused is the server's, what is
-/// transferred is the line's, and without a line nothing is.
+/// Responses with and without pauses, over links with and without a rate. Pauses count as the server's and
+/// transfers as the link's; an unlimited link gets no time.
 #[test]
 fn pauses_of_a_server_are_told_from_a_full_line() {
-    // 60,000 bytes in six writes, a tenth of a second between them or none.
+    // 60,000 bytes in six writes, a tenth of a second apart or all at once.
     let paused: Vec<(u64, u64)> = (0..6).map(|n| (40 + 100 * n, 10_000)).collect();
     let whole = [(40, 60_000)];
     for (name, segment) in [("ethernet", 1_448), ("loopback", 65_483)] {
@@ -281,12 +282,12 @@ fn pauses_of_a_server_are_told_from_a_full_line() {
             (spent(&timeline, Cause::ServerPause) - 500.0).abs() < 1.0,
             "{name}"
         );
-        // All of it in one receipt: there is nothing to explain but the wait.
+        // One receipt: only the wait is left to explain.
         let timeline = over_a_line(&whole, None, segment);
         assert_eq!(spent(&timeline, Cause::Bandwidth), 0.0, "{name}");
         assert_eq!(spent(&timeline, Cause::ServerPause), 0.0, "{name}");
     }
-    // A line of 1,000 bytes a millisecond: 10 ms of each 100.
+    // A link of 1,000 bytes per millisecond: 10 ms of each 100.
     let timeline = over_a_line(&paused, Some(1_000.0), 1_448);
     let (full, silent) = (
         spent(&timeline, Cause::Bandwidth),
@@ -302,7 +303,7 @@ fn pauses_of_a_server_are_told_from_a_full_line() {
         spent(&timeline, Cause::ServerPause),
     );
     assert!((full - 60.0).abs() < 3.0 && silent == 0.0, "{full} {silent}");
-    // One of 20: the writes are queued behind each other, and the line is full without a pause.
+    // 20 bytes per millisecond: writes queue behind each other, and the link is full without a pause.
     let timeline = over_a_line(&paused, Some(20.0), 1_448);
     let (full, silent) = (
         spent(&timeline, Cause::Bandwidth),
@@ -311,7 +312,7 @@ fn pauses_of_a_server_are_told_from_a_full_line() {
     assert!((full - 3_000.0).abs() < 60.0 && silent == 0.0, "{full} {silent}");
 }
 
-/// As a link without a rate was seen to hand them over: each write in a burst of segments within a millisecond.
+/// As observed on an unlimited link: each write arrives as a burst of segments within a millisecond.
 #[test]
 fn bursts_with_pauses_between_are_no_line_however_a_sample_cuts_them() {
     for pieces in [
@@ -339,7 +340,7 @@ fn bursts_with_pauses_between_are_no_line_however_a_sample_cuts_them() {
     }
 }
 
-/// An acknowledgment that leaves late lets nothing go before a round trip has passed.
+/// A delayed acknowledgment releases nothing before a round trip has passed.
 #[test]
 fn a_pause_that_is_too_short_for_a_delayed_acknowledgment_is_the_servers() {
     for (pause, want) in [
@@ -356,7 +357,7 @@ fn a_pause_that_is_too_short_for_a_delayed_acknowledgment_is_the_servers() {
     }
 }
 
-/// Small pieces at a steady pace are a server's, unless their pace is that of their size.
+/// Small pieces at a steady pace are the server's, unless the pace follows from their size.
 #[test]
 fn a_server_that_paces_what_it_writes_is_no_line() {
     let paces: [(&str, Vec<(u64, u64)>); 3] = [
@@ -378,7 +379,7 @@ fn a_server_that_paces_what_it_writes_is_no_line() {
             assert!((silent - 3_510.0).abs() < 5.0, "{name}, {segment}: {silent}");
         }
     }
-    // Answers of any size, all there at once, over a slow line: that they come in the time their bytes take is the line's doing.
+    // Responses of any size, all available at once, over a slow link: the link determines their pace.
     let answers: Vec<(u64, u64)> = (0..40).map(|n| (40, 200 + 311 * n % 1_100)).collect();
     let timeline = over_a_line(&answers, Some(20.0), 1_448);
     let bytes: u64 = answers.iter().map(|(_, bytes)| bytes).sum();
@@ -386,7 +387,7 @@ fn a_server_that_paces_what_it_writes_is_no_line() {
     assert!((full - bytes as f64 / 20.0).abs() < 0.05 * full, "{full}");
 }
 
-/// Answers one after another, each a segment and each asked for when the one before is there, fill no line.
+/// Responses of one segment each, requested one after another, do not fill a link.
 #[test]
 fn a_round_trip_each_is_no_line() {
     let tries = (0..20).map(|n| one(0, [20 + 20 * n, 20 + 20 * n, 40 + 20 * n, 40 + 20 * n]));
@@ -400,8 +401,8 @@ fn a_round_trip_each_is_no_line() {
     assert!(spent(&timeline, Cause::RoundTrip) >= 360.0);
 }
 
-/// The pause of a path without a round trip to speak of, as long as the timer of delayed acknowledgments, is its stall: none of
-/// it is bandwidth.
+/// A pause on a path with almost no round trip, as long as the delayed-ACK timer, is a stall without bandwidth
+/// time.
 #[test]
 fn a_stall_on_loopback_has_no_bandwidth() {
     let writes: Vec<(u64, u64)> = (0..30).map(|n| (40 + 41 * n, 300)).collect();
@@ -412,7 +413,7 @@ fn a_stall_on_loopback_has_no_bandwidth() {
     assert!((spent(&timeline, Cause::DelayedAck) - 29.0 * 41.0).abs() < 1.0);
 }
 
-/// A pause shorter than a round trip is slow start's only if something came a round trip before its end.
+/// A pause shorter than a round trip counts as slow start only if bytes came a round trip before its end.
 #[test]
 fn a_window_opens_a_round_trip_after_what_was_acknowledged() {
     let pause = |from: u64, to: u64| {
@@ -434,8 +435,8 @@ fn a_window_opens_a_round_trip_after_what_was_acknowledged() {
     assert!(spent(&early, Cause::ServerPause) > 30.0);
 }
 
-/// A server without Nagle's algorithm that writes often: some receipt is always as old as the timer of delayed
-/// acknowledgments, but no silence is as long.
+/// A server without Nagle's algorithm that writes often: some receipt is always as old as the delayed-ACK
+/// timer, but no silence is that long.
 #[test]
 fn a_steady_writer_does_not_wait_for_acknowledgments() {
     for (every, bytes) in [(3, 1_000), (2, 1_460), (10, 1_000), (25, 700)] {
@@ -455,23 +456,23 @@ fn a_steady_writer_does_not_wait_for_acknowledgments() {
     }
 }
 
-/// Where a stall and a pause look alike, neither is claimed.
+/// Where a stall and a pause look the same, the name claims neither.
 #[test]
 fn what_cannot_be_told_apart_is_named_so() {
     assert_eq!(Cause::DelayedAck.name(), "delayed ACK or pause");
     assert_eq!(Cause::SlowStart.name(), "slow start or pause");
-    // Every 45 ms 1,000 bytes: as long as the timer, or a pause.
+    // 1,000 bytes per 45 ms: as long as the timer, or a pause.
     let writes: Vec<(u64, u64)> = (0..20).map(|n| (40 + 45 * n, 1_000)).collect();
     let mut timeline = over_a_line(&writes, None, 65_483);
     timeline.connections[0].tcp.as_mut().expect("known").rtt_min = Some(Duration::from_micros(50));
     assert!((spent(&timeline, Cause::DelayedAck) - 19.0 * 45.0).abs() < 1.0);
-    // The same with a round trip of 40 ms.
+    // With a round trip of 40 ms.
     timeline.connections[0].tcp.as_mut().expect("known").rtt_min = Some(Duration::from_millis(40));
     timeline.connections[0].connected = Some(at(40));
     assert!(spent(&timeline, Cause::SlowStart) > 700.0);
 }
 
-/// A round trip of 40 ms; each round's segments come evenly over this many of its milliseconds.
+/// A round trip of 40 ms; the segments of each round arrive evenly over part of it, given in milliseconds.
 fn rounds(of: &[(u64, u64)]) -> Timeline {
     let mut timeline = over_a_line(&[(40, 1)], None, 1_448);
     let mut arrivals: Vec<Arrival> = Vec::new();
@@ -493,8 +494,8 @@ fn rounds(of: &[(u64, u64)]) -> Timeline {
     timeline
 }
 
-/// BBR's startup without a line: twice as many segments in each round trip, evenly paced. Over a full line the number
-/// of segments per millisecond stays the same.
+/// BBR's startup on an unlimited link doubles the segments of each round trip, evenly paced. On a full link the
+/// number of segments per millisecond stays constant.
 #[test]
 fn a_sender_that_paces_and_grows_fills_no_line() {
     let growing = rounds(&[(10, 38), (20, 38), (40, 38), (80, 38), (160, 38), (104, 16)]);
@@ -504,7 +505,8 @@ fn a_sender_that_paces_and_grows_fills_no_line() {
     assert!((busy - 155.0).abs() < 8.0, "{busy}");
 }
 
-/// Writes that are a little larger than a segment come as a whole segment and a rest, or in one receipt: neither is bulk.
+/// Writes slightly larger than a segment arrive as a whole segment and a rest, or in one receipt: neither is
+/// bulk data.
 #[test]
 fn writes_a_little_larger_than_a_segment_fill_no_line() {
     for pieces in [&[1_448_u64, 12][..], &[1_460]] {
@@ -525,7 +527,7 @@ fn writes_a_little_larger_than_a_segment_fill_no_line() {
 }
 
 proptest! {
-    /// Whatever a timeline holds, sense or none, the parts are a partition.
+    /// The parts are a partition, whatever the timeline holds.
     #[test]
     fn the_parts_add_up(
         ended in 0_u64..400,

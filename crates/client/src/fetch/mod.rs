@@ -1,14 +1,15 @@
-//! A page with all it embeds, fetched: the robot of W3C NOTE-pipelining-970624, as a machine over many connections.
+//! Fetches a page with its embedded objects: the robot of W3C NOTE-pipelining-970624 as a state machine over
+//! many connections.
 //!
 //! ```text
 //!   found ──▶ queue ──▶ waiting on a connection ──▶ answered ──▶ done, moved, failed
 //!               ▲                    │                  │
 //!               └── connection cut ──┘                  └──▶ found: what it embeds
 //! ```
-//! Holds no socket and no clock: what happens comes in through [`Crew`], what is wanted goes out on the [`Port`],
-//! so that real and simulated networks drive the same client. Decides what is asked, over which connection, and
-//! when it leaves; [`reply`] decides what an answer means. Line 0 of the crew is a clock; connection n is
-//! line n + 1 and never comes back.
+//! Holds no socket and no clock. Events come in through [`Crew`] and commands go out on the [`Port`], so real
+//! and simulated networks drive the same client. Decides which requests to make, on which connection and when
+//! they are sent; [`reply`] decides the meaning of responses. Line 0 of the crew is a clock; connection n is
+//! line n + 1, which is never reused.
 
 mod page;
 mod reply;
@@ -27,49 +28,50 @@ use runtime::dial::{Crew, Failing, Happened, Port};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use url::Url;
 
-/// The line whose alarm bounds everything.
+/// The line whose timer limits the whole fetch.
 const CLOCK: u32 = 0;
-/// Skipped references that are named; more are counted.
+/// Most skipped references listed; further ones are only counted.
 const SKIPPED_MAX: usize = 100;
 
-/// The fetch of one page.
+/// The fetch of one page: its objects, connections and cache entries.
 #[derive(Debug)]
 pub struct Fetch {
     plan: Plan,
     page: Url,
     entries: Entries,
     changed: BTreeSet<String>,
-    /// Civil time when it began.
+    /// Civil time at the start.
     wall: UnixTime,
     timeline: Timeline,
     items: Vec<Item>,
     known: HashMap<String, usize>,
     queue: VecDeque<Job>,
-    /// What is asked for when nothing else is to be: the rest of what was begun.
+    /// Requests made when no others are left: the rest of objects begun.
     later: VecDeque<Job>,
     lines: Vec<Line>,
     received: u64,
     decoded: u64,
     is_over: bool,
-    /// Why it must be given up, noticed where that could not be done.
+    /// Why the fetch must be given up, noticed where that could not be done.
     trouble: Option<String>,
 }
 
-/// What is known of an object beyond its record.
+/// State of an object beyond its record.
 #[derive(Debug)]
 struct Item {
     url: Url,
-    /// Redirections that led here.
+    /// Redirections that led to it.
     redirects: u32,
-    /// Connections that ended under it.
+    /// Connections that ended while it was the first to be answered.
     strikes: u32,
-    /// Whether its next request is one that was sent before.
+    /// Whether its next request repeats an earlier one.
     is_repeat: bool,
-    /// Field lines that make its request conditional.
+    /// Field lines that make its next request conditional.
     conditions: Fields,
-    /// Its first bytes and the head they came with, while the rest is not here.
+    /// Its first bytes and their head, until the rest arrives.
     front: Option<(Vec<u8>, Fields)>,
-    /// What its text is in, once that is known; what it names and what says nothing of its own goes by it.
+    /// The encoding of its text, as far as known; used for its references and for objects without an encoding
+    /// of their own.
     encoding: &'static Encoding,
 }
 
@@ -88,16 +90,16 @@ struct Job {
 struct Line {
     session: Session,
     phase: Phase,
-    /// Requests that are not completely answered: object, try, part.
+    /// Requests not completely answered: object, try, part.
     waiting: VecDeque<(usize, usize, Part)>,
     outbox: Outbox,
     reply: Option<Reply>,
     answered: u32,
-    /// Bytes that were read.
+    /// Bytes read.
     heard: u64,
-    /// The last request said that it is.
+    /// Whether the last request told the server that it is the last.
     is_last_said: bool,
-    /// When something was last sent or heard.
+    /// When bytes were last sent or received.
     stirred: Instant,
     alarm: Option<Instant>,
 }
@@ -109,19 +111,19 @@ enum Phase {
     Closed,
 }
 
-/// What a fetch leaves.
+/// The result of a fetch.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What happened when.
+    /// The record of all events.
     pub timeline: Timeline,
-    /// The cache as it is now.
+    /// The cache after the fetch.
     pub entries: Entries,
-    /// The addresses of entries that are new or have changed.
+    /// The URLs of new and changed entries.
     pub changed: BTreeSet<String>,
 }
 
 impl Fetch {
-    /// Of `page`, with what the cache holds, at `wall`.
+    /// A fetch of `page` with the cache `entries`, starting at civil time `wall`.
     pub fn new(page: Url, plan: Plan, entries: Entries, wall: UnixTime) -> Fetch {
         Fetch {
             plan,
@@ -151,12 +153,12 @@ impl Fetch {
         }
     }
 
-    /// What has happened up to now.
+    /// The record so far.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
     }
 
-    /// What it has left.
+    /// The result, after the end.
     pub fn into_outcome(self) -> Outcome {
         Outcome {
             timeline: self.timeline,
@@ -165,7 +167,7 @@ impl Fetch {
         }
     }
 
-    /// Takes note of an object, unless it is known, elsewhere or too many; its number.
+    /// Registers a referenced object unless it is known, of another origin or one too many; returns its index.
     fn note(
         &mut self,
         role: Role,
@@ -186,7 +188,7 @@ impl Fetch {
             None
         };
         if let Some(why) = skipped {
-            // What lies in the page itself is not fetched from anywhere.
+            // Content inside the reference itself needs no fetch.
             if matches!(url.scheme(), "data" | "about" | "blob" | "javascript") {
                 return None;
             }
@@ -228,7 +230,7 @@ impl Fetch {
         Some(number)
     }
 
-    /// Decides how an object is asked for, if it is.
+    /// Decides how to request an object, if at all.
     fn plan_object(&mut self, number: usize, now: Instant) {
         let object = &self.timeline.objects[number];
         let role = object.role;
@@ -243,7 +245,8 @@ impl Fetch {
                     self.take_from_cache(number, Source::Cache, now);
                     return;
                 }
-                // The robot's HTTP/1.0: GET for the page, HEAD for the rest, compared here.
+                // As the robot's HTTP/1.0: GET for the page, and HEAD for other objects, whose validators this
+                // client compares.
                 Use::Validate(_) if self.plan.manner.mode == Mode::Http10 && self.plan.revalidate => {
                     if role != Role::Page {
                         part = Part::Head;
@@ -256,7 +259,7 @@ impl Fetch {
         self.queue.push_back(Job { object: number, part });
     }
 
-    /// Whether something is under way that may name more objects.
+    /// Whether a response in progress may refer to further objects.
     fn is_discovering(&self) -> bool {
         self.timeline
             .objects
@@ -264,7 +267,7 @@ impl Fetch {
             .any(|object| object.fate == Fate::Pending && object.role.names_more())
     }
 
-    /// Makes requests as long as there are some and room for them.
+    /// Makes requests while there are any and a connection has room.
     fn dispatch(&mut self, port: &mut Port, now: Instant) {
         if self.is_over {
             return;
@@ -281,7 +284,7 @@ impl Fetch {
             let is_early = self.plan.manner.mode == Mode::EarlyClose;
             let role = self.timeline.objects[job.object].role;
             let names_more = role.names_more() || matches!(job.part, Part::First(_));
-            // The last request must be known to be the last before it leaves.
+            // The last request must be known as such before it is sent.
             let is_last = is_early
                 && self.queue.len() == 1
                 && self.later.is_empty()
@@ -300,7 +303,7 @@ impl Fetch {
         }
     }
 
-    /// A connection that takes one more request; a new one if there may be more.
+    /// A connection with room for a request; opens a new one if the plan allows it.
     fn room(&mut self, now: Instant, port: &mut Port) -> Option<usize> {
         let live = self
             .lines
@@ -361,7 +364,7 @@ impl Fetch {
         number
     }
 
-    /// Puts a request on a connection.
+    /// Makes a request on a connection.
     fn ask(&mut self, number: usize, job: Job, is_last: bool, port: &mut Port, now: Instant) {
         let request = self.request(job, is_last);
         let method = match job.part {
@@ -371,8 +374,9 @@ impl Fetch {
         let persist = self.plan.manner.mode != Mode::Http10 && !is_last;
         let line = &mut self.lines[number];
         if line.session.ask(method, persist).is_err() {
-            // There was room, so that this is a fault of this program; the object is given up, not the fetch.
-            self.timeline.objects[job.object].fate = Fate::Failed("the request could not be made".to_owned());
+            // The connection had room, so this is a bug; only the object fails, not the fetch.
+            self.timeline.objects[job.object].fate =
+                Fate::Failed("the request could not be made (a bug in weir)".to_owned());
             return;
         }
         line.is_last_said |= is_last;
@@ -401,7 +405,7 @@ impl Fetch {
         let is_buffered = matches!(self.plan.manner.mode, Mode::Pipelined | Mode::EarlyClose);
         let written = if is_buffered {
             let full = line.outbox.append(&bytes, now);
-            // What is repeated, what is last and what nothing follows need not wait for more.
+            // Repeated requests, the last one, and those that none follow need not wait for more.
             let flushed = (is_page && self.plan.buffering.flush_page)
                 || is_last
                 || (is_repeated && self.queue.is_empty());
@@ -416,7 +420,7 @@ impl Fetch {
         self.arm(number, port);
     }
 
-    /// Hands requests to the driver.
+    /// Passes requests to the driver.
     fn write(&mut self, number: usize, bytes: Option<Vec<u8>>, port: &mut Port, now: Instant) {
         let Some(bytes) = bytes else { return };
         let line = &mut self.lines[number];
@@ -429,7 +433,7 @@ impl Fetch {
         }
     }
 
-    /// When a connection is to be looked at though nothing happens.
+    /// When a connection needs attention without an event; `None` if never.
     fn due(&self, number: usize) -> Option<Instant> {
         let line = &self.lines[number];
         let limits = &self.plan.limits;
@@ -469,7 +473,7 @@ impl Fetch {
             }
             Phase::Open if !line.waiting.is_empty() && now >= line.stirred + limits.stall_timeout => {
                 let why = format!("the server sent nothing for {:?}", limits.stall_timeout);
-                // Asking again would wait again.
+                // A repeated request would wait again.
                 self.give_up_front(number);
                 self.lost(number, &why, false, port, now);
             }
@@ -477,7 +481,7 @@ impl Fetch {
         }
     }
 
-    /// What a connection was waiting for first is not asked for again: the answer would be the same.
+    /// The first outstanding request is not repeated, because the response would be the same.
     fn give_up_front(&mut self, number: usize) {
         if let Some(&(object, ..)) = self.lines[number].waiting.front() {
             self.items[object].strikes = self.plan.limits.repeats_max;
@@ -485,14 +489,14 @@ impl Fetch {
         }
     }
 
-    /// Bytes came.
+    /// Handles received bytes.
     fn heard(&mut self, number: usize, bytes: &[u8], port: &mut Port, now: Instant) {
         if self.lines[number].phase == Phase::Closed {
             return;
         }
         let record = &mut self.timeline.connections[number];
         let mut arrival = Arrival::after(record.arrivals.last(), now, bytes.len() as u64);
-        // What the kernel had already when it was last asked is not new.
+        // Bytes already counted when the kernel was last asked are not new.
         self.lines[number].heard += bytes.len() as u64;
         let before = record.arrivals.last().map_or(0, |last| last.came);
         arrival.came = before.max(self.lines[number].heard);
@@ -501,15 +505,18 @@ impl Fetch {
         self.lines[number].stirred = now;
         self.received += bytes.len() as u64;
         if self.received > self.plan.limits.bytes_max {
-            self.trouble = Some(format!("more than {} bytes", self.plan.limits.bytes_max));
+            self.trouble = Some(format!(
+                "the page has more than {} bytes",
+                self.plan.limits.bytes_max
+            ));
         }
         let mut session = std::mem::take(&mut self.lines[number].session);
         let heard = session.listen(bytes, |said| self.said(number, &said, now));
         let is_within_head = session.is_within_head();
         self.lines[number].session = session;
         if let Err(fault) = heard {
-            let why = format!("the server's answer is unsound: {fault}");
-            // Behind another answer that one may be to blame, which said that it is shorter than it is.
+            let why = format!("the server's response is invalid: {fault}");
+            // After an earlier response, that one may be to blame: it may have announced too short a length.
             if self.lines[number].answered == 0 {
                 self.give_up_front(number);
             }
@@ -527,7 +534,7 @@ impl Fetch {
         }
     }
 
-    /// The server closed.
+    /// Handles the server's close.
     fn eof(&mut self, number: usize, port: &mut Port, now: Instant) {
         if self.lines[number].phase == Phase::Closed {
             return;
@@ -536,13 +543,13 @@ impl Fetch {
         let ended = session.eof(|_| self.complete(number, 0, now));
         self.lines[number].session = session;
         let why = match ended {
-            Ok(Left::Nothing | Left::Unanswered(_)) => "the server closed the connection before it answered",
-            Err(_) => "the server closed the connection within its answer",
+            Ok(Left::Nothing | Left::Unanswered(_)) => "the server closed the connection before it responded",
+            Err(_) => "the server closed the connection during its response",
         };
         self.lost(number, why, false, port, now);
     }
 
-    /// A connection is of no more use: what it owes is asked for again.
+    /// Closes a failed connection and requests again what it owes.
     fn lost(&mut self, number: usize, why: &str, is_opening: bool, port: &mut Port, now: Instant) {
         let waiting = std::mem::take(&mut self.lines[number].waiting);
         let was_answering = self.lines[number].reply.take().is_some();
@@ -587,18 +594,18 @@ impl Fetch {
             if owes || record.is_cut {
                 port.close(number as u32 + 1);
             } else {
-                // Nothing is on its way but the closing, which is counted.
+                // Only the closing is still under way, and its packets are counted.
                 port.leave(number as u32 + 1);
             }
             record.closed = Some(now);
             if record.connected.is_none() {
-                // What was to be said was never sent.
+                // The requests were never sent.
                 (record.bytes_out, record.requests) = (0, 0);
             }
         }
     }
 
-    /// Gives up whatever is not here.
+    /// Fails every unfinished object.
     fn abort(&mut self, why: &str, port: &mut Port, now: Instant) {
         for object in &mut self.timeline.objects {
             if object.fate == Fate::Pending {
@@ -636,7 +643,7 @@ impl Crew for Fetch {
             let record = &mut self.timeline.connections[number];
             let before = record.tcp.replace(tcp);
             record.bytes_again = tcp.bytes_retransmitted;
-            // What is counted at the end is of no receipt.
+            // Bytes counted at the end belong to no receipt.
             if self.lines[number].phase == Phase::Open {
                 match record.arrivals.last_mut() {
                     Some(last) => {
@@ -657,7 +664,7 @@ impl Crew for Fetch {
                 self.lines[number].phase = Phase::Open;
                 self.lines[number].stirred = now;
                 self.timeline.connections[number].connected = Some(now);
-                // Now, so that what is sent again later is told from the handshake.
+                // Read the counters now, to separate later retransmissions from those of the handshake.
                 port.inspect(number as u32 + 1);
                 self.arm(number, port);
             }
@@ -674,7 +681,7 @@ impl Crew for Fetch {
                 };
                 self.lost(number, &why, is_opening, port, now);
             }
-            // Every byte is looked at.
+            // This client parses every byte and never skips content.
             Happened::Inspected(_) | Happened::Skipped(_) => {}
         }
         self.dispatch(port, now);
@@ -685,8 +692,9 @@ impl Crew for Fetch {
     }
 }
 
-/// Whether a segment was missing between two looks at what the kernel counted: some came out of order, or more came into
-/// order than arrived, so that the rest had waited behind a hole. The largest segment so far bounds what each brings.
+/// Whether a segment was missing between two readings of the kernel's counters: some came out of order, or more
+/// became in-order than arrived, because the rest had waited behind a hole. The largest segment so far limits
+/// the bytes of each.
 fn is_hole_filled(before: Option<&Tcp>, now: &Tcp) -> bool {
     let fresh = Tcp::default();
     let before = before.unwrap_or(&fresh);

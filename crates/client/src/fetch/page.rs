@@ -1,7 +1,7 @@
-//! Content that names objects: a page as it comes, a style sheet when it is whole, field lines `Link` at once.
+//! Content with references: pages as they arrive, style sheets when complete, `Link` field lines at once.
 //!
-//! Puts together what [`markup`] finds, the encoding it is in, and what it is relative to. Decides nothing about what is
-//! fetched of it.
+//! Combines the references found by [`markup`] with encoding and base URL. Does not decide which of them to
+//! fetch.
 
 use crate::encoding::{self, Characters, join};
 use crate::timeline::Role;
@@ -10,15 +10,16 @@ use markup::html::{Bounds, Link, Scan};
 use markup::{Kind, Sink, css};
 use url::Url;
 
-/// Pages in attributes of pages in attributes, at most.
+/// Deepest nesting of pages in attributes.
 const NESTED_MAX: u32 = 8;
-/// References that may wait for an encoding, at most: they hold letters that are no ASCII, before any bytes that are none.
+/// Most references waiting for the encoding: they contain non-ASCII characters, found before any non-ASCII
+/// byte.
 const WAITING_MAX: usize = 1_000;
 
-/// What a reference names, and what it is to the page.
+/// A referenced URL and its role in the page.
 pub(super) type Named = (Role, Url);
 
-/// Content that may name objects.
+/// Content that may contain references.
 #[derive(Debug)]
 pub(super) enum Text {
     None,
@@ -26,7 +27,7 @@ pub(super) enum Text {
     Sheet(Box<Sheet>),
 }
 
-/// A page under way.
+/// A page in progress.
 #[derive(Debug)]
 pub(super) struct Page {
     characters: Characters,
@@ -34,7 +35,7 @@ pub(super) struct Page {
     base: Base,
 }
 
-/// A style sheet under way.
+/// A style sheet in progress.
 #[derive(Debug)]
 pub(super) struct Sheet {
     bytes: Vec<u8>,
@@ -42,11 +43,11 @@ pub(super) struct Sheet {
     around: &'static Encoding,
 }
 
-/// What references are relative to.
+/// The base of references.
 #[derive(Debug)]
 struct Base {
     url: Url,
-    /// What queries are in; none while that is not decided.
+    /// The encoding of queries; `None` while undecided.
     encoding: Option<&'static Encoding>,
     found: Vec<Named>,
     waiting: Vec<(Role, String, Url)>,
@@ -115,7 +116,7 @@ impl Sink for Base {
         self.sheet(sheet);
     }
 
-    /// As Chromium does, in UTF-8 whatever the page is in.
+    /// UTF-8 regardless of the page's encoding, as in Chromium.
     fn style_attribute(&mut self, sheet: &[u8]) {
         let encoding = self.encoding.replace(UTF_8);
         self.sheet(sheet);
@@ -126,7 +127,7 @@ impl Sink for Base {
         true
     }
 
-    /// A page in an attribute is relative to this one, and always in UTF-8.
+    /// A page in an attribute has this page's base URL and is always in UTF-8.
     fn document(&mut self, page: &[u8]) {
         if self.depth >= NESTED_MAX {
             return;
@@ -147,7 +148,8 @@ impl Sink for Base {
 }
 
 impl Text {
-    /// Of an object with this role and `Content-Type`; `around`: the encoding of what named it.
+    /// The parser for an object with this role and `Content-Type`; `around` is the encoding of the referring
+    /// object.
     pub(super) fn of(role: Role, media: &str, url: &Url, around: &'static Encoding) -> Text {
         let kind = media.split(';').next().unwrap_or_default().trim();
         let said = encoding::declared(media);
@@ -169,7 +171,7 @@ impl Text {
         }
     }
 
-    /// What the next piece of it names.
+    /// Adds the next piece; returns its references.
     pub(super) fn push(&mut self, piece: &[u8]) -> Vec<Named> {
         match self {
             Text::None => Vec::new(),
@@ -186,7 +188,7 @@ impl Text {
         }
     }
 
-    /// The encoding it is in, as far as that is decided.
+    /// The encoding, as far as decided.
     pub(super) fn encoding(&self) -> Option<&'static Encoding> {
         match self {
             Text::None => None,
@@ -195,7 +197,7 @@ impl Text {
         }
     }
 
-    /// What the rest of it names, and the encoding it is in.
+    /// Ends the content; returns the remaining references and the encoding.
     pub(super) fn finish(self, url: &Url) -> (Vec<Named>, Option<&'static Encoding>) {
         match self {
             Text::None => (Vec::new(), None),
@@ -221,7 +223,8 @@ impl Text {
     }
 }
 
-/// What field lines `Link` of a page make a browser fetch (RFC 8288; WHATWG HTML section 4.6.7): preloads, and nothing else.
+/// References in `Link` field lines of a page that a browser fetches: only preloads (RFC 8288; WHATWG HTML
+/// section 4.6.7).
 pub(super) fn linked(fields: &[(String, String)], url: &Url) -> Vec<Named> {
     let lines = fields
         .iter()

@@ -1,6 +1,7 @@
-//! What an answer means: content with references in it, a copy that is still true, a part, a move, a failure.
+//! The meaning of a response: content with references, a valid cache entry, a part, a redirection or a failure.
 //!
-//! References are followed as soon as their tag is whole; those of a style sheet when it is. What they are is [`super::page`]'s.
+//! References are followed as soon as their tag is complete; those of a style sheet when the sheet is.
+//! [`super::page`] finds them.
 
 use super::page::{Named, Text, linked};
 use super::request::strong_validator;
@@ -15,21 +16,21 @@ use http_semantics::field::Name;
 use http1::head::Response;
 use measure::Instant;
 
-/// A body that is larger is not kept.
+/// Largest body kept, in bytes.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
-/// The answer under way.
+/// A response in progress.
 #[derive(Debug)]
 pub(super) struct Reply {
     decoder: Option<Decoder>,
     text: Text,
     body: Vec<u8>,
     is_kept: bool,
-    /// Why its content is of no use.
+    /// Why its content cannot be used.
     broken: Option<String>,
 }
 
-/// The field lines of a head as text; what is no text is left out.
+/// The field lines of a head as text; lines that are not UTF-8 are left out.
 fn lines_of(head: &Response<'_, '_>) -> Vec<(String, String)> {
     head.fields
         .iter()
@@ -37,14 +38,14 @@ fn lines_of(head: &Response<'_, '_>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// All of a body.
+/// Decodes a whole body.
 fn decoded(mut decoder: Decoder, body: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut content = decoder.push(body)?;
     content.extend(decoder.finish()?);
     Ok(content)
 }
 
-/// First byte and length of the whole, as `Content-Range` says (RFC 9110 section 14.4).
+/// First byte and total length from `Content-Range` (RFC 9110 section 14.4).
 fn content_range(fields: &[(String, String)]) -> Option<(u64, u64)> {
     let (range, whole) = cache::field(fields, "content-range")?
         .strip_prefix("bytes ")?
@@ -56,7 +57,7 @@ fn content_range(fields: &[(String, String)]) -> Option<(u64, u64)> {
 }
 
 impl Fetch {
-    /// A piece of an answer came on a connection.
+    /// Handles a part of a response.
     pub(super) fn said(&mut self, line: usize, said: &Said<'_, '_, '_>, now: Instant) {
         match said {
             Said::Head(head, bytes) => self.head(line, head, *bytes as u64, now),
@@ -99,8 +100,8 @@ impl Fetch {
         self.lines[line].reply = Some(Reply {
             broken: decoder
                 .is_none()
-                .then(|| "its content coding is unknown".to_owned()),
-            // A part of a coded whole cannot be decoded alone.
+                .then(|| "the response's content coding is unknown".to_owned()),
+            // A part of coded content cannot be decoded on its own.
             decoder: decoder.filter(|_| head.status != 206),
             text,
             body: Vec::new(),
@@ -109,7 +110,7 @@ impl Fetch {
         self.follow(ahead, number, now);
     }
 
-    /// The encoding of what named an object, for one that says nothing of its own.
+    /// The encoding of the referring object, for objects without one of their own.
     fn around(&self, number: usize) -> &'static Encoding {
         match self.timeline.objects[number].parent {
             Some(parent) => self.items[parent].encoding,
@@ -117,7 +118,7 @@ impl Fetch {
         }
     }
 
-    /// How far the content of one more answer may grow.
+    /// Limits on the decoded content of one more response.
     fn growth(&self) -> Growth {
         Growth {
             bytes_max: self.plan.limits.bytes_max.saturating_sub(self.decoded),
@@ -148,10 +149,10 @@ impl Fetch {
                     &decoded[..]
                 }
                 Err(error) => {
-                    // What still comes is read, as answers behind it are of use, and the decoder refuses all of it.
+                    // The rest is still read, because responses after it are useful; the decoder refuses it.
                     reply.text = Text::None;
                     (reply.is_kept, reply.body) = (false, Vec::new());
-                    let why = || format!("its content cannot be decoded: {error}");
+                    let why = || format!("the content cannot be decoded: {error}");
                     reply.broken.get_or_insert_with(why);
                     return;
                 }
@@ -171,7 +172,7 @@ impl Fetch {
         }
     }
 
-    /// The answer under way is complete.
+    /// Handles the end of a response.
     pub(super) fn complete(&mut self, line: usize, bytes: u64, now: Instant) {
         let Some((number, one, part)) = self.lines[line].waiting.pop_front() else {
             return;
@@ -199,17 +200,18 @@ impl Fetch {
             (206, Part::First(_)) => self.first_part(number, reply, fields, now),
             (206, Part::Rest(from)) => self.rest(number, from, reply, &fields, now),
             (416, Part::First(_) | Part::Rest(_)) => self.again_whole(number),
-            // RFC 9110 section 15.3.7: it answers a request with a Range.
+            // RFC 9110 section 15.3.7: 206 is only for requests with Range.
             (206, Part::Whole | Part::Head) => {
-                self.timeline.objects[number].fate =
-                    Fate::Failed("only a part of it came (206), though all of it was asked for".to_owned());
+                self.timeline.objects[number].fate = Fate::Failed(
+                    "the server sent a part (206), although the request had no Range".to_owned(),
+                );
             }
             (200..=299, _) => self.done(number, reply, status, fields, now),
             _ => self.timeline.objects[number].fate = Fate::Failed(format!("status {status}")),
         }
     }
 
-    /// Sees to it that coded content has come to its end.
+    /// Checks that coded content is complete.
     fn finish_decoding(&mut self, reply: &mut Reply, number: usize, now: Instant) {
         match reply.decoder.as_mut().map(Decoder::finish) {
             Some(Ok(content)) => {
@@ -219,7 +221,7 @@ impl Fetch {
                 self.follow(found, number, now);
             }
             Some(Err(error)) => {
-                let why = || format!("its content cannot be decoded: {error}");
+                let why = || format!("the content cannot be decoded: {error}");
                 reply.broken.get_or_insert_with(why);
             }
             None => {}
@@ -258,7 +260,7 @@ impl Fetch {
         }
     }
 
-    /// The last request for an object and its answer, as the cache is told of them.
+    /// The last request for an object and its response, for the cache.
     fn exchange<'e>(
         &self,
         number: usize,
@@ -277,7 +279,7 @@ impl Fetch {
         }
     }
 
-    /// Puts an answer into the cache, if the rules let it.
+    /// Stores a response in the cache, if the rules allow it.
     fn keep(
         &mut self,
         number: usize,
@@ -308,18 +310,18 @@ impl Fetch {
             self.take_from_cache(number, Source::Validated, now);
         } else if self.items[number].conditions.is_empty() {
             self.timeline.objects[number].fate =
-                Fate::Failed("not modified, though nobody asked whether it was".to_owned());
+                Fate::Failed("the server sent 304 to an unconditional request".to_owned());
         } else {
             self.again_whole(number);
         }
     }
 
-    /// The object is what the cache has.
+    /// Uses the cache entry as the object.
     pub(super) fn take_from_cache(&mut self, number: usize, source: Source, now: Instant) {
         let (growth, around) = (self.growth(), self.around(number));
         let object = &mut self.timeline.objects[number];
         let Some(entry) = self.entries.get(&object.url) else {
-            object.fate = Fate::Failed("it is no longer in the cache".to_owned());
+            object.fate = Fate::Failed("the cache entry no longer exists".to_owned());
             return;
         };
         object.fate = Fate::Done(source);
@@ -345,7 +347,7 @@ impl Fetch {
             Some(decoder) => match decoder.and_then(|decoder| decoded(decoder, &entry.body)) {
                 Ok(content) => content,
                 Err(error) => {
-                    object.fate = Fate::Failed(format!("its content cannot be decoded: {error}"));
+                    object.fate = Fate::Failed(format!("the content cannot be decoded: {error}"));
                     return;
                 }
             },
@@ -368,8 +370,8 @@ impl Fetch {
         let redirects = item.redirects + 1;
         let target = cache::field(fields, "location").map(|to| item.url.join(to));
         let fate = match target {
-            None => Fate::Failed(format!("status {status} without a Location")),
-            Some(Err(error)) => Fate::Failed(format!("status {status} to nowhere: {error}")),
+            None => Fate::Failed(format!("status {status} without a Location field")),
+            Some(Err(error)) => Fate::Failed(format!("status {status} with an invalid Location: {error}")),
             Some(Ok(_)) if redirects > self.plan.limits.redirects_max => Fate::Failed(format!(
                 "more than {} redirections",
                 self.plan.limits.redirects_max
@@ -378,12 +380,12 @@ impl Fetch {
                 let role = self.timeline.objects[number].role;
                 let before = self.timeline.objects.len();
                 match self.note(role, to.clone(), Some(number), redirects, now) {
-                    // A known one that leads here would wait for itself.
+                    // A known object that redirects back here would wait for itself.
                     Some(other) if other < before && self.leads_to(other, number) => {
-                        Fate::Failed("redirected in a circle".to_owned())
+                        Fate::Failed("redirection loop".to_owned())
                     }
                     Some(other) => Fate::Moved(other),
-                    None => Fate::Failed(format!("moved to {to}, which is not followed")),
+                    None => Fate::Failed(format!("redirected to {to}, which is not followed")),
                 }
             }
         };
@@ -393,7 +395,7 @@ impl Fetch {
     /// Whether redirections lead from one object to the other.
     fn leads_to(&self, from: usize, to: usize) -> bool {
         let mut at = from;
-        // No chain is longer than there are objects.
+        // No chain is longer than the number of objects.
         for _ in 0..=self.timeline.objects.len() {
             if at == to {
                 return true;
@@ -413,7 +415,7 @@ impl Fetch {
                 if have >= whole {
                     self.whole_of_parts(number, reply.body, fields, now);
                 } else if have == 0 || strong_validator(&fields).is_none() {
-                    // Parts that cannot be proven to belong together are not put together.
+                    // Parts are joined only if their validators prove that they belong together.
                     self.again_whole(number);
                 } else {
                     self.items[number].front = Some((reply.body, fields));
@@ -433,7 +435,7 @@ impl Fetch {
                 if start == from && strong_validator(&first) == strong_validator(fields) =>
             {
                 body.extend_from_slice(&reply.body);
-                // What the later part says anew takes the place of what the earlier one said.
+                // Fields of the later part replace those of the earlier one.
                 first.retain(|(name, _)| cache::field(fields, name).is_none());
                 first.extend_from_slice(fields);
                 if body.len() as u64 == whole {
@@ -446,7 +448,7 @@ impl Fetch {
         }
     }
 
-    /// All parts are here: it is as if it had come whole (RFC 9111 section 3.4).
+    /// Joins the parts; from then on the object counts as received whole (RFC 9111 section 3.4).
     fn whole_of_parts(
         &mut self,
         number: usize,

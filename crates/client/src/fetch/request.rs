@@ -1,6 +1,6 @@
-//! The text of a request: what it says and nothing more, so that its size is the robot's.
+//! The text of a request: only what is necessary, so that its size matches the robot's.
 //!
-//! Ranges are asked for with If-Range (RFC 9110 section 13.1.5), so that a changed object comes whole.
+//! Range requests carry If-Range (RFC 9110 section 13.1.5), so that a changed object arrives whole.
 
 use super::{Fetch, Job};
 use crate::cache::field;
@@ -10,10 +10,10 @@ use core::fmt::Write;
 use url::{Position, Url};
 
 impl Fetch {
-    /// What requests for such an object say that answers may vary by.
+    /// Field lines for an object of this role that responses may vary by.
     pub(super) fn varying_fields(&self, role: Role) -> Vec<(String, String)> {
         let mut fields = vec![("user-agent".to_owned(), self.plan.user_agent.clone())];
-        // Pictures are compressed already; the NOTE compressed the page alone.
+        // Images are already compressed; the note compressed only the page.
         let is_text = role.names_more() || role == Role::Script;
         if let Some(coding) = self.plan.manner.coding.filter(|_| is_text) {
             fields.push(("accept-encoding".to_owned(), coding.name().to_owned()));
@@ -21,7 +21,7 @@ impl Fetch {
         fields
     }
 
-    /// The whole text of a request.
+    /// The text of a request head.
     pub(super) fn request(&self, job: Job, is_last: bool) -> String {
         let (item, role) = (&self.items[job.object], self.timeline.objects[job.object].role);
         let method = match job.part {
@@ -74,7 +74,8 @@ impl Fetch {
     }
 }
 
-/// What makes sure that a later part belongs to an earlier one; weak tags do not (RFC 9110 section 13.1.5).
+/// The validator that proves that a later part belongs to an earlier one; weak entity tags do not (RFC 9110
+/// section 13.1.5).
 pub(super) fn strong_validator(fields: &[(String, String)]) -> Option<&str> {
     match field(fields, "etag") {
         Some(tag) if !tag.starts_with("W/") => Some(tag),
@@ -83,7 +84,7 @@ pub(super) fn strong_validator(fields: &[(String, String)]) -> Option<&str> {
     }
 }
 
-/// What `Host` says.
+/// The value of `Host`.
 fn authority(url: &Url) -> &str {
     &url[Position::BeforeHost..Position::AfterPort]
 }

@@ -1,5 +1,5 @@
-//! The machine against a server made of a closure, in virtual time: what is asked, in which order, over how many
-//! connections, and what becomes of it when the server misbehaves.
+//! The fetch against a server in a closure, in virtual time: requests, their order and connections, and the
+//! outcome when the server misbehaves.
 
 mod chromium;
 
@@ -12,16 +12,16 @@ use runtime::dial::Wish;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-/// From one end to the other.
+/// One-way delay.
 const ONE_WAY: Duration = Duration::from_millis(5);
 
-/// The count of a connection on which the server answers no more.
+/// The request count of a connection on which the server no longer responds.
 const CLOSED: u32 = u32::MAX;
 
-/// What a server does with one request.
+/// A server's response to one request.
 struct Answer {
     bytes: Vec<u8>,
-    /// Ends the connection after it.
+    /// Whether the server closes the connection after it.
     closes: bool,
 }
 
@@ -42,7 +42,7 @@ fn answer(head: &str, body: &str) -> Answer {
     }
 }
 
-/// What comes to the client.
+/// An event for the client.
 enum Coming {
     Connected,
     Bytes(Vec<u8>),
@@ -56,17 +56,17 @@ struct World<S> {
     now: Instant,
     coming: BTreeMap<(Instant, u64), (u32, Coming)>,
     alarms: BTreeMap<u32, Instant>,
-    /// Unread input and requests served, by line; none once closed.
+    /// Unread input and number of requests served, by line; `None` once closed.
     server: BTreeMap<u32, (Vec<u8>, u32)>,
     serve: S,
-    /// Targets in the order in which they were read.
+    /// Targets in the order the server read them.
     asked: Vec<String>,
     count: u64,
     piece: usize,
 }
 
 impl<S: FnMut(&str, u32) -> Option<Answer>> World<S> {
-    /// Runs a fetch to its end; what it left and what was asked for.
+    /// Runs a fetch to its end; returns its result and the requested targets.
     fn run(fetch: Fetch, piece: usize, serve: S) -> (Outcome, Vec<String>) {
         let mut world = World {
             fetch,
@@ -83,7 +83,10 @@ impl<S: FnMut(&str, u32) -> Option<Answer>> World<S> {
         world.fetch.start(&mut world.port, world.now);
         world.obey();
         while !world.port.is_ended() {
-            let ((at, _), (line, coming)) = world.coming.pop_first().expect("it waits for something");
+            let ((at, _), (line, coming)) = world
+                .coming
+                .pop_first()
+                .expect("an unfinished fetch waits for an event");
             world.now = at;
             match coming {
                 Coming::Alarm if world.alarms.get(&line) != Some(&at) => continue,
@@ -135,7 +138,7 @@ impl<S: FnMut(&str, u32) -> Option<Answer>> World<S> {
         }
     }
 
-    /// The server reads requests, and answers each at once, for as long as it wants to.
+    /// Reads requests and answers each at once, until the closure refuses.
     fn served(&mut self, line: u32, bytes: &[u8]) {
         let Some((mut input, mut count)) = self.server.remove(&line) else {
             return;
@@ -161,12 +164,12 @@ impl<S: FnMut(&str, u32) -> Option<Answer>> World<S> {
                     output.extend(answer.bytes);
                     is_open = !answer.closes && !head.contains("HTTP/1.0\r");
                 }
-                // It hangs.
+                // The server hangs.
                 None => break,
             }
             is_open &= !head.contains("Connection: close");
         }
-        // The connection stands first.
+        // The connection must be established first.
         let first = self.fetch.timeline.connections[line as usize - 1].opened + ONE_WAY * 4;
         let after = first.since(self.now).max(ONE_WAY * 2);
         for piece in output.chunks(self.piece) {
@@ -220,7 +223,7 @@ fn fates(outcome: &Outcome) -> Vec<&Fate> {
 
 const NET: Fate = Fate::Done(Source::Network);
 
-/// A page with a style sheet that names a picture, and `images` more.
+/// A page with `images` images and a style sheet that refers to another.
 fn site(images: usize) -> impl FnMut(&str, u32) -> Option<Answer> {
     move |head, _| {
         let target = head.split(' ').nth(1).unwrap_or_default();
@@ -316,7 +319,7 @@ fn a_server_that_closes_every_five_is_asked_again() {
         assert_eq!((sums.failed, sums.connections), (0, 9), "{mode}: 45 objects");
         assert!(
             sums.repeated >= 8,
-            "{mode}: the server does not say that it will close"
+            "{mode}: the server does not announce that it will close"
         );
         assert!(fates(&outcome).iter().all(|fate| **fate == NET));
     }
@@ -335,7 +338,7 @@ fn a_server_that_closes_within_an_answer_is_asked_so_often_and_no_more() {
         })
     });
     assert_eq!(asked, ["/", "/a.gif", "/a.gif", "/a.gif", "/a.gif"]);
-    assert!(matches!(fates(&outcome)[1], Fate::Failed(why) if why.contains("within its answer")));
+    assert!(matches!(fates(&outcome)[1], Fate::Failed(why) if why.contains("during its response")));
 }
 
 #[test]
@@ -351,7 +354,7 @@ fn more_than_was_announced_is_a_fault() {
         .iter()
         .filter(|fate| matches!(fate, Fate::Failed(_)))
         .count();
-    // What stands after the first answer cannot be another's; the first is whole.
+    // Bytes after the first response cannot belong to another; the first is complete.
     assert!(failed <= 1, "{:?}", fates(&outcome));
     assert!(outcome.timeline.connections.len() > 1);
 }
@@ -367,7 +370,7 @@ fn an_unsound_answer_is_not_asked_for_again() {
         });
         assert_eq!(asked, ["/"], "{head}");
         assert!(
-            matches!(fates(&outcome)[0], Fate::Failed(why) if why.contains("unsound")),
+            matches!(fates(&outcome)[0], Fate::Failed(why) if why.contains("invalid")),
             "{head}: {:?}",
             fates(&outcome)
         );
@@ -387,11 +390,11 @@ fn a_hole_is_known_by_what_the_kernel_counted() {
     for (now, want) in [
         (counted(13, 13_000, 2), false),
         (counted(13, 12_100, 2), false),
-        // One came out of order.
+        // One arrived out of order.
         (counted(13, 13_000, 3), true),
-        // One came, and two that had waited for it went with it.
+        // One arrived and released two that had waited for it.
         (counted(11, 13_000, 2), true),
-        // A kernel that counts nothing.
+        // A kernel without these counters.
         (counted(0, 13_000, 0), false),
     ] {
         assert_eq!(is_hole_filled(Some(&before), &now), want, "{now:?}");
@@ -401,7 +404,7 @@ fn a_hole_is_known_by_what_the_kernel_counted() {
 
 #[test]
 fn a_page_that_is_not_whole_is_not_here() {
-    // Six bytes of a gzip header, announced as all there is.
+    // Six bytes of a gzip header, announced as the whole content.
     let cut = "\x1f\u{8}\0\0\0\0";
     let (outcome, _) = fetched(plan("serial+gzip"), Entries::new(), |_, _| {
         let length = cut.len();
@@ -458,7 +461,7 @@ fn redirections_are_followed_but_not_in_circles() {
             _ => None,
         })
         .collect();
-    assert_eq!(failed, ["redirected in a circle", "more than 10 redirections"]);
+    assert_eq!(failed, ["redirection loop", "more than 10 redirections"]);
     assert_eq!(fates(&outcome)[0], &Fate::Moved(1));
 }
 
@@ -512,7 +515,7 @@ fn a_bomb_is_refused_and_what_is_behind_it_comes() {
     }
 }
 
-/// A server of one page and pictures with tags, which knows conditions, HEAD and ranges.
+/// A server of one page and images with entity tags; supports conditional requests, HEAD and ranges.
 fn tagged(version: &'static str) -> impl FnMut(&str, u32) -> Option<Answer> {
     move |head, _| {
         let target = head.split(' ').nth(1).unwrap_or_default();
@@ -603,7 +606,7 @@ fn first_bytes_of_all_before_the_rest_of_any() {
     assert!(fates(&outcome).iter().all(|fate| **fate == NET));
     let whole = &outcome.entries["http://example.org/b.gif"];
     assert_eq!(whole.body, format!("/b.gif 1 {}", "x".repeat(400)).into_bytes());
-    // The object changes between its parts: If-Range brings it whole.
+    // The object changes between its parts: with If-Range it arrives whole.
     let (mut old, mut new) = (tagged("1"), tagged("2"));
     let (outcome, _) = fetched(ranged, Entries::new(), |head, count| {
         if head.contains("If-Range") {
@@ -635,7 +638,7 @@ fn what_is_elsewhere_is_named_and_left() {
 }
 
 proptest! {
-    /// Whatever the server cuts, closes and leaves out, the fetch ends, and nothing is left pending.
+    /// Whatever the server cuts, closes or omits, the fetch ends with no object pending.
     #[test]
     fn it_always_ends(
         mode in 0_usize..4,

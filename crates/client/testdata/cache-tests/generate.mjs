@@ -1,4 +1,4 @@
-// Writes cases.json: the cases of https://github.com/http-tests/cache-tests that its runner gives to a browser, one a line.
+// Writes cases.json: the cases of https://github.com/http-tests/cache-tests that its runner gives to a browser, one per line.
 // node generate.mjs CHECKOUT > cases.json
 import { pathToFileURL } from 'node:url'
 import { resolve } from 'node:path'

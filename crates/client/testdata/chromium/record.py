@@ -1,4 +1,4 @@
-"""Writes requests.json: what Chromium asks for, seen by a server on loopback.
+"""Writes requests.json: the requests of Chromium, recorded by a server on loopback.
 
 python3 record.py CHROMIUM
 """
@@ -7,7 +7,7 @@ import http.server, json, os, shutil, subprocess, sys, tempfile, threading
 HERE = os.path.dirname(os.path.abspath(__file__))
 CYRILLIC = "<img src='п?q=п'>"
 
-# Field lines of the page, and the files that have content.
+# `Link` field lines of the page, and the files with content.
 LINKS = [
     '<hdr-preload.css>; rel=preload; as=style, <hdr-preload.png>; rel="preload"; as="image"',
     '<hdr-sheet.css>; rel=stylesheet', '<hdr-module.js>; rel=modulepreload',
@@ -24,7 +24,7 @@ FILES = {
 TYPES = {'.css': ('text/css', b''), '.js': ('text/javascript', b''), '.json': ('application/json', b'{}'),
          '.html': ('text/html', b'<p>'), '.vtt': ('text/vtt', b'WEBVTT\n\n')}
 
-# Pages and sheets by name: Content-Type, text, the encoding it is in.
+# Pages and style sheets by name: Content-Type, text, encoding.
 SHEET = "body{background:url(п.png?q=п)}"
 PAGES = {
     'latin1-header': ('text/html; charset=ISO-8859-1', "<img src='é.png?q=é#é'>", 'latin1'),

@@ -1,4 +1,4 @@
-//! An open run: objects arrive by their own process; the run ends at its end time or with its log.
+//! Open loop: objects arrive by their own process. The run ends at its end time or with the replayed log.
 
 use super::{BELL, CLOCK, Crew, FIRST, NEVER, Phase, User};
 use crate::arrivals::Arrivals;
@@ -7,20 +7,20 @@ use measure::Instant;
 use runtime::dial::Port;
 use std::collections::VecDeque;
 
-/// Arrivals that may wait for a connection in an open run.
+/// Limit on arrivals that wait for a connection; further ones are dropped and counted.
 const BACKLOG_MAX: usize = 1_000_000;
 
-/// The open part of a run.
+/// State of an open loop.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) arrivals: Arrivals,
-    /// The arrival that comes next: its number in the whole process, and when.
+    /// Number, in the whole process, and time of the next arrival.
     pub(super) next: (u64, Instant),
     pub(super) dealt: Dealt,
     pub(super) lines_max: usize,
     pub(super) free: Vec<u32>,
     pub(super) backlog: VecDeque<(Instant, u32)>,
-    /// Whether the run is over when all that arrived is: a log's end is one, a rate of 0 is none.
+    /// Whether the run ends when all arrivals are complete: true for a log, false for a rate of 0.
     pub(super) ends: bool,
 }
 
@@ -35,7 +35,7 @@ impl Open {
 }
 
 impl Crew {
-    /// Arrivals that are due.
+    /// Begins all arrivals that are due.
     pub(super) fn arrive(&mut self, port: &mut Port, now: Instant) {
         let until = self.until();
         loop {
@@ -71,7 +71,7 @@ impl Crew {
         }
     }
 
-    /// Ends the run when all that a log asks for was asked and answered.
+    /// Ends the run when every arrival of a log is complete.
     pub(super) fn end_with_log(&mut self, port: &mut Port) {
         let through = self
             .open
@@ -83,12 +83,12 @@ impl Crew {
         }
     }
 
-    /// Counts what is still under way when patience ends, each object with how long what it waits for was awaited.
+    /// Records the objects still pending at the end of the grace period, each with the time it has waited.
     fn abandon(&mut self, now: Instant) {
         for lines in self.users.chunks(self.setup.lanes.max(1) as usize) {
             let asked = lines.iter().filter_map(|line| match &line.phase {
                 Phase::Fetching(fetch) => Some(fetch.part_intended),
-                // Between two files of it.
+                // Between two files of an object.
                 Phase::Pausing(_) => Some(now),
                 _ => None,
             });
@@ -98,14 +98,14 @@ impl Crew {
         }
     }
 
-    /// Begins nothing more; what is under way has until the bell rings again.
+    /// Stops beginning objects. Pending ones have the grace period until the timer fires again.
     pub(super) fn end(&mut self, port: &mut Port, now: Instant) {
         if self.ending {
             self.abandon(now);
             port.end();
             return;
         }
-        // What was due before the bell is not lost to it if both are late.
+        // Arrivals due before the end still count if the timer is late.
         self.arrive(port, now);
         self.ending = true;
         self.ledger.close(now);

@@ -12,16 +12,16 @@ use core::sync::atomic::Ordering;
 use measure::Instant;
 use runtime::dial::Port;
 
-/// What came of a reply.
+/// What the driver reports of a response.
 pub(super) enum Came<'a> {
     Bytes(&'a [u8]),
-    /// So much content, which nobody looked at.
+    /// Number of content bytes that the kernel discarded uncopied.
     Skipped(u64),
-    /// The end of the connection.
+    /// End of the stream.
     End,
 }
 
-/// What replies do to an object and to the record.
+/// Applies responses to an object and to the record.
 struct Hearing<'a> {
     fetch: &'a mut Fetch,
     setup: &'a Setup,
@@ -31,13 +31,13 @@ struct Hearing<'a> {
 }
 
 impl Crew {
-    /// Takes in bytes of replies, or their end.
+    /// Processes received bytes or the end of the stream.
     pub(super) fn heard(&mut self, line: u32, came: Came<'_>, port: &mut Port, now: Instant) {
         let ends = matches!(came, Came::End);
         let User { phase, session, .. } = &mut self.users[(line - FIRST) as usize];
         let Some(session) = session else { return };
         let Phase::Fetching(fetch) = phase else {
-            // Nothing is owed: the server closes a connection it has no patience with, or talks unasked.
+            // No response is pending: the server closes an idle connection, or sends unrequested bytes.
             match came {
                 Came::Bytes(bytes) if !is_farewell(bytes) => {
                     self.breached(Fault::Unsolicited, &bytes[..bytes.len().min(UNREAD_MAX)], now);
@@ -109,8 +109,8 @@ impl Crew {
         self.ledger.of(now).breached(fault.text(), seen, now, from);
     }
 
-    /// The server closed within a reply. That file has failed: it was answered, and who asks again would hide how. What was asked
-    /// for behind it was not answered.
+    /// Handles a close within a response. That file failed and is not repeated: it was answered, and a repetition would
+    /// hide the failure. The requests behind it were not answered.
     #[cold]
     fn cut_short(&mut self, line: u32, port: &mut Port, now: Instant) {
         let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase else {
@@ -141,7 +141,7 @@ impl Crew {
             Ok(count) => Left::Unanswered(count),
             Err(_) => Left::Unanswered(u8::MAX),
         };
-        // Where each reply ends with the connection, this is the one that ended too early.
+        // In HTTP/1.0 the server closes after each response, so only this close was early.
         let early = self.setup.mode == Mode::Http10 && left == Left::Nothing;
         self.ledger.of(now).closed_by_server += u64::from(early);
         self.advance(line, Some(left), port, now);
@@ -166,7 +166,7 @@ impl Hearing<'_> {
                 fetch.status = status;
                 fetch.bytes = 0;
                 let record = ledger.of(fetch.part_intended);
-                // Of a redirect that the memory knew it is known where it leads.
+                // A redirect whose head is in memory has its location recorded already.
                 if let Some(lines) = read
                     && (self.setup.ending.verb() == Verb::Head || status >= 300)
                 {
@@ -217,7 +217,7 @@ impl Hearing<'_> {
             record.refused.entry(fetch.status).or_default().count += 1;
             Some(Trouble::Status)
         } else if fetch.status != 200 {
-            // Of another answer nothing is known.
+            // Other accepted statuses have no known content.
             None
         } else if *lengths
             && target
@@ -241,7 +241,7 @@ impl Hearing<'_> {
             Some(trouble) => {
                 fetch.spoiled = true;
                 record.fail(1, now.since(fetch.part_intended), *now, from);
-                // Of no length but its own is it said that it was another.
+                // Lengths are examples for length errors only.
                 let lengths = match trouble {
                     Trouble::Length => [target.bytes, length],
                     _ => [None, None],
@@ -265,7 +265,7 @@ impl Hearing<'_> {
                     record.bytes_in_time += fetch.bytes;
                 }
                 record.complete(fetch.bytes, *now, from);
-                // Nobody else writes them, so that no bus is locked.
+                // Only this thread writes these counters: plain stores avoid a locked instruction.
                 let response = response.as_nanos() as u64;
                 let sum = self.live.response_ns.load(Ordering::Relaxed);
                 self.live
@@ -285,8 +285,8 @@ impl Hearing<'_> {
     }
 }
 
-/// Whether these bytes, which nobody asked for, say that the server has no patience with a silent connection (408, RFC 9110 section
-/// 15.5.9): it closes, and says so first.
+/// Whether unrequested bytes are a 408 (RFC 9110 section 15.5.9): the server announces that it closes an idle
+/// connection.
 fn is_farewell(bytes: &[u8]) -> bool {
     bytes.starts_with(b"HTTP/1.") && bytes.get(8..12) == Some(b" 408")
 }

@@ -1,4 +1,4 @@
-//! Users against a server that is a function, in virtual time: what they send, to the byte, and what is counted of it.
+//! Users against a simulated server in virtual time: the bytes they send, and what the record counts.
 
 mod rehearsal;
 
@@ -14,7 +14,7 @@ use rehearsal::{
     rehearse_with, setup,
 };
 
-/// Content that is not looked at counts as if it were, in every mode.
+/// Skipped content counts like inspected content, in every mode.
 #[test]
 fn content_that_is_not_looked_at_is_counted() {
     for mode in [Mode::Http10, Mode::Serial, Mode::Pipelined, Mode::EarlyClose] {
@@ -37,7 +37,7 @@ fn content_that_is_not_looked_at_is_counted() {
     }
 }
 
-/// A user with objects of these numbers of files, in sessions of `session` objects, OFF 100 ms after each.
+/// A user with objects of these numbers of files, in sessions of `session` objects, OFF for 100 ms after each.
 fn script(objects: &[u32], session: usize) -> Model {
     let mut file = 0;
     let mut steps = Vec::new();
@@ -79,7 +79,7 @@ fn wanted(pieces: &[(u64, &str)]) -> Vec<(u64, String)> {
         .collect()
 }
 
-/// The table of protocol modes, to the byte: two objects of 3 files and one of 1, a session of 2 objects.
+/// The table of protocol modes, byte for byte: two objects of 3 files and one of 1, in sessions of 2 objects.
 #[test]
 fn modes_send_what_the_document_says() {
     for (mode, expected) in [
@@ -136,7 +136,7 @@ fn modes_send_what_the_document_says() {
     }
 }
 
-/// With two connections the page comes alone, and what it embeds on both in turn.
+/// With two connections the page comes alone, and its embedded files alternate between both.
 #[test]
 fn several_connections_share_what_a_page_embeds() {
     for (mode, expected, connections) in [
@@ -202,7 +202,7 @@ fn several_connections_share_what_a_page_embeds() {
         ),
         (5, 5)
     );
-    // One connection is as it always was; two are quicker.
+    // One connection behaves as without lanes; two are faster.
     let time = |lanes| {
         let played = rehearse_with(lanes, Mode::Serial, script(&[9], 1), GOOD);
         played
@@ -250,7 +250,7 @@ fn several_connections_survive_a_bad_server() {
     }
 }
 
-/// Early close gives the connection back before the OFF time; a session keeps it through its last one.
+/// Early close closes the connection before the OFF time; a session keeps it until after its last OFF time.
 #[test]
 fn connections_close_before_or_after_the_off_time() {
     let early = rehearse(Mode::EarlyClose, script(&[1, 1], 2), GOOD);
@@ -263,7 +263,7 @@ fn connections_close_before_or_after_the_off_time() {
 #[test]
 fn times_begin_where_the_original_looks_at_its_clock() {
     let record = rehearse(Mode::Pipelined, script(&[3], 1), GOOD).recorded();
-    // The base from before connect, the others from the end of the file before them: 2 ms each.
+    // The base file from before the connect, the others from the end of the file before: 2 ms each.
     let ms = |times: &crate::times::Times| (times.summary().max.expect("a time") * 10.0).round() / 10.0;
     assert_eq!((ms(&record.service), record.service.count()), (2.0, 3));
     assert_eq!(ms(&record.object), 6.0);
@@ -289,14 +289,14 @@ fn what_a_closing_server_left_is_asked_for_again() {
         );
         assert_eq!(
             (record.connections, record.closed_by_server),
-            // The second has had its three answers as well, and is closed while the user sleeps.
+            // The second connection has its three responses as well, and is closed while the user sleeps.
             (2, 2),
             "says: {says}"
         );
     }
 }
 
-/// A reply that the server cut short is a file that failed, once; what stood behind it is asked for again; and all counts say so.
+/// A truncated response is one failed file; requests behind it are repeated; all counts agree.
 #[test]
 fn a_reply_cut_short_is_a_file_that_failed() {
     let server = Server { cuts: 3, ..GOOD };
@@ -327,7 +327,7 @@ fn a_reply_cut_short_is_a_file_that_failed() {
     }
 }
 
-/// What a server says to nobody breaks HTTP, unless it says that it closes.
+/// Unrequested data breaks HTTP, unless it announces a close.
 #[test]
 fn what_nobody_asked_for_is_no_good_reply() {
     let played = |babbles| rehearse(Mode::Serial, script(&[1, 1], 2), Server { babbles, ..GOOD }).recorded();
@@ -377,7 +377,7 @@ fn a_server_that_answers_nothing_costs_a_bounded_number_of_tries() {
     let silent = rehearse(Mode::Serial, script(&[2, 2], 1), Server { hangs: 0, ..GOOD });
     let record = silent.crew.ledger.measured();
     assert_eq!((record.count(Trouble::Timeout), record.files_failed), (2, 4));
-    // Closed each time before a reply began: told once, when it is given up. Reset each time: told each time.
+    // Closed before every response: one error, when the file is given up. Reset every time: one error each time.
     for (resets, counts) in [(false, [0, 1]), (true, [4, 0])] {
         let closing = Server {
             shuts: Some(resets),
@@ -404,15 +404,15 @@ fn clients_never_sleep() {
     };
     let played = rehearse(Mode::Serial, Model::Closed(vec![(Duration::ZERO, turn)]), GOOD);
     let record = played.crew.ledger.measured();
-    // 2 s at 2 ms a file.
+    // 2 s at 2 ms per file.
     assert_eq!((record.files, record.connections), (1000, 1));
     assert_eq!(played.sent[0].3, ["/1"]);
     assert_eq!(played.sent[2].3, ["/0"]);
-    // An alarm each 500 ms to look whether anything has come, not one for each request.
+    // One timer every 500 ms checks for progress, not one per request.
     assert!(played.set <= 8, "{} alarms", played.set);
 }
 
-/// A thread that stands still is late, whoever its users are: those who never sleep set no alarm that would show it.
+/// A stopped thread is late in every model: users without think time set no timer that would show it.
 #[test]
 fn a_thread_that_stands_still_is_late_in_every_model() {
     let clients = || Model::Closed(vec![(Duration::ZERO, one_object())]);
@@ -431,10 +431,10 @@ fn a_thread_that_stands_still_is_late_in_every_model() {
             let played = rehearse_still(still, setup(Mode::Serial), model(), GOOD);
             played.recorded().tick.summary()
         };
-        // Two seconds have 199 ticks after their beginning.
+        // Two seconds have 199 ticks after their start.
         let (punctual, late) = (ticks(None), ticks(Some((701, 900))));
         assert_eq!((punctual.count, punctual.max), (199, Some(0.0)), "{name}");
-        // Those due at 710 to 890 ms are as late as 900 ms is after them.
+        // Ticks due at 710 to 890 ms are late by their distance to 900 ms.
         assert_eq!(
             (late.count, late.max.map(f64::round)),
             (199, Some(190.0)),
@@ -444,7 +444,7 @@ fn a_thread_that_stands_still_is_late_in_every_model() {
             (late.mean * 199.0 / 1900.0 - 1.0).abs() < 0.01,
             "{name}: {late:?}"
         );
-        // Nothing of it is lost where the run ends meanwhile, and nothing is counted that was due after the end.
+        // No lateness is lost if the run ends meanwhile, and no tick after the end counts.
         let late = ticks(Some((1801, 2500)));
         assert_eq!(
             (late.count, late.max.map(f64::round)),
@@ -454,7 +454,7 @@ fn a_thread_that_stands_still_is_late_in_every_model() {
     }
 }
 
-/// A request that no alarm was set for times out all the same, when it should.
+/// A request times out when it should, even if no timer was set for it.
 #[test]
 fn a_connection_that_falls_silent_is_given_up_in_time() {
     let turn = Supply::Turn {
@@ -462,7 +462,7 @@ fn a_connection_that_falls_silent_is_given_up_in_time() {
         next: 0,
         stride: 1,
     };
-    // The 101st is asked for 200 ms after the beginning, while the alarm of the first is still set.
+    // The 101st request is sent 200 ms after the start, while the timer of the first is still set.
     let server = Server { hangs: 100, ..GOOD };
     let played = rehearse(Mode::Serial, Model::Closed(vec![(Duration::ZERO, turn)]), server);
     let second: Vec<u64> = played
@@ -474,16 +474,16 @@ fn a_connection_that_falls_silent_is_given_up_in_time() {
     assert_eq!(second[0], 5_000 + 200 + 500 + 100, "patience, then a pause");
     let record = played.recorded();
     assert_eq!(record.count(Trouble::Timeout), 3);
-    // Each of them is told with how long it took, in its second, and by its path.
+    // Each failure is recorded with its time, in its second, and with its path.
     assert_eq!((record.files_failed, record.failed.count()), (3, 3));
     assert_eq!(record.failed.quantile(0.3).as_millis(), 500);
     assert_eq!(record.seconds.iter().map(|second| second.failed).sum::<u64>(), 3);
-    // In the last second nothing is complete.
+    // Nothing completes in the last second.
     assert!(record.seconds[2].failed == 1 && record.seconds[2].files == 0);
     assert!(record.examples.contains_key(&Trouble::Timeout));
-    // When the second began it was under way.
+    // It was pending when the second began.
     assert_eq!(record.seconds[1].under_way, 1);
-    // It kept its client from asking for as long, and for the pause after it, but not beyond the end of the run.
+    // It kept its client from sending for that time and the pause after it, but not beyond the end of the run.
     assert_eq!(
         (record.held.count(), record.unfinished, record.waited.count()),
         (3, 0, 0)
@@ -494,8 +494,8 @@ fn a_connection_that_falls_silent_is_given_up_in_time() {
     assert!((total - 1400.0).abs() < 3.0, "{total}");
 }
 
-/// What is under way when patience ends is counted with how long it was awaited, and with how much of that is time in which it would
-/// have asked.
+/// Objects pending at the end of the grace period count with the time they waited, and with the part of it in which
+/// their clients would have sent requests.
 #[test]
 fn what_is_never_complete_was_awaited_until_patience_ended() {
     let turn = || Supply::Turn {
@@ -510,7 +510,7 @@ fn what_is_never_complete_was_awaited_until_patience_ended() {
             warmup: Duration::from_millis(warmup),
             ..setup(Mode::Serial)
         };
-        // Nothing is answered from 200 ms on; the run ends after 2 s and patience after 3 s.
+        // No response from 200 ms on; the run ends after 2 s and the grace period after 3 s.
         let server = Server { hangs: 100, ..GOOD };
         let record = rehearse_as(patient, clients(), server).recorded();
         assert_eq!(
@@ -522,7 +522,7 @@ fn what_is_never_complete_was_awaited_until_patience_ended() {
         near(record.held.quantile(1.0), held_ms);
         near(record.waited.quantile(1.0), held_ms + 1000);
     }
-    // Several connections of one user have one object under way.
+    // Several connections of a user have one object in progress.
     let server = Server { hangs: 2, ..GOOD };
     let patient = Setup {
         timeout: Duration::from_secs(60),
@@ -554,7 +554,7 @@ fn arrivals_do_not_wait_for_answers() {
         "{:?}",
         enough.response.summary()
     );
-    // One connection answers 500 a second: the rest waits, which the response times tell and no service time does.
+    // One connection serves 500 requests a second: the rest waits, which shows in response times, not in service times.
     let few = rehearse(Mode::Serial, open(1), GOOD).recorded();
     assert!(few.service.summary().max < Some(3.1));
     assert!(
@@ -570,7 +570,7 @@ fn arrivals_do_not_wait_for_answers() {
     );
 }
 
-/// Object 0 again and again.
+/// Object 0, repeated.
 fn one_object() -> Supply {
     Supply::Turn {
         order: [0].into(),
@@ -579,7 +579,7 @@ fn one_object() -> Supply {
     }
 }
 
-/// What is due in the warm-up is left out wherever it ends, and what is left out is counted.
+/// Events due in the warm-up are left out and counted, whenever they end.
 #[test]
 fn a_warm_up_is_left_out_of_every_figure() {
     let warm = |ms| Setup {
@@ -606,7 +606,7 @@ fn a_warm_up_is_left_out_of_every_figure() {
     ] {
         assert_eq!(times.count(), 1500);
     }
-    // The connections were opened before, and stand through the rest of the run.
+    // The connections were opened earlier, and stay open through the rest of the run.
     assert_eq!((later.connect.count(), later.connections), (0, 0));
     assert!(later.established > 0 && later.established <= whole.connections);
     assert_eq!(
@@ -614,7 +614,7 @@ fn a_warm_up_is_left_out_of_every_figure() {
         "the series begins where measuring does"
     );
     assert_eq!(later.seconds[1].begun, 500);
-    // One that answers 500 a second: what was due in the warm-up is asked long after it, and still left out.
+    // One connection for 500 requests a second: requests due in the warm-up are sent long after it, and still left out.
     let few = Model::Open {
         arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
         supply: one_object(),
@@ -629,7 +629,7 @@ fn a_warm_up_is_left_out_of_every_figure() {
     );
 }
 
-/// Users are counted when they begin, and when the last one did is known.
+/// Users count when they begin, and the start of the last one is known.
 #[test]
 fn users_who_never_begin_are_not_counted() {
     let users = |gap: u64| {
@@ -642,7 +642,7 @@ fn users_who_never_begin_are_not_counted() {
     assert_eq!(users(900), (3, 1800));
 }
 
-/// A log that is through ends the run; one that is not ends with it; a rate of 0 is an answer and no end.
+/// A log ends the run when it is complete; the run's end cuts off the rest of a log; a rate of 0 does not end a run.
 #[test]
 fn a_log_ends_the_run_when_it_is_answered() {
     let model = |arrivals: Arrivals| Model::Open {
@@ -659,7 +659,7 @@ fn a_log_ends_the_run_when_it_is_answered() {
         let at = played.now.as_nanos() / 1_000_000 - 5_000;
         (at, played.crew.ledger.measured().files)
     };
-    // Answers come after the millisecond of connecting, 2 ms each, one after the other.
+    // The first response comes after 1 ms for the connect; then 2 ms each, one after the other.
     let (at, files) = ended(log(&[0, 100, 100, 101]), GOOD);
     assert!((104..=110).contains(&at), "{at}");
     assert_eq!(files, 4);
@@ -668,16 +668,16 @@ fn a_log_ends_the_run_when_it_is_answered() {
     assert_eq!(
         ended(log(&[0]), silent),
         (500, 0),
-        "patience ends what is not answered"
+        "the grace period ends pending requests"
     );
     let stops: Schedule = "100,0@1s".parse().expect("a schedule");
     let stops = Arrivals::new(Process::Constant, &stops, Seed(1), 0, 1);
     assert_eq!(ended(model(stops), GOOD).0, 2_000);
-    // A part of a log may be empty.
+    // One shard's part of a log may be empty.
     assert_eq!(ended(log(&[]), GOOD), (0, 0));
 }
 
-/// Rates are of what was complete in time.
+/// Rates count only completions in time.
 #[test]
 fn what_ends_after_the_time_that_counts_is_no_part_of_rates() {
     let slow = Server {
@@ -686,7 +686,7 @@ fn what_ends_after_the_time_that_counts_is_no_part_of_rates() {
     };
     let client = || Model::Closed(vec![(Duration::ZERO, one_object())]);
     let record = rehearse(Mode::Serial, client(), slow).recorded();
-    // 300 ms each: the seventh is under way when the two seconds end.
+    // 300 ms each: the seventh is pending when the two seconds end.
     assert_eq!((record.files, record.files_in_time), (7, 6));
     let counted = Setup {
         counted: Duration::from_millis(700),
@@ -696,11 +696,11 @@ fn what_ends_after_the_time_that_counts_is_no_part_of_rates() {
     assert_eq!((record.files, record.files_in_time), (7, 2));
 }
 
-/// Nothing begins after the end, even if the bell is as late as the rest: what else is ready is looked at before it.
+/// Nothing begins after the end, even if its timer is late and other events come first.
 #[test]
 fn nothing_begins_after_the_end() {
     let clients = || Model::Closed((0..4).map(|_| (Duration::ZERO, one_object())).collect());
-    // One connection, and twice as many arrivals as it answers: those that wait have none.
+    // One connection, and twice as many arrivals as it serves: waiting arrivals have none.
     let arrivals = || Model::Open {
         arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
         supply: one_object(),
@@ -711,7 +711,7 @@ fn nothing_begins_after_the_end() {
         ("arrivals", &arrivals),
     ] {
         for mode in [Mode::Http10, Mode::Serial] {
-            // What is answered just before the end is told after it.
+            // A response just before the end is reported after it.
             let still = Some((1990, 2050));
             let played = rehearse_still(still, setup(mode), model(), GOOD);
             let last = played.sent.iter().map(|sent| sent.0).max();
@@ -729,7 +729,7 @@ fn nothing_begins_after_the_end() {
     }
 }
 
-/// Times of files are of good files alone, in each of their parts; connections count whatever is answered on them.
+/// All times of files are those of successful files; connections count whatever is received on them.
 #[test]
 fn a_failure_is_in_no_histogram_of_files() {
     for (accept, wanted) in [("200", [4, 4, 4, 4, 2, 1]), ("404", [0, 0, 0, 0, 0, 1])] {
@@ -752,7 +752,7 @@ fn a_failure_is_in_no_histogram_of_files() {
     }
 }
 
-/// However early a run is stopped, no more connections stand on average than there are.
+/// However early a run is stopped, the mean number of open connections is at most their total number.
 #[test]
 fn no_more_connections_stand_than_there_are() {
     let client = || Model::Closed(vec![(Duration::ZERO, one_object())]);
@@ -773,7 +773,7 @@ fn no_more_connections_stand_than_there_are() {
     }
 }
 
-/// WebStone counts requests that ended in time, well or not, and what they took.
+/// WebStone counts requests that ended in time, successful or not, and their times.
 #[test]
 fn webstone_counts_what_ended_in_time() {
     let client = || Model::Closed(vec![(Duration::ZERO, one_object())]);
@@ -793,14 +793,14 @@ fn webstone_counts_what_ended_in_time() {
             record.files,
         )
     };
-    // 300 ms each: the seventh is under way when the two seconds end, and is a file like the others.
+    // 300 ms each: the seventh is pending when the two seconds end, and is a file like the others.
     let reply = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n/0".len() as u64;
     assert_eq!(counted(slow), (6, 0, 6 * reply, 1800, 7));
-    // What is cut short ends a millisecond later and failed: its bytes do not count, its time does.
+    // A truncated response ends a millisecond later and failed: its bytes do not count, its time does.
     assert_eq!(counted(Server { cuts: 1, ..slow }), (6, 6, 0, 1806, 0));
-    // Nobody answers for half a second, then patience ends and a pause begins.
+    // No response for half a second, then the timeout and a pause.
     assert_eq!(counted(Server { hangs: 0, ..slow }), (3, 3, 0, 1500, 0));
-    // What never stood is an error and no connection: one each 101 ms.
+    // A refused connection is an error and no connection: one per 101 ms.
     assert_eq!(
         counted(Server {
             refuses: true,

@@ -1,16 +1,17 @@
-//! The tick of a thread: a timer at even intervals, whatever its users do. It shows when the thread stood still or
-//! was overloaded, which the timers of users show only where users sleep.
+//! The tick of a thread: a periodic timer that runs whatever its users do. It shows when the thread was stopped or
+//! overloaded; the users' own timers show this only while users sleep.
 
 use super::{Crew, TICK};
 use measure::{Duration, Instant};
 use runtime::dial::Port;
 
-/// Between two ticks.
+/// Time between two ticks.
 pub(super) const EVERY: Duration = Duration::from_millis(10);
 
 impl Crew {
-    /// Counts the tick that was due at `at` and all that were due since, each as late as it is: a thread that stood still
-    /// for a hundredth of the run has a hundredth of its ticks late, and not one. There are as many as fit into the run.
+    /// Records the tick due at `at` and all ticks missed since, each with its own lateness. So a thread that was
+    /// stopped for 1 % of the run has 1 % of its ticks late instead of a single one. Ticks after the end of the run are
+    /// left out.
     pub(super) fn tick(&mut self, at: Instant, port: &mut Port, now: Instant) {
         let until = self.until();
         let mut due = at;

@@ -1,62 +1,62 @@
-//! Families of distributions, each with its likeliest parameters for given values, and how far it is from them.
+//! Distribution families: maximum-likelihood parameters for given values, and the distance of the fit.
 //!
-//! Parameters are those of maximum likelihood, in closed form or by Newton's method where values are seen as they
-//! are. Where they are seen rounded (counts, times in whole seconds) a closed form is off by up to a unit, which is
-//! much of a value of 2: there the likelihood of what is *seen* is climbed in steps that get smaller. So it is where values
-//! above a bound were taken away: what is left is likelier by the share that the family has below it. The family with the
-//! least Kolmogorov-Smirnov distance is the best.
+//! Parameters are computed in closed form or by Newton's method if values are exact. If they are rounded (counts, times
+//! in whole seconds), a closed form is off by up to a unit, which is much for a value of 2; then the likelihood of the
+//! *rounded* values is maximized by hill climbing with shrinking steps. The same applies if values above a bound were
+//! removed: the remaining ones have a truncated distribution. The family with the smallest Kolmogorov-Smirnov distance
+//! is the best.
 
 use super::{Candidate, VALUES_MIN};
 use crate::fit::{Fit, kolmogorov_smirnov, kolmogorov_smirnov_whole};
 use crate::limits::FILE_BYTES_MAX;
 use crate::model::{Model, Part, Shape};
 
-/// Values of a stream that are looked at one by one: evenly spaced ones of their order if there are more.
+/// Limit on values used for a fit; with more, evenly spaced order statistics are used.
 const VALUES_MAX: usize = 200_000;
-/// The same for a mixture, which is looked for again and again.
+/// The limit for a mixture, whose fit iterates.
 const MIXED_MAX: usize = 5000;
-/// Where a tail may begin, as shares of the values.
+/// Candidate starts of a tail, as quantiles of the values.
 const CUTS: [f64; 9] = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97];
-/// Whole values up to this have a bin each; above it a bin is wider by this part of its value.
+/// Integers up to this have a bin each; above it, a bin's width is this fraction of its value.
 const BINS_SINGLE: f64 = 64.0;
 const BINS_WIDER: f64 = 0.03;
 
-/// Bins of equal counts for values seen as they are, where the likelihood is climbed.
+/// Number of bins of equal counts when climbing the likelihood of exact values.
 const BINS_EVEN: usize = 500;
-/// Steps of a climb at the most: along a ridge they are short.
+/// Limit on climbing steps: along a ridge they are short.
 const STEPS_MAX: usize = 5000;
 
-/// Where a model is cut.
+/// Truncation of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Bounds {
-    /// Nowhere.
+    /// No truncation.
     None,
-    /// Above what a site can have, below at the least that one can; there are hybrids and mixtures.
+    /// Sizes: from the smallest file a site can have to the largest. Includes hybrids and mixtures.
     OfSizes {
-        /// The least.
+        /// Smallest size.
         low: f64,
     },
-    /// Above this, as what is longer is of another kind and was taken away.
+    /// Truncated above: longer values are of another kind and were removed.
     Upto(f64),
 }
 
-/// How a value that was drawn comes to be seen.
+/// How a drawn value was recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Seen {
-    /// As it is.
+    /// Exactly.
     Exactly(Bounds),
     /// Rounded down.
     Down,
     /// Rounded to the nearest whole number of at least 1.
     Nearest,
-    /// As the difference of two instants, both rounded down to whole seconds.
+    /// As the difference of two times, both rounded down to whole seconds.
     Seconds {
-        /// What is longer was taken away.
+        /// Longer values were removed.
         upto: f64,
     },
 }
 
-/// A family.
+/// A distribution family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     Lognormal,
@@ -66,7 +66,7 @@ pub(super) enum Family {
     InverseGaussian,
 }
 
-/// All families fitted to sorted values, best first; none if there are too few.
+/// All families fitted to sorted values, best first; empty if there are too few values.
 pub(super) fn candidates(values: &[f64], families: &[Family], seen: Seen) -> Vec<Candidate> {
     let (Some(&least), Some(&most)) = (values.first(), values.last()) else {
         return Vec::new();
@@ -94,7 +94,7 @@ pub(super) fn candidates(values: &[f64], families: &[Family], seen: Seen) -> Vec
     found
 }
 
-/// At most so many of sorted values, evenly spaced.
+/// At most `most` of the sorted values, evenly spaced.
 fn spaced(values: &[f64], most: usize) -> Vec<f64> {
     let count = values.len();
     if count <= most {
@@ -148,17 +148,17 @@ fn candidate(model: &Model, fit: &Fit) -> Candidate {
     }
 }
 
-/// Values that are close together.
+/// Neighboring values, counted together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bin {
-    /// The largest number below it; whole, if its values are.
+    /// Largest number below the bin; an integer if the values are.
     below: f64,
-    /// Its largest.
+    /// Largest value of the bin.
     upto: f64,
     count: f64,
 }
 
-/// Values that are not what was drawn.
+/// Values recorded with rounding or removal.
 #[derive(Debug)]
 struct Rounded<'a> {
     values: &'a [f64],
@@ -186,7 +186,7 @@ impl Rounded<'_> {
         Rounded { values, seen, bins }
     }
 
-    /// Above this no value was left.
+    /// Bound above which values were removed.
     fn upto(&self) -> f64 {
         match self.seen {
             Seen::Seconds { upto } => upto,
@@ -194,7 +194,7 @@ impl Rounded<'_> {
         }
     }
 
-    /// The share of values seen that are not above a whole number.
+    /// Distribution function of the recorded values, at an integer.
     fn cdf(&self, shape: &Shape, value: f64) -> f64 {
         let upto = self.upto();
         if value >= upto {
@@ -208,14 +208,14 @@ impl Rounded<'_> {
         self.whole_cdf(shape, value) / left.max(f64::MIN_POSITIVE)
     }
 
-    /// The same of what is seen before anything is taken away.
+    /// The same before removal.
     fn whole_cdf(&self, shape: &Shape, value: f64) -> f64 {
         match self.seen {
             Seen::Exactly(_) => shape.cdf(value),
             Seen::Down => shape.cdf((value + 1.0).next_down()),
             Seen::Nearest if value < 1.0 => 0.0,
             Seen::Nearest => shape.cdf((value + 0.5).next_down()),
-            // The first instant lies anywhere in its second.
+            // The first time lies anywhere within its second.
             Seen::Seconds { .. } => {
                 let within = [0.125, 0.375, 0.625, 0.875];
                 within
@@ -241,7 +241,7 @@ impl Rounded<'_> {
             .iter()
             .map(|value| value + half)
             .collect();
-        // What is rounded down from k on is seen from k on.
+        // Values from k on, rounded down, are recorded from floor(k) on.
         let least = (self.seen == Seen::Down)
             .then(|| self.values.first().copied())
             .flatten();
@@ -260,7 +260,7 @@ impl Rounded<'_> {
     }
 }
 
-/// The likeliest shape to be reached from another, one number at a time; with `fixed` a Pareto keeps its k.
+/// Climbs to the likeliest shape, one parameter at a time; with `fixed`, a Pareto keeps its k.
 fn climbed(start: Shape, fixed: bool, likelihood: impl Fn(&Shape) -> f64) -> Shape {
     let mut best = (likelihood(&start), start);
     let mut step = 0.25;
@@ -285,7 +285,7 @@ fn climbed(start: Shape, fixed: bool, likelihood: impl Fn(&Shape) -> f64) -> Sha
     best.1
 }
 
-/// A shape with one of its numbers changed by a part of it, a location by as much; none if it has no such number.
+/// The shape with one parameter changed by a factor, a location by an offset; `None` if there is no such parameter.
 fn moved(shape: Shape, place: usize, step: f64, fixed: bool) -> Option<Shape> {
     let factor = libm::exp(step);
     Some(match (shape, place) {
@@ -321,7 +321,7 @@ fn moved(shape: Shape, place: usize, step: f64, fixed: bool) -> Option<Shape> {
 }
 
 impl Shape {
-    /// With numbers as they are worth writing.
+    /// Rounds the parameters to significant digits.
     fn rounded(self) -> Shape {
         match self {
             Shape::Lognormal { mu, sigma } => Shape::Lognormal {
@@ -347,7 +347,7 @@ impl Shape {
 }
 
 impl Family {
-    /// Its likeliest parameters for sorted values that are seen as they are.
+    /// Maximum-likelihood parameters for exact, sorted values.
     pub(super) fn likeliest(self, values: &[f64]) -> Option<Shape> {
         match self {
             Family::Lognormal => lognormal(values),
@@ -360,7 +360,7 @@ impl Family {
 }
 
 impl Family {
-    /// Its likeliest parameters for sorted values seen as they are, of which those above a bound were taken away.
+    /// Maximum-likelihood parameters for exact, sorted values, with those above a bound removed.
     fn likeliest_upto(self, values: &[f64], upto: f64) -> Option<Shape> {
         let start = self.likeliest(values)?;
         let bins = evenly_binned(values);
@@ -376,7 +376,7 @@ impl Family {
     }
 }
 
-/// Bins of about as many sorted values each; the first begins at nothing.
+/// Bins with about equal counts of sorted values; the first one starts at 0.
 fn evenly_binned(values: &[f64]) -> Vec<Bin> {
     let wanted = values.len().div_ceil(BINS_EVEN);
     let mut bins: Vec<Bin> = Vec::new();
@@ -403,7 +403,7 @@ fn evenly_binned(values: &[f64]) -> Vec<Bin> {
     bins
 }
 
-/// A number as it is worth writing.
+/// Rounds a number to significant digits.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -455,14 +455,14 @@ fn inverse_gaussian(values: &[f64]) -> Option<Shape> {
     })
 }
 
-/// The shape solves `S1(k)/S0(k) - 1/k = mean of logarithms`, by Newton's method.
+/// The shape k solves `S1(k)/S0(k) - 1/k = mean of logarithms`, by Newton's method.
 fn weibull(values: &[f64]) -> Option<Shape> {
     let (log_mean, log_deviation) = log_moments(values);
     if log_deviation <= 0.0 {
         return None;
     }
     let mut shape = 1.2 / log_deviation;
-    // Values are taken in units of their geometric mean, so that no power overflows.
+    // In units of the geometric mean, so that no power overflows.
     let logs: Vec<f64> = values.iter().map(|&x| libm::log(x) - log_mean).collect();
     for _ in 0..100 {
         let (mut s0, mut s1, mut s2) = (0.0, 0.0, 0.0);
@@ -489,7 +489,7 @@ fn weibull(values: &[f64]) -> Option<Shape> {
     })
 }
 
-/// A lognormal body and a Pareto tail, meeting at this share of the values.
+/// A lognormal body and a Pareto tail that meet at this quantile.
 fn body_and_tail(values: &[f64], cut: f64, (low, high): (f64, f64)) -> Option<Model> {
     let at = (values.len() as f64 * cut) as usize;
     let (body, tail) = values.split_at(at);
@@ -501,7 +501,8 @@ fn body_and_tail(values: &[f64], cut: f64, (low, high): (f64, f64)) -> Option<Mo
     if sum <= 0.0 {
         return None;
     }
-    // The body's parameters from two quantiles of all values: its mean would be that of a body cut off.
+    // The body's parameters come from two quantiles of all values, because its own mean would be that of a truncated
+    // body.
     let quantile = |share: f64| libm::log(values[((values.len() - 1) as f64 * share) as usize]);
     let (near, far) = (cut * 0.25, cut * 0.75);
     let (z_near, z_far) = (normal_quantile(near), normal_quantile(far));
@@ -520,7 +521,8 @@ fn body_and_tail(values: &[f64], cut: f64, (low, high): (f64, f64)) -> Option<Mo
     Model::hybrid(body, tail, low, k, high).ok()
 }
 
-/// Two lognormals by expectation and maximization (Dempster, Laird and Rubin 1977), from the two halves of the values.
+/// Two lognormals by expectation-maximization (Dempster, Laird and Rubin 1977), started from the two halves of the
+/// values.
 fn two_lognormals(values: &[f64], (low, high): (f64, f64)) -> Option<Model> {
     let logs: Vec<f64> = spaced(values, MIXED_MAX).iter().map(|&x| libm::log(x)).collect();
     if logs.len() < 4 * VALUES_MIN {
@@ -583,7 +585,7 @@ fn two_lognormals(values: &[f64], (low, high): (f64, f64)) -> Option<Model> {
     Model::new(vec![part(first, parts[0]), part(1.0 - first, parts[1])]).ok()
 }
 
-/// The value that a standard normal variable is not above with this chance, by bisection.
+/// Quantile of the standard normal distribution, by bisection.
 fn normal_quantile(share: f64) -> f64 {
     let cdf = |z: f64| 0.5 * libm::erfc(-z / core::f64::consts::SQRT_2);
     let (mut low, mut high) = (-10.0, 10.0);

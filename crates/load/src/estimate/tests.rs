@@ -1,4 +1,4 @@
-//! Each stream of a log that was made from known parameters, held against these.
+//! Each stream of a log generated from known parameters, compared with these.
 
 use super::*;
 use crate::files::Class;
@@ -23,7 +23,7 @@ const POSITIVE: [Family; 4] = [
     Family::Exponential,
 ];
 
-/// Each family finds its own parameters again.
+/// Each family recovers its own parameters.
 #[test]
 fn parameters_are_recovered() {
     for (model, family, wanted) in [
@@ -55,7 +55,7 @@ fn parameters_are_recovered() {
     }
 }
 
-/// Rounded values do not make the parameters wrong.
+/// Rounded values give unbiased parameters.
 #[test]
 fn what_is_rounded_is_recovered() {
     let nearest = |x: f64| x.round().max(1.0);
@@ -108,7 +108,7 @@ fn the_best_family_is_the_one_it_was_drawn_from() {
     }
 }
 
-/// What never changes is a constant, not the mean of something; what fits nothing is said to.
+/// Equal values are a constant, not the mean of a distribution; a misfit is reported.
 #[test]
 fn constants_and_misfits_are_called_what_they_are() {
     let found = described(
@@ -162,11 +162,11 @@ fn depths_count_different_objects() {
     assert_eq!(found, again.iter().map(|&depth| depth as f64).collect::<Vec<_>>());
 }
 
-/// The largest difference of two models' distribution functions.
+/// Largest difference of two models' distribution functions.
 fn apart(found: &str, truth: &str) -> f64 {
     let found: Model = found.parse().expect(found);
     let truth: Model = truth.parse().expect(truth);
-    // Between the grid's points neither rises by more than a two-thousandth.
+    // Between the grid's points neither function rises by more than 1/2000.
     let quantile = |n: u32| truth.quantile(f64::from(n) / 2000.0);
     (1..2000)
         .map(quantile)
@@ -174,7 +174,7 @@ fn apart(found: &str, truth: &str) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// The log of a plan in which a file's answer takes a millisecond.
+/// The log of a plan in which every response takes a millisecond.
 fn log_of(parameters: Parameters, users: u32, seconds: u64, tick_ns: i64) -> (Surge, Estimates) {
     let surge = Surge::new(parameters, Seed(1)).expect("published parameters");
     let layout = Layout {
@@ -210,10 +210,10 @@ fn stream<'a>(found: &'a Estimates, flag: &str) -> &'a Estimate {
     found.unwrap_or_else(|| panic!("no --{flag}"))
 }
 
-/// Every flag that is printed is in the unit and of the population of the parameter that it sets: a log of a whole pass
-/// of Table 8 gives Table 8 back. Tolerances are differences of distribution functions: 0.05 where there is a value for
-/// each file of a class (600 to 760), less where there are more; what matching and the stack make is itself not exactly
-/// its model (`weir site surge --report`).
+/// Every printed flag uses the unit and population of its parameter: the log of a whole pass of Table 8 gives Table 8
+/// back. Tolerances are differences of distribution functions: 0.05 with one value per file of a class (600 to 760
+/// values), less with more values. The output of matching and the stack does not follow its model exactly
+/// (`weir site surge --report`).
 #[test]
 fn a_log_of_table_8_gives_table_8_back() {
     for tick_ns in [1, SECOND_NS] {
@@ -258,7 +258,7 @@ fn a_log_of_table_8_gives_table_8_back() {
         }
         let exponent = found.zipf_exponent.expect("enough files");
         assert!((0.85..1.15).contains(&exponent), "{exponent}");
-        // Sessions of users who never pause for half an hour, and pauses of those who make none, cannot be told.
+        // Sessions of users who never pause for half an hour, and pauses of users who make none, cannot be estimated.
         for name in ["session lengths, objects", "gaps within an object, s"] {
             let estimate = found.streams.iter().find(|estimate| estimate.stream == name);
             let estimate = estimate.expect(name);
@@ -275,7 +275,7 @@ fn a_log_of_table_8_gives_table_8_back() {
     }
 }
 
-/// Behind one address users are one client: what needs them told apart is not told, what does not is.
+/// Users behind one address are one client: only streams that need no distinction between users are estimated.
 #[test]
 fn a_crowd_behind_one_address_is_not_taken_for_one_user() {
     let visits = |clients: u32| -> Vec<Visit> {
@@ -301,7 +301,7 @@ fn a_crowd_behind_one_address_is_not_taken_for_one_user() {
     assert!(!estimate(visits(100), SECOND_NS * 1800).mixed);
 }
 
-/// The users of 1998 pause between files: what those gaps are is found, and that the log cannot say so.
+/// Users of the 1998 set pause between files. The gaps are found, and the reason why the log cannot show the pauses.
 #[test]
 fn active_off_times_are_found_and_not_taken_for_granted() {
     let (surge, found) = log_of(Parameters::published(Set::First), 100, 400, 1);
@@ -316,7 +316,7 @@ fn active_off_times_are_found_and_not_taken_for_granted() {
     assert!(distance < 0.05, "{distance}: {gaps:?}");
 }
 
-/// People who come, ask for a few objects and go for hours have sessions, whatever bound of minutes is chosen.
+/// Users who leave for hours after a few objects have sessions, whatever bound in minutes is chosen.
 #[test]
 fn sessions_are_told_where_there_are_any() {
     let lengths: Model = "inverse-gaussian(3.86,6.08)".parse().expect("a model");
@@ -345,12 +345,12 @@ fn sessions_are_told_where_there_are_any() {
     let session = stream(&found, "session-length");
     let distance = apart(&session.candidates[0].model, "inverse-gaussian(3.86,6.08)");
     assert!(distance < 0.05, "{distance}: {session:?}");
-    // Most sessions are whole; those the log's ends cut off are not counted.
+    // Most sessions are complete; those that the log's ends cut off are left out.
     assert!(
         session.values > 1500 && session.values < bounds.len() as u64,
         "{session:?}"
     );
-    // A bound within the pauses of a session decides how long sessions are: then it says nothing.
+    // A bound shorter than pauses within a session decides the session lengths, so they are not estimated.
     let found = estimate(visits, 19 * SECOND_NS);
     let session = found
         .streams
@@ -362,9 +362,8 @@ fn sessions_are_told_where_there_are_any() {
     assert!(why.contains("depends on --session-gap"), "{why}");
 }
 
-/// Users who come back after hours: their absences are no OFF times, and what they cut off is accounted for, if the
-/// bound is a minute as if it is half an hour. (Of these models hardly any pause is shorter than a second, which is no
-/// OFF time.)
+/// Users who return after hours: their absences are no OFF times, and the truncation is accounted for, with a bound of
+/// one minute as with half an hour. (With these models, hardly any pause is shorter than a second and so excluded.)
 #[test]
 fn absences_are_not_taken_for_off_times() {
     for (text, bound_s, tick_ns) in [
@@ -408,7 +407,7 @@ fn absences_are_not_taken_for_off_times() {
             .iter()
             .find(|found| found.model.starts_with(family));
         let own = own.unwrap_or_else(|| panic!("{text}: {off:?}"));
-        // Without the cut: of what was drawn, not of what was left.
+        // Without truncation: the model of the drawn values, not of the remaining ones.
         let whole = own.model.split('@').next().expect("a shape");
         let distance = apart(whole, text);
         println!("{text}, {bound_s} s, tick {tick_ns} ns: {own:?}, {distance:.4} apart");

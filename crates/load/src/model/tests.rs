@@ -1,4 +1,4 @@
-//! Models against the distribution functions of `statrs`, against themselves, and against bad text.
+//! Models against the distribution functions of `statrs`, against themselves, and against invalid text.
 
 use super::*;
 use crate::fit;
@@ -28,7 +28,7 @@ fn distribution_functions_agree_with_another_implementation() {
     }
 }
 
-/// The density of the document, integrated, is the distribution function used here.
+/// The document's density, integrated, is the distribution function used here.
 #[test]
 fn the_inverse_gaussian_is_the_one_printed() {
     let (mu, lambda) = (3.86, 6.08);
@@ -77,7 +77,7 @@ fn draws_follow_the_distribution_function() {
     }
 }
 
-/// Every shape has the mean its parameters promise, and cuts change it as they should.
+/// Every shape has the mean that its parameters imply, and truncation changes it correctly.
 #[test]
 fn means_and_medians_are_the_documents() {
     for (text, mean, median) in [

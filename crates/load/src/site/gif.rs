@@ -1,48 +1,47 @@
-//! Real GIF pictures of any length from 35 bytes on, still or animated.
+//! Valid GIF images of any length from 35 bytes, still or animated.
 //!
-//! LZW is used without compression, as GIF89a allows: the dictionary is cleared before the code width
-//! would grow, so every pixel takes the same number of bits and the length follows from the number of
-//! pixels. A comment extension takes what no number of pixels gives. The picture is made while it is
-//! written: a row at a time, whatever its size.
+//! LZW runs without compression, as GIF89a allows: the dictionary is cleared before the code width would grow. So every
+//! pixel takes the same number of bits, and the length follows from the number of pixels. A comment extension fills
+//! lengths that no number of pixels gives. The image is generated row by row while it is written, whatever its size.
 
 use crate::chance::below;
 use measure::{Draw, Rng};
 use std::io::{self, Write};
 
-/// The shortest file this module makes: one pixel, two colors.
+/// Shortest file generated here: one pixel, two colors.
 pub const LEAST: u64 = 35;
-/// Files shorter than this have four colors, longer ones 128.
+/// Files shorter than this have four colors, longer ones have 128; in bytes.
 const FEW_COLORS_BELOW: u64 = 1200;
 /// Files shorter than this have two colors.
 const TWO_COLORS_BELOW: u64 = 60;
-/// Data in one block of a file.
+/// Maximum data bytes in a block of a GIF.
 const BLOCK: u64 = 255;
 
-/// The plan of a picture: everything its length depends on.
+/// Layout of an image: everything that decides its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     width: u64,
     height: u64,
     frames: u64,
-    /// Bits of the table of colors: 1, 2 or 7.
+    /// Bits of the color table index: 1, 2 or 7.
     colors: u32,
-    /// Bytes the comment takes in all; 0 for none.
+    /// Length of the comment extension in bytes; 0 for none.
     comment: u64,
 }
 
-/// Everything but frames and comment: signature, screen, colors, the looping extension, trailer.
+/// Bytes other than frames and comment: signature, screen descriptor, color table, looping extension, trailer.
 const fn fixed(colors: u32, looping: u64) -> u64 {
     6 + 7 + 3 * (1 << colors) + looping + 1
 }
 
-/// Least code size of LZW for a table of colors: 2 at least, by the format.
+/// Minimum LZW code size for a color table: at least 2, as the format requires.
 const fn code_size(colors: u32) -> u32 {
     if colors < 2 { 2 } else { colors }
 }
 
-/// Bytes of the image data of `pixels` pixels, and bytes they take in blocks with the terminator.
+/// Bytes of image data for `pixels` pixels, and their length in blocks with the terminator.
 const fn data(pixels: u64, code_size: u32) -> (u64, u64) {
-    // A clear code precedes every group; one code ends the data.
+    // A clear code precedes every group; an end code follows the data.
     let group = (1 << code_size) - 2;
     let codes = pixels + pixels.div_ceil(group) + 1;
     let bytes = (codes * (code_size as u64 + 1)).div_ceil(8);
@@ -50,8 +49,8 @@ const fn data(pixels: u64, code_size: u32) -> (u64, u64) {
 }
 
 impl Layout {
-    /// A picture of `frames` frames that takes exactly `size` bytes; none if `size` is too small for it. A still
-    /// picture takes any length from [`LEAST`] on, an animation any but a few of the shortest.
+    /// An image of `frames` frames and exactly `size` bytes; `None` if `size` is too small. Still images take any
+    /// length from [`LEAST`] on, animations all except a few of the shortest.
     pub fn new(size: u64, frames: u64) -> Option<Layout> {
         let frames = frames.max(1);
         let colors = match size / frames {
@@ -59,7 +58,7 @@ impl Layout {
             TWO_COLORS_BELOW..FEW_COLORS_BELOW => 2,
             _ => 7,
         };
-        // What a comment can take: nothing, or an empty comment of 3 bytes, or one of 5 and more.
+        // Possible lengths of the comment extension: 0, 3 (empty comment), or 5 and more.
         let possible = |rest: u64| rest == 0 || rest == 3 || rest >= 5;
         let length = |pixels: u64| length(pixels, frames, colors);
         if length(1) > size {
@@ -73,7 +72,7 @@ impl Layout {
             }
             step /= 2;
         }
-        // A picture about as wide as 4 to 3, then narrower ones until the rest is one a comment can take.
+        // Prefer an aspect ratio of about 4 to 3, then narrower ones until a comment can fill the rest.
         let wide = (((most * 4 / 3) as f64).sqrt() as u64).clamp(1, most);
         for width in (1..=wide).rev() {
             for height in [most / width, (most / width).saturating_sub(1)] {
@@ -100,10 +99,10 @@ impl Layout {
         (self.width, self.height)
     }
 
-    /// Writes the picture that the generator makes of this layout.
+    /// Writes the image that the generator draws for this layout.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn write(&self, rng: &mut Rng, out: &mut impl Write) -> io::Result<()> {
         let word = |value: u64| (value as u16).to_le_bytes();
         out.write_all(if self.frames > 1 || self.comment > 0 {
@@ -113,7 +112,7 @@ impl Layout {
         })?;
         out.write_all(&word(self.width))?;
         out.write_all(&word(self.height))?;
-        // A table of colors for the whole file, 8 bits a primary color, background 0, square pixels.
+        // Global color table, 8 bits per primary color, background 0, square pixels.
         out.write_all(&[0xf0 | (self.colors - 1) as u8, 0, 0])?;
         self.palette(rng, out)?;
         if self.frames > 1 {
@@ -123,7 +122,7 @@ impl Layout {
         let waves = Waves::new(rng);
         for frame in 0..self.frames {
             if self.frames > 1 {
-                // 12 hundredths of a second each.
+                // Frame delay of 12 hundredths of a second.
                 out.write_all(b"\x21\xf9\x04\x04\x0c\x00\x00\x00")?;
             }
             out.write_all(&[0x2c, 0, 0, 0, 0])?;
@@ -135,7 +134,7 @@ impl Layout {
         out.write_all(&[0x3b])
     }
 
-    /// Colors from dark to light through one hue to another.
+    /// Writes a palette from dark to light, through one hue to another.
     fn palette(&self, rng: &mut Rng, out: &mut impl Write) -> io::Result<()> {
         const INKS: [[u64; 3]; 8] = [
             [18, 52, 86],
@@ -182,7 +181,7 @@ impl Layout {
                 if x % 16 == 0 {
                     noise = rng.next_u64();
                 }
-                // A few levels of noise keep the picture from compressing to nothing.
+                // A little noise keeps the image from compressing to nothing.
                 let level = waves.at(x, y, frame) + (noise & 15);
                 noise >>= 4;
                 codes.put((level.min(255) >> shift) as u16)?;
@@ -193,18 +192,18 @@ impl Layout {
     }
 }
 
-/// Bytes of a whole file without comment.
+/// Length of a file without comment.
 fn length(pixels: u64, frames: u64, colors: u32) -> u64 {
     let (looping, control) = if frames > 1 { (19, 8) } else { (0, 0) };
     fixed(colors, looping) + frames * (control + 10 + 1 + data(pixels, code_size(colors)).1)
 }
 
-/// The shortest picture of `frames` frames.
+/// Length of the shortest image with `frames` frames.
 pub fn least(frames: u64) -> u64 {
     length(1, frames.max(1), 1)
 }
 
-/// A comment extension of `length` bytes in all: 0, 3, or 5 and more.
+/// Writes a comment extension of `length` bytes: 0, 3, or 5 and more.
 fn comment(length: u64, out: &mut impl Write) -> io::Result<()> {
     const TEXT: &[u8] = b"This comment makes the file as long as its model says. ";
     if length == 0 {
@@ -214,7 +213,7 @@ fn comment(length: u64, out: &mut impl Write) -> io::Result<()> {
     let mut left = length - 3;
     let mut text = TEXT.iter().copied().cycle();
     while left > 0 {
-        // A block takes one byte more than it holds, so none may be left with room for nothing.
+        // A block takes one byte more than it holds, so no rest of one byte may remain.
         let mut block = (left - 1).min(BLOCK);
         if left - 1 - block == 1 {
             block -= 1;
@@ -227,12 +226,12 @@ fn comment(length: u64, out: &mut impl Write) -> io::Result<()> {
     out.write_all(&[0])
 }
 
-/// Codes of one width packed into blocks.
+/// Packs codes of one width into blocks.
 struct Codes<'a, W> {
     width: u32,
     bits: u32,
     pending: u32,
-    /// Length byte and data of the block being filled.
+    /// Length byte and data of the current block.
     block: Vec<u8>,
     out: &'a mut W,
 }
@@ -285,7 +284,7 @@ impl<'a, W: Write> Codes<'a, W> {
     }
 }
 
-/// Three triangle waves over the plane, in whole numbers.
+/// Three triangle waves over the plane, in integers.
 struct Waves {
     waves: [(i64, i64, i64, i64); 3],
 }
@@ -308,7 +307,7 @@ impl Waves {
         }
     }
 
-    /// 0 to 240.
+    /// Value from 0 to 240.
     fn at(&self, x: u64, y: u64, frame: u64) -> u64 {
         let height: i64 = self
             .waves
@@ -377,7 +376,7 @@ mod tests {
         }
     }
 
-    /// Wide pictures stay near 4 to 3 and waste little on comments.
+    /// Larger images stay near 4 to 3 and spend little on comments.
     #[test]
     fn pictures_are_pictures() {
         for size in [1000, 4000, 40_000, 400_000] {

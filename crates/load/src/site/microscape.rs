@@ -1,10 +1,10 @@
 //! The Microscape page of document 003: 42 KB of HTML and 42 GIFs.
 //!
-//! Fifteen of the pictures have the lengths of the original's list, as recovered; the other 27 lengths
-//! were invented so that every published count and sum holds, and are labelled so in the manifest. The
-//! original pages are lost; this one is laid out as the trade pages of 1997 were: tables, font elements,
-//! spacer pictures, prices and numbers of articles. How much of each there is was chosen so that zlib makes of it
-//! at its default level what the document printed: 0.27 of its length (42K become 11K), 0.35 with tags in mixed case.
+//! Fifteen of the images have the lengths in the original's list, as recovered. The other 27 lengths were invented so
+//! that every published count and sum holds; the manifest labels them so. The original pages are lost. This page is
+//! built like the trade pages of 1997: tables, font elements, spacer images, prices and article numbers. Their amounts
+//! were chosen so that zlib at its default level reaches the printed ratio: 0.27 of the length (42K become 11K), 0.35
+//! with tags in mixed case.
 
 use super::{Described, content, gif, prose::Prose};
 use crate::files::Class;
@@ -13,22 +13,22 @@ use core::str::FromStr;
 use measure::{Bytes, Seed};
 use std::io::{self, Write};
 
-/// Length of the page: "42KB".
+/// Length of the page, printed as "42KB".
 pub const PAGE: Bytes = Bytes::kib(42);
-/// Frames of the animated pictures; not printed.
+/// Frames of an animated image; not printed.
 const FRAMES: u64 = 6;
 
-/// How tags are spelled: document 003 found that it decides how well a page deflates.
+/// Letter case of tags: document 003 found that it decides how well a page deflates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagCase {
-    /// All in lower case.
+    /// Lower case.
     Lower,
-    /// Each letter of either case.
+    /// A mix of upper and lower case letters.
     Mixed,
 }
 
 impl TagCase {
-    /// What zlib left of the original at its default level, as a share of its length; printed to two digits.
+    /// Printed ratio of the page's length after and before zlib at its default level, to two digits.
     pub fn deflates_to(self) -> f64 {
         match self {
             TagCase::Lower => 0.27,
@@ -44,17 +44,17 @@ impl FromStr for TagCase {
         match text {
             "lower" => Ok(TagCase::Lower),
             "mixed" => Ok(TagCase::Mixed),
-            _ => Err(format!("`{text}` is not a case of tags: choose lower or mixed")),
+            _ => Err(format!("`{text}` is not a tag case: choose lower or mixed")),
         }
     }
 }
 
-/// Where a length comes from.
+/// Source of a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The list of the original's pictures.
+    /// The list of the original's images.
     Recovered,
-    /// Invented to satisfy the published sums.
+    /// Invented so that the published sums hold.
     Synthetic,
 }
 
@@ -69,16 +69,16 @@ impl Origin {
     }
 }
 
-/// A picture of the page.
+/// An image of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// Its name.
+    /// File name.
     pub path: &'static str,
-    /// Its length.
+    /// Length in bytes.
     pub size: Bytes,
-    /// Whether it moves.
+    /// Whether it is animated.
     pub animated: bool,
-    /// Where its length comes from.
+    /// Source of the length.
     pub origin: Origin,
 }
 
@@ -91,7 +91,7 @@ const fn image(path: &'static str, size: u64, animated: bool, origin: Origin) ->
     }
 }
 
-/// All 42 pictures, in the order the page names them.
+/// All 42 images, in the order of their references in the page.
 pub const IMAGES: [Image; 42] = [
     image("about1.gif", 1403, false, Origin::Recovered),
     image("action.gif", 788, false, Origin::Recovered),
@@ -228,7 +228,7 @@ pub(super) fn write(tags: TagCase, seed: Seed, number: u32, out: &mut impl Write
         .write(&mut rng, out)
 }
 
-/// The page, made in memory: its length is fixed.
+/// The page, built in memory: its length is fixed.
 struct Markup {
     prose: Prose,
     tags: TagCase,
@@ -241,7 +241,7 @@ impl Markup {
              <body bgcolor=\"#ffffff\" text=\"#000000\" link=\"#003399\" vlink=\"#663366\">\n<center>\n\
              <table width=\"600\" cellpadding=\"4\" cellspacing=\"0\" border=\"0\">\n<tr valign=\"top\">\n",
         );
-        // A bar of the small pictures, then one block of the column after another around the others.
+        // A bar of small images, then blocks of text around the others.
         let (bar, column) = IMAGES.split_at(14);
         html += &self.tagged("<td width=\"130\" bgcolor=\"#dfe8ee\">\n");
         for image in bar {
@@ -261,7 +261,7 @@ impl Markup {
                 image.path
             ));
             let tail = self.tagged("</td>\n</tr>\n</table>\n");
-            // An even part of what is left, so that the last block ends the page exactly.
+            // An even share of the rest, so that the last block ends the page exactly.
             let left = PAGE.0 as usize - html.len() - end.len();
             let text = left / (pictures - index) - tail.len();
             let whole = if index + 1 == pictures {
@@ -276,7 +276,7 @@ impl Markup {
         Ok(html.into_bytes())
     }
 
-    /// Headline and items of exactly `length` bytes.
+    /// A headline and items of exactly `length` bytes.
     fn block(&mut self, length: usize) -> io::Result<String> {
         let mut block = String::new();
         loop {
@@ -307,7 +307,7 @@ impl Markup {
         }
     }
 
-    /// What an item begins with: a link and what the article costs.
+    /// Start of an item: a link and the article's price.
     fn item(&mut self) -> String {
         let (first, second) = (self.prose.word(), self.prose.word());
         let name = [self.prose.word(), self.prose.word()].join("-");
@@ -320,7 +320,7 @@ impl Markup {
         ))
     }
 
-    /// Markup with its tag and attribute names spelled as chosen; what is quoted stays.
+    /// Markup with tag and attribute names in the chosen case; quoted values stay.
     fn tagged(&mut self, markup: &str) -> String {
         if self.tags == TagCase::Lower {
             return markup.to_owned();

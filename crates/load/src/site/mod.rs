@@ -1,7 +1,7 @@
-//! The content of a site: pages that name what they embed, images and text, of exact lengths.
+//! Content of a site: pages with references to their embedded files, images and text, all of exact lengths.
 //!
-//! A [`Site`] knows its files by number and writes each to the caller's writer. Nothing is kept, so memory does not
-//! grow with the site. Knows no folders or disks.
+//! A [`Site`] knows its files by number and writes each to the caller's writer. It stores no content, so memory does
+//! not grow with the site. Knows no folders or disks.
 
 pub mod gif;
 pub mod microscape;
@@ -19,47 +19,47 @@ use microscape::TagCase;
 use std::io::{self, Write};
 use twox_hash::xxhash3_128::Hasher;
 
-/// The form of a manifest's file name.
+/// File name of a manifest.
 pub const MANIFEST: &str = "manifest.json";
 
-/// A site before it is written.
+/// A site to be written.
 #[derive(Clone, Debug)]
 pub enum Site {
-    /// Document 000.
+    /// Surge, document 000.
     Surge(Box<Surge>),
-    /// Document 002.
+    /// WebStone, document 002.
     Webstone {
-        /// Which list.
+        /// File list.
         list: List,
-        /// Chance in the content.
+        /// Seed of the content.
         seed: Seed,
     },
-    /// Document 003.
+    /// Microscape, document 003.
     Microscape {
-        /// How tags are spelled.
+        /// Letter case of tags.
         tags: TagCase,
-        /// Chance in the content.
+        /// Seed of the content.
         seed: Seed,
     },
 }
 
-/// What is known of a file before it is written.
+/// Properties of a file, known before it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
-    /// Below the site's root.
+    /// Path below the site's root.
     pub path: String,
     /// Media type.
     pub media_type: &'static str,
-    /// What it is to the pages.
+    /// Role in the site's pages.
     pub class: Class,
-    /// Length.
+    /// Length in bytes.
     pub size: Bytes,
-    /// Where its length comes from, if files differ in that.
+    /// Source of the length, if it differs between files.
     pub provenance: Option<&'static str>,
 }
 
 impl Site {
-    /// How many files it has.
+    /// Number of files.
     pub fn files(&self) -> u32 {
         match self {
             Site::Surge(surge) => surge.files.len() as u32,
@@ -68,7 +68,7 @@ impl Site {
         }
     }
 
-    /// What file `number` is.
+    /// Properties of file `number`.
     pub fn describe(&self, number: u32) -> Described {
         match self {
             Site::Surge(surge) => surge::describe(surge, number),
@@ -86,12 +86,12 @@ impl Site {
         }
     }
 
-    /// Bytes of all files.
+    /// Total bytes of all files.
     pub fn bytes(&self) -> u64 {
         (0..self.files()).map(|number| self.describe(number).size.0).sum()
     }
 
-    /// A writer of its files, one after another.
+    /// A writer for the files, one after another.
     pub fn contents(&self) -> Contents<'_> {
         Contents {
             site: self,
@@ -102,7 +102,7 @@ impl Site {
         }
     }
 
-    /// The manifest, once the digest of every file is known, in the order of their numbers.
+    /// The manifest, from the digests of all files in order of their numbers.
     pub fn manifest(&self, digests: Vec<String>, generator: &str) -> Manifest {
         let references = self.references();
         let files: Vec<FileEntry> = digests
@@ -223,7 +223,7 @@ impl Site {
     }
 }
 
-/// Digest over the numbers of the objects of one pass.
+/// Digest over the object numbers of one pass.
 pub fn sequence_digest(surge: &Surge) -> String {
     let mut hasher = Hasher::new();
     for object in surge.sequence() {
@@ -236,15 +236,15 @@ pub fn sequence_digest(surge: &Surge) -> String {
 #[derive(Debug)]
 pub struct Contents<'a> {
     site: &'a Site,
-    /// By base file: which object it is the page of.
+    /// For each base file, the number of the object whose page it is.
     pages: Vec<u32>,
 }
 
 impl Contents<'_> {
-    /// Writes file `number`, of exactly the length described.
+    /// Writes file `number` with exactly its described length.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn write(&self, number: u32, out: &mut impl Write) -> io::Result<()> {
         match self.site {
             Site::Surge(surge) => surge::write(surge, &self.pages, number, out),
@@ -257,7 +257,7 @@ impl Contents<'_> {
     }
 }
 
-/// The generator of a file's content.
+/// Generator of a file's content.
 fn content(seed: Seed, number: u32) -> measure::Rng {
     crate::chance::stream(seed, crate::chance::Purpose::Content, u64::from(number))
 }

@@ -1,30 +1,30 @@
-//! Web pages of exactly the length asked for that name the files they embed.
+//! Web pages of an exact length with references to their embedded files.
 //!
-//! A page is as complete as its length allows: with head, heading and text around the pictures; with a
-//! title; or with nothing but the references. All three are HTML that a browser shows.
+//! A page is as complete as its length allows: with head, heading and text around the images; with a title; or with the
+//! references only. All three are HTML that a browser shows.
 
 use super::prose::Prose;
 use measure::{Bytes, Rng};
 use std::io::{self, Write};
 
-/// How many embedded files a page of this length can name, in a site of `files` files.
+/// Number of embedded files that a page of this length has room to reference, in a site of `files` files.
 pub fn room(size: Bytes, files: u32) -> u32 {
     let digits = u64::from(files.saturating_sub(1).max(1).ilog10() + 1);
     u32::try_from(size.0 / ("<img src=.gif>".len() as u64 + digits)).unwrap_or(u32::MAX)
 }
 
-/// The shortest reference to an embedded file.
+/// Shortest reference to an embedded file.
 pub fn reference(path: &str) -> String {
     format!("<img src={path}>")
 }
 
-/// Text shorter than this between two pictures is put together instead.
+/// Minimum length of text between two images; shorter pieces are merged.
 const PIECE_MIN: u64 = 120;
 
-/// Writes a page of exactly `size` bytes that holds these references; [`room`] says how many fit.
+/// Writes a page of exactly `size` bytes with these references; [`room`] says how many fit.
 ///
 /// # Errors
-/// Those of `out`; `InvalidInput` if the references alone are longer than the page.
+/// Errors of `out`; `InvalidInput` if the references alone exceed `size`.
 pub fn write(
     title: &str,
     references: &[String],
@@ -48,7 +48,7 @@ pub fn write(
          img {{ max-width: 100%; vertical-align: middle; margin: .25rem }}\n</style>\n<h1>{title}</h1>\n"
     );
     let short = format!("<!doctype html><title>{title}</title>\n");
-    // The full head only where it does not outweigh the text.
+    // The full head only if it does not outweigh the text.
     let head = if free >= 3 * complete.len() as u64 {
         complete
     } else if free >= short.len() as u64 {

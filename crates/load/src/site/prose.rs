@@ -1,13 +1,13 @@
-//! Running text of any length, byte for byte: sentences about water, from a seed.
+//! Text of any exact length: sentences about water, from a seed.
 //!
-//! The words are common ones drawn unevenly, so that the text compresses about as English on the Web
-//! does. Knows nothing of markup but paragraphs.
+//! Common words are drawn unevenly, so the text compresses about as well as English on the Web. Knows no markup except
+//! paragraphs.
 
 use crate::chance::below;
 use measure::Rng;
 use std::io::{self, Write};
 
-/// Common words first: a draw prefers the front of the list.
+/// Words; draws prefer the front of the list.
 const WORDS: &[&str] = &[
     "the",
     "of",
@@ -280,11 +280,11 @@ const WORDS: &[&str] = &[
     "horizon",
 ];
 
-/// A writer of text that never repeats and never ends.
+/// An endless source of text that does not repeat.
 #[derive(Debug)]
 pub(super) struct Prose {
     rng: Rng,
-    /// Words until the sentence ends; 0 before a sentence.
+    /// Words left in the sentence; 0 before a sentence.
     sentence: u64,
 }
 
@@ -294,7 +294,7 @@ impl Prose {
         Prose { rng, sentence: 0 }
     }
 
-    /// An even choice among `0..n`, for whoever arranges the text.
+    /// A uniform integer in `0..n` from the text's generator.
     pub(super) fn below(&mut self, n: u64) -> u64 {
         below(&mut self.rng, n)
     }
@@ -308,10 +308,10 @@ impl Prose {
         WORDS[draw as usize]
     }
 
-    /// Sentences of exactly `length` bytes, separated by `space`.
+    /// Writes sentences of exactly `length` bytes, separated by `space`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub(super) fn text(&mut self, length: u64, space: u8, out: &mut impl Write) -> io::Result<()> {
         let mut left = length as usize;
         let mut buffer: Vec<u8> = Vec::with_capacity(24);
@@ -328,7 +328,7 @@ impl Prose {
             }
             self.sentence -= 1;
             if left <= buffer.len() + 4 {
-                // The last word is as long as what is left, and the sentence ends with it.
+                // The last word fills the remaining length and ends the sentence.
                 while buffer.len() < left {
                     buffer.push(b'e');
                 }
@@ -345,19 +345,19 @@ impl Prose {
         Ok(())
     }
 
-    /// Plain text of exactly `length` bytes, a sentence a line.
+    /// Writes plain text of exactly `length` bytes, one sentence per line.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub(super) fn lines(&mut self, length: u64, out: &mut impl Write) -> io::Result<()> {
         self.text(length.saturating_sub(1), b'\n', out)?;
         out.write_all(if length > 0 { b"\n" } else { b"" })
     }
 
-    /// Paragraphs of HTML of exactly `length` bytes.
+    /// Writes HTML paragraphs of exactly `length` bytes.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub(super) fn paragraphs(&mut self, length: u64, out: &mut impl Write) -> io::Result<()> {
         const LEAST: u64 = 24;
         let mut left = length;
@@ -371,7 +371,7 @@ impl Prose {
             out.write_all(b"</p>\n")?;
             left -= size;
         }
-        // Too little for a paragraph.
+        // Too short for a paragraph.
         out.write_all(&vec![b'\n'; left as usize])
     }
 }

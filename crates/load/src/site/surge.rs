@@ -1,7 +1,7 @@
 //! The files of a Surge site: base files are pages, embedded files GIFs, single files text.
 //!
-//! File `n` is called `n.html`, `n.gif` or `n.txt`, in one folder, as short as can be: a page names up to
-//! 149 others.
+//! File `n` is named `n.html`, `n.gif` or `n.txt`, in one folder: names are short because a page references up to 149
+//! others.
 
 use super::{Described, content, gif, page, prose::Prose};
 use crate::files::Class;

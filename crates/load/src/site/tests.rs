@@ -1,4 +1,4 @@
-//! Sites byte for byte: lengths, references, digests, the published sums.
+//! Sites byte by byte: lengths, references, digests, published sums.
 
 use super::*;
 use crate::manifest::Digesting;
@@ -14,7 +14,7 @@ fn bytes(site: &Site, number: u32) -> Vec<u8> {
     out
 }
 
-/// The digests of all files, and whether each is as long as described.
+/// Digests of all files; checks each file's length.
 fn digests(site: &Site) -> Vec<String> {
     let contents = site.contents();
     (0..site.files())
@@ -49,7 +49,7 @@ fn fingerprint(site: &Site) -> String {
     out.finish().1
 }
 
-/// Same seed, same bytes, on any machine: these digests were made once and may change only with a version.
+/// Same seed, same bytes, on any machine: these digests were computed once and may change only with a version.
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
     let Site::Surge(surge) = small(1) else {

@@ -1,4 +1,4 @@
-//! The whole set against the document's targets, and the tolerances of what an algorithm makes.
+//! The whole set against the document's targets, and the tolerances of computed streams.
 
 use super::*;
 use crate::parameters::Set;
@@ -8,8 +8,8 @@ fn surge(seed: u64) -> Surge {
     Surge::new(Parameters::published(Set::Table8), Seed(seed)).unwrap()
 }
 
-/// 2,000 files, about 50 MB, mean 26 KB, median 3 KB, 3.3 files per object, median 1. The sizes have heavy
-/// tails: one set of 2,000 lies within a quarter of the mean, twenty sets together within a twentieth.
+/// 2,000 files, about 50 MB, mean 26 KB, median 3 KB, 3.3 files per object, median 1. The sizes have heavy tails: one
+/// set of 2,000 lies within a quarter of the mean, twenty sets together within a twentieth.
 #[test]
 fn the_set_is_the_documents() {
     let (mut total, mut files_per_object) = (0.0, 0.0);
@@ -36,11 +36,11 @@ fn the_set_is_the_documents() {
         assert!(surge.sequence_length() <= 140_000, "seed {seed}");
     }
     assert!((3.2..3.7).contains(&files_per_object), "{files_per_object}");
-    // The models promise 26.4 KB; sizes vary so that the mean of 40,000 has a standard error of 0.45 KB.
+    // The models imply 26.4 KB; sizes vary so much that the mean of 40,000 has a standard error of 0.45 KB.
     assert!((25_000.0..27_800.0).contains(&total), "mean of all sets {total}");
 }
 
-/// Every file belongs to what its class says, and every object to the sequence as often as it should.
+/// Every file has the role of its class, and every object occurs in the sequence as often as its count says.
 #[test]
 fn objects_are_whole() {
     let surge = surge(1);
@@ -72,7 +72,7 @@ fn streams_fit_or_keep_their_tolerance() {
     }
 }
 
-/// Tolerances of its own: its requests are all of a tail.
+/// This set has its own tolerances: all its requests are from a tail.
 #[test]
 fn the_first_publications_set_keeps_its_tolerances() {
     for seed in 1..4 {
@@ -82,7 +82,7 @@ fn the_first_publications_set_keeps_its_tolerances() {
         for stream in &streams {
             assert!(stream.holds(streams::LEVEL), "seed {seed}: {stream:?}");
         }
-        // Its sessions are of one object: nothing to test.
+        // Its sessions have one object each: nothing to test.
         assert!(streams.iter().all(|stream| stream.name != "session lengths"));
     }
 }
@@ -101,8 +101,8 @@ fn tiny_sites_work() {
     }
 }
 
-/// The beginning of a pass is like the pass: in what it asks for, how large that is, and how much of it is different.
-/// Before objects had stays, the first 5,000 of seed 1 were 58 objects, with a mean of 8,700 bytes instead of 15,000.
+/// The beginning of a pass resembles the whole in the objects requested, their size and their variety. Before objects
+/// had stays, the first 5,000 requests of seed 1 went to 58 objects, with a mean of 8,700 bytes instead of 15,000.
 #[test]
 fn a_prefix_is_like_the_pass() {
     let (mut means, mut farthest) = (0.0, 0.0f64);

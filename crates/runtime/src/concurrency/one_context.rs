@@ -4,10 +4,9 @@
 //! The cost is a lock, taken for each call and never while bytes move or a job runs. Everything else is forwarded.
 
 use crate::memory::Budget;
-use crate::session::{Action, Context, Event, JobOf, Line, Service, Session, Tx};
+use crate::session::{Accepted, Action, Context, Event, JobOf, Line, Service, Session, Tx};
 use crate::shaping::Withheld;
 use measure::{Duration, Instant, UnixTime};
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A service whose workers share one context.
@@ -140,10 +139,10 @@ impl<V: Service> Service for OneContext<V> {
     fn accept(
         &self,
         cx: &mut SharedContext<<V::Session as Session>::Cx>,
-        peer: SocketAddr,
+        accepted: &Accepted,
         now: Instant,
     ) -> Option<Shared<V::Session>> {
-        self.service.accept(&mut cx.lock().cx, peer, now).map(Shared)
+        self.service.accept(&mut cx.lock().cx, accepted, now).map(Shared)
     }
 
     fn is_full(&self) -> bool {

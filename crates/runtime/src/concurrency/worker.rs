@@ -32,7 +32,7 @@ use super::together::{Control, Counters, Together, count};
 use crate::io::table::Table;
 use crate::io::{Backend, Done, Id, Op, Out};
 use crate::memory::Budget;
-use crate::session::{Action, Context, Event, Job, JobOf, Loss, Need, Service, Session};
+use crate::session::{Accepted, Action, Context, Event, Job, JobOf, Loss, Need, Service, Session};
 use crate::strategy::Manner;
 use crate::timer::Wheel;
 use ending::Stopping;
@@ -629,12 +629,16 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     fn accepted(&mut self, id: Id, peer: SocketAddr) -> Next<JobOf<V::Session>> {
         count(&self.counters.accepted, 1);
-        let Some(session) = self.service.accept(&mut self.cx, peer, self.now) else {
+        let accepted = Accepted {
+            peer,
+            listener: self.accepting,
+        };
+        let Some(session) = self.service.accept(&mut self.cx, &accepted, self.now) else {
             count(&self.counters.refused, 1);
             let _ = self.backend.submit(Op::Close { id });
             return Next::Park;
         };
-        let listener = self.accepting;
+        let listener = accepted.listener;
         self.together.enter(listener);
         let conn = Conn {
             session,

@@ -8,12 +8,12 @@
 use super::port::{Frame, Port};
 use super::relay::Door;
 use super::{LATE, Notice, Tally};
+use crate::bell::Bell;
 use crate::clock;
 use link::{Direction, Path};
 use measure::{Duration, Instant};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex};
@@ -26,29 +26,6 @@ const CLOSE: Duration = Duration::from_micros(15);
 const SPIN_SHARE: u32 = 4;
 /// Maximum allowance for spinning that can accumulate.
 const SPIN_SAVED: Duration = Duration::from_millis(5);
-
-/// Wakes a thread that sleeps in `poll`.
-#[derive(Debug)]
-pub(super) struct Bell(OwnedFd);
-
-impl Bell {
-    pub(super) fn new() -> io::Result<Bell> {
-        Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
-    }
-
-    pub(super) fn ring(&self) {
-        // Fails only after 2^64 rings.
-        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
-    }
-
-    pub(super) fn silence(&self) {
-        let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
-    }
-
-    pub(super) fn fd(&self) -> &OwnedFd {
-        &self.0
-    }
-}
 
 /// Control over a running ferry, from other threads.
 #[derive(Debug)]

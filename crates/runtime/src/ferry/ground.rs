@@ -3,12 +3,13 @@
 //! Decides which back end to use and whether a user namespace is needed, and gives the reasons. Addresses are equal for
 //! all links: each link has namespaces of its own, so none can see another's.
 
-use super::carry::{Bell, Ferry, Reins, Watch};
+use super::carry::{Ferry, Reins, Watch};
 use super::netlink::{Mac, Metrics, Netlink};
 use super::port::Port;
 use super::relay::{Door, Relay};
 use super::room::Room;
 use super::{ADDRESS, Backend, Fault, GATEWAY, HostSettings, INTERFACE, Plan, Tally, is_nested};
+use crate::bell::Bell;
 use crate::{clock, sys};
 use link::{LossModel, Path, Profile, Way};
 use measure::{Bytes, Duration, Instant};

@@ -11,9 +11,9 @@
 //!                          └─ refused ── Reset ─▶ near is reset
 //! ```
 
-use super::carry::Bell;
 use super::child::Signals;
 use super::{Commands, Fault, HostSettings, Notice, Observer, Outcome, Plan, Tally};
+use crate::bell::Bell;
 use crate::clock;
 use link::{Direction, Discipline, Packet, Path, Profile, Server, Verdict, Way};
 use measure::{Bytes, Duration, Instant};

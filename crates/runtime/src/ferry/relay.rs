@@ -14,9 +14,10 @@
 //!                                      └─ no answer ── dropped with its SYN
 //! ```
 
-use super::carry::{Bell, Reins};
+use super::carry::Reins;
 use super::port::Frame;
 use super::room::Room;
+use crate::bell::Bell;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};

@@ -6,7 +6,7 @@
 
 use super::host::{Application, Conn, Happened, Work};
 use crate::fs::Wait;
-use crate::session::{Action, Body, Context, Event, Job, JobOf, Loss, Service, Session, Tx};
+use crate::session::{Accepted, Action, Body, Context, Event, Job, JobOf, Loss, Service, Session, Tx};
 use core::net::{Ipv4Addr, SocketAddr};
 use measure::{Duration, Instant, UnixTime};
 use std::collections::{BTreeMap, VecDeque};
@@ -212,7 +212,7 @@ impl<V: Service> Application for Hosted<V> {
             Happened::Opened(conn) => {
                 work.no_delay(conn, true);
                 let peer = SocketAddr::from((Ipv4Addr::new(198, 18, 0, 1), conn.port()));
-                match self.service.accept(&mut self.cx, peer, now) {
+                match self.service.accept(&mut self.cx, &Accepted::at_first(peer), now) {
                     None => work.close(conn),
                     Some(session) => {
                         let served = Served {

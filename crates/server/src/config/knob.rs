@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 pub enum Knob {
     /// The idle timeout of connections.
-    KeepAlive,
+    IdleTimeout,
     /// Compression on first use.
-    Coding,
+    Compression,
 }
 
 impl Knob {
     /// Every knob.
-    pub const ALL: [Knob; 2] = [Knob::KeepAlive, Knob::Coding];
+    pub const ALL: [Knob; 2] = [Knob::IdleTimeout, Knob::Compression];
 
     /// The name in logs, metrics and recordings.
     pub fn name(self) -> &'static str {
         match self {
-            Knob::KeepAlive => "keep-alive",
-            Knob::Coding => "coding",
+            Knob::IdleTimeout => "idle-timeout",
+            Knob::Compression => "compression",
         }
     }
 
     /// Configuration keys that set this knob explicitly, as (table, key).
     pub fn keys(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Knob::KeepAlive => &[("", "idle-timeout"), ("behavior", "early-close")],
-            Knob::Coding => &[("", "compress")],
+            Knob::IdleTimeout => &[("", "idle-timeout"), ("behavior", "early-close")],
+            Knob::Compression => &[("", "compress")],
         }
     }
 }

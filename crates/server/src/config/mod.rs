@@ -23,6 +23,7 @@ mod error;
 mod header_rule;
 mod host;
 mod knob;
+mod listener;
 mod own;
 mod pattern;
 mod preset;
@@ -38,6 +39,7 @@ pub use error::ConfigError;
 pub use header_rule::HeaderRule;
 pub use host::{Host, HostName};
 pub use knob::Knob;
+pub use listener::{Listener, Tls, UnknownName};
 pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
 pub use preset::Preset;
@@ -56,7 +58,6 @@ use crate::limits::Limits;
 use measure::{Bytes, Duration, Rate};
 use runtime::shaping::{Precedence, Shaping};
 use serde::Deserialize;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// All settings. `Config::default()` suits a small virtual machine.
@@ -70,8 +71,16 @@ pub struct Config {
     pub profile: Option<PathBuf>,
     /// Document root. `None`: the embedded site.
     pub root: Option<PathBuf>,
-    /// Addresses to listen on: one string or a list.
+    /// Addresses to listen on: one string or a list. Empty if there are only tables `[[listener]]`.
     pub listen: Listen,
+    /// Addresses with settings of their own.
+    pub listener: Vec<Listener>,
+    /// PEM files with the certificate chains of the addresses in `listen`. Empty: cleartext.
+    #[serde(deserialize_with = "values::paths")]
+    pub tls_cert: Vec<PathBuf>,
+    /// PEM files with their private keys, in the same order.
+    #[serde(deserialize_with = "values::paths")]
+    pub tls_key: Vec<PathBuf>,
     /// Number of workers, or `"auto"`.
     pub workers: Workers,
     /// Strategy: how connections map to threads and processes.
@@ -250,6 +259,9 @@ impl Default for Config {
             profile: None,
             root: None,
             listen: Listen::default(),
+            listener: Vec::new(),
+            tls_cert: Vec::new(),
+            tls_key: Vec::new(),
             workers: Workers::Auto,
             concurrency: Concurrency::default(),
             io: IoKind::default(),
@@ -373,6 +385,9 @@ impl Config {
             };
             inner.is_some_and(|inner| inner.contains_key(key))
         });
+        if table.contains_key("listener") && !table.contains_key("listen") {
+            config.listen = Listen(Vec::new());
+        }
         config.validate().map_err(|e| e.locate(text, name))?;
         Ok(config)
     }
@@ -406,30 +421,7 @@ impl Config {
                 format!("{value} is too large; it must be at most {most} ({why})"),
             ))
         };
-        if self.listen.0.is_empty() {
-            return Err(ConfigError::invalid(
-                "listen",
-                "no address; name at least one, as in \"127.0.0.1:8080\"",
-            ));
-        }
-        for (at, one) in self.listen.0.iter().enumerate() {
-            let takes = |other: &SocketAddr| {
-                other.port() == one.port()
-                    && other.is_ipv4() == one.is_ipv4()
-                    && (other.ip() == one.ip() || other.ip().is_unspecified() || one.ip().is_unspecified())
-            };
-            if one.port() != 0
-                && let Some(other) = self.listen.0[..at].iter().find(|other| takes(other))
-            {
-                let why = match other == one {
-                    true => format!("{one} is listed twice; list it once"),
-                    false => format!(
-                        "{other} and {one} have the same port, and one address includes the other; list one of them"
-                    ),
-                };
-                return Err(ConfigError::invalid("listen", why));
-            }
-        }
+        self.validate_listeners()?;
         if let Some(rate) = self.line_rate
             && !(Shaping::RATE_MIN..=Shaping::RATE_MAX).contains(&rate)
         {
@@ -637,7 +629,8 @@ impl Config {
     /// Keys whose values differ from `running` and take effect only at the next start.
     pub fn needs_restart(&self, running: &Config) -> Vec<&'static str> {
         let differ = FIXED.iter().filter(|(_, fixed)| (fixed.differs)(self, running));
-        differ.map(|(key, _)| *key).collect()
+        let listeners = (!self.same_listeners(running)).then_some("listener");
+        differ.map(|(key, _)| *key).chain(listeners).collect()
     }
 
     /// Keeps the values of `running` for keys that take effect only at the next start, so that the next reload compares
@@ -645,6 +638,11 @@ impl Config {
     pub fn keep_until_restart(&mut self, running: &Config) {
         for (_, fixed) in FIXED {
             (fixed.keep)(self, running);
+        }
+        if !self.same_listeners(running) {
+            self.listener.clone_from(&running.listener);
+            self.tls_cert.clone_from(&running.tls_cert);
+            self.tls_key.clone_from(&running.tls_key);
         }
     }
 }

@@ -9,6 +9,7 @@ use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 /// How connections map to threads and processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -402,6 +403,31 @@ impl<'de> Deserialize<'de> for Listen {
         }
         d.deserialize_any(OneOrMany)
     }
+}
+
+/// File names: one string or a list.
+pub(super) fn paths<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<PathBuf>, D::Error> {
+    struct OneOrMany;
+    impl<'de> Visitor<'de> for OneOrMany {
+        type Value = Vec<PathBuf>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a file name, or a list of them")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<PathBuf>, E> {
+            Ok(vec![text.into()])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<PathBuf>, A::Error> {
+            let mut all = Vec::new();
+            while let Some(path) = seq.next_element()? {
+                all.push(path);
+            }
+            Ok(all)
+        }
+    }
+    d.deserialize_any(OneOrMany)
 }
 
 /// Error pages by status or class; a status takes precedence over its class.

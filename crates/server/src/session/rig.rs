@@ -6,8 +6,7 @@ use crate::site::Source;
 use crate::{Cx, Server, Session};
 use measure::{Draw as _, Duration, Instant, Seed, UnixTime};
 use runtime::session::{Job as _, Loss, Need};
-use runtime::{Action, Body, Context as _, Event, Service as _, Session as _, Tx};
-use std::net::SocketAddr;
+use runtime::{Accepted, Action, Body, Context as _, Event, Service as _, Session as _, Tx};
 use std::sync::{Arc, LazyLock, Mutex};
 
 /// The site of these tests: path and content.
@@ -101,8 +100,8 @@ pub(super) struct Rig {
     gone: bool,
 }
 
-pub(super) fn peer() -> SocketAddr {
-    "192.0.2.7:4711".parse().unwrap()
+pub(super) fn peer() -> Accepted {
+    Accepted::at_first("192.0.2.7:4711".parse().unwrap())
 }
 
 impl Rig {
@@ -126,7 +125,7 @@ impl Rig {
         let now = Instant::from_nanos(1_000_000_000);
         let mut cx = server.context(0);
         cx.turn(now, UnixTime::from_secs(WALL));
-        let session = server.accept(&mut cx, peer(), now).unwrap();
+        let session = server.accept(&mut cx, &peer(), now).unwrap();
         Rig {
             server,
             cx,
@@ -145,7 +144,7 @@ impl Rig {
     /// Another connection of the same worker.
     pub(super) fn reconnect(&mut self) {
         self.hang_up();
-        self.session = self.server.accept(&mut self.cx, peer(), self.now).unwrap();
+        self.session = self.server.accept(&mut self.cx, &peer(), self.now).unwrap();
         self.out.clear();
         self.end = End::Open;
         self.gone = false;

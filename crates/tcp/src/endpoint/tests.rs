@@ -1,10 +1,12 @@
-//! Two endpoints and a wire that delays, loses, repeats and reorders: what a connection must survive.
+//! Two endpoints and a wire that delays, loses, repeats and reorders segments.
+//!
+//! Tests the behavior of whole connections; each state machine is tested in its own file.
 
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// What the wire does to the n-th segment: how many copies arrive, and how much later than usual.
+/// The fate of the n-th segment: one extra delay per copy that arrives.
 type Fate<'a> = Box<dyn FnMut(u64, &Segment) -> Vec<Duration> + 'a>;
 
 struct Pair<'a> {
@@ -64,7 +66,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// The next thing happens; false if nothing ever will, or not before `until`.
+    /// Runs the next event; false if there is none, or none before `until`.
     fn step(&mut self, until: Instant) -> bool {
         self.flush();
         let arrival = self.wire.first_key_value().map(|((at, _), _)| *at);
@@ -74,7 +76,7 @@ impl<'a> Pair<'a> {
         };
         self.now = self.now.max(at);
         if arrival == Some(at) {
-            let (_, (side, segment)) = self.wire.pop_first().expect("looked at above");
+            let (_, (side, segment)) = self.wire.pop_first().expect("the wire is not empty");
             self.ends[side].receive(segment, self.now);
         } else {
             self.ends.iter_mut().for_each(|end| end.expire(self.now));
@@ -83,15 +85,15 @@ impl<'a> Pair<'a> {
         true
     }
 
-    /// Runs until the connection is open on both sides.
+    /// Runs until both sides are established.
     fn open(&mut self) {
         while !(self.ends[0].is_established() && self.ends[1].is_established()) {
             assert!(self.step(Instant::ZERO + ms(1_000_000)));
         }
     }
 
-    /// Side `from` sends `data` and finishes; the other reads all at once as it comes. Returns what was read
-    /// and when the last byte was.
+    /// Side `from` sends `data` and shuts down; the other side reads as data arrives. Returns the data read and
+    /// the time of the last byte.
     fn transfer(&mut self, from: usize, data: &[u8], until: Instant) -> (Vec<u8>, Instant) {
         let (mut written, mut got, mut last) = (0, Vec::new(), self.now);
         loop {
@@ -153,8 +155,8 @@ fn each_side_offers_its_mss_and_the_smaller_counts() {
     assert_eq!(pair.log[1].2.mss, Some(1_460));
 }
 
-/// Slow start with an ACK for every segment doubles: d segments from a window of w take log2(d/w + 1) rounds
-/// (the closed form of Cardwell, Savage and Anderson with growth 2).
+/// Slow start with an ACK for every segment doubles the window: d segments from a window of w take
+/// log2(d/w + 1) rounds (the closed form of Cardwell, Savage and Anderson with growth 2).
 #[test]
 fn slow_start_takes_the_rounds_of_the_closed_form() {
     for (first, rounds) in [(1u32, 6.0), (2, 5.0), (4, 4.0)] {
@@ -165,20 +167,20 @@ fn slow_start_takes_the_rounds_of_the_closed_form() {
         // Acknowledge every segment.
         client.stack.ack_rule = AckRule::Segments;
         client.stack.delayed_ack = Duration::from_nanos(1);
-        // Segments arrive one by one, as over a line, or two at once would be acknowledged together.
+        // Segments arrive one by one, as over a link; two at once would be acknowledged together.
         let fate: Fate<'_> = Box::new(|n, _| vec![Duration::from_nanos(10 * n)]);
         let mut pair = Pair::new(client, server, ms(50), fate);
         pair.open();
         let began = pair.now;
         let segments = first as usize * ((1 << rounds as usize) - 1);
-        // The peer's window must not bind: 44 segments of 1,460 bytes.
+        // The peer's window must not limit: 44 segments of 1,460 bytes.
         let segments = segments.min(44 + first as usize * 15);
         let exact = ((segments as f64) / f64::from(first) + 1.0).log2().ceil();
         let bytes = segments * pair.ends[1].mss() as usize;
         let (got, last) = pair.transfer(1, &stream(bytes), began + ms(60_000));
         assert_eq!(got.len(), bytes);
-        // The server is open half a round after the client: the transfer ends `exact` rounds later, less the
-        // way back of the last ACK.
+        // The server is established half a round trip after the client: the transfer ends `exact` rounds later,
+        // less the return of the last ACK.
         let took = last.since(began).as_secs_f64() / 0.1;
         assert!(
             (took - (exact - 0.5)).abs() < 0.01,
@@ -189,7 +191,7 @@ fn slow_start_takes_the_rounds_of_the_closed_form() {
 
 #[test]
 fn a_lost_segment_is_repeated_after_three_duplicates_or_after_the_timeout() {
-    // The server's tenth data segment is lost, with enough after it; then its last.
+    // Loses the server's tenth data segment, with enough segments after it; then its last one.
     for fast in [true, false] {
         let (mut count, mut lost) = (0, false);
         let fate: Fate<'_> = Box::new(move |_, segment: &Segment| {
@@ -211,7 +213,7 @@ fn a_lost_segment_is_repeated_after_three_duplicates_or_after_the_timeout() {
         let (got, last) = pair.transfer(1, &data, Instant::ZERO + ms(60_000));
         assert_eq!(got, data);
         assert_eq!(pair.ends[1].retransmitted(), 1, "fast {fast}");
-        // Five round trips and a half without loss; fast recovery adds two, the timer at least 200 ms.
+        // Without loss, five and a half round trips; fast recovery adds two, the timer at least 200 ms.
         let quick = last.since(Instant::ZERO) < ms(400);
         assert_eq!(quick, fast, "{last:?}");
         assert!(pair.ends[1].congestion().threshold() < 40 * 1_460);
@@ -257,7 +259,7 @@ fn a_shut_window_opens_again_even_if_the_update_is_lost() {
     let data = stream(16_384);
     let written = pair.ends[0].write(&data, pair.now);
     assert_eq!(written, 8_192);
-    // Nobody reads: the window shuts, and probing starts.
+    // The application does not read: the window shuts, and probing starts.
     while pair.step(Instant::ZERO + ms(3_000)) {}
     assert_eq!(pair.ends[1].readable(), 8_192);
     pair.ends[0].write(&data[written..], pair.now);
@@ -280,17 +282,13 @@ fn closing_with_input_unread_resets_and_the_reset_destroys_answers() {
     }
     pair.ends[1].read(10);
     pair.ends[1].write(b"answer", pair.now);
-    // The client asks again; the server closes both halves before that arrives.
+    // The client sends another request; the server closes both halves before it arrives.
     pair.ends[0].write(b"two", pair.now);
     pair.ends[0].write(&stream(1_460), pair.now);
     pair.ends[1].close(pair.now);
     while pair.step(Instant::ZERO + ms(20_000)) {}
     assert_eq!(pair.ends[0].state(), State::Closed(Closed::Reset));
-    assert_eq!(
-        pair.ends[0].readable(),
-        0,
-        "the answer came, was not read, and is gone"
-    );
+    assert_eq!(pair.ends[0].readable(), 0, "the reset discards the unread answer");
 }
 
 #[test]
@@ -319,7 +317,7 @@ fn nobody_home_answers_with_a_reset() {
     assert_eq!(lone.state(), State::Closed(Closed::Reset));
 }
 
-/// Segments sent at once when a flight of 16 had gone well, a pause passed, and 8 are written.
+/// Counts the segments sent at once when 8 are written after a successful flight of 16 and a pause.
 #[test]
 fn after_idling_each_stack_restarts_as_it_does() {
     for (restart, burst) in [
@@ -387,7 +385,7 @@ fn nagle_holds_a_small_segment_unless_told_otherwise() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever a wire does that sometimes delivers, the stream arrives whole, in order, once.
+    /// The stream arrives whole, in order and once over any wire that sometimes delivers.
     #[test]
     fn the_stream_survives_loss_repetition_and_reordering(
         name in prop::sample::select(crate::PRESETS),
@@ -453,7 +451,7 @@ fn time_stamps_are_used_if_both_sides_have_them() {
             .iter()
             .find(|(_, _, segment)| segment.stamps.is_some() != stamped && !segment.flags.rst);
         assert!(other.is_none(), "{client} {server}: {other:?}");
-        // Each answers what the other's clock said one way ago or before.
+        // Each side echoes a timestamp at least one one-way delay (40 ms) old.
         for (at, side, segment) in &pair.log[1..] {
             if let Some(stamps) = segment.stamps {
                 let now = at.as_nanos() / 1_000_000;
@@ -461,14 +459,14 @@ fn time_stamps_are_used_if_both_sides_have_them() {
                 assert!(u64::from(stamps.echo) + 40 <= now.max(41), "{side} {segment:?}");
             }
         }
-        // A round trip of 80 ms, measured either way.
+        // Either method measures a round trip of 80 ms.
         let smooth = pair.ends[1].rto().smooth().unwrap_or_default();
         assert!(smooth >= ms(79) && smooth < ms(100), "{smooth:?}");
     }
 }
 
-/// From the twentieth data segment on, ten are late by more than a timeout, or lost: what the server makes of it.
-/// Returns retransmissions, spurious timeouts, and the window when the late ones have come.
+/// Delays ten data segments from the twentieth on by more than a timeout, or loses them. Returns the server's
+/// retransmissions and spurious timeouts.
 fn late(stamps: bool, undo: SpuriousTimeouts, lost: bool) -> (u64, u64) {
     let mut server = setup("linux-6", 7);
     server.stack.send_buffer = measure::Bytes(1 << 20);
@@ -476,7 +474,7 @@ fn late(stamps: bool, undo: SpuriousTimeouts, lost: bool) -> (u64, u64) {
     server.stack.spurious_timeouts = undo;
     let (mut count, mut highest) = (0, 0);
     let fate: Fate<'_> = Box::new(move |n, segment: &Segment| {
-        // A line's width apart, so that what was sent first comes first.
+        // Segments are spaced so that they arrive in the order sent.
         let width = Duration::from_micros(10 * n);
         if segment.payload.is_empty() {
             return vec![width];
@@ -488,7 +486,7 @@ fn late(stamps: bool, undo: SpuriousTimeouts, lost: bool) -> (u64, u64) {
         match (20..30).contains(&count) {
             true if lost && !again => Vec::new(),
             true => vec![ms(350) + width],
-            // What is repeated stands in the same queue.
+            // Retransmissions wait in the same queue.
             false if again && !lost => vec![ms(350) + width],
             false => vec![width],
         }
@@ -525,8 +523,9 @@ fn a_loss_is_not_taken_for_a_delay() {
     }
 }
 
-/// A server's answer of 60 segments of which these data segments are lost, counted from 1 as they are sent: what was
-/// sent again, when the last byte was read, and the client's reports.
+/// Sends an answer of 60 segments and loses the data segments numbered in `lost`, counted from 1 in the order
+/// sent. Returns the number of retransmissions, when the last byte was read, and the number of ranges in each
+/// of the client's reports.
 fn answer_with_losses(change: impl Fn(&mut Stack), lost: &'static [u64]) -> (u64, Instant, Vec<usize>) {
     let mut server = setup("linux-6", 7);
     server.stack.send_buffer = measure::Bytes(1 << 20);
@@ -537,7 +536,7 @@ fn answer_with_losses(change: impl Fn(&mut Stack), lost: &'static [u64]) -> (u64
         count += u64::from(!segment.payload.is_empty());
         match !segment.payload.is_empty() && lost.contains(&count) {
             true => vec![],
-            // A line's width apart.
+            // Spaced so that segments stay in order.
             false => vec![Duration::from_micros(10 * n)],
         }
     });
@@ -564,9 +563,9 @@ fn several_losses_of_one_flight_are_repaired_in_one_round_trip_and_nothing_else_
     const LOST: &[u64] = &[5, 9, 10, 23, 31, 32, 33, 44];
     let (again, with, reports) = answer_with_losses(|_| {}, LOST);
     assert_eq!(again, LOST.len() as u64);
-    // With time stamps three ranges have room.
+    // With timestamps, three ranges fit.
     assert_eq!(reports.iter().max(), Some(&3));
-    // A handshake, the flight and its repair, half of the window at a time: no timeout of 200 ms.
+    // Handshake, flight and repair, half of the window at a time, without a timeout of 200 ms.
     let (none, whole, _) = answer_with_losses(|_| {}, &[]);
     assert_eq!(none, 0);
     assert!(with.since(whole) < ms(150), "{:?}", with.since(whole));
@@ -577,7 +576,7 @@ fn several_losses_of_one_flight_are_repaired_in_one_round_trip_and_nothing_else_
 
 #[test]
 fn a_repetition_that_is_lost_too_waits_for_the_timer_and_what_arrived_is_not_sent_again() {
-    // The 61st data segment is the first that repeats one.
+    // The 61st data segment is the first retransmission.
     let (again, last, _) = answer_with_losses(|_| {}, &[5, 9, 61]);
     assert_eq!(again, 3);
     let (_, whole, _) = answer_with_losses(|_| {}, &[]);
@@ -592,13 +591,13 @@ fn the_last_segments_of_an_answer_need_the_timer_only_if_nothing_follows_them() 
     let (again, last, _) = answer_with_losses(|_| {}, &[58]);
     assert_eq!(again, 1);
     let (_, whole, _) = answer_with_losses(|_| {}, &[]);
-    // Two segments above the gap are no three: it is the timer's, as without RACK-TLP.
+    // Only two segments follow the gap, not three: the timer repairs it, as without RACK-TLP.
     assert!(last.since(whole) >= ms(190), "{:?}", last.since(whole));
 }
 
-/// The largest flight of a long answer, and what the SYNs offer.
+/// Returns the largest flight of a long answer, and the options each SYN offers.
 fn flight(client: Setup, server: Setup) -> (u64, [(Option<u8>, bool); 2]) {
-    // A line's width apart, so that nothing overtakes.
+    // Spaced so that no segment overtakes another.
     let fate: Fate<'_> = Box::new(|n, _| vec![Duration::from_micros(n)]);
     let mut pair = Pair::new(client, server, ms(50), fate);
     pair.open();
@@ -633,7 +632,7 @@ fn windows_are_scaled_if_both_sides_do_so() {
     };
     let (largest, offers) = flight(today(1), today(2));
     assert_eq!(offers, [(Some(7), true); 2]);
-    // What the receiver has room for, less what a unit of the scale rounds away.
+    // The receiver's free buffer, rounded down to units of the scale.
     assert!((299_000..=300_000).contains(&largest), "{largest}");
     let (largest, offers) = flight(setup("4.4bsd", 1), today(2));
     assert_eq!(offers, [(None, false); 2]);

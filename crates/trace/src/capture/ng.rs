@@ -12,7 +12,7 @@ const SPB: u32 = 3;
 const EPB: u32 = 6;
 const INTERFACES_MAX: usize = 4096;
 
-/// What the current section has said so far.
+/// State of the current section.
 #[derive(Debug, Default)]
 pub(super) struct Section {
     order: Order,
@@ -24,11 +24,11 @@ struct Interface {
     link: LinkType,
     snaplen: u32,
     resolution: Resolution,
-    /// Seconds to add to every time stamp.
+    /// Seconds to add to every timestamp.
     offset_s: i64,
 }
 
-/// Unit of an interface's time stamps (option `if_tsresol`).
+/// Unit of an interface's timestamps (option `if_tsresol`).
 #[derive(Clone, Copy, Debug)]
 enum Resolution {
     /// This many nanoseconds each.
@@ -72,7 +72,7 @@ impl Section {
         if is_section {
             match self.byte_order(input) {
                 Some(order) => {
-                    // A new section forgets the interfaces of the one before.
+                    // A new section discards the interfaces of the previous one.
                     self.order = order;
                     self.interfaces.clear();
                 }
@@ -121,7 +121,7 @@ impl Section {
         }
     }
 
-    /// Learns from a block that [`Section::step`] has checked and passed.
+    /// Reads a block that [`Section::step`] has checked and passed.
     pub(super) fn absorb(&mut self, block: &[u8]) {
         if block[..4] == SHB || self.order.u32(block, 0) != IDB {
             return;
@@ -208,7 +208,7 @@ impl Section {
         }
     }
 
-    /// A simple packet has neither time nor captured length: the snapshot length of interface 0 rules.
+    /// A simple packet has neither time nor captured length: interface 0's snapshot length decides.
     fn simple<'a>(&self, length: usize, claimed: u32, body: &'a [u8]) -> Step<'a> {
         let Some(interface) = self.interfaces.first() else {
             return Step::Damage(Fault::Interface { id: 0 });

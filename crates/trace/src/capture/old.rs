@@ -6,7 +6,7 @@ use measure::Instant;
 
 pub(super) const HEADER_LEN: usize = 24;
 
-/// What the file header says.
+/// Content of the file header.
 #[derive(Debug)]
 pub(super) struct Header {
     order: Order,
@@ -42,7 +42,8 @@ impl Header {
             order,
             unit_ns,
             record_header,
-            // The upper half holds the length of the frame check sequence, which IP lengths make irrelevant.
+            // The upper half is the length of the frame check sequence, which is irrelevant because lengths come from
+            // IP.
             link: LinkType(order.u32(input, 20) as u16),
         })
     }

@@ -1,6 +1,6 @@
-//! Frames as pcapng bytes, for simulators and live captures: one section, nanosecond time stamps.
+//! Writes frames as pcapng, for simulators and live captures: one section, nanosecond timestamps.
 //!
-//! The writer appends to a caller's buffer and holds no packet; checksums inside frames are the caller's.
+//! Appends to a caller's buffer and stores no packet; the caller computes checksums inside frames.
 
 use super::{Frame, LinkType};
 
@@ -24,8 +24,8 @@ impl PcapngWriter {
         PcapngWriter::default()
     }
 
-    /// Appends an interface description and returns its number, to be named with every frame.
-    /// `snaplen` 0 means that frames are whole.
+    /// Appends an interface description and returns its number for the frames. `snaplen` 0 means that frames are
+    /// complete.
     pub fn interface(&mut self, out: &mut Vec<u8>, link: LinkType, snaplen: u32, name: &str) -> u32 {
         let mut body = Vec::new();
         body.extend_from_slice(&link.0.to_le_bytes());
@@ -70,7 +70,7 @@ impl PcapngWriter {
 }
 
 fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
-    // Longer than any name or comment written here; a cut option is still a valid one.
+    // Longer than any name or comment written here; a truncated option is still valid.
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     body.extend_from_slice(&code.to_le_bytes());
     body.extend_from_slice(&(value.len() as u16).to_le_bytes());

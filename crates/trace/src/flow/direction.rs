@@ -1,6 +1,6 @@
-//! What one end of a connection sent, in numbers: the counters and distributions of a report.
+//! Counters and distributions of one end's packets, for reports.
 //!
-//! Plain data that adds up; nothing here decides how a packet is classed.
+//! Plain data that adds up; packets are classified elsewhere.
 
 use crate::quantity;
 use core::time::Duration;
@@ -9,7 +9,7 @@ use serde::Serialize;
 /// Bytes on the wire, counted two ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     /// TCP payload in bytes, retransmissions included.
     pub payload: u64,
@@ -18,7 +18,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Payload plus 40 bytes for each packet: the convention of the 1997 studies.
+    /// Payload plus 40 bytes per packet, the convention of the 1997 studies.
     pub fn with_40(self) -> u64 {
         self.payload + 40 * self.packets
     }
@@ -29,7 +29,7 @@ impl Volume {
         percent(40 * self.packets, self.with_40())
     }
 
-    /// Header share with the headers as they were, in percent.
+    /// Share of the actual headers, in percent.
     pub fn overhead(self) -> f64 {
         percent(self.headers, self.payload + self.headers)
     }
@@ -64,8 +64,8 @@ impl Serialize for Volume {
     }
 }
 
-/// Packets by type, as document 000 of the 1997 studies counts them. A packet may be of two types
-/// (a FIN that carries data), so the sum can exceed the number of packets.
+/// Packets by type, as document 000 counts them. A packet may have two types (a FIN with data), so the sum can exceed
+/// the number of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Kinds {
     /// SYN flag set.
@@ -90,10 +90,10 @@ impl Kinds {
     }
 }
 
-/// Mean, spread and extremes of a stream of durations.
+/// Count, mean, deviation and extremes of a series of durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
-    /// How many.
+    /// Number of samples.
     pub count: u64,
     /// Smallest; zero without samples.
     pub min: Duration,
@@ -112,14 +112,14 @@ impl Spread {
         };
         self.max = self.max.max(sample);
         self.count += 1;
-        // Welford's update: no sum of squares that loses its digits.
+        // Welford's update, which avoids the cancellation of a sum of squares.
         let ns = sample.as_nanos() as f64;
         let delta = ns - self.mean_ns;
         self.mean_ns += delta / self.count as f64;
         self.square_ns += delta * (ns - self.mean_ns);
     }
 
-    /// Takes the samples of another stream in; the update of Chan, Golub and LeVeque (1979).
+    /// Merges another series (Chan, Golub and LeVeque 1979).
     pub(crate) fn merge(&mut self, other: &Spread) {
         if other.count == 0 {
             return;
@@ -142,7 +142,7 @@ impl Spread {
         Duration::from_nanos(self.mean_ns as u64)
     }
 
-    /// The sample standard deviation; zero for fewer than two samples.
+    /// Sample standard deviation; zero for fewer than two samples.
     pub fn deviation(&self) -> Duration {
         if self.count < 2 {
             return Duration::ZERO;
@@ -165,7 +165,7 @@ impl Serialize for Spread {
     }
 }
 
-/// A quantity in bytes that varies: its largest value and a mean.
+/// A varying quantity in bytes: maximum and mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Level {
     /// Samples (or changes) behind the mean.
@@ -184,29 +184,29 @@ impl Level {
     }
 }
 
-/// Why data was sent again, by number of segments.
+/// Retransmitted segments by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Retransmissions {
     /// Data packets that repeat bytes already seen.
     pub packets: u64,
-    /// Bytes that were repeated.
+    /// Repeated bytes.
     pub bytes: u64,
     /// After three duplicate acknowledgments or SACK, and during the recovery that follows.
     pub fast: u64,
-    /// After a timeout, and the repetitions that follow it.
+    /// After a timeout, and the retransmissions that follow it.
     pub timeout: u64,
-    /// Of the last segment sent, before a timeout could expire: tail loss probe or a hasty timer.
+    /// Retransmissions of the last segment before a timeout could expire: tail loss probe or a hasty timer.
     pub probe: u64,
-    /// Of bytes that the peer had acknowledged already, or of which it has said that it got them twice (RFC 2883):
+    /// Retransmissions of bytes that the peer had already acknowledged, or reported as received twice (RFC 2883):
     /// reordered or late, not lost.
     pub needless: u64,
-    /// At the edge of a closed window, to ask whether it has opened.
+    /// Probes of a closed window.
     pub window_probe: u64,
-    /// SYN or FIN sent again.
+    /// SYN or FIN retransmissions.
     pub control: u64,
 }
 
-/// Everything one end sent.
+/// Figures of one end's packets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Direction {
     /// Packets and bytes.
@@ -219,20 +219,20 @@ pub struct Direction {
     pub with_ack: u64,
     /// Payload bytes not seen before.
     pub unique_bytes: u64,
-    /// Sequence space from the first to the last data byte, in bytes; more than `unique_bytes` if the capture
-    /// missed some.
+    /// Sequence space from the first to the last data byte, in bytes. It exceeds `unique_bytes` if the capture missed
+    /// some.
     pub stream_bytes: u64,
-    /// Repetitions.
+    /// Retransmissions by cause.
     pub retransmissions: Retransmissions,
-    /// Data packets that arrived below the highest sequence number and were not seen before: reordered on
-    /// the way, or lost before the capture point and repeated.
+    /// Data packets that arrived below the highest sequence number and were not seen before: reordered, or lost before
+    /// the capture point and retransmitted.
     pub out_of_order: u64,
-    /// Of those, packets that were lost before the capture point and sent again: by their time stamps, or because the
-    /// receiver had asked for them.
+    /// Those of `out_of_order` that were lost before the capture point and retransmitted, as shown by their timestamps
+    /// or by the receiver's request for them.
     pub out_of_order_late: u64,
-    /// Duplicate acknowledgments this end sent (RFC 5681's definition).
+    /// Duplicate acknowledgments sent by this end (RFC 5681's definition).
     pub duplicate_acks: u64,
-    /// Third duplicates: what triggers a fast retransmit at the peer.
+    /// Third duplicate acknowledgments, which trigger a fast retransmit at the peer.
     pub triple_duplicate_acks: u64,
     /// Packets with SACK blocks.
     pub sacks: u64,
@@ -242,49 +242,49 @@ pub struct Direction {
     pub keep_alives: u64,
     /// Packets that only change the window.
     pub window_updates: u64,
-    /// Packets with a window of zero (RST packets aside).
+    /// Packets with a zero window, except RST packets.
     pub zero_windows: u64,
     /// Maximum segment size announced, in bytes.
     pub mss: Option<u16>,
     /// Window scale announced.
     pub window_scale: Option<u8>,
-    /// SACK permitted was announced.
+    /// Whether SACK permitted was announced.
     pub sack_permitted: bool,
-    /// Timestamps are used.
+    /// Whether timestamps are used.
     pub timestamps: bool,
     /// Smallest payload of a data packet in bytes, zero without data.
     pub segment_min: u32,
     /// Largest payload of a data packet in bytes.
     pub segment_max: u32,
-    /// Smallest window offered after the handshake, scaled, in bytes.
+    /// Smallest advertised window after the handshake, scaled, in bytes.
     pub window_min: Option<u64>,
-    /// Windows offered, scaled, in bytes.
+    /// Advertised windows, scaled, in bytes.
     pub window: Level,
     /// Bytes sent before the first acknowledgment of data.
     pub initial_window: u64,
     /// Data packets sent before the first acknowledgment of data.
     pub initial_packets: u64,
-    /// Round trips: this end's data to the peer's acknowledgment, measured at the capture point.
+    /// Round-trip times from this end's data to the peer's acknowledgment, measured at the capture point.
     pub rtt: Spread,
-    /// Round trips of repeated segments that timestamps resolved; not in `rtt`.
+    /// Number of round-trip times of retransmitted segments that timestamps resolved; not in `rtt`.
     pub rtt_by_echo: u64,
-    /// Bytes this end had under way, as far as it knew; the mean is over the time anything was.
+    /// Bytes in flight as this end knew them; the mean is over the time in which there were any.
     pub flight: Level,
     /// Estimated congestion window: the largest flight in each round trip with data.
     pub cwnd: Level,
     /// Longest pause between two packets of this end.
     #[serde(rename = "idle_max_ms", serialize_with = "quantity::ms")]
     pub idle_max: Duration,
-    /// From the first to the last data packet.
+    /// Time from the first to the last data packet.
     #[serde(rename = "data_span_ms", serialize_with = "quantity::ms")]
     pub data_span: Duration,
-    /// Time the sender stood still because the peer's window was full.
+    /// Time for which the peer's full window stopped the sender.
     #[serde(rename = "window_limited_ms", serialize_with = "quantity::ms")]
     pub window_limited: Duration,
     /// Time the peer's window was zero.
     #[serde(rename = "zero_window_ms", serialize_with = "quantity::ms")]
     pub zero_window: Duration,
-    /// Pauses inside a message with nothing under way.
+    /// Pauses inside a message with nothing in flight.
     #[serde(rename = "application_limited_ms", serialize_with = "quantity::ms")]
     pub application_limited: Duration,
 }
@@ -306,8 +306,8 @@ mod tests {
         assert_eq!(Volume::default().overhead_40(), 0.0);
     }
 
-    /// Claim bc-12: in every column of Tables 2 and 7 of document 000 (Barford and Crovella 1999) the bytes on the wire are
-    /// the payload and 40 bytes for each packet, to half of the last digit that each of the three is printed with.
+    /// Claim bc-12: in every column of Tables 2 and 7 of document 000 (Barford and Crovella 1999), bytes on the wire
+    /// are the payload and 40 bytes per packet, to half of the last printed digit of all three.
     #[test]
     fn forty_bytes_a_packet_are_what_the_documents_tables_count() {
         let text = include_str!("../../testdata/barford_volumes.csv");

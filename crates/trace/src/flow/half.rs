@@ -1,10 +1,10 @@
-//! One direction of a connection: sequence space, acknowledgments, retransmissions, round trips, flight.
+//! One direction of a connection: sequence space, acknowledgments, retransmissions, round-trip times, flight.
 //!
-//! "The sender" is the end whose data this is. The capture point may be anywhere on the path: the time
-//! from the capture point to the sender and back is taken from the other direction's smallest round
-//! trip, and an acknowledgment counts as known to the sender only after that time, or, where there are time stamps,
-//! once the sender echoes it. So flights and congestion windows mean nearly the same whether the capture was made at
-//! the sender or at the receiver; what was lost between the sender and the capture point is in none.
+//! "The sender" is the end whose data this is. The capture point may be anywhere on the path. The time from there to
+//! the sender and back is the other direction's smallest round-trip time, and an acknowledgment counts as known to the
+//! sender only after that time, or with timestamps once the sender echoes it. So flights and congestion windows mean
+//! nearly the same whether the capture was made at the sender or at the receiver. Packets lost between the sender and
+//! the capture point are in none of the figures.
 
 use super::direction::Direction;
 use super::repair::{Hole, Repair, Unconfirmed};
@@ -18,18 +18,18 @@ use core::time::Duration;
 use measure::Instant;
 use std::collections::VecDeque;
 
-/// Ranges below the highest sequence number that were not seen, per direction.
+/// Limit on unseen ranges below the highest sequence number, per direction.
 const HOLES_MAX: usize = 64;
-/// Repetitions that are remembered per direction until the receiver may report them as duplicates.
+/// Limit on retransmissions remembered per direction in case the receiver reports them as duplicates.
 const REPEATS_MAX: usize = 64;
-/// Round trips below this are taken as none when acknowledgments are timed back to the sender.
+/// Round-trip times below this count as zero when acknowledgments are timed back to the sender.
 pub(super) const NEAR: Duration = Duration::from_millis(1);
-/// The least a retransmission timer waits (Linux; the RFC's own minimum is a second).
+/// Minimum retransmission timeout (Linux; the RFC's own minimum is a second).
 pub(super) const RTO_MIN: Duration = Duration::from_millis(200);
-/// No segment is called full below the least that every IPv4 host must accept.
+/// Minimum size of a full segment: every IPv4 host must accept this much.
 const MSS_LEAST: u32 = 536;
 
-/// A segment that waits for its acknowledgment.
+/// A segment that awaits its acknowledgment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) start: u64,
@@ -40,16 +40,16 @@ pub(super) struct Sent {
     pub(super) last_at: Instant,
     pub(super) packet: u64,
     pub(super) transmissions: u32,
-    /// Something before it passed after it did: its acknowledgment waited for that.
+    /// Whether an earlier segment passed after it, so that its acknowledgment waited for that one.
     is_overtaken: bool,
     pub(super) tsval: Option<u32>,
-    /// The peer's stamp that it echoes: what the sender had heard when it sent this.
+    /// The peer's timestamp that it echoes: shows what the sender had received when it sent this.
     pub(super) echo: Option<u32>,
-    /// Bytes under way with it, as far as the sender knew.
+    /// Bytes in flight including it, as the sender knew them.
     pub(super) flight: u64,
 }
 
-/// A timeout whose repetition has not been acknowledged.
+/// A timeout whose retransmission has not been acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expired {
     pub(super) at: Instant,
@@ -58,20 +58,20 @@ pub(super) struct Expired {
     pub(super) cost: Duration,
     tsval: Option<u32>,
     start: u64,
-    /// The receiver has said that the repetition was one.
+    /// Whether the receiver reported the retransmission as a duplicate.
     is_duplicate: bool,
 }
 
-/// What brought on a repetition.
+/// Cause of a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     Fast,
     Timeout,
-    /// None of these: the last segment again, before its timer can have run.
+    /// No other cause: the last segment again, before its timer can have expired.
     Probe,
 }
 
-/// Bytes that were sent again, until the receiver says that it had them.
+/// A retransmitted range, kept in case the receiver reports it as a duplicate.
 #[derive(Clone, Copy, Debug)]
 struct Repeat {
     start: u64,
@@ -79,22 +79,22 @@ struct Repeat {
     cause: Cause,
 }
 
-/// What an acknowledgment did.
+/// Effect of an acknowledgment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AckEvent {
     pub(super) at: Instant,
     pub(super) packet: u64,
-    /// Its sender's time stamp.
+    /// Timestamp of the acknowledgment's sender.
     pub(super) stamp: Option<u32>,
-    /// No payload came with it.
+    /// Whether it carried no payload.
     pub(super) pure: bool,
-    /// Data segments under way before it.
+    /// Data segments in flight before it.
     pub(super) before: u32,
-    /// Of those, full ones.
+    /// Full segments among them.
     pub(super) before_full: u32,
-    /// Bytes under way before it.
+    /// Bytes in flight before it.
     pub(super) before_bytes: u64,
-    /// Data segments still under way after it.
+    /// Data segments in flight after it.
     pub(super) after: u32,
     /// Newest segment it covers, and how long that had waited.
     pub(super) newest: Sent,
@@ -103,7 +103,7 @@ pub(super) struct AckEvent {
     pub(super) silence: Duration,
 }
 
-/// What a data, SYN or FIN segment turned out to be.
+/// Class of a data, SYN or FIN segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// Beyond everything seen so far.
@@ -112,7 +112,7 @@ pub(super) enum Arrival {
     Late,
     /// Seen before.
     Repeated,
-    /// Seen before, and sent again into a closed window: what asks whether that has opened.
+    /// Seen before, and repeated into a closed window to probe it.
     WindowProbe,
     KeepAlive,
 }
@@ -126,7 +126,7 @@ pub(super) struct Half {
     pub(super) next: u64,
     /// Highest acknowledgment seen from the peer.
     pub(super) acked: u64,
-    /// Highest acknowledgment that had reached the sender when it sent what passes now.
+    /// Highest acknowledgment that had reached the sender when it sent the current packet.
     pub(super) known: u64,
     en_route: VecDeque<(Instant, u64, Option<u32>)>,
     first_data: Option<(u64, Instant)>,
@@ -134,29 +134,29 @@ pub(super) struct Half {
     pub(super) fin: Option<u64>,
     pub(super) holes: Vec<Hole>,
     pub(super) outstanding: VecDeque<Sent>,
-    /// The direction's first payload byte was acknowledged.
+    /// Whether the direction's first payload byte was acknowledged.
     data_acked: bool,
     /// Largest payload plus TCP options.
     largest: u32,
-    /// What the peer announced.
+    /// MSS that the peer announced.
     pub(super) peer_mss: Option<u16>,
-    /// The shift that applies to this end's window field; none until both SYNs were seen.
+    /// Shift that applies to this end's window field; `None` until both SYNs were seen.
     pub(super) shift: Option<u8>,
-    /// A SYN came whose options were captured whole.
+    /// Whether a SYN with completely captured options arrived.
     has_announced: bool,
     /// This end's clock.
     pub(super) stamps: Stamps,
-    /// Something it sent was lost or sent again.
+    /// Whether a packet of this direction was lost or retransmitted.
     pub(super) is_lossy: bool,
-    /// Most bytes a second seen between a segment and the one before it.
+    /// Largest rate seen between a segment and the one before it, in bytes per second.
     pub(super) line: f64,
-    /// The window this end offers.
+    /// Window that this end advertises.
     pub(super) window: u64,
     window_field: Option<u16>,
     window_base: SeqNum,
     zero_since: Option<(Instant, u64)>,
     zero_probes: u32,
-    /// The byte that was sent into the peer's closed window.
+    /// The byte sent as a probe into the peer's closed window.
     asked_with: Option<u64>,
     srtt: Option<(Duration, Duration)>,
     pub(super) duplicates: u32,
@@ -164,10 +164,10 @@ pub(super) struct Half {
     recovery: Option<(Cause, u64)>,
     duplicate_first: Option<(Instant, u64)>,
     pub(super) repair: Option<Repair>,
-    /// A repair that is over, while the receiver may still say that nothing was lost.
+    /// A finished repair, while the receiver may still report that nothing was lost.
     pub(super) unconfirmed: Option<Unconfirmed>,
     repeats: VecDeque<Repeat>,
-    /// The peer has sent selective acknowledgments.
+    /// Whether the peer has sent selective acknowledgments.
     pub(super) is_sacked: bool,
     expired: Option<Expired>,
     syn_seen: Option<(Instant, u64)>,
@@ -186,12 +186,12 @@ pub(super) struct Half {
     pub(super) initial_flight: u64,
     /// Largest flight since the last loss or restart.
     pub(super) peak: u64,
-    /// The way from the capture point to this end and back.
+    /// Time from the capture point to this end and back.
     pub(super) back: Duration,
     window_full: Option<(Instant, u64)>,
-    /// Since when the peer's window has been closed, if it is.
+    /// Time at which the peer's window closed, while it is closed.
     shut_since: Option<Instant>,
-    /// How long the peer's window had been closed altogether when `window_full` began.
+    /// Total time the peer's window had been closed when `window_full` began.
     shut_before_full: Duration,
     window_waits: u64,
     window_worst: (Duration, u64, u64),
@@ -264,29 +264,29 @@ impl Half {
         }
     }
 
-    /// Smallest round trip of this direction; zero while unknown.
+    /// Smallest round-trip time of this direction; zero while unknown.
     pub(super) fn base_rtt(&self) -> Duration {
         self.stats.rtt.min
     }
 
-    /// RFC 6298's timer with Linux's minimum; a second while nothing was measured.
+    /// Retransmission timeout of RFC 6298 with Linux's minimum; a second before the first sample.
     pub(super) fn rto(&self) -> Duration {
         self.srtt.map_or(Duration::from_secs(1), |(srtt, var)| {
             (srtt + 4 * var).max(RTO_MIN)
         })
     }
 
-    /// The payload plus options of a full segment: what the peer announced, or the largest seen.
+    /// Payload plus options of a full segment: the peer's announced MSS, or the largest seen.
     pub(super) fn mss(&self) -> u32 {
         self.peer_mss.map_or(self.largest.max(MSS_LEAST), u32::from)
     }
 
-    /// Bytes under way as far as the sender knew.
+    /// Bytes in flight as the sender knew them.
     pub(super) fn flight(&self) -> u64 {
         self.next.saturating_sub(self.known)
     }
 
-    /// Everything sent was acknowledged.
+    /// Whether everything sent was acknowledged.
     pub(super) fn is_quiet(&self) -> bool {
         self.acked >= self.next
     }
@@ -342,7 +342,7 @@ impl Half {
         }
     }
 
-    /// What a SYN or SYN-ACK announces. Repetitions are counted and, once answered, reported by the flow.
+    /// Reads the options of a SYN or SYN-ACK. Retransmissions are counted and, once answered, reported by the flow.
     pub(super) fn syn(&mut self, segment: &Segment<'_>, cx: &Context<'_>) {
         let options = &segment.options;
         self.stats.mss = options.mss;
@@ -354,12 +354,12 @@ impl Half {
         self.syn_last = Some((cx.at, cx.number));
     }
 
-    /// The window scale this end announced, if any; none while it is not known.
+    /// Window scale that this end announced, if any; `None` while unknown.
     pub(super) fn announced_scale(&self) -> Option<Option<u8>> {
         self.has_announced.then_some(self.stats.window_scale)
     }
 
-    /// The window this end offers; without end while its scale is not known.
+    /// Window that this end advertises; unlimited while its scale is unknown.
     pub(super) fn known_window(&self) -> u64 {
         if self.shift.is_some() || self.window == 0 {
             self.window
@@ -368,7 +368,7 @@ impl Half {
         }
     }
 
-    /// True if the window field repeats the last one.
+    /// Whether the window field repeats the last one.
     pub(super) fn window_matches(&self, segment: &Segment<'_>) -> bool {
         self.window_field == Some(segment.window)
     }
@@ -378,7 +378,7 @@ impl Half {
         self.data_end.saturating_sub(self.acked)
     }
 
-    /// When the oldest unacknowledged data was sent.
+    /// Time at which the oldest unacknowledged data was sent.
     pub(super) fn oldest_data(&self) -> Option<Instant> {
         self.outstanding
             .iter()
@@ -395,7 +395,7 @@ impl Half {
         (self.syns, self.syn_seen)
     }
 
-    /// This end's window field; `back` is the peer's state, whose sending it limits.
+    /// Processes this end's window field; `back` is the peer's state, which the window limits.
     pub(super) fn offer(&mut self, segment: &Segment<'_>, back: &mut Half, cx: &mut Context<'_>) {
         if segment.flags.has(Flags::RST) {
             return;
@@ -432,13 +432,13 @@ impl Half {
         }
     }
 
-    /// How long the peer's window has been closed so far.
+    /// Total time for which the peer's window has been closed so far.
     fn shut_for(&self, now: Instant) -> Duration {
         let open = self.shut_since.map_or(Duration::ZERO, |since| now.since(since));
         self.stats.zero_window + open
     }
 
-    /// A zero window that never opened.
+    /// Reports a zero window that never opened.
     pub(super) fn settle_zero_window(&mut self, back: &mut Half, cx: &mut Context<'_>) {
         if let Some((since, packet)) = self.zero_since.take() {
             back.stats.zero_window += cx.at.since(since);
@@ -453,8 +453,8 @@ impl Half {
         }
     }
 
-    /// The peer's acknowledgment of this direction's data. `back` is the smallest round trip from the capture
-    /// point to this sender and back; `peer` gets the duplicate acknowledgments on its account.
+    /// Processes the peer's acknowledgment of this direction's data. `back` is the smallest round-trip time from the
+    /// capture point to this sender; duplicate acknowledgments count for `peer`.
     pub(super) fn acknowledge(
         &mut self,
         segment: &Segment<'_>,
@@ -496,12 +496,12 @@ impl Half {
             return;
         }
         if let Some(expired) = self.expired {
-            // Eifel (RFC 3522): an echo older than the repetition's own time stamp answers the original.
+            // Eifel (RFC 3522): an echo older than the retransmission's own timestamp answers the original.
             let echo = segment.options.timestamps.map(|(_, echo)| SeqNum(echo));
             let older = echo
                 .zip(expired.tsval)
                 .is_some_and(|(echo, sent)| echo - SeqNum(sent) < 0);
-            // Or the receiver says that it has it twice (RFC 3708).
+            // Or the receiver reports that it has it twice (RFC 3708).
             self.settle_timeout(older || expired.is_duplicate, cx);
         }
         self.settle_flight(cx.at);
@@ -511,7 +511,7 @@ impl Half {
             let full = data.clone().filter(|s| s.full).count() as u32;
             (data.count() as u32, full)
         };
-        // Stalls have few segments under way; long queues need no exact count.
+        // Stalls have few segments in flight; long queues need no exact count.
         let (before, before_full) = if self.outstanding.len() <= 64 {
             count(&self.outstanding)
         } else {
@@ -566,8 +566,8 @@ impl Half {
         }
     }
 
-    /// Applies the acknowledgments that had reached the sender when it sent what passes the capture point now: those
-    /// whose stamps it echoes or has echoed; without stamps, those older than the way there and back.
+    /// Applies the acknowledgments that had reached the sender when it sent the current packet: those whose timestamps
+    /// it has echoed, or without timestamps, those older than the time to the sender and back.
     pub(super) fn catch_up(&mut self, back: Duration, echo: Option<u32>, cx: &mut Context<'_>) {
         self.back = back;
         while let Some(&(at, ack, stamp)) = self.en_route.front() {
@@ -587,7 +587,7 @@ impl Half {
     fn learn(&mut self, ack: u64, cx: &Context<'_>) {
         self.known = self.known.max(ack);
         if let Some((since, packet)) = self.window_full.take() {
-            // The time of a closed window is the zero window's, and counted there.
+            // The time of a closed window belongs to the zero window, and is counted there.
             let closed = self.shut_for(cx.at).saturating_sub(self.shut_before_full);
             let wait = cx.at.since(since).saturating_sub(closed);
             if wait.is_zero() {
@@ -601,9 +601,10 @@ impl Half {
         }
     }
 
-    /// Karn's rule: no sample if anything acknowledged was sent twice, or passed after the newest segment although it comes
-    /// before it, for that one then waited for an older one. A timestamp echo tells which transmission is answered; such a sample steers the timer's
-    /// estimate but is counted apart, so that the distribution is the one every other tool reports.
+    /// Karn's rule: no sample if an acknowledged segment was sent twice, or if an earlier segment passed after the
+    /// newest one, whose acknowledgment then waited for it. A timestamp echo tells which transmission is answered. Such
+    /// a sample updates the timeout's estimate but is counted apart, so that the distribution is the one every other
+    /// tool reports.
     fn sample(&mut self, newest: &Sent, repeated: Option<Sent>, segment: &Segment<'_>, cx: &mut Context<'_>) {
         let echo = segment.options.timestamps.map(|(_, echo)| echo);
         let rtt = match repeated {
@@ -629,7 +630,7 @@ impl Half {
         cx.series_rtt(self.side, rtt);
     }
 
-    /// Places a segment that occupies sequence space and says what it is.
+    /// Places a segment that occupies sequence space, and classifies it.
     pub(super) fn place(
         &mut self,
         segment: &Segment<'_>,
@@ -688,7 +689,7 @@ impl Half {
         self.stats.data_span = cx.at.since(since);
     }
 
-    /// Keeps a segment until it is acknowledged, at its place in the order of sequence numbers.
+    /// Stores a segment until it is acknowledged, in the order of sequence numbers.
     fn remember(&mut self, segment: &Segment<'_>, start: u64, end: u64, cx: &mut Context<'_>) {
         if cx.budget.segments == 0 {
             cx.budget.refused += 1;
@@ -718,7 +719,7 @@ impl Half {
         }
     }
 
-    /// New data is in flight up to `end`.
+    /// Updates flight and windows for new data up to `end`.
     fn fly(&mut self, end: u64, peer_window: u64, stamp: Option<u32>, cx: &mut Context<'_>) {
         let flight = self.flight();
         self.stats.flight.max = self.stats.flight.max.max(flight);
@@ -747,7 +748,7 @@ impl Half {
         }
     }
 
-    /// Data not seen before, while none is acknowledged yet.
+    /// Counts new data while none is acknowledged yet.
     fn first_flight(&mut self, bytes: u64) {
         if !self.data_acked {
             self.stats.initial_window += bytes;
@@ -755,7 +756,8 @@ impl Half {
         }
     }
 
-    /// A queue on the way holds what was sent: the line is what limits, and a larger window would only lengthen the queue.
+    /// Whether a queue on the path holds the data: then the line limits, and a larger window would only lengthen the
+    /// queue.
     fn is_queued(&self, stamp: Option<u32>, now: Instant) -> bool {
         let path = self.base_rtt() + self.back;
         let before_here = self.stamps.unqueued(stamp, now).map(|sent| now.since(sent));
@@ -771,7 +773,7 @@ impl Half {
         }
     }
 
-    /// A segment that starts below the highest byte seen: a repetition, a latecomer, or both.
+    /// Handles a segment that starts below the highest byte seen: a retransmission, a late segment, or both.
     fn below(
         &mut self,
         segment: &Segment<'_>,
@@ -781,7 +783,7 @@ impl Half {
         cx: &mut Context<'_>,
     ) -> Arrival {
         let (fresh, opened) = self.fill_holes(start, end.min(self.next));
-        // Whatever fills a hole or comes again: acknowledgments of what passed before it may have waited for it.
+        // A filled hole or a repetition: acknowledgments of segments that passed before may have waited for it.
         let after = self.outstanding.partition_point(|sent| sent.start < end);
         for sent in self.outstanding.range_mut(after..) {
             sent.is_overtaken = true;
@@ -822,7 +824,7 @@ impl Half {
         r.bytes += repeated;
         if self.is_window_probe(start, peer_window) {
             self.stats.retransmissions.window_probe += 1;
-            // Karn's rule holds for it all the same.
+            // Karn's rule applies nevertheless.
             let place = self.outstanding.partition_point(|sent| sent.end <= start);
             if let Some(sent) = self.outstanding.get_mut(place).filter(|sent| sent.start < end) {
                 sent.transmissions += 1;
@@ -834,13 +836,13 @@ impl Half {
         Arrival::Repeated
     }
 
-    /// What is sent again at the edge of a closed window asks whether it has opened (RFC 9293, section 3.8.6.1), and so
-    /// the first full segment through the open one repeats the byte that asked.
+    /// Whether bytes repeated at the edge of a closed window probe it (RFC 9293, section 3.8.6.1). The first full
+    /// segment through the opened window repeats the probe's byte.
     fn is_window_probe(&self, start: u64, peer_window: u64) -> bool {
         start == self.acked && (peer_window == 0 || self.asked_with == Some(start))
     }
 
-    /// A segment is sent again: why?
+    /// Classifies a retransmission by cause.
     fn again(&mut self, segment: &Segment<'_>, start: u64, end: u64, cx: &mut Context<'_>) {
         self.is_lossy = true;
         self.peak = 0;
@@ -876,7 +878,7 @@ impl Half {
         let r = &mut self.stats.retransmissions;
         let timer_ran = waited >= rto.mul_f64(0.8) || (transmissions > 2 && waited >= RTO_MIN);
         let cause = match recovery {
-            // Within a recovery only a second full timer wait is a new event.
+            // During a recovery, only a second full timeout is a new event.
             Some((Cause::Fast, _)) if !(timer_ran && index == 0) => {
                 r.fast += 1;
                 if let Some(repair) = &mut self.repair {
@@ -931,7 +933,7 @@ impl Half {
         self.remember_repeat(start, end, cause);
     }
 
-    /// The receiver got these bytes twice (RFC 2883): what repeated them was not needed.
+    /// The receiver got these bytes twice (RFC 2883): their retransmission was needless.
     fn told_of_duplicate(&mut self, left: u64, right: u64, cx: &mut Context<'_>) {
         if let Some(expired) = &mut self.expired {
             expired.is_duplicate |= (left..right).contains(&expired.start);
@@ -964,7 +966,7 @@ impl Half {
         self.repeats.push_back(Repeat { start, end, cause });
     }
 
-    /// The connection is over: what is kept for stragglers needs no queues.
+    /// Frees the queues of a finished connection, which is kept only for late packets.
     pub(super) fn rest(&mut self, cx: &mut Context<'_>) {
         cx.budget.segments += self.outstanding.len() + self.en_route.len();
         self.outstanding = VecDeque::new();
@@ -989,7 +991,7 @@ impl Half {
         self.flight_changed = now;
     }
 
-    /// The direction's report; nothing more will come.
+    /// Completes the direction's figures; no packet follows.
     pub(super) fn close(&mut self, cx: &mut Context<'_>) {
         self.end_round(cx);
         self.settle_timeout(false, cx);

@@ -1,8 +1,8 @@
-//! Loss as the receiver sees it, and what repairing it without a timeout took.
+//! Loss as the receiver sees it, and the time to repair it without a timeout.
 //!
-//! A segment lost before the capture point leaves a hole. What fills it was either overtaken on the way or sent
-//! again; time stamps decide, and without them whether the sender can have heard of the hole. A repair lasts from
-//! the first sign of the loss to its end, whether the lost segments came by here or not.
+//! A segment lost before the capture point leaves a hole. The segment that fills it was either reordered or
+//! retransmitted. Timestamps tell which; without them, whether the sender can have learned of the hole. A repair lasts
+//! from the first sign of the loss to its end, whether or not the lost segments passed the capture point.
 
 use super::Context;
 use super::half::{Half, RTO_MIN};
@@ -12,7 +12,7 @@ use crate::seq::SeqNum;
 use core::time::Duration;
 use measure::Instant;
 
-/// A range that was passed over, and by what.
+/// An unseen range, and the segment that passed it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hole {
     pub(super) left: u64,
@@ -25,34 +25,34 @@ pub(super) struct Hole {
 /// Losses being repaired without a timeout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repair {
-    /// When the gap was first seen: the segment after it, or the first duplicate acknowledgment.
+    /// First sign of the gap: the segment after it, or the first duplicate acknowledgment.
     pub(super) since: Instant,
     pub(super) first: u64,
-    /// The first repetition.
+    /// First retransmission.
     pub(super) again: (Instant, u64),
     pub(super) segments: u32,
-    /// Of them, those that the receiver had already, as it has said.
+    /// Retransmissions that the receiver reported as duplicates.
     pub(super) needless: u32,
-    /// The first byte sent again.
+    /// First retransmitted byte.
     pub(super) from: u64,
-    /// The lost segments did not come by here: the repetitions fill holes.
+    /// Whether the lost segments never passed the capture point: the retransmissions fill holes.
     pub(super) is_upstream: bool,
-    /// Nothing but a timer can have caused it.
+    /// Whether only a timer can have caused it.
     pub(super) is_timeout: bool,
 }
 
-/// A repair that is over: if the receiver says of every repetition that it was one, nothing was lost.
+/// A finished repair: if the receiver reports every retransmission as a duplicate, nothing was lost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unconfirmed {
     repair: Repair,
-    /// When and with which frame it was over.
+    /// Time and frame of its end.
     end: (Instant, u64),
-    /// Until when the receiver may say so.
+    /// Time until which the receiver may still report.
     until: Instant,
 }
 
 impl Half {
-    /// Closes holes covered by the range; returns the bytes that were new and the first hole as it was.
+    /// Closes holes within the range; returns the number of new bytes and the first hole as it was.
     pub(super) fn fill_holes(&mut self, start: u64, end: u64) -> (u64, Option<Hole>) {
         if self.holes.is_empty() {
             return (0, None);
@@ -83,8 +83,8 @@ impl Half {
         (fresh, opened)
     }
 
-    /// What fills a hole was sent again, not only overtaken: its stamp is younger than that of the segment that passed it;
-    /// without stamps, the receiver had asked for it and the sender had time to hear that.
+    /// Whether the segment that fills a hole is a retransmission: its timestamp is later than that of the segment that
+    /// passed it. Without timestamps: the receiver had asked for it and the sender had time to learn that.
     pub(super) fn is_sent_again(&self, hole: &Hole, segment: &Segment<'_>, now: Instant) -> bool {
         let stamp = segment.options.timestamps.map(|(value, _)| value);
         let younger = stamp
@@ -99,7 +99,7 @@ impl Half {
         waited >= RTO_MIN || (asked && waited > path.max(Duration::from_millis(3)))
     }
 
-    /// A repetition filled a hole, wholly or in part.
+    /// Records a retransmission that filled a hole, fully or partly.
     pub(super) fn repaired(&mut self, hole: &Hole, cx: &mut Context<'_>) {
         let asked = self.duplicates >= 3 || self.sacked_above;
         let waited = cx.at.since(hole.at);
@@ -118,7 +118,7 @@ impl Half {
                 });
             }
         }
-        // What the peer has acknowledged in spite of a hole is missing in the capture only.
+        // Bytes that the peer acknowledged despite a hole are missing in the capture only.
         if self.holes.iter().all(|hole| hole.right <= self.acked) {
             self.settle_repair(cx);
         }
@@ -137,7 +137,7 @@ impl Half {
             let cost = repair.again.0.since(repair.since);
             cx.finding(self.side, repair.again.0, cost, &packets, kind);
         } else {
-            // The one before has had its time.
+            // The time to report on the previous repair has passed.
             self.report_repair(cx);
             self.unconfirmed = Some(Unconfirmed {
                 repair,
@@ -150,7 +150,7 @@ impl Half {
         }
     }
 
-    /// One of the repetitions was not needed.
+    /// Records a needless retransmission.
     pub(super) fn needless_repair(&mut self, start: u64, cx: &mut Context<'_>) {
         match (&mut self.unconfirmed, &mut self.repair) {
             (_, Some(repair)) if start >= repair.from => repair.needless += 1,
@@ -164,7 +164,7 @@ impl Half {
         }
     }
 
-    /// Reports a repair that is over, once nothing more can be said of it.
+    /// Reports a finished repair once the receiver can no longer contradict.
     pub(super) fn confirm_repair(&mut self, cx: &mut Context<'_>) {
         if self.unconfirmed.is_some_and(|waiting| cx.at > waiting.until) {
             self.report_repair(cx);

@@ -1,8 +1,8 @@
-//! Slow-start restart: a connection that had opened its window begins again small after a pause.
+//! Slow-start restart: after a pause, a connection with an open window begins again with a small one.
 //!
-//! Armed when new data follows a pause of more than the retransmission timeout with everything
-//! acknowledged. Confirmed when the first flight was no larger than the connection's initial window,
-//! smaller than the one before the pause, later flights were released by acknowledgments and grew, and nothing was lost.
+//! Watching begins when new data follows a pause longer than the retransmission timeout with everything acknowledged.
+//! Confirmed if the first flight was no larger than the connection's initial window and smaller than the one before the
+//! pause, later flights were released by acknowledgments and grew, and nothing was lost.
 
 use super::Context;
 use super::half::Half;
@@ -10,11 +10,11 @@ use crate::finding::Kind;
 use core::time::Duration;
 use measure::Instant;
 
-/// Flights that may follow before the old window is reached; doubling from one byte needs no more.
+/// Limit on flights until the old window is reached; doubling from one byte needs no more.
 const ROUNDS_MAX: usize = 40;
 /// Segments of RFC 6928's initial window, for connections whose own start was not captured.
 const INITIAL_SEGMENTS: u64 = 10;
-/// Slow start grows by half per round trip when every second segment is acknowledged; less a tolerance.
+/// Minimum growth per round trip: slow start grows by half if every second segment is acknowledged, less a tolerance.
 const GROWTH: f64 = 1.3;
 
 /// A restart being watched.
@@ -25,15 +25,15 @@ pub(super) struct Restart {
     last_before: u64,
     first: (Instant, u64),
     start: u64,
-    /// The round in which it began, and the largest flight of each round since.
+    /// Round in which it began, and the largest flight of each round since.
     round: u32,
     flights: Vec<u64>,
-    /// The latest segment that would have fitted into the old window.
+    /// Latest segment that would have fit into the old window.
     reached: (Instant, u64),
 }
 
 impl Half {
-    /// New data up to `end` follows; `flight` counts it.
+    /// Watches new data up to `end`; the flight already includes it.
     pub(super) fn watch_restart(&mut self, start: u64, end: u64, cx: &mut Context<'_>) {
         let flight = self.flight();
         let payload = end - start;
@@ -80,7 +80,7 @@ impl Half {
         }
     }
 
-    /// The old window was reached, or the data ended before.
+    /// Ends watching: the old window was reached, or the data ended before.
     pub(super) fn finish_restart(&mut self, cx: &mut Context<'_>) {
         let Some(restart) = self.restart.take() else {
             return;
@@ -92,7 +92,7 @@ impl Half {
             INITIAL_SEGMENTS * u64::from(self.mss())
         };
         let small = flights[0] < restart.before && flights[0] <= own.max(u64::from(self.mss()));
-        // The last flight is cut short: by the end of the data or because the old window was reached.
+        // The last flight is incomplete: the data ended or the old window was reached.
         let grows = flights[..flights.len() - 1]
             .windows(2)
             .all(|w| w[1] as f64 >= w[0] as f64 * GROWTH);

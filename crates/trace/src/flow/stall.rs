@@ -1,17 +1,15 @@
-//! Why a sender paused: the acknowledgment that released it tells.
+//! Why a sender paused, judged by the acknowledgment that released it.
 //!
-//! A turn is the data one end sends without hearing data from the other in between: a reply, a request.
-//! At each new segment of a turn the pause before it is judged. If an acknowledgment without data
-//! came just before, the sender had waited for it, and the wait has a name; if nothing was under
-//! way, the application had nothing to send.
+//! A turn is the data that one end sends without receiving data in between: a response, a request. At each new segment
+//! of a turn, the pause before it is judged. If an acknowledgment without data came just before, the sender had waited
+//! for it, and the wait has a name. If nothing was in flight, the application had nothing to send.
 //!
-//! A pause at the capture point need not be one at the sender. What the line took to deliver a segment, what waited
-//! in a queue, and what was sent before an acknowledgment arrived is told apart by the line's rate, by time stamps
-//! and their echoes; where the evidence leaves an innocent explanation nothing is reported.
+//! A pause at the capture point need not be one at the sender. The line's rate, timestamps and their echoes distinguish
+//! it from transmission time, queueing and data sent before an acknowledgment arrived. If the evidence leaves an
+//! innocent explanation, nothing is reported.
 //!
-//! The first two predicates are those of Heidemann (1997) and of the reference's trace detectors: G = 100 ms,
-//! 10 ms for "at once". The general ones measure from the smallest round trip, so that they hold at any
-//! capture point.
+//! The first two predicates are those of Heidemann (1997) and of the reference's trace detectors: G = 100 ms, and 10 ms
+//! for "at once". The general ones measure from the smallest round-trip time, so they hold at any capture point.
 
 use super::Context;
 use super::half::{AckEvent, Half, NEAR, Sent};
@@ -20,18 +18,18 @@ use crate::seq::SeqNum;
 use core::time::Duration;
 use measure::Instant;
 
-/// Time between a released segment's acknowledgment and the segment, at the sender.
+/// Longest time at the sender between an acknowledgment and the segment it releases.
 const RELEASE: Duration = Duration::from_millis(3);
-/// Held for less, a short segment is not worth a word.
+/// Shorter holds of a short segment are not reported.
 const HELD_LEAST: Duration = Duration::from_millis(5);
-/// No timer holds an acknowledgment longer: the 500 ms of RFC 1122, and a tick.
+/// Longest delay of an acknowledgment by a timer: the 500 ms of RFC 1122, and a tick.
 const TIMER_MAX: Duration = Duration::from_millis(550);
-/// Headers of a segment, when the time it takes the line is judged.
+/// Header bytes of a segment, for its transmission time.
 const HEADERS: f64 = 52.0;
-/// A pause with nothing under way counts from here.
+/// Minimum pause with nothing in flight that counts.
 const PAUSE_LEAST: Duration = Duration::from_millis(20);
 
-/// What a turn has seen so far.
+/// State of a turn.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     /// New data segments.
@@ -45,7 +43,7 @@ pub(super) struct Turn {
     acked_before: Option<u64>,
     /// An odd/short final segment, if the turn ends with it.
     odd: Option<Odd>,
-    /// Something was sent again in this turn.
+    /// Whether a segment was retransmitted in this turn.
     disturbed: bool,
     pauses: Pauses,
     queued: Pauses,
@@ -73,7 +71,7 @@ impl Pauses {
     }
 }
 
-/// A candidate that the end of the turn confirms.
+/// A candidate, confirmed by the end of the turn.
 #[derive(Debug)]
 struct Odd {
     finding: Kind,
@@ -94,24 +92,24 @@ impl Turn {
     }
 }
 
-/// The pause and what ended it.
+/// A pause and the acknowledgment that ended it.
 struct Release<'a> {
     ack: &'a AckEvent,
     previous: Sent,
     current: Sent,
     back: Duration,
     base: Duration,
-    /// The least time the line takes for the current segment.
+    /// Minimum transmission time of the current segment.
     line: Duration,
 }
 
 impl Release<'_> {
-    /// From the previous segment to this one.
+    /// Time from the previous segment to this one.
     fn gap(&self) -> Duration {
         self.current.first_at.since(self.previous.first_at)
     }
 
-    /// What the wait for the acknowledgment cost, without what a queue may have added behind it.
+    /// Cost of the wait for the acknowledgment, without queueing delay after it.
     fn cost(&self, general: Option<&Kind>) -> Duration {
         match general {
             Some(Kind::DelayedAck { excess, .. }) => *excess,
@@ -120,19 +118,20 @@ impl Release<'_> {
         }
     }
 
-    /// The predicates of the paper: the segment follows the acknowledgment within 10 ms.
+    /// The paper's criterion: the segment follows the acknowledgment within 10 ms.
     fn is_prompt(&self, cx: &Context<'_>) -> bool {
         self.current.first_at.since(self.ack.at) < cx.thresholds.prompt
     }
 
-    /// The same from any capture point: it came when an answer to the acknowledgment could, and its sender had heard it.
+    /// The criterion for any capture point: the segment came when a reaction to the acknowledgment could, and its
+    /// sender had received that.
     fn is_released(&self) -> bool {
         let after = self.current.first_at.since(self.ack.at);
         let is_possible = self.back < NEAR || after >= self.back.mul_f64(0.9);
         self.has_heard() && is_possible && after < RELEASE + self.back
     }
 
-    /// Its sender had the acknowledgment, as far as it says.
+    /// Whether the sender had received the acknowledgment, as far as its timestamps tell.
     fn has_heard(&self) -> bool {
         self.current
             .echo
@@ -140,10 +139,10 @@ impl Release<'_> {
             .is_none_or(|(echo, stamp)| SeqNum(echo) - SeqNum(stamp) >= 0)
     }
 
-    /// It was held back by its sender, not merely delivered behind the segment before it.
+    /// Whether the sender held it back, so that it was not merely transmitted behind the previous segment.
     fn is_held(&self) -> bool {
         let sent_apart = match self.current.tsval.zip(self.previous.tsval) {
-            // A clock slower than a millisecond ticks less often, and some holds are missed.
+            // A clock slower than 1 kHz ticks less often, so some holds are missed.
             Some((now, before)) => {
                 Duration::from_millis(u64::try_from(SeqNum(now) - SeqNum(before)).unwrap_or(0) + 1)
             }
@@ -153,13 +152,13 @@ impl Release<'_> {
         gap.min(sent_apart) >= HELD_LEAST && gap >= self.line.mul_f64(1.25) + RELEASE
     }
 
-    /// Held by a timer for longer than G: what the path takes anyway is no stall.
+    /// Whether a timer held it for longer than G, beyond the time of the path.
     fn is_stalled(&self, cx: &Context<'_>) -> bool {
         self.ack.delay.saturating_sub(self.base) > cx.thresholds.stall
     }
 
-    /// The acknowledgment's delay beyond the path, if a timer must have held it: silence before it, and too
-    /// little data under way to force it.
+    /// The acknowledgment's delay beyond the path, if a timer must have held it: silence before it, and too little data
+    /// in flight to force it.
     fn timer(&self, cx: &Context<'_>) -> Option<(AckTimer, Duration)> {
         let excess = self.ack.delay.saturating_sub(self.base);
         let least = cx.thresholds.delayed_ack;
@@ -169,10 +168,10 @@ impl Release<'_> {
 }
 
 impl Half {
-    /// A new data segment was placed as [`super::half::Arrival::New`]. `back` is the round trip from the capture point to the
-    /// sender, `is_final_flag` says that it carries a FIN.
+    /// Judges the pause before a new data segment, placed as [`super::half::Arrival::New`]. `back` is the round-trip
+    /// time from the capture point to the sender; `carries_fin` says whether the segment has a FIN.
     pub(super) fn judge(&mut self, back: Duration, carries_fin: bool, cx: &mut Context<'_>) {
-        // Without a place in the bounded queue there is nothing to compare with.
+        // A segment that did not fit into the bounded queue cannot be compared.
         let Some(current) = self.outstanding.back().copied().filter(|s| s.packet == cx.number) else {
             self.last_data = Some((cx.at, cx.number));
             return;
@@ -258,7 +257,7 @@ impl Half {
         }
     }
 
-    /// The least time the line has been seen to take for so much.
+    /// Minimum transmission time seen for a segment of this size.
     fn line_time(&self, segment: &Sent) -> Duration {
         if self.line > 0.0 {
             Duration::from_secs_f64((f64::from(segment.payload) + HEADERS) / self.line)
@@ -267,8 +266,8 @@ impl Half {
         }
     }
 
-    /// Short initial segment: D1 short, D2 full, both and only they under way, the acknowledgment of D2 later than
-    /// G, D3 at once after it.
+    /// Short initial segment: D1 is short, D2 full, and only these two are in flight. The acknowledgment of D2 is later
+    /// than G, and D3 follows it at once.
     fn is_short_initial(&self, release: &Release<'_>, cx: &Context<'_>) -> bool {
         let turn = &self.turn;
         let (Some(first), Some(second)) = (turn.first, turn.second) else {
@@ -284,7 +283,7 @@ impl Half {
             && release.is_prompt(cx)
     }
 
-    /// Odd/short final segment, as far as can be told before the turn ends: the segment is short, an earlier
+    /// Odd/short final segment, as far as can be told before the turn ends. The segment is short; an earlier
     /// acknowledgment left exactly the one before it, whose own came later than G; this one follows at once.
     fn is_odd_final(&self, release: &Release<'_>, cx: &Context<'_>) -> bool {
         let (current, previous) = (release.current, release.previous);
@@ -306,7 +305,7 @@ impl Half {
         let (ack, current, previous) = (release.ack, release.current, release.previous);
         let held = release.is_held();
         let wanted = ack.before_bytes + u64::from(current.payload);
-        // A window that had room for more cannot have been what held the segment.
+        // A window with room for more cannot have held the segment.
         let window_had_room = (ack.before == 1 && !previous.full) || wanted <= self.peak;
         if held && !current.full && ack.after == 0 && ack.before > 0 && window_had_room {
             return Some(Kind::NagleBuffering {
@@ -317,7 +316,7 @@ impl Half {
         timer.map(|(timer, excess)| Kind::DelayedAck { timer, excess })
     }
 
-    /// Everything that had come was acknowledged, and then nothing came: because nothing was sent, or because it waited.
+    /// Judges a pause with everything acknowledged: nothing was sent, or it waited on the way.
     fn pause(&mut self, release: &Release<'_>, cx: &Context<'_>) {
         let (current, previous) = (release.current, release.previous);
         if self.acked < previous.end {
@@ -342,7 +341,7 @@ impl Half {
             Some(sent) => sent.since(release.ack.at).saturating_sub(release.back),
             None => came,
         };
-        // The segment itself is under way already; before it, nothing may have been.
+        // The segment itself is in flight already; before it, nothing may have been.
         let was_empty = self.known >= previous.end
             && release.has_heard()
             && (self.is_at_sender(release.back) || (sent.is_some() && self.had_room(release)));
@@ -351,14 +350,14 @@ impl Half {
         }
     }
 
-    /// The sender is so near that what passes was sent just now.
+    /// Whether the sender is so near that packets were sent just before they passed.
     fn is_at_sender(&self, back: Duration) -> bool {
         back < NEAR
     }
 
-    /// The sender's window did not make it wait for an acknowledgment that was late to arrive: more had been under way
-    /// before, or it had sent a short segment although it might have sent a full one. Where something was lost, what
-    /// comes late may be a repetition.
+    /// Whether the sender's window had room, so that it did not wait for a late acknowledgment: more had been in flight
+    /// before, or it had sent a short segment instead of a full one. After a loss, a late segment may be a
+    /// retransmission.
     fn had_room(&self, release: &Release<'_>) -> bool {
         let (current, previous) = (release.current, release.previous);
         let reached = self.stats.flight.max;
@@ -367,14 +366,14 @@ impl Half {
             && (previous.flight + u64::from(current.payload) <= reached || (has_opened && !previous.full))
     }
 
-    /// The peer acknowledged this turn's data up to `ack`.
+    /// Records the peer's acknowledgment of this turn's data up to `ack`.
     pub(super) fn note_ack(&mut self, ack: u64) {
         if self.turn.has_begun() {
             self.turn.acked_before = self.turn.acked.replace(ack);
         }
     }
 
-    /// More data follows: what looked like a final segment was none.
+    /// More data follows, so the candidate for a final segment was none.
     fn refute_odd(&mut self, cx: &mut Context<'_>) {
         if let Some(odd) = self.turn.odd.take()
             && let Some(kind) = odd.otherwise
@@ -383,7 +382,7 @@ impl Half {
         }
     }
 
-    /// The turn is over: the peer sent data after hearing everything, or the connection ends.
+    /// Ends the turn: the peer sent data after receiving everything, or the connection ends.
     pub(super) fn end_turn(&mut self, cx: &mut Context<'_>) {
         let turn = core::mem::take(&mut self.turn);
         if let Some(odd) = turn.odd {

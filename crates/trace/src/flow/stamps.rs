@@ -1,33 +1,33 @@
-//! The sender's own clock, read from its time stamps (RFC 7323): when a segment was sent, however late it came.
+//! The sender's own clock, read from its TCP timestamps (RFC 7323): when a segment was sent, however late it arrived.
 //!
-//! A capture near the receiver sees segments when queues let them pass. Time stamps tell when they left: the least
-//! delay seen between the two clocks stands for an empty path, more is waiting on the way. Only clocks that
-//! evidently count milliseconds are used; a slower or faster one says nothing.
+//! A capture near the receiver sees segments when queues let them pass; timestamps tell when they left. The least delay
+//! between the two clocks stands for an empty path, and more delay is queueing. Only clocks that evidently count
+//! milliseconds are used; slower or faster ones are ignored.
 
 use crate::seq::SeqNum;
 use core::time::Duration;
 use measure::Instant;
 
-/// A tick of the clocks that are understood.
+/// Tick of the supported clocks.
 const TICK: Duration = Duration::from_millis(1);
-/// Its rate is judged over at least this much.
+/// Minimum time over which a clock's rate is judged.
 const SPAN: Duration = Duration::from_millis(100);
 
 /// One end's clock as its packets show it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stamps {
-    /// The first stamp and when it passed.
+    /// First timestamp and the time it passed.
     first: Option<(SeqNum, Instant)>,
-    /// Where the rate is judged from next.
+    /// Start of the next judgment of the rate.
     since: (SeqNum, Instant),
-    /// Least of the capture's time less the clock's, both from the first stamp, in nanoseconds.
+    /// Least difference of capture time and clock, both since the first timestamp, in nanoseconds.
     least: i64,
-    /// It was seen to count milliseconds.
+    /// Whether it was seen to count milliseconds.
     is_known: bool,
 }
 
 impl Stamps {
-    /// A packet with this stamp passed.
+    /// Reads the timestamp of a packet that passed at `at`.
     #[inline]
     pub(super) fn read(&mut self, stamp: u32, at: Instant) {
         let stamp = SeqNum(stamp);
@@ -45,7 +45,7 @@ impl Stamps {
         }
     }
 
-    /// When a packet that passed at `at` would have passed on an empty path; none while that is not known.
+    /// Time at which a packet that passed at `at` would have passed on an empty path; `None` while unknown.
     pub(super) fn unqueued(&self, stamp: Option<u32>, at: Instant) -> Option<Instant> {
         let (first, stamp) = self.first.zip(stamp).filter(|_| self.is_known)?;
         let waited = lag(first, SeqNum(stamp), at).saturating_sub(self.least);
@@ -53,7 +53,7 @@ impl Stamps {
         Some(Instant::from_nanos(at.as_nanos().saturating_sub(waited)))
     }
 
-    /// By how much more than its sender spaced them two packets lay apart, a tick's doubt deducted.
+    /// How much further apart two packets passed than they were sent, less one tick of uncertainty.
     pub(super) fn spread(&self, before: (Option<u32>, Instant), after: (Option<u32>, Instant)) -> Duration {
         let (Some(a), Some(b), true) = (before.0, after.0, self.is_known) else {
             return Duration::ZERO;
@@ -82,7 +82,7 @@ mod tests {
         stamps.read(7_000, at(0));
         assert_eq!(stamps.unqueued(Some(7_000), at(0)), None, "no rate yet");
         stamps.read(7_120, at(120));
-        // Sent 10 ms later, 500 ms more in a queue.
+        // Sent 10 ms later, then 500 ms in a queue.
         stamps.read(7_130, at(630));
         assert_eq!(stamps.unqueued(Some(7_130), at(630)), Some(at(130)));
         let spread = stamps.spread((Some(7_120), at(120)), (Some(7_130), at(630)));

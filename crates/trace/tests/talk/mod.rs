@@ -11,14 +11,14 @@ use trace::{
 pub(crate) const CLIENT: [u8; 4] = [198, 18, 0, 1];
 pub(crate) const SERVER: [u8; 4] = [198, 18, 0, 2];
 
-/// A frame to be: when and what.
+/// A scripted frame: time and content.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) at_us: u64,
     pub(crate) data: Vec<u8>,
 }
 
-/// A segment with everything that may be set. Sequence numbers are relative; the ISN is added.
+/// A segment with all settable fields. Sequence numbers are relative; the ISN is added.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seg<'a> {
     pub(crate) from_client: bool,
@@ -74,7 +74,7 @@ impl Default for Talk {
     }
 }
 
-/// A reply of `body` bytes with its header, and the header's length.
+/// A response of `body` bytes with its header, and the header's length.
 pub(crate) fn reply(body: usize) -> Vec<u8> {
     let mut bytes = format!("HTTP/1.1 200 OK\r\nContent-Length: {body}\r\n\r\n").into_bytes();
     bytes.resize(bytes.len() + body, b'x');
@@ -136,7 +136,7 @@ impl Talk {
         self
     }
 
-    /// SYN at `at`, SYN-ACK and ACK spaced by the two parts of the round trip.
+    /// SYN at `at`; SYN-ACK and ACK follow after the two parts of the round trip.
     pub(crate) fn handshake(&mut self, at: u64, to_server: u64, to_client: u64) -> &mut Self {
         self.handshake_with(at, to_server, to_client, 16_384)
     }
@@ -170,7 +170,7 @@ impl Talk {
         )
     }
 
-    /// Data from one end, acknowledging all the other sent so far.
+    /// Data from one end, acknowledging all data the other end sent so far.
     pub(crate) fn data(&mut self, at: u64, from_client: bool, payload: &[u8]) -> &mut Self {
         self.segment(at, from_client, "PA", payload)
     }
@@ -240,7 +240,7 @@ impl Sent {
     }
 }
 
-/// Everything an analysis gave.
+/// The complete result of an analysis.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) findings: Vec<Finding>,

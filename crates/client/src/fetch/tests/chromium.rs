@@ -1,24 +1,24 @@
-//! What this client asks for beside what Chromium was seen to ask for, on the same pages (`testdata/chromium`). Every
-//! difference is listed with its reason.
+//! Compares this client's requests with those observed from Chromium on the same pages (`testdata/chromium`).
+//! Lists every difference with its reason.
 
 use super::*;
 use serde_json::Value;
 
-/// What Chromium asks for and this client does not.
+/// Requests that only Chromium makes.
 const ONLY_CHROMIUM: [(&str, &str); 6] = [
-    ("/prefetch.js", "it is for another page"),
-    ("/hdr-prefetch.js", "it is for another page"),
+    ("/prefetch.js", "meant for another page"),
+    ("/hdr-prefetch.js", "meant for another page"),
     ("/video.mp4", "sound and video are not played"),
     ("/audio.mp3", "sound and video are not played"),
     ("/source1.webm", "sound and video are not played"),
     ("/source2.mp4", "sound and video are not played"),
 ];
 
-/// What this client asks for and Chromium does not: nothing here knows windows, densities or which rules apply.
+/// Requests that only this client makes: it knows no viewport, no pixel density and not which rules apply.
 const ONLY_HERE: [(&str, &str); 10] = [
     ("/css-unused.png", "a rule that never matches"),
-    ("/unusedfont.woff2", "a font that is not used"),
-    ("/dn-bg.png", "the background of what is not shown"),
+    ("/unusedfont.woff2", "an unused font"),
+    ("/dn-bg.png", "the background of a hidden element"),
     ("/set2.png", "a candidate for another density"),
     ("/is-url2.png", "a candidate for another density"),
     ("/ss.png", "a candidate for another density"),
@@ -100,8 +100,16 @@ fn a_page_with_everything_is_fetched_as_chromium_does() {
         };
         let only =
             |one: &BTreeSet<String>, other| -> BTreeSet<String> { one.difference(other).cloned().collect() };
-        assert_eq!(only(&theirs, &ours), set(&ONLY_CHROMIUM), "only Chromium asks");
-        assert_eq!(only(&ours, &theirs), set(&ONLY_HERE), "only this client asks");
+        assert_eq!(
+            only(&theirs, &ours),
+            set(&ONLY_CHROMIUM),
+            "requested only by Chromium"
+        );
+        assert_eq!(
+            only(&ours, &theirs),
+            set(&ONLY_HERE),
+            "requested only by this client"
+        );
     }
 }
 
@@ -111,7 +119,7 @@ fn urls_of_every_encoding_are_chromiums() {
     let all: Vec<&Value> = [list(&recorded["cases"]), list(&recorded["parts"])].concat();
     for case in list(&recorded["cases"]) {
         let name = case["name"].as_str().expect("a name");
-        // However it is cut.
+        // The result must not depend on how the page is cut.
         for piece in [1, 3, 100_000] {
             let url = Url::parse(&format!("http://example.org/{name}")).expect("a URL");
             let fetch = Fetch::new(url, plan("pipelined"), Entries::new(), UnixTime::from_secs(0));

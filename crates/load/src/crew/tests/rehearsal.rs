@@ -1,27 +1,27 @@
-//! A server that is a function, and a crew before it, in virtual time: what is sent is written down.
+//! A simulated server with a crew in virtual time; everything sent is recorded.
 
 use crate::crew::*;
 use client::session::Version;
 use runtime::dial::{Crew as _, Wish};
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// What the server does with a connection.
+/// Behavior of the server on a connection.
 #[derive(Clone, Copy)]
 pub(super) struct Server {
-    /// After so long each request is answered.
+    /// Time until each response.
     pub(super) needs: Duration,
-    /// Answers before it closes; the last says so if `says`.
+    /// Number of responses before it closes; the last one announces the close if `says`.
     pub(super) answers: usize,
     pub(super) says: bool,
-    /// Every connection is refused.
+    /// Whether it refuses every connection.
     pub(super) refuses: bool,
-    /// After so many answers on a connection it gives no more, and does not close.
+    /// Number of responses on a connection after which it sends nothing and does not close.
     pub(super) hangs: usize,
-    /// The answer of this number on a connection ends in its middle, and the connection with it.
+    /// Index of the response on a connection that it truncates, closing the connection.
     pub(super) cuts: usize,
-    /// It answers nothing, and closes instead, or resets if that is so.
+    /// If set, it never responds: it closes the connection, or resets it if `true`.
     pub(super) shuts: Option<bool>,
-    /// What it says a millisecond after each answer, unasked.
+    /// Bytes it sends unrequested, a millisecond after each response.
     pub(super) babbles: &'static [u8],
 }
 
@@ -36,7 +36,7 @@ pub(super) const GOOD: Server = Server {
     babbles: b"",
 };
 
-/// What happens later. The order of instants, then of causes.
+/// A future event, ordered by time, then by cause.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Later {
     Connected(u32, u64),
@@ -47,7 +47,7 @@ pub(super) enum Later {
     Alarm(u32),
 }
 
-/// Plays a crew to its end.
+/// Runs a crew to its end.
 pub(super) struct Rehearsal {
     pub(super) crew: Crew,
     pub(super) server: Server,
@@ -56,22 +56,22 @@ pub(super) struct Rehearsal {
     pub(super) later: BinaryHeap<core::cmp::Reverse<(Instant, u64, Later)>>,
     pub(super) order: u64,
     pub(super) alarms: BTreeMap<u32, Instant>,
-    /// How often one of a user was set.
+    /// Number of timers set for users.
     pub(super) set: usize,
-    /// The connection a line has now: its number, and requests it was given.
+    /// Current connection of each line: its number, and the number of its requests.
     pub(super) open: BTreeMap<u32, (u64, usize)>,
     pub(super) connections: u64,
-    /// Instant in milliseconds, line, number of the connection, targets sent in one piece.
+    /// Time in milliseconds, line, number of the connection, and targets sent in one piece.
     pub(super) sent: Vec<(u64, u32, u64, Vec<String>)>,
-    /// When each connection was closed by the crew.
+    /// Time of each close by the crew.
     pub(super) closed: Vec<(u64, u64)>,
-    /// How many of the bytes that come next on a line the crew does not want to see.
+    /// Number of coming bytes per line that the crew asked to skip.
     pub(super) skips: BTreeMap<u32, u64>,
-    /// How many it was spared.
+    /// Number of bytes skipped.
     pub(super) skipped: u64,
-    /// What happens from the first of these instants on is told at the second: the thread stands still meanwhile.
+    /// Events from the first time on are reported at the second: the thread is stopped meanwhile.
     pub(super) still: Option<(Instant, Instant)>,
-    /// When somebody wants it to end.
+    /// Time at which the run is stopped from outside.
     pub(super) stopped: Option<Instant>,
 }
 
@@ -81,7 +81,7 @@ impl Rehearsal {
         self.later.push(core::cmp::Reverse((at, self.order, later)));
     }
 
-    /// What was measured by its end.
+    /// The record at the end.
     pub(super) fn recorded(self) -> Record {
         self.crew.into_record(self.now)
     }
@@ -187,13 +187,13 @@ impl Rehearsal {
         self.sent.push((ms, line, number, targets));
     }
 
-    /// The last bytes of each reply come one by one.
+    /// Delivers bytes; the last ones of each response come one by one.
     pub(super) fn tell(&mut self, line: u32, bytes: &[u8], at: Instant) {
         let (first, rest) = bytes.split_at(bytes.len() - 2);
         for piece in [first, &rest[..1], &rest[1..]] {
             let skip = self.skips.remove(&line).unwrap_or(0);
             let happened = if skip > 0 {
-                assert!(skip >= piece.len() as u64, "what was asked for was content");
+                assert!(skip >= piece.len() as u64, "the skipped bytes were content");
                 self.skips.insert(line, skip - piece.len() as u64);
                 self.skipped += piece.len() as u64;
                 Happened::Skipped(piece.len() as u64)
@@ -261,12 +261,12 @@ pub(super) fn rehearse(mode: Mode, model: Model, server: Server) -> Rehearsal {
     rehearse_with(1, mode, model, server)
 }
 
-/// With so many connections for each user.
+/// Runs with several connections per user.
 pub(super) fn rehearse_with(lanes: u32, mode: Mode, model: Model, server: Server) -> Rehearsal {
     rehearse_unseen(u64::MAX, lanes, mode, model, server)
 }
 
-/// With content not looked at from so many bytes on.
+/// Runs with skipped content from a number of bytes on.
 pub(super) fn rehearse_unseen(
     unseen_from: u64,
     lanes: u32,
@@ -282,7 +282,7 @@ pub(super) fn rehearse_unseen(
     rehearse_as(setup, model, server)
 }
 
-/// Two seconds, one connection for each user.
+/// Two seconds, one connection per user.
 pub(super) fn setup(mode: Mode) -> Setup {
     let version = if mode == Mode::Http10 {
         Version::Http10
@@ -310,7 +310,7 @@ pub(super) fn rehearse_as(setup: Setup, model: Model, server: Server) -> Rehears
     rehearse_still(None, setup, model, server)
 }
 
-/// Stopped so many milliseconds after the start.
+/// Runs until a stop at this many milliseconds after the start.
 pub(super) fn rehearse_stopped(
     stopped: Option<u64>,
     setup: Setup,
@@ -322,7 +322,7 @@ pub(super) fn rehearse_stopped(
     rehearsal.play()
 }
 
-/// With a thread that stands still between these milliseconds from the start.
+/// Runs with the thread stopped between these milliseconds after the start.
 pub(super) fn rehearse_still(
     still: Option<(u64, u64)>,
     setup: Setup,
@@ -335,7 +335,7 @@ pub(super) fn rehearse_still(
     rehearsal.play()
 }
 
-/// One that has not begun.
+/// A rehearsal that has not begun.
 pub(super) fn rehearsal(setup: Setup, model: Model, server: Server) -> Rehearsal {
     Rehearsal {
         crew: Crew::new(setup, model, Arc::default()),

@@ -165,13 +165,13 @@ fn addresses_have_a_bound_and_get_it_back() {
     let peer = super::rig::peer();
     let mut second = rig
         .server
-        .accept(&mut rig.cx, peer, rig.now)
+        .accept(&mut rig.cx, &peer, rig.now)
         .expect("two are allowed");
-    assert!(rig.server.accept(&mut rig.cx, peer, rig.now).is_none());
-    let other = "192.0.2.8:1".parse().unwrap();
+    assert!(rig.server.accept(&mut rig.cx, &peer, rig.now).is_none());
+    let other = runtime::Accepted::at_first("192.0.2.8:1".parse().unwrap());
     let mut third = rig
         .server
-        .accept(&mut rig.cx, other, rig.now)
+        .accept(&mut rig.cx, &other, rig.now)
         .expect("another address");
     assert_eq!(
         (rig.server.open_connections(), rig.server.open_addresses()),
@@ -181,7 +181,7 @@ fn addresses_have_a_bound_and_get_it_back() {
     third.closed(&mut rig.cx, rig.now);
     let mut again = rig
         .server
-        .accept(&mut rig.cx, peer, rig.now)
+        .accept(&mut rig.cx, &peer, rig.now)
         .expect("one was given back");
     again.closed(&mut rig.cx, rig.now);
     let totals = rig.server.totals();

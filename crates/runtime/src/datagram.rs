@@ -1,0 +1,189 @@
+//! The contract between a driver and a protocol over datagrams (QUIC, for instance): an [`Endpoint`] takes datagrams in,
+//! fills an [`Outbox`], and says when it wants to be asked again.
+//!
+//! ```text
+//!   driver: receive a batch ──▶ owner(first bytes)? ──▶ handle(batch, out, now)
+//!                                   │ another worker's: handed over
+//!           send what `out` holds ◀── poll(out, now) until it has nothing more
+//! ```
+//! As a session, an endpoint holds no socket, thread, clock or source of chance. Unlike sessions there is one per worker and
+//! socket: connections are the protocol's own matter. [`serve()`] drives it over real sockets, [`Sim`] in virtual time.
+
+mod serve;
+mod sim;
+
+use core::fmt;
+use measure::Instant;
+use std::net::SocketAddr;
+
+pub use serve::{Counts, Handle, Limits, bind, serve};
+pub use sim::Sim;
+
+/// One protocol over one UDP socket, as a pure state machine.
+pub trait Endpoint: Send {
+    /// Takes in datagrams that arrived together, in the order of their arrival. Their bytes may be changed in place, to be
+    /// decrypted for instance. Output may be appended to `out`.
+    fn handle(&mut self, batch: &mut [Datagram<'_>], out: &mut Outbox, now: Instant);
+
+    /// Appends output that is due. Called after each `handle`, when [`Endpoint::deadline`] has come, and again as soon as
+    /// the socket took what `out` held; true if there is more than `out` had room for.
+    fn poll(&mut self, out: &mut Outbox, now: Instant) -> bool;
+
+    /// When `poll` must be called even if nothing arrives. Asked after each `poll`.
+    fn deadline(&self) -> Option<Instant>;
+
+    /// Which worker a datagram belongs to, by its first bytes: a connection ID may name one. Called before `handle`.
+    fn owner(&self, datagram: &[u8]) -> Owner;
+
+    /// The server is shutting down: refuse new peers and finish what is owed.
+    fn drain(&mut self, out: &mut Outbox, now: Instant);
+
+    /// Whether nothing is owed to any peer, so that a draining driver may stop.
+    fn is_idle(&self) -> bool;
+}
+
+/// A datagram that arrived.
+#[derive(Debug)]
+pub struct Datagram<'b> {
+    /// Its payload.
+    pub bytes: &'b mut [u8],
+    /// Its sender.
+    pub from: SocketAddr,
+    /// The ECN field of its IP header (RFC 3168 section 5): 0 to 3.
+    pub ecn: u8,
+}
+
+/// Which worker a datagram belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// This one.
+    Mine,
+    /// The worker of this number (0-based). One that does not exist counts as `Anyone`.
+    Worker(usize),
+    /// Whoever received it: the first datagram of a peer, for instance.
+    Anyone,
+}
+
+/// Where output goes, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The receiver.
+    pub to: SocketAddr,
+    /// The ECN field to send with: 0 to 3.
+    pub ecn: u8,
+    /// Bytes of each datagram if the payload is several of equal size, the last of which may be shorter (`UDP_SEGMENT`,
+    /// udp(7)). None: one datagram.
+    pub segment: Option<u16>,
+}
+
+/// Output that waits for the socket: payloads one after the other in one buffer, bounded.
+pub struct Outbox {
+    bytes: Vec<u8>,
+    queue: std::collections::VecDeque<(Address, core::ops::Range<usize>)>,
+    bytes_max: usize,
+}
+
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbox")
+            .field("payloads", &self.queue.len())
+            .field("bytes", &self.bytes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Outbox {
+    /// Bytes that one payload may have: what the length field of IP leaves (RFC 768, RFC 791).
+    pub const PAYLOAD_MAX: usize = 65_507;
+
+    /// An empty one that takes payloads while it holds fewer than `bytes_max` bytes.
+    pub fn new(bytes_max: usize) -> Outbox {
+        Outbox {
+            bytes: Vec::new(),
+            queue: std::collections::VecDeque::new(),
+            bytes_max,
+        }
+    }
+
+    /// Whether it takes another payload.
+    pub fn has_room(&self) -> bool {
+        self.bytes.len() < self.bytes_max
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Appends the payload that `write` appends to the buffer it is given, unless that returns none. False, without a call
+    /// to `write`, if there is no room. A payload above [`Outbox::PAYLOAD_MAX`] or without bytes is dropped, as no socket
+    /// would take the first and the second is no use to a protocol here.
+    pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Option<Address>) -> bool {
+        if !self.has_room() {
+            return false;
+        }
+        let from = self.bytes.len();
+        let address = write(&mut self.bytes);
+        let length = self.bytes.len().saturating_sub(from);
+        match address {
+            Some(address) if (1..=Outbox::PAYLOAD_MAX).contains(&length) => {
+                self.queue.push_back((address, from..from + length));
+            }
+            _ => self.bytes.truncate(from),
+        }
+        true
+    }
+
+    /// The payload to be sent next.
+    pub(crate) fn first(&self) -> Option<(Address, &[u8])> {
+        let (address, range) = self.queue.front()?;
+        Some((*address, self.bytes.get(range.clone())?))
+    }
+
+    /// The first is sent, or never will be.
+    pub(crate) fn drop_first(&mut self) {
+        self.queue.pop_front();
+        if self.queue.is_empty() {
+            self.bytes.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to(port: u16) -> Address {
+        Address {
+            to: SocketAddr::from(([127, 0, 0, 1], port)),
+            ecn: 0,
+            segment: None,
+        }
+    }
+
+    #[test]
+    fn an_outbox_is_bounded_and_keeps_order() {
+        let mut out = Outbox::new(10);
+        let push = |out: &mut Outbox, bytes: &[u8], port| {
+            out.push(|buffer| {
+                buffer.extend_from_slice(bytes);
+                Some(to(port))
+            })
+        };
+        assert!(push(&mut out, b"first", 1) && push(&mut out, b"second", 2));
+        assert!(!push(&mut out, b"third", 3), "eleven bytes wait");
+        assert_eq!(out.first(), Some((to(1), &b"first"[..])));
+        out.drop_first();
+        assert_eq!(out.first(), Some((to(2), &b"second"[..])));
+        assert!(!out.has_room(), "what was sent still takes room");
+        out.drop_first();
+        assert!(out.is_empty() && out.has_room());
+        assert!(push(&mut out, b"", 4) && out.is_empty(), "nothing to send");
+        assert!(out.push(|buffer| {
+            buffer.extend_from_slice(b"given up");
+            None
+        }));
+        assert!(out.is_empty() && out.has_room());
+        assert!(push(&mut out, &[0; Outbox::PAYLOAD_MAX + 1], 5) && out.is_empty());
+    }
+}

@@ -1,0 +1,237 @@
+//! Which certificate a client gets: by the name it asks for (SNI, RFC 6066 section 3), wildcards included (RFC 9525 section
+//! 6.3), and what happens to one that asks for a name there is no certificate for.
+//!
+//! Reads no file. A key that cannot be used, or that belongs to another certificate, is an error here and not at the first
+//! handshake.
+
+use measure::UnixTime;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+/// A certificate chain and its key, with what the certificate says about itself.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    key: Arc<CertifiedKey>,
+    names: Vec<Box<str>>,
+    expires: UnixTime,
+}
+
+/// What is wrong with a pair. Never shows key material.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PairError {
+    /// The PEM text of the chain has no certificate, or one that cannot be read.
+    Chain(String),
+    /// The PEM text of the key has no private key, or one that cannot be read.
+    Key(String),
+    /// The key does not belong to the first certificate of the chain.
+    Mismatch,
+}
+
+impl fmt::Display for PairError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PairError::Chain(why) => write!(f, "not a certificate chain in PEM: {why}"),
+            PairError::Key(why) => write!(f, "not a private key in PEM: {why}"),
+            PairError::Mismatch => f.write_str("the key does not belong to the certificate"),
+        }
+    }
+}
+
+impl std::error::Error for PairError {}
+
+impl Pair {
+    /// Reads a chain (the server's certificate first) and its key, both PEM.
+    ///
+    /// # Errors
+    /// Which of the two cannot be read, or that they do not belong together.
+    pub fn from_pem(chain: &[u8], key: &[u8], provider: &CryptoProvider) -> Result<Pair, PairError> {
+        let chain = CertificateDer::pem_slice_iter(chain)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| PairError::Chain(error.to_string()))?;
+        if chain.is_empty() {
+            return Err(PairError::Chain("there is no certificate in it".to_owned()));
+        }
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| PairError::Key(error.to_string()))?;
+        let pair = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => PairError::Mismatch,
+            other => PairError::Key(other.to_string()),
+        })?;
+        let (names, expires) = read(&pair).map_err(PairError::Chain)?;
+        Ok(Pair {
+            key: Arc::new(pair),
+            names,
+            expires,
+        })
+    }
+
+    /// The DNS names of the certificate (subjectAltName, RFC 5280 section 4.2.1.6), in lower case. Wildcards keep
+    /// their star. The common name is not used (RFC 9525 section 2).
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    /// When the certificate becomes invalid (notAfter, RFC 5280 section 4.1.2.5).
+    pub fn expires(&self) -> UnixTime {
+        self.expires
+    }
+
+    /// The certificate chain, the server's first.
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.key.cert
+    }
+}
+
+/// Reads the names and the end of validity of the first certificate.
+fn read(pair: &CertifiedKey) -> Result<(Vec<Box<str>>, UnixTime), String> {
+    let first = pair.end_entity_cert().map_err(|error| error.to_string())?;
+    let (_, certificate) = X509Certificate::from_der(first).map_err(|error| error.to_string())?;
+    let alternative = certificate
+        .subject_alternative_name()
+        .map_err(|error| error.to_string())?;
+    let names = alternative.iter().flat_map(|names| &names.value.general_names);
+    let names = names.filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some(name.trim_end_matches('.').to_ascii_lowercase().into()),
+        _ => None,
+    });
+    let expires = UnixTime {
+        secs: certificate.validity().not_after.timestamp(),
+        nanos: 0,
+    };
+    Ok((names.collect(), expires))
+}
+
+/// What a client gets that asks for a name without a certificate, or for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unknown {
+    /// The first pair.
+    #[default]
+    FirstPair,
+    /// The alert `unrecognized_name` or `handshake_failure`, and no certificate.
+    Alert,
+}
+
+/// Pairs by name.
+#[derive(Debug)]
+pub struct Certificates {
+    by_name: HashMap<Box<str>, Pair>,
+    first: Pair,
+    unknown: Unknown,
+}
+
+impl Certificates {
+    /// Certificates whose first pair is this one; `unknown` says which clients get it.
+    pub fn new(first: Pair, unknown: Unknown) -> Certificates {
+        let mut all = Certificates {
+            by_name: HashMap::new(),
+            first: first.clone(),
+            unknown,
+        };
+        all.insert(&first);
+        all
+    }
+
+    /// Uses a pair for the names of its certificate: `example.org`, or `*.example.org` for all names with one more
+    /// label. A name that another pair has keeps that pair.
+    pub fn insert(&mut self, pair: &Pair) {
+        for name in &pair.names {
+            self.by_name.entry(name.clone()).or_insert_with(|| pair.clone());
+        }
+    }
+
+    /// The pair for a name: that of the name itself, else of the wildcard above it, else by [`Unknown`].
+    pub fn find(&self, name: Option<&str>) -> Option<&Pair> {
+        let named = name.and_then(|name| {
+            let name = name.trim_end_matches('.').to_ascii_lowercase();
+            self.by_name.get(&*name).or_else(|| {
+                let (_, above) = name.split_once('.')?;
+                self.by_name.get(&*format!("*.{above}"))
+            })
+        });
+        named.or(match self.unknown {
+            Unknown::FirstPair => Some(&self.first),
+            Unknown::Alert => None,
+        })
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.find(hello.server_name()).map(|pair| Arc::clone(&pair.key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::crypto::aws_lc_rs::default_provider;
+
+    fn pair(names: &[&str]) -> Pair {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
+        let key = made.signing_key.serialize_pem();
+        Pair::from_pem(made.cert.pem().as_bytes(), key.as_bytes(), &default_provider()).expect("a pair")
+    }
+
+    fn first_name(found: Option<&Pair>) -> Option<&str> {
+        found?.names().next()
+    }
+
+    #[test]
+    fn the_name_chooses_the_certificate() {
+        let mut all = Certificates::new(pair(&["a.test", "www.a.test"]), Unknown::FirstPair);
+        all.insert(&pair(&["*.b.test", "b.test"]));
+        all.insert(&pair(&["special.b.test"]));
+        for (asked, wanted) in [
+            ("a.test", "a.test"),
+            ("WWW.A.test.", "a.test"),
+            ("x.b.test", "*.b.test"),
+            ("special.b.test", "special.b.test"),
+            ("b.test", "*.b.test"),
+            ("x.y.b.test", "a.test"),
+            ("other.test", "a.test"),
+        ] {
+            assert_eq!(first_name(all.find(Some(asked))), Some(wanted), "{asked}");
+        }
+        assert_eq!(first_name(all.find(None)), Some("a.test"));
+        let strict = Certificates::new(pair(&["a.test"]), Unknown::Alert);
+        assert!(strict.find(Some("other.test")).is_none() && strict.find(None).is_none());
+        assert_eq!(first_name(strict.find(Some("a.test"))), Some("a.test"));
+    }
+
+    #[test]
+    fn a_pair_that_cannot_work_is_refused_with_its_reason() {
+        let make = || rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).expect("a certificate");
+        let (one, other) = (make(), make());
+        let (chain, key) = (one.cert.pem(), one.signing_key.serialize_pem());
+        let stranger = other.signing_key.serialize_pem();
+        let read = |chain: &str, key: &str| {
+            Pair::from_pem(chain.as_bytes(), key.as_bytes(), &default_provider()).map(|_| ())
+        };
+        assert_eq!(read(&chain, &key), Ok(()));
+        assert_eq!(read(&chain, &stranger), Err(PairError::Mismatch));
+        assert!(matches!(read("", &key), Err(PairError::Chain(_))));
+        assert!(matches!(read(&key, &key), Err(PairError::Chain(_))));
+        assert!(matches!(read(&chain, &chain), Err(PairError::Key(_))));
+    }
+
+    #[test]
+    fn the_end_of_validity_is_read() {
+        let mut parameters = rcgen::CertificateParams::new(vec!["a.test".to_owned()]).expect("names");
+        parameters.not_after = rcgen::date_time_ymd(2031, 5, 7);
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let made = parameters.self_signed(&key).expect("a certificate");
+        let pair = Pair::from_pem(
+            made.pem().as_bytes(),
+            key.serialize_pem().as_bytes(),
+            &default_provider(),
+        );
+        assert_eq!(pair.expect("a pair").expires().secs, 1_935_878_400);
+    }
+}

@@ -1,0 +1,584 @@
+//! A session that speaks TLS for another, so that any protocol over the driver's contract can be served encrypted.
+//!
+//! ```text
+//!   driver ── ciphertext ──▶ Secured: Engine ── plaintext ──▶ the wrapped session
+//!     ▲                                                            │ head, body in memory
+//!     └──── records ◀── encrypt ◀─────────────────────────────────┤
+//!     └──── job: read a chunk of the file ─▶ encrypt ─▶ records ◀──┘ body in a file
+//! ```
+//! A connection of a listener without TLS passes through untouched. Decides when ciphertext goes out and in which pieces a
+//! file is read; what is served and how long anything may take stays with the wrapped session. Its timeout for a request head
+//! runs from the accept, so that it bounds the handshake too.
+
+use crate::engine::{Engine, Fault};
+use crate::settings::Slot;
+use crate::tickets::Ratchet;
+use measure::{Duration, Instant, UnixTime};
+use runtime::fs::{ReadError, Wait};
+use runtime::memory::Budget;
+use runtime::session::{JobOf, Loss};
+use runtime::shaping::Withheld;
+use runtime::{Accepted, Action, Body, Context, Event, FileRange, Job, Line, Service, Session, Tx};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of a file read, encrypted and sent at a time: what a slow reader costs in memory.
+const CHUNK: u64 = 64 << 10;
+
+/// A request of plain HTTP on a TLS port gets this; the connection ends with it.
+const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Content-Type: text/plain; charset=utf-8\r\nContent-Length: 58\r\nConnection: close\r\n\r\n\
+    This port speaks HTTPS: use https:// instead of http://.\r\n";
+
+/// How long a handshake may keep its place while other connections need one.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What of TLS was counted since the start.
+#[derive(Debug, Default)]
+pub struct Counters {
+    handshakes: AtomicU64,
+    resumed: AtomicU64,
+    failed: AtomicU64,
+    plain: AtomicU64,
+}
+
+/// A reading of [`Counters`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Handshakes completed.
+    pub handshakes: u64,
+    /// Of these, resumptions.
+    pub resumed: u64,
+    /// Connections ended by a fault of TLS, before or after the handshake.
+    pub failed: u64,
+    /// Connections on which plain HTTP was spoken.
+    pub plain: u64,
+}
+
+impl Counters {
+    /// What was counted so far.
+    pub fn read(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            handshakes: read(&self.handshakes),
+            resumed: read(&self.resumed),
+            failed: read(&self.failed),
+            plain: read(&self.plain),
+        }
+    }
+}
+
+/// A service whose connections speak TLS where their listener does.
+#[derive(Debug)]
+pub struct SecuredService<V> {
+    inner: Arc<V>,
+    /// By index of the listener; `None`: cleartext.
+    slots: Vec<Option<Slot>>,
+    shared: Arc<Shared>,
+}
+
+/// What all TLS connections of a process share.
+#[derive(Debug)]
+pub struct Shared {
+    /// Keys of resumption tickets. Each worker moves them on with the time.
+    pub tickets: Ratchet,
+    /// Counted since the start.
+    pub counters: Counters,
+}
+
+impl<V: Service> SecuredService<V> {
+    /// Wraps a service. `slots` has one entry per listener, in the order in which the strategy gets them; `None` is
+    /// cleartext. Listeners beyond the end speak as the last one.
+    pub fn new(inner: Arc<V>, slots: Vec<Option<Slot>>, shared: Arc<Shared>) -> SecuredService<V> {
+        SecuredService { inner, slots, shared }
+    }
+
+    fn slot(&self, listener: u8) -> Option<&Slot> {
+        let slots = &self.slots;
+        slots.get(usize::from(listener)).or(slots.last())?.as_ref()
+    }
+}
+
+impl<V: Service> Service for SecuredService<V> {
+    type Session = Secured<V::Session>;
+
+    fn context(&self, worker: usize) -> SecuredCx<<V::Session as Session>::Cx> {
+        SecuredCx {
+            inner: self.inner.context(worker),
+            shared: Arc::clone(&self.shared),
+            tickets_due: 0,
+            scratch: Vec::new(),
+            plain: Vec::new(),
+            tx: Tx::default(),
+        }
+    }
+
+    fn accept(
+        &self,
+        cx: &mut SecuredCx<<V::Session as Session>::Cx>,
+        accepted: &Accepted,
+        now: Instant,
+    ) -> Option<Secured<V::Session>> {
+        let config = self.slot(accepted.listener).map(Slot::config);
+        let mut inner = self.inner.accept(&mut cx.inner, accepted, now)?;
+        let tls = match config.map(Engine::server).transpose() {
+            Ok(engine) => engine.map(|engine| Box::new(Tls::new(engine, now))),
+            Err(_) => {
+                self.shared.counters.failed.fetch_add(1, Ordering::Relaxed);
+                inner.closed(&mut cx.inner, now);
+                return None;
+            }
+        };
+        Some(Secured { inner, tls })
+    }
+
+    fn is_full(&self) -> bool {
+        self.inner.is_full()
+    }
+
+    fn budget(&self) -> Arc<Budget> {
+        self.inner.budget()
+    }
+
+    fn grace(&self) -> Duration {
+        self.inner.grace()
+    }
+}
+
+/// The context of a worker: that of the wrapped sessions, and buffers that they share.
+#[derive(Debug)]
+pub struct SecuredCx<C> {
+    inner: C,
+    shared: Arc<Shared>,
+    /// When the ticket keys are looked after again, in seconds since 1970.
+    tickets_due: i64,
+    /// Of no content between calls.
+    scratch: Vec<u8>,
+    plain: Vec<u8>,
+    /// Output of the wrapped session, until it is encrypted.
+    tx: Tx,
+}
+
+/// How often a worker moves the ticket keys on: far more often than they change.
+const TICKETS_EVERY_SECS: i64 = 60;
+
+/// Buffers larger than this after a turn are given back.
+const BUFFER_KEPT: usize = 256 << 10;
+
+impl<C: Context> Context for SecuredCx<C> {
+    type Job = Work<C::Job>;
+
+    fn turn(&mut self, now: Instant, wall: UnixTime) {
+        for buffer in [&mut self.scratch, &mut self.plain, &mut self.tx.head] {
+            if buffer.capacity() > BUFFER_KEPT {
+                *buffer = Vec::new();
+            }
+        }
+        if wall.secs >= self.tickets_due {
+            self.tickets_due = wall.secs + TICKETS_EVERY_SECS;
+            self.shared.tickets.advance(wall.secs.unsigned_abs());
+        }
+        self.inner.turn(now, wall);
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.inner.wake()
+    }
+
+    fn has_new_bounds(&mut self) -> bool {
+        self.inner.has_new_bounds()
+    }
+
+    fn is_timed(&self) -> bool {
+        self.inner.is_timed()
+    }
+
+    fn wants_path(&self) -> bool {
+        self.inner.wants_path()
+    }
+
+    fn withheld(&mut self, what: Withheld) {
+        self.inner.withheld(what);
+    }
+
+    fn line_patience(&self) -> Duration {
+        self.inner.line_patience()
+    }
+
+    fn rest(&mut self, now: Instant, line: Line) {
+        self.inner.rest(now, line);
+    }
+}
+
+/// Work that may block: the wrapped session's, or a chunk of a file.
+#[derive(Debug)]
+pub enum Work<J> {
+    /// The wrapped session's.
+    Inner(J),
+    /// Bytes to be encrypted.
+    Read(Chunk),
+}
+
+/// A piece of a file, and whether it is the last of its body.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    range: FileRange,
+    is_last: bool,
+}
+
+/// What came of [`Work`].
+#[derive(Debug)]
+pub enum Done<O> {
+    /// Of the wrapped session's.
+    Inner(O),
+    /// The bytes, or why there are none.
+    Read(Result<Vec<u8>, Loss>),
+}
+
+impl Chunk {
+    /// None if it would have to wait.
+    fn read(&self, wait: Wait) -> Option<Result<Vec<u8>, Loss>> {
+        let length = usize::try_from(self.range.len).unwrap_or(usize::MAX);
+        let read = match self.range.file.read_all(self.range.offset, length, wait) {
+            Err(ReadError::WouldBlock) => return None,
+            Err(ReadError::Io(errno)) => Err(Loss::File(errno)),
+            Ok(bytes) if bytes.len() < length => Err(Loss::File(0)),
+            Ok(_) if self.is_last && !self.range.file.has_same_content() => Err(Loss::CHANGED),
+            Ok(bytes) => Ok(bytes),
+        };
+        Some(read.map_err(|loss| self.range.lost(loss)))
+    }
+}
+
+impl<J: Job> Job for Work<J> {
+    type Output = Done<J::Output>;
+
+    fn try_now(self) -> Result<Self::Output, Self> {
+        match self {
+            Work::Inner(job) => job.try_now().map(Done::Inner).map_err(Work::Inner),
+            Work::Read(chunk) => match chunk.read(Wait::Cached) {
+                Some(read) => Ok(Done::Read(read)),
+                None => Err(Work::Read(chunk)),
+            },
+        }
+    }
+
+    fn run(self) -> Self::Output {
+        match self {
+            Work::Inner(job) => Done::Inner(job.run()),
+            Work::Read(chunk) => {
+                let read = chunk.read(Wait::Block);
+                Done::Read(read.unwrap_or(Err(Loss::File(0))))
+            }
+        }
+    }
+}
+
+/// A connection, with TLS or without.
+#[derive(Debug)]
+pub struct Secured<S: Session> {
+    inner: S,
+    tls: Option<Box<Tls<JobOf<S>>>>,
+}
+
+/// What a connection with TLS has besides its session.
+struct Tls<J> {
+    engine: Engine,
+    accepted: Instant,
+    output: Output,
+    /// A job that the wrapped session gave together with a body in a file.
+    held: Option<J>,
+    /// `close_notify` was given out, or must not be.
+    is_closing: bool,
+    /// TLS itself failed: all that is left is to close.
+    has_failed: bool,
+}
+
+impl<J> std::fmt::Debug for Tls<J> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls")
+            .field("engine", &self.engine)
+            .field("output", &self.output)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What of the wrapped session's output is on its way.
+#[derive(Debug)]
+enum Output {
+    /// Nothing.
+    None,
+    /// All of it was given out: that it was sent is for the session to know.
+    All,
+    /// A body of which this much is not read yet.
+    File(FileRange),
+    /// The same, while a job reads the chunk before.
+    Reading(FileRange),
+}
+
+impl<J> Tls<J> {
+    fn new(engine: Engine, accepted: Instant) -> Tls<J> {
+        Tls {
+            engine,
+            accepted,
+            output: Output::None,
+            held: None,
+            is_closing: false,
+            has_failed: false,
+        }
+    }
+
+    /// Encrypts what the session wrote.
+    fn encrypt(&mut self, plain: &mut Tx, tx: &mut Tx) {
+        if plain.is_empty() {
+            return;
+        }
+        let mut sent = self.engine.send(&plain.head, &mut tx.head);
+        self.output = Output::All;
+        match plain.body.take() {
+            None => {}
+            Some(Body::Bytes(bytes)) => sent = sent.and_then(|()| self.engine.send(&bytes, &mut tx.head)),
+            Some(Body::File(range)) if range.len == 0 => {}
+            Some(Body::File(range)) => self.output = Output::File(range),
+        }
+        plain.head.clear();
+        self.has_failed |= sent.is_err();
+    }
+
+    /// The next chunk of the body, if there is one to be read.
+    fn next_chunk(&mut self) -> Option<Chunk> {
+        let Output::File(rest) = std::mem::replace(&mut self.output, Output::All) else {
+            return None;
+        };
+        let length = rest.len.min(CHUNK);
+        let chunk = Chunk {
+            is_last: length == rest.len,
+            range: FileRange {
+                len: length,
+                ..rest.clone()
+            },
+        };
+        self.output = Output::Reading(FileRange {
+            offset: rest.offset + length,
+            len: rest.len - length,
+            ..rest
+        });
+        Some(chunk)
+    }
+
+    /// Adds `close_notify`, once.
+    fn say_goodbye(&mut self, tx: &mut Tx) {
+        if !std::mem::replace(&mut self.is_closing, true) && !self.engine.is_handshaking() {
+            // Without it the peer sees an end that may be a truncation; there is nothing else to do.
+            let _ = self.engine.close(&mut tx.head);
+        }
+    }
+}
+
+impl<S: Session> Secured<S> {
+    /// Takes ciphertext in.
+    fn decrypt(&mut self, cx: &mut SecuredCx<S::Cx>, cipher: &[u8], tx: &mut Tx, now: Instant) {
+        let Some(tls) = &mut self.tls else { return };
+        let counters = &cx.shared.counters;
+        cx.plain.clear();
+        let received = tls
+            .engine
+            .receive(cipher, &mut cx.scratch, &mut cx.plain, &mut tx.head);
+        let is_closed = match received {
+            Ok(received) => {
+                if received.completed {
+                    counters.handshakes.fetch_add(1, Ordering::Relaxed);
+                    let resumed = tls.engine.agreed().resumed;
+                    counters.resumed.fetch_add(u64::from(resumed), Ordering::Relaxed);
+                }
+                received.closed
+            }
+            Err(fault) => {
+                tls.has_failed = true;
+                tls.is_closing = true;
+                match fault {
+                    Fault::PlainHttp => {
+                        counters.plain.fetch_add(1, Ordering::Relaxed);
+                        tx.head.extend_from_slice(PLAIN_HTTP);
+                    }
+                    Fault::Tls(error) => {
+                        counters.failed.fetch_add(1, Ordering::Relaxed);
+                        tracing::debug!("TLS: {error}");
+                    }
+                }
+                return;
+            }
+        };
+        if !cx.plain.is_empty() {
+            let plain = std::mem::take(&mut cx.plain);
+            self.inner
+                .handle(&mut cx.inner, Event::Bytes(&plain), &mut cx.tx, now);
+            cx.plain = plain;
+        }
+        if is_closed {
+            self.inner.handle(&mut cx.inner, Event::Eof, &mut cx.tx, now);
+        }
+    }
+
+    /// A chunk of the body was read.
+    fn send_chunk(
+        &mut self,
+        cx: &mut SecuredCx<S::Cx>,
+        read: Result<Vec<u8>, Loss>,
+        tx: &mut Tx,
+        now: Instant,
+    ) {
+        let Some(tls) = &mut self.tls else { return };
+        let Output::Reading(rest) = std::mem::replace(&mut tls.output, Output::None) else {
+            return;
+        };
+        match read {
+            Ok(bytes) => {
+                tls.has_failed |= tls.engine.send(&bytes, &mut tx.head).is_err();
+                tls.output = match rest.len {
+                    0 => Output::All,
+                    _ => Output::File(rest),
+                };
+            }
+            Err(loss) => {
+                // A close that the peer must not take for the end of the body.
+                tls.is_closing = true;
+                self.inner
+                    .handle(&mut cx.inner, Event::Lost(loss), &mut cx.tx, now);
+            }
+        }
+    }
+
+    /// What was given out last has been sent.
+    fn sent(&mut self, cx: &mut SecuredCx<S::Cx>, now: Instant) {
+        let Some(tls) = &mut self.tls else { return };
+        let event = match &tls.output {
+            Output::None => return,
+            Output::All => {
+                tls.output = Output::None;
+                Event::Sent
+            }
+            // The peer takes something: the timeout of a write begins anew.
+            Output::File(_) | Output::Reading(_) => Event::Progress(1),
+        };
+        self.inner.handle(&mut cx.inner, event, &mut cx.tx, now);
+    }
+}
+
+impl<S: Session> Session for Secured<S> {
+    type Cx = SecuredCx<S::Cx>;
+
+    fn handle(&mut self, cx: &mut Self::Cx, event: Event<'_, JobOf<Self>>, tx: &mut Tx, now: Instant) {
+        let Some(tls) = &mut self.tls else {
+            if let Some(event) = unwrapped(event) {
+                self.inner.handle(&mut cx.inner, event, tx, now);
+            }
+            return;
+        };
+        cx.tx.clear();
+        match event {
+            Event::Bytes(cipher) => self.decrypt(cx, cipher, tx, now),
+            Event::Done(Done::Read(read)) => self.send_chunk(cx, read, tx, now),
+            Event::Sent => self.sent(cx, now),
+            event => {
+                tls.is_closing |= matches!(event, Event::Lost(_));
+                if let Some(event) = unwrapped(event) {
+                    self.inner.handle(&mut cx.inner, event, &mut cx.tx, now);
+                }
+            }
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Self::Cx, tx: &mut Tx, now: Instant) -> Action<JobOf<Self>> {
+        let Some(tls) = &mut self.tls else {
+            return wrapped(self.inner.poll(&mut cx.inner, tx, now));
+        };
+        if tls.has_failed {
+            return Action::Close;
+        }
+        let is_busy = !matches!(tls.output, Output::None);
+        let action = self.inner.poll(&mut cx.inner, &mut cx.tx, now);
+        if matches!(action, Action::Close) && is_busy && cx.tx.is_empty() {
+            // It gives up on what is on its way.
+            tls.is_closing = true;
+            return Action::Close;
+        }
+        tls.encrypt(&mut cx.tx, tx);
+        if tls.has_failed {
+            return Action::Close;
+        }
+        match (&tls.output, action) {
+            (Output::Reading(_), _) => Action::Stay,
+            (Output::File(_), action) => {
+                if let Action::Wait(job) = action {
+                    tls.held = Some(job);
+                }
+                match tls.next_chunk() {
+                    Some(chunk) => Action::Wait(Work::Read(chunk)),
+                    None => Action::Stay,
+                }
+            }
+            (Output::None | Output::All, Action::Wait(job)) => Action::Wait(Work::Inner(job)),
+            (Output::All, _) if is_busy && !tx.is_empty() => Action::Write,
+            (Output::None, action) if tls.held.is_some() => match tls.held.take() {
+                Some(job) => Action::Wait(Work::Inner(job)),
+                None => wrapped(action),
+            },
+            (_, action @ (Action::HalfClose | Action::Close)) => {
+                tls.say_goodbye(tx);
+                wrapped(action)
+            }
+            (_, action) => wrapped(action),
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.inner.deadline()
+    }
+
+    fn idle_since(&self, cx: &Self::Cx) -> Option<Instant> {
+        match &self.tls {
+            Some(tls) if tls.engine.is_handshaking() => Some(tls.accepted + PATIENCE),
+            _ => self.inner.idle_since(&cx.inner),
+        }
+    }
+
+    fn closed(&mut self, cx: &mut Self::Cx, now: Instant) {
+        self.inner.closed(&mut cx.inner, now);
+    }
+}
+
+/// The event as the wrapped session knows it; none if it is of this layer alone.
+fn unwrapped<J: Job>(event: Event<'_, Work<J>>) -> Option<Event<'_, J>> {
+    Some(match event {
+        Event::Bytes(bytes) => Event::Bytes(bytes),
+        Event::Path(path) => Event::Path(path),
+        Event::Sent => Event::Sent,
+        Event::Progress(bytes) => Event::Progress(bytes),
+        Event::Taken(taken) => Event::Taken(taken),
+        Event::Done(Done::Inner(output)) => Event::Done(output),
+        Event::Done(Done::Read(_)) => return None,
+        Event::Eof => Event::Eof,
+        Event::Deadline => Event::Deadline,
+        Event::Drain => Event::Drain,
+        Event::Retire => Event::Retire,
+        Event::GiveWay(need) => Event::GiveWay(need),
+        Event::Reconsider => Event::Reconsider,
+        Event::Lost(loss) => Event::Lost(loss),
+    })
+}
+
+/// The action as the driver knows it.
+fn wrapped<J>(action: Action<J>) -> Action<Work<J>> {
+    match action {
+        Action::Read => Action::Read,
+        Action::Write => Action::Write,
+        Action::Stay => Action::Stay,
+        Action::Wait(job) => Action::Wait(Work::Inner(job)),
+        Action::HalfClose => Action::HalfClose,
+        Action::Close => Action::Close,
+    }
+}
+
+#[cfg(test)]
+mod tests;

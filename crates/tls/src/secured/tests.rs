@@ -1,0 +1,279 @@
+//! A toy protocol behind TLS, driven in memory: each line asks for so many bytes, from memory or from a file.
+
+use super::*;
+use crate::engine::tests::{client, configurations};
+use crate::tickets::Secret;
+use runtime::sim::{Client, Jobs, Sim};
+use std::net::SocketAddr;
+
+/// `N` asks for N bytes of memory, `bye` for an end.
+struct Bytes;
+struct Cx;
+enum NoJob {}
+
+impl Job for NoJob {
+    type Output = ();
+    fn try_now(self) -> Result<(), Self> {
+        match self {}
+    }
+    fn run(self) {
+        match self {}
+    }
+}
+
+impl Context for Cx {
+    type Job = NoJob;
+    fn turn(&mut self, _: Instant, _: UnixTime) {}
+    fn wake(&self) -> Option<Instant> {
+        None
+    }
+    fn has_new_bounds(&mut self) -> bool {
+        false
+    }
+    fn is_timed(&self) -> bool {
+        false
+    }
+    fn wants_path(&self) -> bool {
+        false
+    }
+    fn withheld(&mut self, _: Withheld) {}
+    fn line_patience(&self) -> Duration {
+        Duration::MAX
+    }
+    fn rest(&mut self, _: Instant, _: Line) {}
+}
+
+/// A silent client is given up after this.
+const SILENCE: Duration = Duration::from_secs(10);
+
+struct Asking {
+    line: Vec<u8>,
+    deadline: Instant,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Reading,
+    Sending { last: bool },
+    Ending,
+}
+
+impl Session for Asking {
+    type Cx = Cx;
+
+    fn handle(&mut self, _: &mut Cx, event: Event<'_, NoJob>, tx: &mut Tx, now: Instant) {
+        match event {
+            Event::Bytes(bytes) => {
+                self.line.extend_from_slice(bytes);
+                let Some(text) = self.line.strip_suffix(b"\n") else {
+                    return;
+                };
+                let last = text == b"bye";
+                let count: usize = str::from_utf8(text)
+                    .ok()
+                    .and_then(|text| text.parse().ok())
+                    .unwrap_or(0);
+                tx.head.extend_from_slice(b"head ");
+                tx.head.resize(5 + count, b'x');
+                self.line.clear();
+                self.state = State::Sending { last };
+                self.deadline = now + SILENCE;
+            }
+            Event::Sent => {
+                self.state = match self.state {
+                    State::Sending { last: true } => State::Ending,
+                    _ => State::Reading,
+                }
+            }
+            Event::Eof | Event::Drain | Event::Deadline | Event::Lost(_) => self.state = State::Ending,
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self, _: &mut Cx, tx: &mut Tx, _: Instant) -> Action<NoJob> {
+        match self.state {
+            State::Reading => Action::Read,
+            State::Sending { .. } if tx.is_empty() => Action::Stay,
+            State::Sending { .. } => Action::Write,
+            State::Ending => Action::Close,
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.deadline)
+    }
+
+    fn closed(&mut self, _: &mut Cx, _: Instant) {}
+}
+
+impl Service for Bytes {
+    type Session = Asking;
+
+    fn context(&self, _: usize) -> Cx {
+        Cx
+    }
+
+    fn accept(&self, _: &mut Cx, _: &Accepted, now: Instant) -> Option<Asking> {
+        Some(Asking {
+            line: Vec::new(),
+            deadline: now + SILENCE,
+            state: State::Reading,
+        })
+    }
+
+    fn grace(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+}
+
+fn shared() -> Arc<Shared> {
+    let secret = Secret::new(1_800_000_000).expect("random bytes");
+    Arc::new(Shared {
+        tickets: Ratchet::new(secret).expect("a key"),
+        counters: Counters::default(),
+    })
+}
+
+/// A server in memory and one client of it.
+struct Rig {
+    sim: Sim<SecuredService<Bytes>>,
+    slot: Slot,
+    shared: Arc<Shared>,
+    wire: Client,
+    engine: Engine,
+    plain: Vec<u8>,
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let (server, client_config) = configurations();
+        let (slot, shared) = (Slot::new(server), shared());
+        let slots = vec![Some(slot.clone())];
+        let mut sim = Sim::new(SecuredService::new(Arc::new(Bytes), slots, Arc::clone(&shared)));
+        sim.set_jobs(Jobs::AtOnce);
+        let wire = sim.connect(SocketAddr::from(([192, 0, 2, 1], 4_000)));
+        Rig {
+            sim,
+            slot,
+            shared,
+            wire,
+            engine: client(&client_config),
+            plain: Vec::new(),
+        }
+    }
+
+    /// Carries what both say until they are silent.
+    fn settle(&mut self, mut out: Vec<u8>) {
+        let mut scratch = Vec::new();
+        loop {
+            if !out.is_empty() {
+                self.sim.send(self.wire, &out);
+                out.clear();
+            }
+            let came = self.sim.take_received(self.wire);
+            if came.is_empty() {
+                return;
+            }
+            self.engine
+                .receive(&came, &mut scratch, &mut self.plain, &mut out)
+                .expect("the server speaks TLS");
+        }
+    }
+
+    fn shake_hands(&mut self) {
+        let mut hello = Vec::new();
+        self.engine
+            .receive(&[], &mut Vec::new(), &mut Vec::new(), &mut hello)
+            .expect("a hello");
+        self.settle(hello);
+        assert!(!self.engine.is_handshaking());
+    }
+
+    fn ask(&mut self, line: &str) {
+        let mut out = Vec::new();
+        self.engine.send(line.as_bytes(), &mut out).expect("records");
+        self.settle(out);
+    }
+}
+
+#[test]
+fn a_protocol_is_served_over_tls_without_knowing() {
+    let mut rig = Rig::new();
+    rig.shake_hands();
+    for count in [0, 1, 5_000, 300_000] {
+        rig.plain.clear();
+        rig.ask(&format!("{count}\n"));
+        assert_eq!(rig.plain.len(), 5 + count);
+        assert!(rig.plain.starts_with(b"head "));
+    }
+    rig.ask("bye\n");
+    assert!(rig.sim.is_closed(rig.wire) && !rig.sim.was_reset(rig.wire));
+    let counts = rig.shared.counters.read();
+    assert_eq!((counts.handshakes, counts.failed), (1, 0));
+}
+
+#[test]
+fn plain_http_is_told_so() {
+    let mut rig = Rig::new();
+    rig.sim.send(rig.wire, b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let answer = rig.sim.take_received(rig.wire);
+    assert_eq!(answer, PLAIN_HTTP);
+    let body = answer.split(|&b| b == b'\n').next_back();
+    assert_eq!(body, Some(&b""[..]));
+    let text = String::from_utf8(answer).expect("text");
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+    assert!(
+        head.contains(&format!("Content-Length: {}", body.len())),
+        "{head}"
+    );
+    assert!(rig.sim.is_closed(rig.wire));
+    assert_eq!(rig.shared.counters.read().plain, 1);
+}
+
+#[test]
+fn garbage_gets_an_alert_and_an_end() {
+    let mut rig = Rig::new();
+    rig.sim.send(rig.wire, &[0x16, 3, 1, 0, 4, 0xff, 0, 0, 0]);
+    assert_eq!(rig.sim.take_received(rig.wire).first(), Some(&21));
+    assert!(rig.sim.is_closed(rig.wire));
+    assert_eq!(rig.shared.counters.read().failed, 1);
+}
+
+#[test]
+fn a_handshake_that_does_not_go_on_is_given_up() {
+    let mut rig = Rig::new();
+    rig.sim.send(rig.wire, &[0x16, 3, 1, 2]);
+    rig.sim.advance(SILENCE - Duration::from_secs(1));
+    assert!(!rig.sim.is_closed(rig.wire));
+    rig.sim.advance(Duration::from_secs(2));
+    assert!(rig.sim.is_closed(rig.wire));
+}
+
+#[test]
+fn a_listener_without_tls_passes_through() {
+    let mut sim = Sim::new(SecuredService::new(Arc::new(Bytes), vec![None], shared()));
+    let wire = sim.connect_local();
+    sim.send(wire, b"3\n");
+    assert_eq!(sim.take_received(wire), b"head xxx");
+}
+
+#[test]
+fn a_replaced_configuration_is_for_new_connections() {
+    let mut rig = Rig::new();
+    rig.shake_hands();
+    let (other, _) = configurations();
+    rig.slot.replace(other);
+    rig.ask("10\n");
+    assert_eq!(rig.plain.len(), 15);
+    let late = rig.sim.connect(SocketAddr::from(([192, 0, 2, 2], 4_000)));
+    let mut hello = Vec::new();
+    let mut stranger = client(&configurations().1);
+    stranger
+        .receive(&[], &mut Vec::new(), &mut Vec::new(), &mut hello)
+        .expect("a hello");
+    rig.sim.send(late, &hello);
+    let came = rig.sim.take_received(late);
+    let refused = stranger.receive(&came, &mut Vec::new(), &mut Vec::new(), &mut Vec::new());
+    assert!(refused.is_err(), "it trusts another certificate");
+}
