@@ -137,7 +137,7 @@ impl<'de> Deserialize<'de> for FileName {
 impl Behavior {
     /// Whether a response may be repeated from memory without processing its request, which is possible only if that
     /// skips none of the configured behaviors.
-    pub(crate) fn allows_recall(&self) -> bool {
+    pub(crate) fn allows_head_cache(&self) -> bool {
         self.lookup == LookupTime::Cached && self.cache_lock == CacheLock::None && !self.fresh_head
     }
 

@@ -11,7 +11,7 @@ use crate::error_page::{self, ErrorPage};
 use crate::field_list::{FieldList, FieldListBuf};
 use crate::filter::Added;
 use crate::handler::Made;
-use crate::recall::Settled;
+use crate::head_cache::Settled;
 use bytes::Bytes;
 use http_semantics::method::Method;
 use http_semantics::range::{self, ByteRange};

@@ -26,7 +26,7 @@ use crate::access_log::{Cut, Slot};
 use crate::context::{Cx, Work};
 use crate::exchange::{Exchange, Failure, Multipart};
 use crate::limits::Limits;
-use crate::pace::Pace;
+use crate::rate_limit::Pace;
 use http1::server::Connection;
 use measure::{Duration, Instant};
 use runtime::memory::Holding;
@@ -208,6 +208,8 @@ impl Session {
     #[inline]
     fn sent(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
         if matches!(self.phase, Phase::Sending(Then::Idle)) {
+            // This phase owns nothing: forgetting it spares every response the search for what to free.
+            std::mem::forget(std::mem::replace(&mut self.phase, Phase::Idle));
             self.tally(cx, now);
             return self.idle(cx, now);
         }
@@ -263,7 +265,9 @@ impl Session {
         if self.half_closed || self.draining {
             self.phase = Phase::Closed;
         } else {
-            self.phase = Phase::Idle;
+            if !matches!(self.phase, Phase::Idle) {
+                self.phase = Phase::Idle;
+            }
             let limits = &cx.state.limits;
             let early = cx.keep_alive.filter(|_| self.requests > 0);
             self.deadline = now + early.map_or(limits.idle_timeout, |early| early.min(limits.idle_timeout));

@@ -106,21 +106,24 @@ pub(super) fn parts(multipart: &mut Multipart, tx: &mut Tx) -> bool {
 #[inline]
 pub(super) fn content(tx: &mut Tx, content: &Content, offset: u64, len: u64, copied_max: u64) {
     match content {
+        Content::Memory(bytes) if len <= copied_max => {
+            tx.head
+                .extend_from_slice(&bytes[offset as usize..(offset + len) as usize]);
+        }
         _ if len == 0 => {}
-        Content::Memory(bytes) => {
-            let range = offset as usize..(offset + len) as usize;
-            if len <= copied_max {
-                tx.head.extend_from_slice(&bytes[range]);
-            } else {
-                tx.body = Some(Body::Bytes(bytes.slice(range)));
-            }
-        }
-        Content::File(file) => {
-            tx.body = Some(Body::File(FileRange {
-                file: file.clone(),
-                offset,
-                len,
-            }));
-        }
+        _ => tx.body = Some(referenced(content, offset, len)),
+    }
+}
+
+/// A body that refers to `len` bytes of content from `offset` on.
+#[inline(never)]
+fn referenced(content: &Content, offset: u64, len: u64) -> Body {
+    match content {
+        Content::Memory(bytes) => Body::Bytes(bytes.slice(offset as usize..(offset + len) as usize)),
+        Content::File(file) => Body::File(FileRange {
+            file: file.clone(),
+            offset,
+            len,
+        }),
     }
 }

@@ -110,9 +110,9 @@ impl Session {
                 return self.depart(cx, tx, Then::Input(input), now);
             }
             if self.pace.is_none()
-                && cx.recalls
+                && cx.uses_head_cache
                 && !cx.gate.is_shut()
-                && let Some(found) = cx.recall.find(rest, cx.clock.now())
+                && let Some(found) = cx.head_cache.find(rest, cx.clock.now())
                 && self.http.receive_again(found.version, found.persistent)
             {
                 match self.answer_again(cx, found, &rest[found.used..], started, tx, now) {
@@ -278,7 +278,7 @@ impl Session {
             Next::Wait(work) => return Outcome::Wait(exchange, work),
         };
         if let (Some(settled), Some(request)) = (answer.settled, received.request) {
-            desk.recall.saw(request, received.bytes, settled);
+            desk.head_cache.saw(request, received.bytes, settled);
         }
         match self.write(desk, exchange, received.asked, answer, tx) {
             None => Outcome::Answered,

@@ -49,7 +49,7 @@ const CONDITIONS: [Name; 6] = [
 
 /// The known heads of one worker.
 #[derive(Debug)]
-pub(crate) struct Recall {
+pub(crate) struct HeadCache {
     hasher: RandomState,
     /// Empty until the first head is kept.
     slots: Vec<Slot>,
@@ -147,9 +147,9 @@ pub(crate) struct Found {
     pub(crate) persistent: bool,
 }
 
-impl Recall {
-    pub(crate) fn new() -> Recall {
-        Recall {
+impl HeadCache {
+    pub(crate) fn new() -> HeadCache {
+        HeadCache {
             hasher: RandomState::default(),
             slots: Vec::new(),
             deaths: 0,
