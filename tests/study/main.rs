@@ -198,7 +198,10 @@ fn what_is_published_is_whole_and_names_no_place_of_this_machine() {
     let page = fs::read_to_string(published.join("report.html")).expect("a page");
     assert!(!published.join("plans").exists());
     let first = PLAN.lines().find(|line| !line.is_empty()).expect("a line");
-    assert!(page.contains("id=\"plan-small\"") && page.contains(&first.replace('"', "&quot;")), "{first}");
+    assert!(
+        page.contains("id=\"plan-small\"") && page.contains(&first.replace('"', "&quot;")),
+        "{first}"
+    );
     for link in page.split("href=\"").skip(1) {
         let target = link.split('"').next().expect("a target");
         match target.strip_prefix('#') {
