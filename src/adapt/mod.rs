@@ -87,8 +87,8 @@ impl Tally<'_> {
         };
         let idle: Duration = self.flags.idle_timeout.unwrap_or(recorded);
         // A given idle timeout asks for the decisions about it, so it is automatic.
-        if self.flags.idle_timeout.is_some() && !free.contains(&Knob::KeepAlive) {
-            free.push(Knob::KeepAlive);
+        if self.flags.idle_timeout.is_some() && !free.contains(&Knob::IdleTimeout) {
+            free.push(Knob::IdleTimeout);
         }
         match start.at_ms {
             Some(_) => {

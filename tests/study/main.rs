@@ -495,7 +495,7 @@ fn the_demo_decides_something_under_its_squeeze_or_fails() {
         assert_eq!(code, Some(0), "{lines:?}");
         let decided = all("decided");
         assert!(!decided.is_empty(), "{lines:?}");
-        assert_eq!(decided[0]["decision"]["knob"], "keep-alive");
+        assert_eq!(decided[0]["decision"]["setting"], "idle-timeout");
         assert_eq!(decided[0]["decision"]["from"], "65s");
         assert_eq!(all("ended")[0]["decisions"], decided.len());
     }

@@ -3,7 +3,7 @@
 //! Each stream uses the unit and population of the parameter with the same name, so that Surge accepts the results:
 //!
 //! - an *object* is a request for anything except an image, style sheet, script or font, together with the client's
-//! requests for those until its next object: a page with its embedded files, or a single file;
+//!   requests for those until its next object: a page with its embedded files, or a single file;
 //! - *sizes* are those of distinct files by class. Base files begin an object of several files, embedded files come
 //!   later in one, single files are always alone. *Sizes of requests* cover all responses;
 //! - *files per object* counts each distinct page with embedded files once, with its largest number of files: files in

@@ -8,6 +8,7 @@ use crate::access_log::Journal;
 use crate::adapt::turn_max;
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::exchange::{Lines, Scope};
 use crate::gate::Gate;
 use crate::hosts::Place;
 use crate::latency::{Latencies, Turn};
@@ -25,6 +26,16 @@ use runtime::shaping::Withheld;
 use runtime::{Context, Job, Line};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// The part of a context that writes answers.
+pub(crate) struct Desk<'c> {
+    pub(crate) clock: &'c Clock,
+    pub(crate) counters: &'c Counters,
+    pub(crate) journal: &'c mut Journal,
+    pub(crate) recall: &'c mut Recall,
+    /// Largest content that is currently copied behind its header block.
+    pub(crate) copied_max: u64,
+}
 
 /// The context of one worker.
 pub struct Cx {
@@ -63,6 +74,8 @@ pub struct Cx {
     told: Option<u64>,
     /// For multipart boundaries.
     pub(crate) rng: Rng,
+    /// Field lines of the answer being composed.
+    lines: Lines,
 }
 
 impl Cx {
@@ -92,6 +105,7 @@ impl Cx {
             recall: Recall::new(),
             clock: Clock::default(),
             rng,
+            lines: Lines::default(),
         };
         cx.take_step(Step::Calm);
         cx
@@ -158,6 +172,31 @@ impl Cx {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
+    }
+
+    /// The part that chooses an answer, and the part that writes it.
+    #[inline]
+    pub(crate) fn split(&mut self) -> (Scope<'_>, Desk<'_>) {
+        let scope = Scope {
+            hub: &self.hub,
+            state: &self.state,
+            generation: self.generation,
+            views: &mut self.views,
+            clock: &self.clock,
+            counters: &self.counters,
+            gate: &mut self.gate,
+            spares_codings: self.spares_codings,
+            rng: &mut self.rng,
+            lines: &mut self.lines,
+        };
+        let desk = Desk {
+            clock: &self.clock,
+            counters: &self.counters,
+            journal: &mut self.journal,
+            recall: &mut self.recall,
+            copied_max: self.copied_max,
+        };
+        (scope, desk)
     }
 
     /// Notes that a request which began at `started` has been answered.

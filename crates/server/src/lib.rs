@@ -6,6 +6,7 @@
 
 pub mod access_log;
 pub mod adapt;
+mod ask;
 pub mod cache;
 pub mod clock;
 pub mod coding;
@@ -14,6 +15,8 @@ mod context;
 pub mod counters;
 pub mod entry;
 pub mod error_page;
+mod exchange;
+pub mod field_list;
 pub mod filter;
 mod gate;
 pub mod handler;
@@ -24,6 +27,7 @@ mod listing;
 mod live;
 mod media_type;
 mod pace;
+mod path;
 pub mod peers;
 mod queue;
 mod recall;

@@ -81,11 +81,11 @@ pub enum LookupTime {
 pub enum ColdReads {
     /// The worker, if the kernel says that the read would not block; otherwise a helper thread.
     #[default]
-    Asked,
+    Auto,
     /// The worker; its other connections wait.
     Inline,
     /// A helper thread, even if the read would not block.
-    Aside,
+    Helper,
 }
 
 /// The lock that is held while a response is looked up and composed.

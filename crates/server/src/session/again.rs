@@ -1,6 +1,7 @@
 //! Answers known request heads without parsing, lookup or negotiation.
 //!
-//! Writes the same bytes, counts and log line as the normal way; a test compares them.
+//! Writes the same bytes, counts and log line as the normal way; a test compares them. There is no exchange, because
+//! nothing is left to choose.
 
 use super::reply::content;
 use super::{Phase, Session};

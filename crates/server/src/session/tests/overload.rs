@@ -123,7 +123,7 @@ fn decisions_of_a_dry_run_are_shown_and_marked() {
     let page = ask(&mut rig, "");
     assert!(page.contains("data-key=\"adaptation.dry-run\">0<"), "{page}");
     let decision = Decision {
-        knob: Knob::Coding,
+        knob: Knob::Compression,
         from: "on first use".to_owned(),
         to: "paused".to_owned(),
         why: "so".to_owned(),
