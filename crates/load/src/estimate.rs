@@ -43,7 +43,7 @@ const SESSIONS_VARY: f64 = 0.25;
 const MIXED: &str = "most objects are from clients that begin more than one per second: several users behind one address, or a robot";
 /// Smallest possible file of each class, in bytes.
 const BASE_LOW: f64 = 32.0;
-const EMBEDDED_LOW: f64 = crate::site::gif::LEAST as f64;
+const EMBEDDED_LOW: f64 = crate::gif::LEAST as f64;
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
