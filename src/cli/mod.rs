@@ -28,10 +28,7 @@ pub(crate) mod together;
 pub(crate) mod trace;
 pub(crate) mod tune;
 
-pub(crate) use crate::failure::Failure;
-pub(crate) use crate::output;
-pub(crate) use crate::voice::Voice;
-
+use crate::voice::Voice;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::Path;

@@ -2,13 +2,14 @@
 //! variable (clap does that), which overrides the file, which overrides preset, profile and default. Decides which
 //! source a setting comes from and names it in errors; knows nothing about what the settings do.
 
+use super::Cli;
 use super::behavior::BehaviorFlags;
 use super::offered::{
     ADAPT, CONCURRENCY, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES, PRESETS, SECCOMP, offered,
 };
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
-use super::{Cli, Failure};
+use crate::failure::Failure;
 use clap::Args;
 use measure::{Bytes, Duration, Rate};
 use server::config::{

@@ -1,7 +1,7 @@
 //! The configured access log: connects `server`'s log sink to a `runtime::logfile`. Decides which file is open; the
 //! server decides the lines.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use measure::Instant;
 use runtime::logfile::{LogFile, Target};
 use server::LogSink;

@@ -2,7 +2,7 @@
 //! decisions of the controllers in `server::adapt`. Decides when to sample; knows nothing about the rules.
 
 use super::refused;
-use crate::cli::Failure;
+use crate::failure::Failure;
 use measure::{Duration, Instant};
 use runtime::clock;
 use runtime::logfile;

@@ -4,7 +4,9 @@
 use super::tls::Tls;
 use super::{open, rights};
 use crate::cli::serve::Flags;
-use crate::cli::{Failure, Voice, output};
+use crate::failure::Failure;
+use crate::output;
+use crate::voice::Voice;
 use runtime::{clock, privilege};
 use server::Herd;
 use server::config::Config;

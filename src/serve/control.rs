@@ -3,8 +3,8 @@
 
 use super::drivers::Drivers;
 use super::strategy::Choice;
-use crate::cli::Failure;
 use crate::cli::serve::Flags;
+use crate::failure::Failure;
 use runtime::control::Question;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@
 use super::strategy::{Choice, Group as Planned};
 use super::tls::{self, Tls};
 use super::{Shares, limits, refused, sockets};
-use crate::cli::Failure;
+use crate::failure::Failure;
 use measure::Duration;
 use runtime::herd::Member;
 use runtime::listen::{Listener, Listening, Origin, Sockets};

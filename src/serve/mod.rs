@@ -30,9 +30,11 @@ mod strategy;
 mod tls;
 mod upgrade;
 
+use crate::cli::Cli;
 use crate::cli::serve::Flags;
-use crate::cli::{Cli, Failure, Voice};
 use crate::demo;
+use crate::failure::Failure;
+use crate::voice::Voice;
 use access_log::AccessLog;
 use adaptation::Adaptation;
 pub(crate) use control::{Change, Wish};
@@ -68,7 +70,7 @@ use upgrade::Upgrade;
 
 /// `Last-Modified` of the embedded site. Fixed, so that a rebuild does not invalidate client caches.
 const DEMO_MODIFIED: UnixTime = UnixTime {
-    secs: 1_795_219_200,
+    secs: 1_795_392_000,
     nanos: 0,
 };
 /// The embedded site's error page for 404.

@@ -36,7 +36,8 @@ use super::{
     say_stopping, warn_of_missing_pages, watched,
 };
 use crate::cli::serve::Flags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use measure::{Duration, Instant, UnixTime};
 use runtime::control::{Control, Question};
 use runtime::herd::{Herd, Member, News, Size};

@@ -294,7 +294,7 @@ fn grouped(number: u64) -> String {
 mod tests {
     use super::super::strategy::choose_all;
     use super::*;
-    use crate::cli::Failure;
+    use crate::failure::Failure;
 
     fn report(config: &Config, color: bool) -> Result<String, Failure> {
         let groups = choose_all(config, 2)?;

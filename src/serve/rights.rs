@@ -4,8 +4,8 @@
 //! Roots, log and configuration are opened after that, with the remaining rights, also at start. So if they can be
 //! opened at start, they can be opened at every reload.
 
-use crate::cli::Failure;
 use crate::cli::serve::Flags;
+use crate::failure::Failure;
 use runtime::inherit::{Bounds, Program};
 use runtime::listen::Listener;
 use runtime::notify;

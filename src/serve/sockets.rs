@@ -2,7 +2,7 @@
 //! Decides which sockets to use; `runtime::listen` and `runtime::inherit` open and adopt them.
 
 use super::strategy::{Choice, Group};
-use crate::cli::Failure;
+use crate::failure::Failure;
 use runtime::inherit::{Bounds, Legacy, Predecessor};
 use runtime::listen::{self, Listener, Listening, Origin};
 use runtime::notify;

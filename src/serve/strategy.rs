@@ -1,8 +1,8 @@
 //! The strategy a configuration selects on this machine: concurrency, I/O back end, number of workers, and the reason
 //! for each. Decides only; starts nothing.
 
-use crate::cli::Failure;
 use crate::cli::together::{self, Source};
+use crate::failure::Failure;
 use runtime::strategy::{Manner, Refusal, Strategy, Writing, try_uring};
 use server::config::{Concurrency, Config, IoKind, Workers};
 use std::net::SocketAddr;

@@ -4,8 +4,8 @@
 //! Files are read before rights are dropped, so that keys may belong to root alone. A reload reads them again with the
 //! remaining rights, all before it changes any.
 
-use crate::cli::Failure;
 use crate::cli::serve::Flags;
+use crate::failure::Failure;
 use ::tls::certificates::{Pair, PairError, Unknown};
 use ::tls::rustls::ServerConfig;
 use ::tls::secured::{Counters, SecuredService, Shared};

@@ -386,7 +386,7 @@ fn filters_turn_away_by_port_and_by_address() {
     let output = weir(&[LOOPBACK, "--host", "example.org"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        text(&output.stderr).contains("is no address"),
+        text(&output.stderr).contains("is not an address"),
         "{}",
         text(&output.stderr)
     );
