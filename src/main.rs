@@ -13,6 +13,7 @@ mod load;
 mod model;
 mod plan;
 mod profile;
+mod secure;
 mod serve;
 mod site;
 mod study;

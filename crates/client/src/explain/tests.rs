@@ -58,6 +58,7 @@ fn connection(opened: u64, arrivals: &[u64]) -> Connection {
         connected: Some(at(opened + 20)),
         closed: None,
         is_cut: false,
+        secured: None,
         shaken_again: 0,
         arrivals: receipts(arrivals.iter().map(|&ms| (ms, 1460))),
         tcp: Some(Tcp {
