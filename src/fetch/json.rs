@@ -117,7 +117,7 @@ pub(super) fn of(
 /// Data bytes, known retransmissions included, plus 40 bytes per packet, as the W3C NOTE's tables count; `None` if
 /// the kernel does not report packets, and for TLS, whose records are not counted.
 pub(super) fn tcp_bytes(timeline: &Timeline) -> Option<u64> {
-    if timeline.connections.iter().any(|one| one.secured.is_some()) {
+    if timeline.is_secured() {
         return None;
     }
     let totals = timeline.sums();

@@ -298,6 +298,11 @@ impl Timeline {
         pages.any(|page| matches!(page.fate, Fate::Done(_)))
     }
 
+    /// Whether any connection spoke TLS.
+    pub fn is_secured(&self) -> bool {
+        self.connections.iter().any(|one| one.secured.is_some())
+    }
+
     /// The totals of this record.
     pub fn sums(&self) -> Sums {
         let stood = self.connections.iter().filter(|one| one.connected.is_some());
