@@ -1,8 +1,9 @@
 //! TLS of the client commands: reads the roots, warns about unchecked certificates, and starts crews with or without
 //! TLS. `tls` knows the protocol; cleartext crews run without any layer.
 
-use crate::cli::Failure;
-use crate::cli::secure::TlsFlags;
+mod flags;
+
+pub(crate) use flags::TlsFlags;
 use runtime::clock;
 use runtime::dial::{self, Crew, Running, Stopper, Usage};
 use std::io;
@@ -18,6 +19,15 @@ use tls::trust::{Client, Trust};
 /// Protocols offered by ALPN (RFC 7301).
 const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
 
+/// Why TLS cannot be set up. The text names the cause and what to do.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// A flag or file that cannot be used.
+    Usage(String),
+    /// Something that the system lacks.
+    System(String),
+}
+
 /// How connections of a command speak TLS.
 #[derive(Clone, Debug)]
 pub(crate) struct Secure {
@@ -32,9 +42,9 @@ impl Secure {
     ///
     /// # Errors
     /// `Usage` for a host or a file of certificates that cannot be used; `System` without root certificates.
-    pub(crate) fn new(flags: &TlsFlags, host: &str) -> Result<Secure, Failure> {
+    pub(crate) fn new(flags: &TlsFlags, host: &str) -> Result<Secure, Fault> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| {
-            Failure::Usage(format!(
+            Fault::Usage(format!(
                 "`{}` is neither a host name nor an IP address, so no certificate can be for it",
                 host.escape_debug()
             ))
@@ -52,7 +62,7 @@ impl Secure {
         };
         let versions = flags.tls_versions.unwrap_or_default();
         let client = Client::new(trust, versions, !flags.no_resumption, &PROTOCOLS)
-            .map_err(|error| Failure::System(format!("TLS cannot be set up: {error}")))?;
+            .map_err(|error| Fault::System(format!("TLS cannot be set up: {error}")))?;
         Ok(Secure {
             client,
             name,
@@ -61,9 +71,9 @@ impl Secure {
     }
 
     /// Refuses TLS flags for a cleartext URL.
-    pub(crate) fn none(flags: &TlsFlags) -> Result<(), Failure> {
+    pub(crate) fn none(flags: &TlsFlags) -> Result<(), Fault> {
         match flags.first() {
-            Some(flag) => Err(Failure::Usage(format!(
+            Some(flag) => Err(Fault::Usage(format!(
                 "`{flag}` has no effect here: it applies to https URLs"
             ))),
             None => Ok(()),
@@ -72,8 +82,8 @@ impl Secure {
 }
 
 /// The roots in a file.
-fn named_roots(file: &Path) -> Result<RootCertStore, Failure> {
-    let fault = |why: String| Failure::Usage(format!("--ca: `{}`: {why}", file.display()));
+fn named_roots(file: &Path) -> Result<RootCertStore, Fault> {
+    let fault = |why: String| Fault::Usage(format!("--ca: `{}`: {why}", file.display()));
     let content = std::fs::read(file).map_err(|error| fault(format!("{error}; name a readable PEM file")))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&content) {
@@ -89,7 +99,7 @@ fn named_roots(file: &Path) -> Result<RootCertStore, Failure> {
 }
 
 /// The system's roots.
-fn system_roots() -> Result<RootCertStore, Failure> {
+fn system_roots() -> Result<RootCertStore, Fault> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
@@ -98,7 +108,7 @@ fn system_roots() -> Result<RootCertStore, Failure> {
             .errors
             .first()
             .map_or(String::new(), |error| format!(": {error}"));
-        return Err(Failure::System(format!(
+        return Err(Fault::System(format!(
             "the system has no root certificates{why}; install the package ca-certificates or name a file with --ca"
         )));
     }

@@ -10,7 +10,7 @@
 mod asked;
 
 use asked::{WEIR, text};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -30,9 +30,14 @@ struct Authority {
 
 impl Authority {
     fn new() -> Authority {
+        Authority::named("the test's CA")
+    }
+
+    fn named(name: &str) -> Authority {
         let dir = TempDir::new().expect("a folder");
         let key = KeyPair::generate().expect("a key");
         let mut parameters = CertificateParams::new(Vec::new()).expect("parameters");
+        parameters.distinguished_name.push(DnType::CommonName, name);
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let root = parameters.self_signed(&key).expect("a root");
         fs::write(dir.path().join("ca.pem"), root.pem()).expect("a file");
@@ -232,7 +237,7 @@ fn certificates_that_are_wrong_are_named_with_advice() {
     );
     drop(expired);
     let good = authority.serve("127.0.0.1", 2090);
-    let stranger = Authority::new();
+    let stranger = Authority::named("another CA");
     let said = refused(&good.url("https"), &["--ca", &stranger.ca()], 1);
     assert!(said.contains("unknown issuer") && said.contains("--ca"), "{said}");
 }

@@ -1,6 +1,6 @@
 //! The flags of `weir fetch`: page, modes, repetitions, cache and reports. Does nothing.
 
-use super::secure::TlsFlags;
+use crate::secure::TlsFlags;
 use clap::Args;
 use client::plan::Manner;
 use measure::{Bytes, Duration};

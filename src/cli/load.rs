@@ -2,10 +2,10 @@
 //! Parses and documents them; runs nothing.
 
 use super::offered::{METHODS, offered};
-use super::secure::TlsFlags;
 use super::share::parse_share;
 use super::site::Workload;
 use crate::load::search::Objective;
+use crate::secure::TlsFlags;
 use ::load::arrivals::{Process, Schedule};
 use ::load::replies::Accept;
 use clap::{Args, Subcommand};

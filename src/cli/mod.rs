@@ -19,7 +19,6 @@ pub(crate) mod model;
 mod offered;
 pub(crate) mod output;
 pub(crate) mod profile;
-pub(crate) mod secure;
 pub(crate) mod serve;
 mod share;
 pub(crate) mod site;

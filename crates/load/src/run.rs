@@ -515,6 +515,7 @@ pub(crate) mod tests {
             mode: "serial".to_owned(),
             verified: false,
             method: get(),
+            tls: None,
             headers: Vec::new(),
             accept_status: "200".to_owned(),
             users: Some(6),

@@ -1,3 +1,5 @@
+//! A crew behind TLS, driven in memory against a server's engine.
+
 use super::*;
 use crate::certificates::Unknown;
 use crate::settings::Maker;
