@@ -5,12 +5,16 @@ mod adapt;
 mod cache;
 mod cli;
 mod compare;
+mod ctl;
 mod demo;
+mod failure;
 mod fetch;
 mod lab;
 mod link;
 mod load;
+mod manual;
 mod model;
+mod output;
 mod plan;
 mod profile;
 mod secure;
@@ -21,8 +25,8 @@ mod tour;
 mod trace;
 mod trial;
 mod tune;
+mod voice;
 
-use ::lab::chart;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -30,15 +34,15 @@ fn main() -> ExitCode {
     let voice = cli.voice;
     let outcome = match cli.command {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),
-        cli::Command::Ctl(flags) => cli::ctl::run(&flags, &voice),
+        cli::Command::Ctl(flags) => ctl::run(&flags, &voice),
         cli::Command::Adapt { what } => adapt::run(&what, &voice),
         // The only command that may exit with another program's code.
         cli::Command::Link(flags) => return code(&voice, link::run(&flags, &voice)),
         cli::Command::Cache { what } => cache::run(&what, &voice),
         cli::Command::Demo(flags) => tour::run(&flags, &voice),
         cli::Command::Fetch(flags) => fetch::run(&flags, &voice),
-        cli::Command::Completions(flags) => cli::manual::complete(&flags),
-        cli::Command::Man(flags) => cli::manual::write(&flags),
+        cli::Command::Completions(flags) => manual::complete(&flags),
+        cli::Command::Man(flags) => manual::write(&flags),
         cli::Command::Profile(flags) => profile::run(&flags, &voice),
         cli::Command::Tune(flags) => tune::run(&flags, &voice),
         cli::Command::Lab { what } => lab::run(&what, &voice),
@@ -58,7 +62,7 @@ fn main() -> ExitCode {
 }
 
 /// The exit code of an outcome; reports a failure.
-fn code(voice: &cli::Voice, outcome: Result<ExitCode, cli::Failure>) -> ExitCode {
+fn code(voice: &voice::Voice, outcome: Result<ExitCode, failure::Failure>) -> ExitCode {
     outcome.unwrap_or_else(|failure| {
         voice.failure(&failure);
         failure.exit_code()

@@ -3,7 +3,7 @@
 
 pub(crate) mod workload;
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use runtime::itself::Again;
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};

@@ -19,7 +19,7 @@ from .load import Failed, version
 from .results import Results
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILT = [os.path.join(os.path.dirname(HERE), "target", profile, "weir") for profile in ("release", "debug")]
+BUILT = [os.path.join(os.path.dirname(HERE), "target", profile, "weir") for profile in ("dist", "debug")]
 SMOKE_S = 1
 
 
@@ -30,7 +30,7 @@ class Missing(Exception):
 def parser(doc, reps, seconds):
     p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--weir", metavar="PATH",
-                   help="the binary to measure (default: target/release/weir; --smoke also takes target/debug/weir)")
+                   help="the binary to measure (default: target/dist/weir; --smoke also takes target/debug/weir)")
     p.add_argument("--reps", type=int, default=None, metavar="N", help=f"repetitions (default {reps})")
     p.add_argument("--seconds", type=float, default=None, metavar="S", help=f"length of one run (default {seconds})")
     p.add_argument("--quick", action="store_true", help="small and short: a check that it works, not a measurement")
@@ -86,7 +86,7 @@ def main(name, doc, *, cells, measure, table, marks, reps, seconds, programs=Non
         if not a.report:
             said = {"weir": version([a.weir, "--version"])}
             if not said["weir"]:
-                print(f"{name}: no program {a.weir}; build it with cargo build --release", file=sys.stderr)
+                print(f"{name}: no program {a.weir}; build it with cargo build --profile dist", file=sys.stderr)
                 return 2
             said.update({program: version(argv) or "not installed" for program, argv in (programs or {}).items()})
             results.append("run", machine=machine.facts(), versions=said, servers={}, at=time.time(), seconds=a.seconds,

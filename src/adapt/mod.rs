@@ -2,8 +2,9 @@
 //! ones. Decides what a valid recording is; the decisions are made by `server::adapt`.
 
 use crate::cli::adapt::{Command, Replay};
-use crate::cli::output::print;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::output::print;
+use crate::voice::Voice;
 use measure::Duration;
 use serde_json::json;
 use server::adapt::{Adaptor, Decided, Decision, Knob, Line, Start, Window};
@@ -86,8 +87,8 @@ impl Tally<'_> {
         };
         let idle: Duration = self.flags.idle_timeout.unwrap_or(recorded);
         // A given idle timeout asks for the decisions about it, so it is automatic.
-        if self.flags.idle_timeout.is_some() && !free.contains(&Knob::KeepAlive) {
-            free.push(Knob::KeepAlive);
+        if self.flags.idle_timeout.is_some() && !free.contains(&Knob::IdleTimeout) {
+            free.push(Knob::IdleTimeout);
         }
         match start.at_ms {
             Some(_) => {

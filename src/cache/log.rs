@@ -1,8 +1,8 @@
 //! From lines of a log to a trace: the requests that count, their objects, lengths and embedded files. Bounded,
 //! because a log may be longer than memory.
 
-use crate::cli::Failure;
 use crate::cli::cache::Replay;
+use crate::failure::Failure;
 use accesslog::{Fault, OneHost, Reader, Record};
 use runtime::fs::Root;
 use server::replay::{self, Kind, Object, REFERENCES_MAX, Trace};

@@ -5,7 +5,8 @@ mod log;
 mod report;
 
 use crate::cli::cache::{Command, Replay, Size};
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use log::Log;
 use report::{Report, Row, Subject};
 use server::cache::Policy;

@@ -15,8 +15,8 @@ pub(crate) struct BehaviorFlags {
     #[arg(long, value_name = "WHEN", env = "WEIR_LOOKUP", value_parser = offered::<LookupTime>(LOOKUP), hide_possible_values = true)]
     lookup: Option<LookupTime>,
 
-    /// Who reads files that are not in memory: asked (the worker, or a helper thread if the kernel says that the read
-    /// would wait), inline (the worker), aside (a helper thread) [default: asked]
+    /// Which thread reads files that are not in memory: auto (the worker, or a helper thread if the kernel says that the
+    /// read would wait), inline (the worker), helper (a helper thread) [default: auto]
     #[arg(long, value_name = "WHO", env = "WEIR_COLD_READS", value_parser = offered::<ColdReads>(COLD_READS), hide_possible_values = true)]
     cold_reads: Option<ColdReads>,
 

@@ -1,10 +1,10 @@
 //! The flags of `weir load`: workload, users or arrivals, protocol, duration, and the limits of a valid run.
 //! Parses and documents them; runs nothing.
 
+use super::objective::Objective;
 use super::offered::{METHODS, offered};
 use super::share::parse_share;
 use super::site::Workload;
-use crate::load::search::Objective;
 use crate::secure::TlsFlags;
 use ::load::arrivals::{Process, Schedule};
 use ::load::replies::Accept;

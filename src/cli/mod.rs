@@ -9,15 +9,14 @@ pub(crate) mod ctl;
 pub(crate) mod demo;
 mod environment;
 mod equals;
-mod failure;
 pub(crate) mod fetch;
 pub(crate) mod lab;
 pub(crate) mod link;
 pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod model;
+pub(crate) mod objective;
 mod offered;
-pub(crate) mod output;
 pub(crate) mod profile;
 pub(crate) mod serve;
 mod share;
@@ -28,10 +27,10 @@ mod tilde;
 pub(crate) mod together;
 pub(crate) mod trace;
 pub(crate) mod tune;
-mod voice;
 
-pub(crate) use failure::Failure;
-pub(crate) use voice::Voice;
+pub(crate) use crate::failure::Failure;
+pub(crate) use crate::output;
+pub(crate) use crate::voice::Voice;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -92,7 +91,7 @@ impl Cli {
 
     /// The declaration, without what every flag would repeat: how its variable is called, which one
     /// sentence of the help says.
-    fn declaration() -> clap::Command {
+    pub(crate) fn declaration() -> clap::Command {
         Cli::command().mut_subcommand("serve", |serve| serve.mut_args(|flag| flag.hide_env(true)))
     }
 }

@@ -54,7 +54,7 @@ pub(crate) const LINE_ORDERS: &[&str] = &["smallest", "shared"];
 /// See `--lookup`.
 pub(crate) const LOOKUP: &[&str] = &["cached", "each-request"];
 /// See `--cold-reads`.
-pub(crate) const COLD_READS: &[&str] = &["asked", "inline", "aside"];
+pub(crate) const COLD_READS: &[&str] = &["auto", "inline", "helper"];
 /// See `--cache-lock`.
 pub(crate) const CACHE_LOCK: &[&str] = &["none", "entry", "whole"];
 /// See `weir load --method`.

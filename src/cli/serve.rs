@@ -1151,14 +1151,17 @@ mod tests {
         for (arguments, expected) in [
             (&[][..], &[][..]),
             (&["--listing"], &[]),
-            (&["--compress"], &[Knob::Coding]),
-            (&["--idle-timeout", "65s"], &[Knob::KeepAlive]),
-            (&["--early-close", "0s"], &[Knob::KeepAlive]),
-            (&["--early-close", "off"], &[Knob::KeepAlive]),
-            (&["--preset", "apache-1.3"], &[Knob::KeepAlive, Knob::Coding]),
+            (&["--compress"], &[Knob::Compression]),
+            (&["--idle-timeout", "65s"], &[Knob::IdleTimeout]),
+            (&["--early-close", "0s"], &[Knob::IdleTimeout]),
+            (&["--early-close", "off"], &[Knob::IdleTimeout]),
+            (
+                &["--preset", "apache-1.3"],
+                &[Knob::IdleTimeout, Knob::Compression],
+            ),
             (
                 &["--preset", "zeus", "--idle-timeout", "65s"],
-                &[Knob::KeepAlive, Knob::Coding],
+                &[Knob::IdleTimeout, Knob::Compression],
             ),
         ] {
             let made = config(arguments).expect("valid flags");

@@ -1,6 +1,6 @@
 //! The flags of `weir site`: workload, seed and target folder. Parses and documents them; writes nothing.
 
-use super::Failure;
+use crate::failure::Failure;
 use ::load::parameters::{Parameters, Set};
 use ::load::site::microscape::TagCase;
 use ::load::webstone::List;

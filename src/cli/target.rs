@@ -1,7 +1,7 @@
 //! The output file of a long command, opened before minutes are spent on its content. Decides that an unwritable file
 //! is an error at once, and that a file created for this test is removed if nothing is written.
 
-use super::Failure;
+use crate::failure::Failure;
 use std::fs::OpenOptions;
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};

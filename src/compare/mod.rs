@@ -2,8 +2,10 @@
 //! whether the second is worse. The crate `load` does the statistics.
 
 use crate::cli::compare::Flags;
-use crate::cli::{Failure, Voice, output};
+use crate::failure::Failure;
 use crate::load::numbered;
+use crate::output;
+use crate::voice::Voice;
 use ::load::compare::{
     BATCHES_MIN, Batch, Measure, RUNS_MIN, Row, Settings, Unit, batches, compare, is_powerless, unit,
 };

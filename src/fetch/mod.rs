@@ -10,8 +10,10 @@ mod store;
 mod svg;
 
 use crate::cli::fetch::Flags;
-use crate::cli::{Failure, Voice, output};
+use crate::failure::Failure;
+use crate::output;
 use crate::secure::{self, Secure};
+use crate::voice::Voice;
 use client::cache::Entries;
 use client::fetch::{Fetch, Outcome};
 use client::plan::{Buffering, Limits, Manner, Plan};

@@ -6,7 +6,9 @@
 
 use super::{Limits, Manner, Plan, Run, USER_AGENT, Url, json, judged, manners, plan, say, written};
 use crate::cli::fetch::{Flags, Origin};
-use crate::cli::{Failure, Voice, output};
+use crate::failure::Failure;
+use crate::output;
+use crate::voice::Voice;
 use client::cache::Entries;
 use client::fetch::Outcome;
 use client::plan::Buffering;

@@ -1,7 +1,8 @@
 //! `weir lab content`: document 003's study of content on the Microscape site, with today's encoders.
 
-use crate::cli::output::print;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::output::print;
+use crate::voice::Voice;
 use load::site::microscape::TagCase;
 use period::content::{Deflate, Picture, Replaced, pictures, replaced, tag_case};
 use serde_json::json;

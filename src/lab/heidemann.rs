@@ -1,8 +1,9 @@
 //! `weir lab heidemann`: document 001's table and traces, simulated, and the cost of a restart after idle periods.
 
 use crate::cli::lab::HeidemannFlags;
-use crate::cli::output::print;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::output::print;
+use crate::voice::Voice;
 use period::Basis;
 use period::heidemann::{CONFIGS, Row, TIMES, Trace, figure_2, figure_4, table_1};
 use period::pacing::{self, Resumed};

@@ -10,8 +10,9 @@ mod w3c;
 mod windows;
 
 use crate::cli::lab::Command;
-use crate::cli::output::print;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::output::print;
+use crate::voice::Voice;
 use doctor::{Facts, Finding};
 use std::io;
 use std::process::{Command as Process, Stdio};

@@ -2,8 +2,9 @@
 //! takes the time.
 
 use crate::cli::lab::OccupyFlags;
-use crate::cli::output::{line, print};
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::output::{line, print};
+use crate::voice::Voice;
 use runtime::occupy::{SHARE_MAX, take};
 
 /// Runs the command.

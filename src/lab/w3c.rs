@@ -1,9 +1,10 @@
 //! `weir lab w3c`: document 003's tables, simulated beside the published figures, as text or JSON lines.
 
 use crate::cli::lab::{Table, W3cFlags};
-use crate::cli::output::print;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
 use crate::fetch::simulated;
+use crate::output::print;
+use crate::voice::Voice;
 use load::site::microscape::TagCase;
 use period::closing::{Closing, closing, nagle};
 use period::page::microscape;

@@ -2,8 +2,9 @@
 //! Figure 2). Counts and prints; `runtime` queries the kernel.
 
 use crate::cli::lab::WindowsFlags;
-use crate::cli::output::{line, print};
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::output::{line, print};
+use crate::voice::Voice;
 use std::collections::BTreeMap;
 
 /// Larger windows are counted as this one, in segments: it bounds the number of counters.

@@ -3,7 +3,9 @@
 
 use super::refused;
 use crate::cli::link::Flags;
-use crate::cli::{Failure, Voice, output};
+use crate::failure::Failure;
+use crate::output;
+use crate::voice::Voice;
 use measure::{Duration, Rate};
 use runtime::ferry::Plan;
 use runtime::ferry::calibrate::{Effort, Findings, measure};

@@ -1,6 +1,8 @@
 //! The presets with their sources, as a table or JSON.
 
-use crate::cli::{Failure, Voice, output};
+use crate::failure::Failure;
+use crate::output;
+use crate::voice::Voice;
 use link::{PRESETS, Profile, Server, Way};
 
 pub(super) fn print(voice: &Voice) -> Result<(), Failure> {

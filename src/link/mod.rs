@@ -8,7 +8,8 @@ mod record;
 mod words;
 
 use crate::cli::link::{Backend, FarReady, Flags};
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use measure::{Duration, Seed};
 use runtime::ferry::{self, Commands, Fault, LATE, Link, Observer, Plan, Tally};
 use std::ffi::OsString;

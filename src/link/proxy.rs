@@ -1,8 +1,8 @@
 //! `weir link --proxy`: delays and paces TCP bytes where no link can be set up, and says that it emulates no packets.
 
 use super::{ended, observer, refused, report};
-use crate::cli::Failure;
 use crate::cli::link::Flags;
+use crate::failure::Failure;
 use runtime::ferry::proxy::{Proxy, impossible};
 use runtime::ferry::{Commands, FarReady, Plan};
 use std::net::{SocketAddr, ToSocketAddrs};

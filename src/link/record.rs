@@ -1,6 +1,6 @@
 //! Recording of a link: packets as pcapng, counters as JSON lines.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use measure::Instant;
 use runtime::ferry::{Notice, Tally};
 use serde_json::json;

@@ -1,8 +1,8 @@
 //! The link and the TCP settings of its hosts: preset, words, TOML file and flags become one profile and the settings
 //! of two TCPs.
 
-use crate::cli::Failure;
 use crate::cli::link::Flags;
+use crate::failure::Failure;
 use link::{Limits, Profile};
 use runtime::ferry::HostSettings;
 

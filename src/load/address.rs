@@ -1,7 +1,7 @@
 //! The server's address and paths on it: URLs and lists of paths as users type them. Uses only the resolver of this
 //! machine.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use ::load::work::Work;
 use std::net::{SocketAddr, ToSocketAddrs};
 

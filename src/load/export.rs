@@ -3,8 +3,8 @@
 use super::page::page;
 use super::refused;
 use super::report::Report;
-use crate::cli::Failure;
 use crate::cli::load::OutputFlags;
+use crate::failure::Failure;
 use ::load::run::Parts;
 use ::load::times::Times;
 use hdrhistogram::serialization::V2DeflateSerializer;

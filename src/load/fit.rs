@@ -3,7 +3,9 @@
 
 use super::log;
 use crate::cli::load::FitFlags;
-use crate::cli::{Failure, Voice, output};
+use crate::failure::Failure;
+use crate::output;
+use crate::voice::Voice;
 use ::load::estimate::{DISTANCE_MAX, Estimate, Estimates, LEVEL, Visit, estimate};
 use measure::Duration;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! The requests of an access log that can be repeated on a static server: GET of a path. All other lines are counted
 //! and skipped.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use accesslog::{Limits, OneHost, Reader};
 use std::fs::OpenOptions;
 use std::io::BufReader;

@@ -3,7 +3,8 @@
 use super::export;
 use super::report::Report;
 use crate::cli::load::MergeFlags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::load::run::{FORMAT, Parts, Run, VERSION};
 use serde_json::Value;
 use std::path::Path;

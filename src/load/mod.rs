@@ -6,6 +6,7 @@ mod address;
 mod export;
 mod fit;
 mod log;
+mod manifest;
 mod merge;
 mod page;
 mod place;
@@ -16,8 +17,9 @@ pub(crate) mod search;
 pub(crate) mod task;
 
 use crate::cli::load::RunFlags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
 use crate::secure::{self, Crews};
+use crate::voice::Voice;
 use ::load::crew::{Crew, Live};
 use ::load::record::Record;
 use ::load::run::{FORMAT, Parts, Run, Tls, VERSION};

@@ -1,8 +1,8 @@
 //! Rank of this machine, number of machines and common start time, from flags or from the variables of Slurm, Open
 //! MPI or Kubernetes. Knows nothing of the load.
 
-use crate::cli::Failure;
 use crate::cli::load::PlaceFlags;
+use crate::failure::Failure;
 use ::load::limits::RANKS_MAX;
 
 /// Variables for rank and number of ranks, with the launcher that sets them. Kubernetes sets only the rank.

@@ -4,7 +4,7 @@
 //! are kept. Lines are sorted by time, because servers write a line when a response ends.
 
 use super::log;
-use crate::cli::Failure;
+use crate::failure::Failure;
 use ::load::work::Work;
 use measure::Duration;
 use std::collections::HashMap;

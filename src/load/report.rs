@@ -3,7 +3,9 @@
 //! The JSON line is a contract: `schemas/load-result.schema.json`. Everything in it except the parts themselves is
 //! computed from them.
 
-use crate::cli::{Failure, Voice, output};
+use crate::failure::Failure;
+use crate::output;
+use crate::voice::Voice;
 use ::load::record::{LeftOut, Record, Second, Trouble};
 use ::load::replies::Statuses;
 use ::load::run::{Parts, Run, Share};

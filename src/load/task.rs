@@ -2,11 +2,11 @@
 //! requests are made, and sends none.
 
 use super::address::{Url, paths};
+use super::manifest;
 use super::place::Place;
 use super::replay::{self, Replay};
-use crate::cli::Failure;
 use crate::cli::load::{AskedFlags, HowFlags, PlanFlags, RunFlags};
-use crate::plan;
+use crate::failure::Failure;
 use crate::secure::{self, Secure};
 use ::load::arrivals::{Arrivals, Process, Schedule};
 use ::load::crew::{Model, Setup};
@@ -152,7 +152,7 @@ impl Task {
                 url.path.escape_debug()
             )));
         }
-        let site = flags.site.as_deref().map(plan::manifest).transpose()?;
+        let site = flags.site.as_deref().map(manifest::read).transpose()?;
         let (work, what) = match (&site, &flags.urls, &flags.replay) {
             (Some((name, manifest)), ..) => (
                 Work::of_manifest(manifest, &url.folder()),
@@ -713,7 +713,7 @@ fn begin(who: &Who, flags: &AskedFlags) -> Result<(), Failure> {
 impl What {
     fn of_manifest(name: &str, manifest: &Manifest) -> Result<What, Failure> {
         Ok(match manifest.kind {
-            Kind::Surge => What::Surge(Box::new(plan::surge(name, manifest)?)),
+            Kind::Surge => What::Surge(Box::new(manifest::surge(name, manifest)?)),
             Kind::Webstone => {
                 let list = manifest.set.parse();
                 What::Webstone(list.map_err(|why: String| Failure::Usage(format!("`{name}`: {why}")))?)

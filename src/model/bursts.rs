@@ -5,7 +5,7 @@
 //! cold addresses, routes and files and is left out.
 
 use super::stage::{Stage, Tried};
-use crate::cli::Failure;
+use crate::failure::Failure;
 use ::load::run::Run;
 use ::model::Seconds;
 use measure::{Bytes, Rate};

@@ -4,13 +4,13 @@
 use super::Measured;
 use super::grid::Grid;
 use super::report::Report;
-use crate::chart::{Axis, Chart, Series, Stroke};
-use crate::cli::Failure;
 use crate::cli::model::ServersFlags;
+use crate::failure::Failure;
 use ::model::distribute::{Even, Offer, evenly, least_lines, lines_for, pool_for};
 use ::model::explain::counted;
 use ::model::queue::{mm1, mmc};
 use ::model::{DomainError, Seconds};
+use chart::{Axis, Chart, Series, Stroke};
 
 /// Other objectives: powers of the fourth root of 2 times the given one, from a quarter to eight times.
 const STEPS: core::ops::RangeInclusive<i32> = -8..=12;

@@ -2,11 +2,11 @@
 
 use super::grid::{Cell, Grid};
 use super::report::{Published, Report};
-use crate::chart::{Axis, Chart, Series, Stroke};
-use crate::cli::Failure;
 use crate::cli::model::{SavingsFlags, TablesFlags};
+use crate::failure::Failure;
 use ::model::paper::{GROUPS, Table, Verdict, figure_three};
 use ::model::waiting::InnerSum;
+use chart::{Axis, Chart, Series, Stroke};
 
 /// The document's tables; the third in both readings of its equations.
 const TABLES: [(u8, &str, Table); 6] = [

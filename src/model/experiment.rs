@@ -6,15 +6,16 @@ use super::grid::{Cell, Grid};
 use super::measured::{self, Outcome};
 use super::report::{Published, Report};
 use super::simulate::{Scene, Simulated, opening, sender, stack};
-use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::model::ExperimentFlags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::model::dimension::{Basis, Question};
 use ::model::paper::{Entry, Table};
 use ::model::tcp::Sender;
 use ::model::tcp::setup::Setup;
 use ::model::transaction::Mode;
 use ::model::{DomainError, Seconds};
+use chart::{Axis, Chart, Series, Stroke};
 use measure::{Bytes, Rate};
 use tcp::Stack;
 

@@ -8,8 +8,8 @@ mod table;
 use super::Measured;
 use super::grid::Grid;
 use super::report::Report;
-use crate::cli::Failure;
 use crate::cli::model::FitFlags;
+use crate::failure::Failure;
 use ::model::bootstrap::{DRAWS, estimate, median, resample};
 use ::model::fit::{
     Estimate, INITIAL_WINDOWS, LoadSample, PathFit, ServiceFit, TransferSample, path, service,

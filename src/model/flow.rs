@@ -3,8 +3,8 @@
 use super::Measured;
 use super::grid::Grid;
 use super::report::Report;
-use crate::cli::Failure;
 use crate::cli::model::FlowFlags;
+use crate::failure::Failure;
 use ::model::closed::{Network, Station};
 use ::model::flow::{Discipline, Dispatch, Limits, Plan, Source, alone, run};
 use ::model::queue::{mg1, mg1_ps};

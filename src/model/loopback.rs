@@ -9,12 +9,13 @@ use super::fit::runs::Steady;
 use super::grid::{Cell, Grid};
 use super::report::Report;
 use super::stage::{Stage, Tried, progress};
-use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::model::ValidateFlags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::model::DomainError;
 use ::model::bootstrap::{DRAWS, estimate};
 use ::model::fit::{Estimate, service};
+use chart::{Axis, Chart, Series, Stroke};
 use std::collections::BTreeSet;
 
 /// The requested file.

@@ -8,15 +8,16 @@ use super::bursts::{Bursts, Measured};
 use super::experiment::{Means, modeled, printed, simulated_with};
 use super::grid::{Cell, Grid};
 use super::stage::progress;
-use crate::chart::{Series, Stroke};
 use crate::cli::model::ExperimentFlags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::model::bootstrap::{DRAWS, estimate, median, resample};
 use ::model::dimension::Basis;
 use ::model::fit::Estimate;
 use ::model::paper::Entry;
 use ::model::tcp::Sender;
 use ::model::transaction::Mode;
+use chart::{Series, Stroke};
 use measure::{Bytes, Rate, Seed};
 use tcp::Stack;
 

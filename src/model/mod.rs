@@ -19,7 +19,8 @@ mod users;
 mod validate;
 
 use crate::cli::model::{Flags, Format, Question};
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::model::{DomainError, Quantity};
 use report::Report;
 use std::io::{self, Write};

@@ -3,13 +3,13 @@
 use super::Measured;
 use super::grid::{Cell, Grid};
 use super::report::Report;
-use crate::chart::{Axis, Chart, Series, Stroke};
-use crate::cli::Failure;
 use crate::cli::model::{ClosedFlags, QueueFlags, SrptFlags, Unit};
+use crate::failure::Failure;
 use ::model::closed::{Brackets, Kind, Network, Station};
 use ::model::queue::{Steady, gigc, mg1, mg1_ps, mm1, mmc};
 use ::model::srpt::compare;
 use ::model::{DomainError, Explained, Quantity, Seconds};
+use chart::{Axis, Chart, Series, Stroke};
 
 type Solved = Result<Explained<Steady>, DomainError>;
 

@@ -1,11 +1,11 @@
 //! An answer in the requested form: table, JSON, CSV or SVG. Decides the form, never a number.
 
 use super::grid::Grid;
-use crate::chart::{Chart, document};
-use crate::cli::Failure;
 use crate::cli::model::Format;
+use crate::failure::Failure;
 use ::model::explain::{Bound, Region, Step};
 use ::model::{Explained, Quantity};
+use chart::{Chart, document};
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -8,7 +8,7 @@
 //!
 //! A user opens a connection per request, as in HTTP/1.0; the server closes it after the response.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use ::model::tcp::{Sender, Timeout};
 use ::model::{Seconds, Sizes};
 use link::Profile;

@@ -3,7 +3,8 @@
 //! Decides which failures mean that the system refused, which a caller may accept. Measures nothing itself: results
 //! come from the files of `weir load`.
 
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::load::run::Run;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use runtime::itself::{Again, Running};

@@ -144,7 +144,7 @@ fn series(question: &str) -> Vec<String> {
             "{question}: {} in {words:?}",
             series.name
         );
-        let is_drawn = series.points.len() > 1 || series.stroke == crate::chart::Stroke::Dots;
+        let is_drawn = series.points.len() > 1 || series.stroke == chart::Stroke::Dots;
         assert!(
             is_drawn && series.points.iter().all(|(x, y)| x.is_finite() && *y >= 0.0),
             "{series:?}"
@@ -216,7 +216,7 @@ fn pictures_of_splits_and_groups_hold_what_was_asked_for() {
 }
 
 /// The pictures of an answer.
-fn charts(question: &str) -> Vec<crate::chart::Chart> {
+fn charts(question: &str) -> Vec<chart::Chart> {
     let flags = flags(&split(&format!("weir model {question}"))).expect(question);
     let report = answer(&flags.question, &flags.output.measured, &silent()).expect(question);
     report.charts

@@ -3,15 +3,15 @@
 use super::Measured;
 use super::grid::Grid;
 use super::report::{Published, Report};
-use crate::chart::{Axis, Chart, Series, Stroke};
-use crate::cli::Failure;
 use crate::cli::model::{PageFlags, TransactionFlags, TransferFlags};
+use crate::failure::Failure;
 use ::model::page::{Access, Fetch, Page, page_time};
 use ::model::tcp::loss::latency;
 use ::model::tcp::ramp::Path;
 use ::model::tcp::setup::Setup;
 use ::model::transaction::Transfer;
 use ::model::{DomainError, Seconds};
+use chart::{Axis, Chart, Series, Stroke};
 use measure::Bytes;
 
 /// K, L, M, S, W, Tf, Tmin, T and T/TCP.

@@ -4,11 +4,10 @@ use super::Measured;
 use super::count;
 use super::grid::{Cell, Grid};
 use super::report::Report;
-use crate::chart::{Axis, Chart, Series, Stroke};
-use crate::cli::Failure;
 use crate::cli::model::{
     BasisFlags, DimensionFlags, DistributeFlags, LineOffer, Protocol, SenderFlags, WaitingFlags, mode,
 };
+use crate::failure::Failure;
 use ::model::dimension::{Basis, Question, STEADY_USERS_MAX};
 use ::model::distribute::{
     Curves, Offer, SteadyLine, WindowLine, curves_steady, curves_windows, given, split, split_steady,
@@ -19,6 +18,7 @@ use ::model::tcp::ramp::Path;
 use ::model::transaction::Transfer;
 use ::model::waiting::{Group, InnerSum, Line, Mixed};
 use ::model::{DomainError, Seconds};
+use chart::{Axis, Chart, Series, Stroke};
 use measure::Rate;
 
 /// Eqs. 1 to 6.

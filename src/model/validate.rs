@@ -6,14 +6,15 @@ use super::grid::{Cell, Grid};
 use super::loopback;
 use super::report::Report;
 use super::simulate::{Scene, Simulated, sender, stack};
-use crate::chart::{Axis, Chart, Series, Stroke};
 use crate::cli::model::ValidateFlags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::model::closed::{Network, Station};
 use ::model::explain::counted;
 use ::model::flow::{Discipline, Dispatch, Limits, Outcome, Plan, Source, run};
 use ::model::tcp::ramp::Path;
 use ::model::{DomainError, Seconds, Sizes};
+use chart::{Axis, Chart, Series, Stroke};
 use measure::Seed;
 use tcp::Stack;
 

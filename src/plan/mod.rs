@@ -1,23 +1,19 @@
 //! `weir load plan`: prints the request stream of a run, or its totals, and sends nothing.
 
 use crate::cli::load::PlanFlags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
 use crate::load::task::{Task, Who};
+use crate::voice::Voice;
 use ::load::connections::of_session;
 use ::load::fit::distance;
 use ::load::limits::RANKS_MAX;
-use ::load::manifest::{FORMAT, Kind, Manifest, VERSION};
-use ::load::parameters::{Parameters, Provenance, Set};
 use ::load::plan::Request;
-use ::load::site::{MANIFEST, sequence_digest};
-use ::load::surge::Surge;
 use client::plan::Mode;
 use client::session::Verb;
 use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
 /// Runs the command to its end.
 ///
@@ -63,71 +59,6 @@ fn check_place(flags: &PlanFlags, task: &Task) -> Result<(), Failure> {
         ));
     }
     Ok(())
-}
-
-/// Reads a manifest, given its folder or its file. Returns its name for messages, too.
-pub(crate) fn manifest(path: &Path) -> Result<(String, Manifest), Failure> {
-    let file = if path.is_dir() {
-        path.join(MANIFEST)
-    } else {
-        path.to_owned()
-    };
-    let name = file.display().to_string();
-    let text = std::fs::read_to_string(&file).map_err(|error| {
-        Failure::Usage(format!(
-            "cannot read the manifest `{name}`: {error}; `weir site` writes one"
-        ))
-    })?;
-    let manifest: Manifest = serde_json::from_str(&text)
-        .map_err(|error| Failure::Usage(format!("`{name}` is not a site manifest: {error}")))?;
-    if manifest.format != FORMAT || manifest.version != VERSION {
-        return Err(Failure::Usage(format!(
-            "`{name}` is a {} manifest of version {}; this program reads {FORMAT} {VERSION}",
-            manifest.format, manifest.version
-        )));
-    }
-    Ok((name, manifest))
-}
-
-/// The workload of a manifest, made again from its seed and compared with the manifest.
-pub(crate) fn surge(name: &str, manifest: &Manifest) -> Result<Surge, Failure> {
-    let usage = |why: String| Failure::Usage(format!("`{name}`: {why}"));
-    if manifest.kind != Kind::Surge {
-        return Err(usage(format!(
-            "it is a {:?} site; this needs a Surge site",
-            manifest.kind
-        )));
-    }
-    let set: Set = manifest.set.parse().map_err(usage)?;
-    let given: Vec<(&str, &str)> = manifest
-        .choices
-        .iter()
-        .filter(|choice| choice.provenance == Provenance::Given)
-        .map(|choice| (choice.name.as_str(), choice.value.as_str()))
-        .collect();
-    let parameters = Parameters::with(set, &given).map_err(|error| usage(error.to_string()))?;
-    let surge = Surge::new(parameters, manifest.seed).map_err(|error| usage(error.to_string()))?;
-    let same = surge.files.len() == manifest.files.len()
-        && surge.objects.len() == manifest.objects.len()
-        && surge
-            .files
-            .iter()
-            .zip(&manifest.files)
-            .all(|(made, told)| made.size.0 == told.bytes)
-        && surge
-            .objects
-            .iter()
-            .zip(&manifest.objects)
-            .all(|(made, told)| made.files == told.files)
-        && manifest.sequence_xxh3.as_deref() == Some(sequence_digest(&surge).as_str());
-    if same {
-        Ok(surge)
-    } else {
-        Err(usage(format!(
-            "in this version, its seed and parameters give another workload than it lists ({} made it); write the site again",
-            manifest.generator
-        )))
-    }
 }
 
 /// A request with what `--method` and `--header` add to it.

@@ -6,10 +6,11 @@ mod category;
 mod own;
 mod report;
 
-use crate::cli::output::print;
 use crate::cli::profile::{Flags, Means};
 use crate::cli::target::Target as Drawing;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::output::print;
+use crate::voice::Voice;
 use account::Account;
 use measure::Duration;
 use report::{Profile, Requests};

@@ -3,9 +3,10 @@
 
 use super::report::{Profile, Requests};
 use crate::cli::profile::Flags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
 use crate::trial::workload::Workload;
 use crate::trial::{Load, Server};
+use crate::voice::Voice;
 use measure::Duration;
 use runtime::profiler::Target;
 use std::cell::RefCell;

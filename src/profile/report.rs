@@ -2,8 +2,8 @@
 
 use super::account::{Cost, Sum};
 use super::category::{self, Category};
-use crate::chart::{self, Bars, Pie};
-use crate::cli::Failure;
+use crate::failure::Failure;
+use chart::{self, Bars, Pie};
 use measure::Duration;
 use runtime::profiler::{Means, Price, Seen};
 use serde_json::{Value, json};

@@ -350,7 +350,7 @@ mod tests {
                 .newest()
                 .map(|noted| (noted.decision.knob, noted.applied))
                 .collect();
-            assert_eq!(noted, [(Knob::Coding, !is_dry)], "{adapt}");
+            assert_eq!(noted, [(Knob::Compression, !is_dry)], "{adapt}");
             assert_eq!(decisions.dry_run(), u64::from(is_dry));
             assert_eq!(
                 (server.changes() > 0, server.settings().spares_codings),

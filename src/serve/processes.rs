@@ -49,8 +49,8 @@ use runtime::{clock, machine};
 use server::About;
 use server::adapt::{Knobs, Sample};
 use server::config::{Concurrency, Config};
+use server::connection_limit::{Among, Peers};
 use server::counters::{Board, Readings};
-use server::peers::{Among, Peers};
 use std::net::SocketAddr;
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ use server::Server;
 use server::config::{self, Config, UnknownName};
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Protocols offered by ALPN (RFC 7301), the preferred one first.
@@ -179,7 +179,7 @@ fn read_one(
         let chain = content(cert, keys.0, flags)?;
         let secret = content(key, keys.1, flags)?;
         warn_of_mode(key);
-        let pair = maker.pair(&chain, &secret).map_err(|error| {
+        let pair = maker.pair(chain.as_bytes(), secret.as_bytes()).map_err(|error| {
             let (at, path) = match error {
                 PairError::Chain(_) => (keys.0, cert),
                 PairError::Key(_) | PairError::Mismatch => (keys.1, key),
@@ -203,8 +203,8 @@ fn read_one(
         .map_err(|error| Failure::System(format!("TLS cannot be set up: {error}")))
 }
 
-fn content(path: &PathBuf, key: &str, flags: &Flags) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| {
+fn content(path: &Path, key: &str, flags: &Flags) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| {
         let advice = match error.kind() {
             io::ErrorKind::PermissionDenied => "; the user of the server must be able to read it at a reload",
             _ => "; name a readable PEM file",

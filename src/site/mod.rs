@@ -8,7 +8,9 @@ mod report;
 mod write;
 
 use crate::cli::site::{Command, MicroscapeFlags, SurgeFlags, Target, WebstoneFlags};
-use crate::cli::{Failure, Voice, output};
+use crate::failure::Failure;
+use crate::output;
+use crate::voice::Voice;
 use ::load::manifest::{Kind, Manifest};
 use ::load::parameters::{Choice, Provenance, Set};
 use ::load::published::{self, Figure, REQUESTED_FILES_PER_OBJECT, REQUESTED_MEAN_BYTES};

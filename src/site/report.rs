@@ -4,7 +4,7 @@
 use super::plot::{Curve, draw};
 use super::write::{create, refused};
 use super::{Outcome, sentence};
-use crate::cli::Failure;
+use crate::failure::Failure;
 use ::load::manifest::{Kind, Manifest};
 use ::load::parameters::Provenance;
 use ::load::published::Figure;

@@ -2,7 +2,8 @@
 //! be incomplete. Decides which existing files may be overwritten.
 
 use crate::cli::site::Target;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::load::manifest::{Digesting, Manifest};
 use ::load::site::{MANIFEST, Site};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

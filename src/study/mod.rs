@@ -2,7 +2,8 @@
 //! Knows no arm and no claim.
 
 use crate::cli::study::Flags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::lab::ledger::{Study, Verdict, counts, ledger};
 use ::lab::plan::{EMBEDDED, Plan, Size};
 use ::lab::record::{OTHERS_MAX_PCT, STEAL_MAX_PCT, keep_newest_build};
@@ -226,8 +227,8 @@ fn write(out: &Path, material: &Material<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the files to commit: the report, its plans and pictures, and instead of raw results a table of every
-/// number.
+/// Writes the files to commit: the report and its pictures, and instead of raw results a table of every number. The
+/// page contains each plan's text, so that plans are not copied beside it.
 fn publish(folder: &Path, material: &Material<'_>) -> Result<(), Failure> {
     let material = &Material {
         raw: Raw::Tables,
@@ -237,7 +238,6 @@ fn publish(folder: &Path, material: &Material<'_>) -> Result<(), Failure> {
     let mut files = vec![("for-readme.txt".to_owned(), report::snippet(material))];
     for study in material.studies {
         let name = &study.name;
-        files.push((format!("plans/{name}.toml"), study.text.clone()));
         files.push((format!("results/{name}-runs.csv"), report::runs_csv(study)));
         files.push((format!("results/{name}-values.csv"), report::values_csv(study)));
     }

@@ -9,8 +9,9 @@ mod squeeze;
 mod story;
 
 use crate::cli::demo::Flags;
-use crate::cli::output::print;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::output::print;
+use crate::voice::Voice;
 use measure::{Duration, Instant};
 use runtime::clock;
 use runtime::signal::{Signal, Signals};

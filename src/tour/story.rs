@@ -171,7 +171,7 @@ mod tests {
         let decided = Decided {
             at_ms: 3000,
             decision: Decision {
-                knob: Knob::KeepAlive,
+                knob: Knob::IdleTimeout,
                 from: "65s".to_owned(),
                 to: "16250ms".to_owned(),
                 why: "so".to_owned(),

@@ -12,7 +12,8 @@ mod unpack;
 mod words;
 
 use crate::cli::trace::{Flags, Sheet};
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::trace::{Analyzer, ConnectionId, Fault, Filter, Frames, Limits, Options, ReadError, Thresholds};
 use report::Report;
 use std::io;

@@ -3,9 +3,10 @@
 
 use super::report::Report;
 use super::source::create;
-use crate::chart::{Axis, Bars, Chart, Series as Curve, Stroke, document, page};
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::voice::Voice;
 use ::trace::{Mark, Point, Series, Side, Summary, TimeSeries};
+use chart::{Axis, Bars, Chart, Series as Curve, Stroke, document, page};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;

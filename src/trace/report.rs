@@ -5,8 +5,8 @@
 use super::rank::Largest;
 use super::source::Ending;
 use super::{lines, text};
-use crate::cli::Voice;
 use crate::cli::trace::{Flags, Sheet};
+use crate::voice::Voice;
 use ::trace::{Connection, Event, Finding, Series, Summary, Transaction};
 use measure::Duration;
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! The requests of a trial: by a site's manifest, from an access log, or every file of the document root in turn.
 //! Limited to some thousand paths, which are representative enough.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use accesslog::{Limits, OneHost, Reader};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Error, Write};

@@ -4,12 +4,13 @@
 
 mod choose;
 
-use crate::cli::output::print;
 use crate::cli::target::Target;
 use crate::cli::tune::Flags;
-use crate::cli::{Failure, Voice};
+use crate::failure::Failure;
+use crate::output::print;
 use crate::trial::workload::Workload;
 use crate::trial::{Load, Server};
+use crate::voice::Voice;
 use choose::{LOOKS, Round, Tried, Verdict};
 use client::plan::Mode;
 use measure::{Bytes, Duration, Instant};

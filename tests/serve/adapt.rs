@@ -87,7 +87,7 @@ fn what_it_notices_is_written_down_and_can_be_replayed() {
             (
                 &json!("auto"),
                 &json!(strategy.concurrency),
-                &json!(["keep-alive", "coding"])
+                &json!(["idle-timeout", "compression"])
             )
         );
         // Started again it goes on below.
@@ -135,11 +135,11 @@ fn a_recorded_want_of_memory_shortens_the_time_and_calm_gives_it_back() {
     let first = &decisions[0]["decision"];
     assert_eq!(
         (
-            first["knob"].as_str(),
+            first["setting"].as_str(),
             first["from"].as_str(),
             first["to"].as_str()
         ),
-        (Some("keep-alive"), Some("65s"), Some("16250ms"))
+        (Some("idle-timeout"), Some("65s"), Some("16250ms"))
     );
     let why = first["why"].as_str().expect("a reason");
     for number in ["3000 file pages", "40 %", "320 connections"] {
@@ -174,7 +174,7 @@ fn a_recorded_want_of_processors_spares_codings_until_there_are_some() {
     let decisions: Vec<(u64, String, String)> = out
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
-        .filter(|line| line["decision"]["knob"] == "coding")
+        .filter(|line| line["decision"]["setting"] == "compression")
         .map(|line| {
             let text = |key: &str| line["decision"][key].as_str().expect(key).to_owned();
             (line["at-ms"].as_u64().expect("a time"), text("to"), text("why"))
@@ -206,7 +206,7 @@ fn what_was_set_stays_set_in_a_replay() {
         (start("off", "65s", &[]), &["--all"], Some("65s")),
         (start("auto", "30s", &[]), &[], None),
         (start("auto", "30s", &[]), &["--idle-timeout", "20s"], Some("20s")),
-        (start("auto", "40s", &["keep-alive"]), &unless_then, Some("40s")),
+        (start("auto", "40s", &["idle-timeout"]), &unless_then, Some("40s")),
     ] {
         let recording = tree.write("sensors.jsonl", first.clone() + &a_bad_time());
         let (code, out, complaint) = replay_with(&recording, flags);
@@ -223,7 +223,7 @@ fn what_was_set_stays_set_in_a_replay() {
         );
     }
     // Two servers, one after the other: time begins anew, and so do the controllers.
-    let both = start("auto", "65s", &["keep-alive"]) + &a_bad_time();
+    let both = start("auto", "65s", &["idle-timeout"]) + &a_bad_time();
     let recording = tree.write("both.jsonl", both.repeat(2));
     let (code, out, complaint) = replay_with(&recording, &["--idle-timeout", "65s"]);
     assert_eq!(code, 0, "{complaint}");
@@ -309,10 +309,7 @@ fn what_is_no_recording_is_refused_by_line() {
     assert_eq!(code, 2, "{complaint}");
     let backwards: Vec<&str> = good.lines().rev().collect();
     for (text, part) in [
-        (
-            backwards.join("\n") + "\n",
-            "line 2: 169000 ms comes after 170000 ms",
-        ),
+        (backwards.join("\n") + "\n", "line 2: 169000 ms follows 170000 ms"),
         (
             good.replace("\"limit\":142606336", "\"limit\":0"),
             "line 1: the memory limit is 0 bytes",
@@ -383,7 +380,7 @@ fn a_damaged_line_costs_what_follows_up_to_the_next_start() {
 fn what_is_decided_otherwise_than_then_is_listed() {
     let tree = Tree::new();
     let bad = a_bad_time();
-    let both = start("auto", "65s", &["keep-alive"]) + &bad;
+    let both = start("auto", "65s", &["idle-timeout"]) + &bad;
     let (code, out, complaint) = replay(&tree.write("other.jsonl", &both));
     assert_eq!(code, 1, "{out}{complaint}");
     assert!(
@@ -392,7 +389,7 @@ fn what_is_decided_otherwise_than_then_is_listed() {
     );
     assert!(out.contains("\"only\":\"now\""), "{out}");
     let recorded = json!({ "at-ms": 4000, "applied": true,
-        "decision": { "knob": "coding", "from": "on first use", "to": "paused", "why": "" } });
+        "decision": { "setting": "compression", "from": "on first use", "to": "paused", "why": "" } });
     let text = start("auto", "30s", &[]) + &bad[..bad.len() / 2];
     let (text, _) = text.rsplit_once('\n').expect("lines");
     let text = format!("{text}\n{recorded}\n");
@@ -438,10 +435,16 @@ fn a_reload_sets_knobs_and_frees_them() {
                 2,
                 "# nothing\n",
                 "65s",
-                &["keep-alive", "coding"][..],
-                "on: keep-alive, coding",
+                &["idle-timeout", "compression"][..],
+                "on: idle-timeout, compression",
             ),
-            (3, "compress = true\n", "65s", &["keep-alive"], "on: keep-alive\""),
+            (
+                3,
+                "compress = true\n",
+                "65s",
+                &["idle-timeout"],
+                "on: idle-timeout\"",
+            ),
             (
                 4,
                 "compress = true\nidle-timeout = '65s'\n",
@@ -449,7 +452,13 @@ fn a_reload_sets_knobs_and_frees_them() {
                 &[],
                 "none, all are set explicitly",
             ),
-            (5, "idle-timeout = '30s'\n", "30s", &["coding"], "on: coding"),
+            (
+                5,
+                "idle-timeout = '30s'\n",
+                "30s",
+                &["compression"],
+                "on: compression",
+            ),
         ] {
             tree.write("weir.toml", text);
             server.signal("HUP");

@@ -130,7 +130,15 @@ fn idle_ones_give_way(server: &Server, room: usize) {
     assert!(slowest < Duration::from_secs(15), "{slowest:?}");
     let mut newest = held.pop().expect("one");
     assert_eq!(newest.get("/a.txt").text(), "a", "the newest stays");
-    held[0].expect_close();
+    // Which ones are closed depends on when each worker notes that its connection is idle: one that the system kept off
+    // a processor after its response does so later.
+    eventually("all but the limit are closed", || {
+        let open = held.iter_mut().filter_map(|connection| {
+            connection.patience(Duration::from_millis(1));
+            connection.is_silent().then_some(())
+        });
+        (open.count() < room).then_some(())
+    });
 }
 
 /// One client takes all places with connections that have said this much; neither it nor anybody else is kept out.

@@ -143,7 +143,10 @@ fn clients_that_read_nothing_do_not_kill_a_bounded_server(strategy: Strategy) {
                 .unwrap_or_else(|| panic!("`{step}` is not said: {stderr}"))
         });
         assert!(first < second, "in order");
-        assert!(metric(&server, "weir_memory_output_total") >= 1);
+        // A worker counts a step at its next turn, which may come after the line in the log.
+        within(Duration::from_secs(10), "the step is counted", || {
+            (metric(&server, "weir_memory_output_total") >= 1).then_some(())
+        });
     }
     assert!(
         server.has_ended().is_none() && group.killed() == 0,

@@ -155,7 +155,7 @@ fn a_disk_that_hangs_is_answered_for_and_hurts_nobody_else(strategy: Strategy) {
     // Each file is opened by a helper, even if it could be opened at once: the tracer makes no difference.
     let flags = [
         "--cold-reads",
-        "aside",
+        "helper",
         "--disk-timeout",
         "1s",
         "--max-disk-queue",

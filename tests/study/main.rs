@@ -184,7 +184,6 @@ fn what_is_published_is_whole_and_names_no_place_of_this_machine() {
         "report.md",
         "report.json",
         "for-readme.txt",
-        "plans/small.toml",
         "pictures/ledger.svg",
         "results/small-runs.csv",
         "results/small-values.csv",
@@ -195,8 +194,14 @@ fn what_is_published_is_whole_and_names_no_place_of_this_machine() {
     }
     let runs = fs::read_to_string(published.join("results/small-runs.csv")).expect("runs");
     assert_eq!(runs.lines().count(), 1 + 37, "{runs}");
-    // Every link of the page leads to something that is there.
+    // Every link of the page leads to something that is there, and the plan is part of the page.
     let page = fs::read_to_string(published.join("report.html")).expect("a page");
+    assert!(!published.join("plans").exists());
+    let first = PLAN.lines().find(|line| !line.is_empty()).expect("a line");
+    assert!(
+        page.contains("id=\"plan-small\"") && page.contains(&first.replace('"', "&quot;")),
+        "{first}"
+    );
     for link in page.split("href=\"").skip(1) {
         let target = link.split('"').next().expect("a target");
         match target.strip_prefix('#') {
@@ -490,7 +495,7 @@ fn the_demo_decides_something_under_its_squeeze_or_fails() {
         assert_eq!(code, Some(0), "{lines:?}");
         let decided = all("decided");
         assert!(!decided.is_empty(), "{lines:?}");
-        assert_eq!(decided[0]["decision"]["knob"], "keep-alive");
+        assert_eq!(decided[0]["decision"]["setting"], "idle-timeout");
         assert_eq!(decided[0]["decision"]["from"], "65s");
         assert_eq!(all("ended")[0]["decisions"], decided.len());
     }

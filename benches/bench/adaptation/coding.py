@@ -69,7 +69,7 @@ class Coding(Experiment):
             raise OSError("the reader got no page")
         return {"files_per_s": files or None, "mean_ms": reader.mean_ms(), "page_ms": reader.mean_ms(),
                 "page_kb": sum(size for _, size in reader.taken) / len(reader.taken) / 1e3, "cpu_s": used,
-                "decisions": server.decisions("coding")}
+                "decisions": server.decisions("compression")}
 
 
 class Reader(threading.Thread):

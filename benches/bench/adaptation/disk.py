@@ -16,10 +16,10 @@ the same.
 
 Cold reads: the same site and group, one worker of an event loop whose own cache holds 1 MiB, 64 clients without think
 time. `hot` is memory for all files, `cold` for a quarter of them. Settings: the loop reads itself (inline), a helper
-reads (aside), or the loop asks the kernel first whether a read would block (asked, the server's normal way). The server
+reads (helper), or the loop asks the kernel first whether a read would block (auto, the server's normal way). The server
 has one processor and the clients the other; otherwise helpers would gain from the clients' processor. The plan
-predicts: hot, aside costs two wake-ups per file and asked none; cold, inline has one read pending where the disk could
-take many, and asked equals aside.
+predicts: hot, helper costs two wake-ups per file and auto none; cold, inline has one read pending where the disk could
+take many, and auto equals helper.
 
 All need root and control groups version 1 with memory and blkio. Before each run, caches are dropped and the files are
 read inside the group. A run in which the out-of-memory killer ended a process is invalid.
@@ -109,7 +109,7 @@ class KeepAlive(Experiment):
         trusted(result)
         return {"files_per_s": result["files_per_s"], "mean_ms": result["response_ms"]["mean"],
                 "p99_ms": response_ms(result, "p99"), "connections": result["connections"],
-                "decisions": server.decisions("keep-alive"), **state}
+                "decisions": server.decisions("idle-timeout"), **state}
 
 
 class KeepAliveLoop(KeepAlive):
@@ -140,10 +140,10 @@ class ColdReads(KeepAlive):
     WARMUP_S = 10
     SETTINGS = {
         "inline": ["--cold-reads", "inline"],
-        "aside": ["--cold-reads", "aside"],
-        "asked": [],
+        "helper": ["--cold-reads", "helper"],
+        "auto": [],
     }
-    JUDGED = "asked"
+    JUDGED = "auto"
     PROCESSORS = (0, 1)
     SERVER = ["--adapt", "off", "--workers", "1", "--cache-size", "1MiB", "--max-turn", "off"]
     USERS = ["--clients", "64"]

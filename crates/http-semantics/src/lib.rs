@@ -19,6 +19,7 @@ pub mod field;
 pub mod method;
 pub mod negotiate;
 pub mod range;
+pub mod request;
 pub mod status;
 pub mod target;
 

@@ -11,8 +11,9 @@ use crate::scan::{Found, METHOD_BYTES_MAX, Scan, Section};
 use crate::slots::Slots;
 use crate::version::Version;
 use core::mem::MaybeUninit;
-use http_semantics::field::{Fields, MAX_FIELDS, Name, Values, is_token_byte};
+use http_semantics::field::{Fields, MAX_FIELDS, Name, is_token_byte};
 use http_semantics::method::Method;
+use http_semantics::request::RequestHead;
 use http_semantics::target::{self, Target};
 
 /// The expectation of a request before it sends its body (RFC 9110 section 10.1.1).
@@ -55,27 +56,17 @@ impl<'b, 's> Request<'b, 's> {
         self.target.authority().or_else(|| self.fields.get(Name::Host))
     }
 
-    /// `User-Agent`.
-    pub fn user_agent(&self) -> Option<&'b [u8]> {
-        self.fields.get(Name::UserAgent)
-    }
-
-    /// `Referer`.
-    pub fn referer(&self) -> Option<&'b [u8]> {
-        self.fields.get(Name::Referer)
-    }
-
-    /// `Range`, if there is exactly one.
-    pub fn range(&self) -> Option<&'b [u8]> {
-        self.fields.single(Name::Range)
-    }
-
-    /// All `Accept-Encoding` lines; `None` if the field is absent.
+    /// The head without what is peculiar to HTTP/1.
     #[inline]
-    pub fn accept_encoding(&self) -> Option<Values<'b, 's>> {
-        self.fields
-            .has(Name::AcceptEncoding)
-            .then(|| self.fields.values(Name::AcceptEncoding))
+    pub fn semantics(&self) -> RequestHead<'b, 's> {
+        RequestHead {
+            method: self.method,
+            method_name: self.method_name,
+            target: self.target,
+            target_raw: self.target_raw,
+            protocol: self.version.protocol(),
+            fields: self.fields,
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! A minor version above 1 is processed as 1.1, the highest this crate implements.
 
+use http_semantics::request::Protocol;
+
 /// The version of a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
@@ -16,10 +18,15 @@ pub enum Version {
 impl Version {
     /// The name as it stands in a message.
     pub const fn name(self) -> &'static str {
+        self.protocol().name()
+    }
+
+    /// The version among all protocols.
+    pub const fn protocol(self) -> Protocol {
         match self {
-            Version::Http09 => "HTTP/0.9",
-            Version::Http10 => "HTTP/1.0",
-            Version::Http11 => "HTTP/1.1",
+            Version::Http09 => Protocol::Http09,
+            Version::Http10 => Protocol::Http10,
+            Version::Http11 => Protocol::Http11,
         }
     }
 }

@@ -4,7 +4,6 @@
 //! Knows no server, client or load: the contract with them is the binary's command line and its JSON lines. Verdicts
 //! come only from a claim's rules and the numbers in result files.
 
-pub mod chart;
 pub mod document;
 pub mod ledger;
 pub mod observation;

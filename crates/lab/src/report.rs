@@ -7,11 +7,11 @@ mod picture;
 mod summary;
 mod table;
 
-use crate::chart::Bars;
 use crate::ledger::{Counterfactual, Entry, Study, Verdict, counts};
 use crate::observation::World;
 use crate::plan::{Picture, Plan, Size};
 use crate::record::{OTHERS_MAX_PCT, Status};
+use chart::Bars;
 use serde_json::{Value, json};
 
 pub use html::page;

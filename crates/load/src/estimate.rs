@@ -3,7 +3,7 @@
 //! Each stream uses the unit and population of the parameter with the same name, so that Surge accepts the results:
 //!
 //! - an *object* is a request for anything except an image, style sheet, script or font, together with the client's
-//! requests for those until its next object: a page with its embedded files, or a single file;
+//!   requests for those until its next object: a page with its embedded files, or a single file;
 //! - *sizes* are those of distinct files by class. Base files begin an object of several files, embedded files come
 //!   later in one, single files are always alone. *Sizes of requests* cover all responses;
 //! - *files per object* counts each distinct page with embedded files once, with its largest number of files: files in
@@ -43,7 +43,7 @@ const SESSIONS_VARY: f64 = 0.25;
 const MIXED: &str = "most objects are from clients that begin more than one per second: several users behind one address, or a robot";
 /// Smallest possible file of each class, in bytes.
 const BASE_LOW: f64 = 32.0;
-const EMBEDDED_LOW: f64 = crate::site::gif::LEAST as f64;
+const EMBEDDED_LOW: f64 = crate::gif::LEAST as f64;
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

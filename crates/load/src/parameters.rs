@@ -170,7 +170,7 @@ const STACK_WINDOW: u64 = 3;
 /// Smallest page: room for a reference to one embedded file, whatever its number.
 const BASE_LOW: f64 = 32.0;
 /// Smallest GIF that decoders accept: one pixel, two colors.
-const GIF_LOW: f64 = crate::site::gif::LEAST as f64;
+const GIF_LOW: f64 = crate::gif::LEAST as f64;
 
 impl Parameters {
     /// A set as published. Values it does not print are chosen here.

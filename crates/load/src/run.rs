@@ -593,7 +593,7 @@ pub(crate) mod tests {
                 start_at: Some(7.0),
                 ..run(1, 3, 1)
             },
-            "to begin at",
+            "agreed starts",
         );
         check(
             Run {

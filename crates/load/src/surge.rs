@@ -7,8 +7,7 @@ use crate::files::{Class, File, sizes};
 use crate::objects::{Object, PageTooSmall, assemble, file_counts};
 use crate::parameters::Parameters;
 use crate::sequence::{Sequence, sequence};
-use crate::site::page;
-use crate::{matching, popularity};
+use crate::{matching, page, popularity};
 use measure::Seed;
 
 /// A workload without file contents.

@@ -4,12 +4,14 @@
 //! the workspace and reads no clock (callers pass time in) and no global random numbers (callers pass a seed).
 
 mod bytes;
+mod number;
 mod ranks;
 mod rate;
 mod seed;
 mod time;
 
 pub use bytes::{Bytes, ParseBytesError};
+pub use number::significant;
 pub use ranks::{Ranks, ranks};
 pub use rate::{ParseRateError, Rate};
 pub use seed::{Draw, Rng, Seed};

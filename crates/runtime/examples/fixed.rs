@@ -1,6 +1,6 @@
 //! Answers every request with the same kibibyte and parses nothing: the cost of a driver alone.
 //!
-//! `cargo run --release -p runtime --example fixed -- 127.0.0.1:8090 [close|keep] [loop|pool]`
+//! `cargo run --profile dist -p runtime --example fixed -- 127.0.0.1:8090 [close|keep] [loop|pool]`
 
 use measure::{Duration, Instant, UnixTime};
 use runtime::listen::{Listener, Listening};

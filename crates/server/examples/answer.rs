@@ -2,8 +2,8 @@
 //! Meant for an instruction counter:
 //!
 //! ```text
-//! cargo build --release -p server --example answer
-//! valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/answer plain 100000
+//! cargo build --profile dist -p server --example answer
+//! valgrind --tool=callgrind --callgrind-out-file=/dev/null target/dist/examples/answer plain 100000
 //! ```
 //!
 //! The difference between two runs of different length is the cost of a turn; `benches/instructions` computes it.

@@ -2,7 +2,7 @@
 //! `benches/instructions` count instructions.
 //!
 //! ```text
-//! cargo run --release -p server --example lookup many 20000000
+//! cargo run --profile dist -p server --example lookup many 20000000
 //! ```
 #![allow(clippy::disallowed_methods, reason = "a measurement reads a clock")]
 

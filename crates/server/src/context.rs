@@ -8,12 +8,13 @@ use crate::access_log::Journal;
 use crate::adapt::turn_max;
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::exchange::{Lines, Scope};
 use crate::gate::Gate;
+use crate::head_cache::HeadCache;
 use crate::hosts::Place;
 use crate::latency::{Latencies, Turn};
 use crate::limits::Limits;
 use crate::queue::Queue;
-use crate::recall::Recall;
 use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
 use crate::waiting::{Permit, Waiting};
@@ -26,6 +27,16 @@ use runtime::{Context, Job, Line};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// The part of a context that writes answers.
+pub(crate) struct Desk<'c> {
+    pub(crate) clock: &'c Clock,
+    pub(crate) counters: &'c Counters,
+    pub(crate) journal: &'c mut Journal,
+    pub(crate) head_cache: &'c mut HeadCache,
+    /// Largest content that is currently copied behind its header block.
+    pub(crate) copied_max: u64,
+}
+
 /// The context of one worker.
 pub struct Cx {
     pub(crate) hub: Arc<Hub>,
@@ -35,7 +46,7 @@ pub struct Cx {
     /// One view per site; made in the first turn, because only then the time is known.
     pub(crate) views: Vec<View>,
     /// Request heads seen before, with their entries of `views`.
-    pub(crate) recall: Recall,
+    pub(crate) head_cache: HeadCache,
     /// Number of the settings change in force, and whether sessions still have to be told.
     change: u64,
     are_new: bool,
@@ -48,7 +59,7 @@ pub struct Cx {
     /// The memory step in force.
     step: Step,
     /// Whether known request heads are currently answered from memory without parsing them.
-    pub(crate) recalls: bool,
+    pub(crate) uses_head_cache: bool,
     /// Largest content that is currently copied behind its header block.
     pub(crate) copied_max: u64,
     /// Output per turn after which no further request is currently answered.
@@ -63,6 +74,8 @@ pub struct Cx {
     told: Option<u64>,
     /// For multipart boundaries.
     pub(crate) rng: Rng,
+    /// Field lines of the answer being composed.
+    lines: Lines,
 }
 
 impl Cx {
@@ -71,7 +84,7 @@ impl Cx {
         let seat = hub.board.join();
         let mut cx = Cx {
             step: Step::Calm,
-            recalls: false,
+            uses_head_cache: false,
             copied_max: 0,
             output_max: 0,
             journal: Journal::new(state.log.as_ref().map(|_| state.config.log_format)),
@@ -89,9 +102,10 @@ impl Cx {
             state,
             generation,
             views: Vec::new(),
-            recall: Recall::new(),
+            head_cache: HeadCache::new(),
             clock: Clock::default(),
             rng,
+            lines: Lines::default(),
         };
         cx.take_step(Step::Calm);
         cx
@@ -102,7 +116,7 @@ impl Cx {
     fn take_step(&mut self, step: Step) {
         self.step = step;
         let is_pressed = step >= Step::Output;
-        self.recalls = self.state.recalls && !is_pressed;
+        self.uses_head_cache = self.state.uses_head_cache && !is_pressed;
         // Referenced content belongs to the cache, however many connections wait with it; copies belong to each
         // connection.
         self.copied_max = if is_pressed { 0 } else { self.state.copied_max };
@@ -126,7 +140,7 @@ impl Cx {
         // Lines finished so far belong to the previous log.
         self.flush(now);
         // The new state may have other limits for heads and other rules for responses.
-        self.recall.forget();
+        self.head_cache.forget();
         // Apply adapted settings again, on top of the new configuration.
         self.change = u64::MAX;
         let before = Arc::clone(&self.state);
@@ -158,6 +172,31 @@ impl Cx {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
+    }
+
+    /// The part that chooses an answer, and the part that writes it.
+    #[inline]
+    pub(crate) fn split(&mut self) -> (Scope<'_>, Desk<'_>) {
+        let scope = Scope {
+            hub: &self.hub,
+            state: &self.state,
+            generation: self.generation,
+            views: &mut self.views,
+            clock: &self.clock,
+            counters: &self.counters,
+            gate: &mut self.gate,
+            spares_codings: self.spares_codings,
+            rng: &mut self.rng,
+            lines: &mut self.lines,
+        };
+        let desk = Desk {
+            clock: &self.clock,
+            counters: &self.counters,
+            journal: &mut self.journal,
+            head_cache: &mut self.head_cache,
+            copied_max: self.copied_max,
+        };
+        (scope, desk)
     }
 
     /// Notes that a request which began at `started` has been answered.
@@ -244,7 +283,7 @@ impl Context for Cx {
         for view in &mut self.views {
             view.turn(now, wall);
         }
-        self.recall.turn(&self.views);
+        self.head_cache.turn(&self.views);
         if self.journal.is_due(now) {
             self.flush(now);
         }

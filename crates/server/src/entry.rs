@@ -4,9 +4,10 @@
 //! so a change on disk becomes visible without a lock or system call.
 
 use crate::cache::{Charge, Draft};
+use crate::field_list::FieldList;
+use crate::path::is_plain;
 use crate::site::Polls;
 use crate::site::Recipe;
-use crate::site::path::is_plain;
 use crate::site::{is_weak, shows_writes};
 use bytes::Bytes;
 use http_semantics::coding::Coding;
@@ -323,11 +324,11 @@ pub struct Representation {
     pub len: u64,
     /// Field lines shared by 200, 206 and 304, each with its CRLF: `ETag`, `Last-Modified`, `Vary`, `Accept-Ranges`,
     /// `Cache-Control` and configured ones. From `content_fields` on: `Content-Type` and `Content-Encoding`.
-    /// `Content-Length` is in neither part.
+    /// `Content-Length` is in neither part. [`Representation::all_fields`] has them as names and values.
     pub fields: Box<[u8]>,
     /// Offset in `fields` of the lines about the content itself.
     pub content_fields: usize,
-    /// Header block of a 200 response without `Date`, `Connection` and the final CRLF: status line, `fields`,
+    /// Header block of a 200 response in HTTP/1, without `Date`, `Connection` and the final CRLF: status line, `fields`,
     /// `Content-Length`.
     pub head_200: Box<[u8]>,
     /// Value of `Content-Type`, for the parts of multipart/byteranges.
@@ -337,6 +338,24 @@ pub struct Representation {
 }
 
 impl Representation {
+    /// The field lines shared by 200, 206 and 304, without those about the content itself.
+    #[inline]
+    pub fn general_fields(&self) -> FieldList<'_> {
+        FieldList::of(&self.fields[..self.content_fields])
+    }
+
+    /// The field lines about the content itself, without `Content-Length`.
+    #[inline]
+    pub fn own_fields(&self) -> FieldList<'_> {
+        FieldList::of(&self.fields[self.content_fields..])
+    }
+
+    /// All field lines except `Content-Length`.
+    #[inline]
+    pub fn all_fields(&self) -> FieldList<'_> {
+        FieldList::of(&self.fields)
+    }
+
     /// Whether a load would still find this representation: its file has not been written to, and its weak tag has not
     /// become strong. Costs an `fstat` for a file and nothing for content in memory.
     #[inline]

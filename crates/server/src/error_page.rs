@@ -46,12 +46,9 @@ impl ErrorPage {
         ErrorPage { status, detail }
     }
 
-    /// The page for an invalid request, which names the fault.
-    pub fn of_fault(fault: http1::Fault) -> ErrorPage {
-        ErrorPage {
-            status: fault.status(),
-            detail: fault.text(),
-        }
+    /// The page for an invalid request. `detail` is a clause that names the fault.
+    pub fn because(status: Status, detail: &'static str) -> ErrorPage {
+        ErrorPage { status, detail }
     }
 
     fn pieces(&self) -> [&'static str; 12] {
@@ -134,10 +131,14 @@ mod tests {
     use super::*;
     use http1::Fault;
 
+    fn of_fault(fault: Fault) -> ErrorPage {
+        ErrorPage::because(fault.status(), fault.text())
+    }
+
     #[test]
     fn the_length_is_the_length_and_every_sentence_ends() {
         let by_status = (300..600).map(|n| ErrorPage::new(Status::from_u16(n).unwrap()));
-        for page in by_status.chain(Fault::all().map(ErrorPage::of_fault)) {
+        for page in by_status.chain(Fault::all().map(of_fault)) {
             let mut out = Vec::new();
             page.write(&mut out);
             assert_eq!(out.len(), page.len());
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn a_page_names_its_status_and_the_fault() {
         let mut out = Vec::new();
-        ErrorPage::of_fault(Fault::HostMissing).write(&mut out);
+        of_fault(Fault::HostMissing).write(&mut out);
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("<title>400 Bad Request</title>"), "{text}");
         assert!(

@@ -9,9 +9,10 @@
 //! Filters run when an entry is made; requests answered from memory do not run them. This file decides what a filter
 //! may change. It does not know where entities come from, or which are cached.
 
+use crate::ask::Ask;
 use crate::config::{FieldLine, HeaderRule};
-use crate::handler::Ask;
-use crate::site::path;
+use crate::field_list::FieldList;
+use crate::path;
 use bytes::Bytes;
 use core::fmt;
 use std::sync::Arc;
@@ -163,11 +164,11 @@ pub struct Added(Vec<u8>);
 impl Added {
     /// Adds a field line.
     pub fn add_field(&mut self, line: &FieldLine) {
-        crate::site::write_line(&mut self.0, line.name(), line.value().as_bytes());
+        crate::field_list::write_line(&mut self.0, line.name(), line.value().as_bytes());
     }
 
-    pub(crate) fn lines(&self) -> &[u8] {
-        &self.0
+    pub(crate) fn list(&self) -> FieldList<'_> {
+        FieldList::of(&self.0)
     }
 }
 

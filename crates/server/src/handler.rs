@@ -8,28 +8,15 @@
 //! code that must wait does so elsewhere. Files pay nothing for handlers: known request heads are answered before
 //! mounts are searched.
 
+pub use crate::ask::Ask;
+
 use crate::service::Server;
 use bytes::Bytes;
 use core::fmt;
+use http_semantics::method::Method;
+use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
-use measure::UnixTime;
-use std::net::IpAddr;
 use std::sync::Arc;
-
-/// A request, as handlers and filters see it.
-#[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
-    /// The raw path. For a handler: the part below its mount, empty for the mount itself.
-    pub path: &'a [u8],
-    /// The raw query.
-    pub query: Option<&'a [u8]>,
-    /// The raw authority (RFC 9110 section 7.2): the name by which the client knows this server.
-    pub authority: Option<&'a [u8]>,
-    /// Address of the client.
-    pub peer: IpAddr,
-    /// Wall-clock time.
-    pub wall: UnixTime,
-}
 
 /// A complete response. It is sent with `no-store`, so no cache keeps it.
 #[derive(Clone, Debug)]
@@ -59,6 +46,18 @@ pub trait Handler: Send + Sync + fmt::Debug {
 pub(crate) struct Mounts(Vec<(Box<str>, Arc<dyn Handler>)>);
 
 impl Mounts {
+    /// The handler of a request, and the path below its mount.
+    #[inline]
+    pub(crate) fn of<'p>(&self, head: &RequestHead<'p, '_>) -> Option<(&dyn Handler, &'p [u8])> {
+        let found = self.find(head.target.path()?)?;
+        matches!(head.method, Method::Get | Method::Head).then_some(found)
+    }
+
+    /// Whether a request counts toward the rate limit of its address.
+    pub(crate) fn is_rate_limited(&self, head: &RequestHead<'_, '_>) -> bool {
+        self.of(head).is_none_or(|(handler, _)| handler.is_rate_limited())
+    }
+
     pub(crate) fn add(&mut self, at: impl Into<Box<str>>, handler: Arc<dyn Handler>) {
         self.0.push((at.into(), handler));
     }
@@ -66,7 +65,7 @@ impl Mounts {
     /// The handler for a path, with the part of the path below its mount. A mount that ends in a slash covers the paths
     /// below it; any other covers one path.
     #[inline]
-    pub(crate) fn find<'p>(&self, path: &'p [u8]) -> Option<(&dyn Handler, &'p [u8])> {
+    fn find<'p>(&self, path: &'p [u8]) -> Option<(&dyn Handler, &'p [u8])> {
         self.0.iter().find_map(|(at, handler)| {
             let below = path.strip_prefix(at.as_bytes())?;
             (at.ends_with('/') || below.is_empty()).then_some((&**handler, below))

@@ -151,7 +151,7 @@ impl Hosts {
                 None => Arc::new(Site::open(SiteConfig {
                     logins,
                     filters: Filters::of(config.header_rule.clone(), added),
-                    ..config.site(embedded.clone())
+                    ..SiteConfig::of(&config, embedded.clone())
                 })?),
             };
             places.push(Place { config, site });

@@ -4,7 +4,7 @@
 //! `truncated`, and `entries` with `name`, `href`, `type`, `size` (files only) and `modified`. Other code decides what
 //! is listed.
 
-use crate::site::path::encode;
+use crate::path::encode;
 use measure::{Bytes, UnixTime};
 use serde::Serialize;
 use std::fmt::Write;

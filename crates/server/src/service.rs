@@ -6,6 +6,7 @@
 use crate::adapt::{Decision, Decisions, Knobs, Sample, Settings};
 use crate::cache::StoreCounters;
 use crate::config::{Config, LiveFor};
+use crate::connection_limit::{Peers, Refused, unit};
 use crate::context::Cx;
 use crate::counters::{Board, Readings, Totals};
 use crate::filter::{Filter, Filters};
@@ -13,8 +14,7 @@ use crate::handler::{Handler, Mounts};
 use crate::hosts::{Hosts, MissingPage};
 use crate::limits::Limits;
 use crate::live::{Health, Live};
-use crate::pace::{Paces, Rate};
-use crate::peers::{Peers, Refused, unit};
+use crate::rate_limit::{Paces, Rate};
 use crate::session::Session;
 use crate::site::{OpenError, Site, Source};
 use crate::waiting::Waiting;
@@ -78,7 +78,7 @@ pub(crate) struct State {
     /// Request rate limit per address; `None`: no limit.
     pub(crate) rate: Option<Rate>,
     /// Whether known request heads are answered from memory without parsing them.
-    pub(crate) recalls: bool,
+    pub(crate) uses_head_cache: bool,
     /// Content of up to this length is copied behind the header block.
     pub(crate) copied_max: u64,
 }
@@ -123,7 +123,7 @@ impl State {
                 true => 0,
                 false => Limits::COPIED_BODY,
             },
-            recalls: config.behavior.allows_recall() && each_answer.is_empty(),
+            uses_head_cache: config.behavior.allows_head_cache() && each_answer.is_empty(),
             each_answer,
             additions,
             wants_path: config.log_tcp && log.is_some(),

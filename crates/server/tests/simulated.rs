@@ -379,7 +379,7 @@ fn who_reads_slower_than_the_least_rate_is_cut_off() {
 
 fn cold(config: &mut Config) {
     // The files of these tests are in memory, so a helper must read them for a job to exist.
-    config.behavior.cold_reads = ColdReads::Aside;
+    config.behavior.cold_reads = ColdReads::Helper;
 }
 
 #[test]

@@ -9,10 +9,11 @@
 
 use crate::capture::{Frame, ReadError, Reader};
 use crate::clock::{Clock, Stamp};
-use crate::exchange::Transaction;
+use crate::connection::{ConnectionId, End};
+use crate::context::{Budget, Context, Thresholds};
+use crate::event::Event;
 use crate::filter::Filter;
-use crate::finding::Finding;
-use crate::flow::{Budget, Connection, ConnectionId, Context, End, Flow};
+use crate::flow::Flow;
 use crate::fragment::Joiner;
 use crate::packet::{Packet, Segment};
 use crate::series::{Recorder, Series};
@@ -20,7 +21,6 @@ use crate::summary::{Meter, Summary};
 use crate::table::{List, Table};
 use core::time::Duration;
 use measure::Instant;
-use serde::Serialize;
 use std::collections::VecDeque;
 
 /// Limits on everything that grows.
@@ -55,28 +55,6 @@ impl Default for Limits {
     }
 }
 
-/// Thresholds that distinguish a stall from a round trip.
-#[derive(Clone, Copy, Debug)]
-pub struct Thresholds {
-    /// G of the two 1997 predicates: an acknowledgment later than this, beyond the smallest round-trip time, was held
-    /// by a timer.
-    pub stall: Duration,
-    /// Longest time after an acknowledgment for a segment to count as released by it (1997 predicates).
-    pub prompt: Duration,
-    /// Minimum delay beyond the smallest round-trip time for an acknowledgment to count as delayed.
-    pub delayed_ack: Duration,
-}
-
-impl Default for Thresholds {
-    fn default() -> Thresholds {
-        Thresholds {
-            stall: Duration::from_millis(100),
-            prompt: Duration::from_millis(10),
-            delayed_ack: Duration::from_millis(30),
-        }
-    }
-}
-
 /// Settings of an analysis.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
@@ -86,18 +64,6 @@ pub struct Options {
     pub thresholds: Thresholds,
     /// Connection whose points are recorded.
     pub record: Option<ConnectionId>,
-}
-
-/// A complete result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-pub enum Event {
-    /// A problem.
-    Finding(Finding),
-    /// A request with its response.
-    Transaction(Transaction),
-    /// A connection whose record has ended.
-    Connection(Box<Connection>),
 }
 
 /// Analyzes one capture.

@@ -125,7 +125,7 @@ mod tests {
             "192.0.2/24",
         ] {
             let error = wrong.parse::<Network>().expect_err(wrong);
-            assert!(error.to_string().contains("is no address"), "{error}");
+            assert!(error.to_string().contains("is not an address"), "{error}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The first three are those of Heidemann, "Performance Interactions Between P-HTTP and TCP Implementations" (1997),
 //! with predicates that match the paper's two published traces. Decides wording only; the conditions are in `flow`.
 
-use crate::flow::{ConnectionId, Side};
+use crate::connection::{ConnectionId, Side};
 use crate::quantity;
 use core::time::Duration;
 use serde::Serialize;

@@ -3,183 +3,28 @@
 //! Decides which end is the client and when a connection is established and over. Passes each packet to the two
 //! [`half::Half`]s, first as an acknowledgment, then as data. Knows no file and no other connection.
 
-mod direction;
 mod half;
 mod repair;
 mod restart;
 mod stall;
 mod stamps;
 
-use crate::analyzer::{Event, Thresholds};
-use crate::exchange::{Exchange, HttpCounts, Piece, SingleRun, Transaction};
-use crate::finding::{Finding, Kind};
+use crate::connection::{ConnectionId, End, Side, Vantage};
+use crate::context::Context;
+use crate::event::Connection;
+use crate::exchange::{Exchange, Piece};
+use crate::finding::Kind;
 use crate::http::{Guess, guess};
 use crate::packet::{Endpoint, Flags, Segment};
-use crate::quantity;
 use crate::seq::Space;
-use crate::series::{Mark, Point, Recorder};
-use crate::summary::Meter;
+use crate::series::{Mark, Point};
+use crate::transaction::HttpCounts;
 use core::time::Duration;
-pub use direction::{Direction, Kinds, Level, Retransmissions, Spread, Volume};
 use half::{Arrival, Expired, Half};
 use measure::Instant;
-use serde::Serialize;
-use std::collections::VecDeque;
 
-/// Number of a connection: its position in the order of first packets, from 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub struct ConnectionId(pub u64);
-
-/// An end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Side {
-    /// The end that opened the connection. If that was not captured: the end that sends HTTP requests or has the higher
-    /// port.
-    Client = 0,
-    /// The other end.
-    Server = 1,
-}
-
-impl Side {
-    /// The other end.
-    pub fn peer(self) -> Side {
-        match self {
-            Side::Client => Side::Server,
-            Side::Server => Side::Client,
-        }
-    }
-}
-
-/// How the record of a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum End {
-    /// Both ends closed it and the capture has both FINs.
-    Closed,
-    /// Reset by this end.
-    Reset(Side),
-    /// The capture ended first.
-    CaptureEnded,
-    /// Silent for longer than [`crate::Limits::idle`].
-    Idle,
-    /// Evicted as the oldest of too many connections; it may have continued as a new one.
-    Evicted,
-    /// The same endpoints opened a new connection.
-    Reused,
-}
-
-/// Position of the capture on the path, judged by the handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Vantage {
-    /// At the client: the client's part of the handshake comes at once.
-    Client,
-    /// At the server: the server's part of the handshake comes at once.
-    Server,
-    /// Between them, or on a path too short to tell.
-    Middle,
-    /// No handshake was captured.
-    Unknown,
-}
-
-/// The report of one connection.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Connection {
-    /// Number of the connection.
-    pub id: ConnectionId,
-    /// The opening end.
-    pub client: Endpoint,
-    /// The other end.
-    pub server: Endpoint,
-    /// Time of the first packet since the first frame of the capture.
-    #[serde(rename = "start_s", serialize_with = "quantity::seconds")]
-    pub start: Duration,
-    /// Time from the first to the last packet.
-    #[serde(rename = "duration_s", serialize_with = "quantity::seconds")]
-    pub duration: Duration,
-    /// Time from the first SYN to the acknowledgment of the SYN-ACK.
-    #[serde(rename = "handshake_ms", serialize_with = "quantity::ms_option")]
-    pub handshake: Option<Duration>,
-    /// Time from the end of the handshake (or the first packet) to the second end's first FIN, or the reset.
-    #[serde(rename = "established_s", serialize_with = "quantity::seconds_option")]
-    pub established: Option<Duration>,
-    /// How the record ended.
-    pub end: End,
-    /// Position of the capture.
-    pub vantage: Vantage,
-    /// Frame numbers of the first and the last packet.
-    pub packets: (u64, u64),
-    /// Figures of the client's packets.
-    pub from_client: Direction,
-    /// Figures of the server's packets.
-    pub from_server: Direction,
-    /// HTTP counters; `None` if the connection does not carry HTTP/1.x.
-    pub http: Option<HttpCounts>,
-    /// Packets in both directions per request.
-    pub packets_per_request: Option<f64>,
-}
-
-/// Budget shared by all connections, so that memory has one limit.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    /// Unacknowledged segments that may still be stored.
-    pub(crate) segments: usize,
-    /// Bytes that may still be held out of order.
-    pub(crate) bytes: usize,
-    /// Segments that could not be stored.
-    pub(crate) refused: u64,
-}
-
-impl Budget {
-    pub(crate) fn hold(&mut self, bytes: usize) -> bool {
-        let fits = bytes <= self.bytes;
-        if fits {
-            self.bytes -= bytes;
-        }
-        fits
-    }
-
-    pub(crate) fn release(&mut self, bytes: usize) {
-        self.bytes += bytes;
-    }
-}
-
-/// Circumstances of the current packet, and the sink for results.
-pub(crate) struct Context<'a> {
-    pub(crate) at: Instant,
-    pub(crate) number: u64,
-    /// Time of the capture's first frame.
-    pub(crate) start: Instant,
-    pub(crate) connection: ConnectionId,
-    pub(crate) thresholds: &'a Thresholds,
-    pub(crate) budget: &'a mut Budget,
-    pub(crate) events: &'a mut VecDeque<Event>,
-    pub(crate) meter: &'a mut Meter,
-    pub(crate) recorder: &'a mut Recorder,
-    /// Largest window advertised by the peer of the sender being judged.
-    pub(crate) peer_window_max: u64,
-}
-
+/// The findings and points that only a connection's own parts report.
 impl Context<'_> {
-    pub(crate) fn finding(&mut self, sender: Side, at: Instant, cost: Duration, packets: &[u64], kind: Kind) {
-        let finding = Finding {
-            connection: self.connection,
-            sender,
-            at: at.since(self.start),
-            cost,
-            packets: packets.to_vec(),
-            kind,
-        };
-        self.meter.finding(&finding);
-        self.events.push_back(Event::Finding(finding));
-    }
-
-    pub(crate) fn transaction(&mut self, transaction: Transaction) {
-        self.meter.transaction(&transaction);
-        self.events.push_back(Event::Transaction(transaction));
-    }
-
     fn zero_window(&mut self, sender: Side, since: (Instant, u64), probes: u32) {
         let cost = self.at.since(since.0);
         self.finding(
@@ -205,26 +50,6 @@ impl Context<'_> {
             window_max: self.peer_window_max,
         };
         self.finding(sender, self.at, cost, &[worst.1, worst.2], kind);
-    }
-
-    pub(crate) fn single_requests(&mut self, run: SingleRun) {
-        // A full segment's size; a connection's own value differs too little to matter.
-        const SEGMENT: u64 = 1460;
-        let needed = run.bytes.div_ceil(SEGMENT) as u32;
-        let needless = run.requests.saturating_sub(needed.max(1));
-        if run.requests < 3 || needless < 2 {
-            return;
-        }
-        let cost = run
-            .last
-            .0
-            .since(run.first.0)
-            .mul_f64(f64::from(needless) / f64::from(run.requests - 1));
-        let kind = Kind::OneRequestPerSegment {
-            requests: run.requests,
-            needless,
-        };
-        self.finding(Side::Client, run.first.0, cost, &[run.first.1, run.last.1], kind);
     }
 
     /// Records the largest flight of a round trip and when it was reached.

@@ -22,6 +22,10 @@
 mod analyzer;
 mod capture;
 mod clock;
+mod connection;
+mod context;
+mod direction;
+mod event;
 mod exchange;
 mod filter;
 mod finding;
@@ -34,18 +38,20 @@ mod seq;
 mod series;
 mod summary;
 mod table;
+mod transaction;
 
-pub use analyzer::{Analyzer, Event, Limits, Options, Thresholds};
+pub use analyzer::{Analyzer, Limits, Options};
 pub use capture::{Fault, Frame, LinkType, PcapngWriter, ReadError, Reader, fuzz};
-pub use exchange::{HttpCounts, Transaction};
+pub use connection::{ConnectionId, End, Side, Vantage};
+pub use context::Thresholds;
+pub use direction::{Direction, Kinds, Level, Retransmissions, Spread, Volume};
+pub use event::{Connection, Event};
 pub use filter::{Filter, Network, ParseNetworkError};
 pub use finding::{AckTimer, Finding, Kind};
-pub use flow::{
-    Connection, ConnectionId, Direction, End, Kinds, Level, Retransmissions, Side, Spread, Vantage, Volume,
-};
 pub use packet::{Endpoint, Flags, Fragment, Packet, Segment, TcpOptions};
 pub use seq::SeqNum;
 pub use series::{Mark, Point, Series};
 pub use summary::{
     Connections, CwndDistribution, DirectionTotals, FindingTotals, Frames, Summary, TimeSeries,
 };
+pub use transaction::{HttpCounts, Transaction};

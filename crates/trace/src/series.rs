@@ -3,7 +3,7 @@
 //! Records one chosen connection, within a limit. The writers turn points into the text that xplot, a spreadsheet or a
 //! plotting program reads.
 
-use crate::flow::{ConnectionId, Side};
+use crate::connection::{ConnectionId, Side};
 use crate::quantity;
 use core::fmt::Write as _;
 use core::time::Duration;

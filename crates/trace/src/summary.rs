@@ -2,10 +2,12 @@
 //!
 //! Everything has a fixed size: a series that outgrows its bins doubles their width.
 
-use crate::exchange::{HttpCounts, Transaction};
+use crate::connection::End;
+use crate::direction::{Direction, Kinds, Retransmissions, Spread, Volume};
+use crate::event::Connection;
 use crate::finding::Finding;
-use crate::flow::{Connection, Direction, End, Kinds, Retransmissions, Spread, Volume};
 use crate::quantity;
+use crate::transaction::{HttpCounts, Transaction};
 use core::fmt::Write as _;
 use core::time::Duration;
 use measure::Instant;

@@ -4,7 +4,7 @@
 //! its SYN to its last byte. Other lines are ignored; a line that is not JSON, or lacks a field of its kind, is an
 //! error that names it.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use ::model::Seconds;
 use ::model::fit::{Estimate, TransferSample};
 use measure::Bytes;

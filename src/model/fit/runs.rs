@@ -4,7 +4,7 @@
 //! files at once. The seconds of a run are the batches of the bootstrap; the first second, in which users start, is
 //! left out.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use ::load::record::Record;
 use ::load::run::Run;
 use ::load::times::Times;

@@ -1,6 +1,6 @@
 //! Measurements as a CSV table whose first line names the columns. Validates cells and names the place of faults.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 
 /// Columns with whole numbers.
 const WHOLE: [&str; 2] = ["users", "size"];

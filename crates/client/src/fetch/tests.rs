@@ -370,7 +370,7 @@ fn an_unsound_answer_is_not_asked_for_again() {
         });
         assert_eq!(asked, ["/"], "{head}");
         assert!(
-            matches!(fates(&outcome)[0], Fate::Failed(why) if why.contains("unsound")),
+            matches!(fates(&outcome)[0], Fate::Failed(why) if why.contains("invalid")),
             "{head}: {:?}",
             fates(&outcome)
         );

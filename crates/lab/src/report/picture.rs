@@ -1,14 +1,14 @@
 //! A plan's picture as SVG, drawn from observations. Decides which numbers form which curves, their order and colors;
-//! [`crate::chart`] draws them.
+//! [`chart`] draws them.
 
 use super::table::spaced;
-use crate::chart::{Axis, Bars, Chart, Pie, Series, Stroke};
 use crate::document::RECALLED;
 use crate::ledger::{Study, Verdict};
 use crate::observation::{Group, World};
 use crate::plan::{Picture, Plan};
+use chart::{Axis, Bars, Chart, Pie, Series, Stroke};
 
-/// Index of a world's color in [`crate::chart`], the color that the page's style gives it.
+/// Index of a world's color in [`chart`], the color that the page's style gives it.
 fn color(world: World) -> usize {
     match world {
         World::Simulated => 0,

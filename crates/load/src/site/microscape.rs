@@ -6,9 +6,11 @@
 //! were chosen so that zlib at its default level reaches the printed ratio: 0.27 of the length (42K become 11K), 0.35
 //! with tags in mixed case.
 
-use super::{Described, content, gif, prose::Prose};
+use super::{Described, content};
 use crate::files::Class;
+use crate::gif;
 use crate::parameters::{Choice, Provenance};
+use crate::prose::Prose;
 use core::str::FromStr;
 use measure::{Bytes, Seed};
 use std::io::{self, Write};

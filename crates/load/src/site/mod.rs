@@ -3,14 +3,12 @@
 //! A [`Site`] knows its files by number and writes each to the caller's writer. It stores no content, so memory does
 //! not grow with the site. Knows no folders or disks.
 
-pub mod gif;
 pub mod microscape;
-pub mod page;
-mod prose;
 pub mod surge;
 
 use crate::files::Class;
 use crate::manifest::{FORMAT, FileEntry, Kind, Manifest, ObjectEntry, Totals, VERSION};
+use crate::page;
 use crate::parameters::{Choice, Provenance};
 use crate::surge::Surge;
 use crate::webstone::List;

@@ -3,9 +3,11 @@
 //! File `n` is named `n.html`, `n.gif` or `n.txt`, in one folder: names are short because a page references up to 149
 //! others.
 
-use super::{Described, content, gif, page, prose::Prose};
+use super::{Described, content};
 use crate::files::Class;
+use crate::prose::Prose;
 use crate::surge::Surge;
+use crate::{gif, page};
 use std::io::{self, Write};
 
 /// The path of a file below the root.

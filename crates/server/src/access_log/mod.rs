@@ -187,6 +187,40 @@ impl Journal {
         });
     }
 
+    /// Puts the responses of `behind` behind those of `slot`: they are sent in this order, over one connection.
+    #[inline]
+    pub fn join(&mut self, slot: &mut Slot, behind: Slot) {
+        match (*slot, behind) {
+            (_, Slot::NONE) => {}
+            (Slot::NONE, behind) => *slot = behind,
+            (slot, behind) => self.append(slot, behind),
+        }
+    }
+
+    fn append(&mut self, slot: Slot, behind: Slot) {
+        let Some(from) = self.held.get_mut(behind.0 as usize) else {
+            return;
+        };
+        let mut moved = std::mem::take(from);
+        self.spare.push(behind.0);
+        if let Some(into) = self.held.get_mut(slot.0 as usize) {
+            let start = into.text.len() as u32;
+            into.text.append(&mut moved.text);
+            into.lines.extend(moved.lines.drain(..).map(|line| Line {
+                at: start + line.at,
+                end: start + line.end,
+                ..line
+            }));
+            into.given += moved.given;
+            into.taken += moved.taken;
+        }
+        (moved.given, moved.taken) = (0, 0);
+        if let Some(from) = self.held.get_mut(behind.0 as usize) {
+            // Its memory is for the next response.
+            *from = moved;
+        }
+    }
+
     /// Adds `bytes` given to the driver for the responses of `slot`.
     #[inline]
     pub fn given(&mut self, slot: &mut Slot, bytes: u64) {

@@ -93,7 +93,7 @@ impl Coding {
 
 fn decision(from: &str, to: &str, why: String) -> Decision {
     Decision {
-        knob: Knob::Coding,
+        knob: Knob::Compression,
         from: from.to_owned(),
         to: to.to_owned(),
         why,

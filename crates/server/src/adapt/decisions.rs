@@ -152,7 +152,7 @@ mod tests {
 
     fn decision(number: i64, why: &str) -> Decision {
         Decision {
-            knob: Knob::KeepAlive,
+            knob: Knob::IdleTimeout,
             from: String::new(),
             to: number.to_string(),
             why: why.to_owned(),

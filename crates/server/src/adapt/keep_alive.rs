@@ -209,7 +209,7 @@ fn reason(calm: u32, without: u32) -> String {
 
 fn decision(from: Duration, to: Duration, why: String) -> Decision {
     Decision {
-        knob: Knob::KeepAlive,
+        knob: Knob::IdleTimeout,
         from: show_duration(from),
         to: show_duration(to),
         why,

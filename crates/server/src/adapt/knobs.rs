@@ -108,7 +108,7 @@ mod tests {
         let asked = knobs.clone();
         assert_eq!(asked.decisions().count(), 0);
         let decision = Decision {
-            knob: super::super::Knob::Coding,
+            knob: super::super::Knob::Compression,
             from: "on first use".to_owned(),
             to: "paused".to_owned(),
             why: "so".to_owned(),

@@ -22,6 +22,8 @@ pub use knobs::{Knobs, Settings};
 pub use recording::{Decided, Line, Start};
 pub use window::{MemoryState, Sample, Window};
 
+pub use crate::config::Knob;
+
 use crate::config::{Adapt, Concurrency, Config, LookupTime, MaxTurn};
 use coding::Coding;
 use keep_alive::KeepAlive;
@@ -32,6 +34,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// The setting.
+    #[serde(rename = "setting")]
     pub knob: Knob,
     /// The value before, as the configuration writes it.
     pub from: String,
@@ -41,45 +44,16 @@ pub struct Decision {
     pub why: String,
 }
 
-/// A setting that adaptation can change while the server runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Knob {
-    /// The idle timeout of connections.
-    KeepAlive,
-    /// Compression on first use.
-    Coding,
-}
-
 impl Knob {
-    /// Every knob.
-    pub const ALL: [Knob; 2] = [Knob::KeepAlive, Knob::Coding];
-
-    /// The name in logs, metrics and recordings.
-    pub fn name(self) -> &'static str {
-        match self {
-            Knob::KeepAlive => "keep-alive",
-            Knob::Coding => "coding",
-        }
-    }
-
-    /// Configuration keys that set this knob explicitly, as (table, key).
-    pub fn keys(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Knob::KeepAlive => &[("", "idle-timeout"), ("behavior", "early-close")],
-            Knob::Coding => &[("", "compress")],
-        }
-    }
-
     /// Knobs that this configuration leaves to adaptation. An explicit setting is never changed, even if it equals the
     /// default.
     pub fn free_in(config: &Config) -> Vec<Knob> {
         let default = Config::default();
         let is_free = |knob: &Knob| match knob {
-            Knob::KeepAlive => {
+            Knob::IdleTimeout => {
                 config.idle_timeout == default.idle_timeout && config.behavior.early_close.is_zero()
             }
-            Knob::Coding => makes_codings(config),
+            Knob::Compression => makes_codings(config),
         };
         let mut free = Knob::ALL.to_vec();
         free.retain(|knob| config.adapt != Adapt::Off && !config.said.contains(knob) && is_free(knob));
@@ -99,8 +73,8 @@ impl Adaptor {
     pub fn of(free: &[Knob], idle_timeout: Duration) -> Adaptor {
         let is_free = |knob: Knob| free.contains(&knob);
         Adaptor {
-            keep_alive: is_free(Knob::KeepAlive).then(|| KeepAlive::new(idle_timeout)),
-            coding: is_free(Knob::Coding).then(Coding::new),
+            keep_alive: is_free(Knob::IdleTimeout).then(|| KeepAlive::new(idle_timeout)),
+            coding: is_free(Knob::Compression).then(Coding::new),
         }
     }
 
@@ -120,8 +94,8 @@ impl Adaptor {
     /// Knobs that have a controller.
     pub fn free(&self) -> Vec<Knob> {
         let free = |knob: &Knob| match knob {
-            Knob::KeepAlive => self.keep_alive.is_some(),
-            Knob::Coding => self.coding.is_some(),
+            Knob::IdleTimeout => self.keep_alive.is_some(),
+            Knob::Compression => self.coding.is_some(),
         };
         Knob::ALL.into_iter().filter(free).collect()
     }
@@ -203,20 +177,23 @@ mod tests {
         assert!(before.keep_alive.is_some() && before.spares_codings);
         adaptor.go_on(&Knob::ALL, LONG);
         assert_eq!(adaptor.settings(), before, "nothing was set");
-        adaptor.go_on(&[Knob::Coding], Duration::from_secs(30));
+        adaptor.go_on(&[Knob::Compression], Duration::from_secs(30));
         let set = Settings {
             keep_alive: None,
             spares_codings: true,
         };
-        assert_eq!((adaptor.settings(), adaptor.free()), (set, vec![Knob::Coding]));
+        assert_eq!(
+            (adaptor.settings(), adaptor.free()),
+            (set, vec![Knob::Compression])
+        );
         assert_eq!(
             changed(&mut adaptor),
             [],
             "one is explicit, the other is at its minimum"
         );
-        adaptor.go_on(&[Knob::KeepAlive], Duration::from_secs(10));
+        adaptor.go_on(&[Knob::IdleTimeout], Duration::from_secs(10));
         assert_eq!(adaptor.settings(), Settings::default());
-        let expected = [(Knob::KeepAlive, "10s".to_owned())];
+        let expected = [(Knob::IdleTimeout, "10s".to_owned())];
         assert_eq!(
             changed(&mut adaptor),
             expected,

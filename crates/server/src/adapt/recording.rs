@@ -151,26 +151,29 @@ mod tests {
         assert_eq!(free(|config| config.adapt = Adapt::DryRun), Knob::ALL);
         assert_eq!(
             free(|config| config.idle_timeout = Duration::from_secs(30)),
-            [Knob::Coding]
+            [Knob::Compression]
         );
-        assert_eq!(free(|config| config.compress = false), [Knob::KeepAlive]);
+        assert_eq!(free(|config| config.compress = false), [Knob::IdleTimeout]);
         assert_eq!(
             free(|config| config.behavior.lookup = LookupTime::EachRequest),
-            [Knob::KeepAlive]
+            [Knob::IdleTimeout]
         );
     }
 
     #[test]
     fn what_is_said_is_set_even_if_it_is_the_default() {
-        assert_eq!(free(|config| config.said = vec![Knob::Coding]), [Knob::KeepAlive]);
+        assert_eq!(
+            free(|config| config.said = vec![Knob::Compression]),
+            [Knob::IdleTimeout]
+        );
         let of_file =
             |text: &str| free(|config| *config = Config::from_toml(text, "weir.toml").expect("valid"));
         assert_eq!(of_file("listing = true"), Knob::ALL);
-        assert_eq!(of_file("compress = true"), [Knob::KeepAlive]);
-        assert_eq!(of_file("idle-timeout = '65s'"), [Knob::Coding]);
-        assert_eq!(of_file("[behavior]\nearly-close = '0s'"), [Knob::Coding]);
-        assert_eq!(of_file("preset = 'jaws'"), [Knob::KeepAlive]);
-        assert_eq!(of_file("preset = 'jaws'\ncompress = true"), [Knob::KeepAlive]);
+        assert_eq!(of_file("compress = true"), [Knob::IdleTimeout]);
+        assert_eq!(of_file("idle-timeout = '65s'"), [Knob::Compression]);
+        assert_eq!(of_file("[behavior]\nearly-close = '0s'"), [Knob::Compression]);
+        assert_eq!(of_file("preset = 'jaws'"), [Knob::IdleTimeout]);
+        assert_eq!(of_file("preset = 'jaws'\ncompress = true"), [Knob::IdleTimeout]);
         assert_eq!(of_file("preset = 'jaws'\nidle-timeout = '65s'"), []);
     }
 
@@ -183,7 +186,10 @@ mod tests {
         config.adapt = Adapt::Off;
         config.compress = false;
         let next = start.reloaded(&config, 5000);
-        assert_eq!((next.at_ms, &next.free[..]), (Some(5000), &[Knob::KeepAlive][..]));
+        assert_eq!(
+            (next.at_ms, &next.free[..]),
+            (Some(5000), &[Knob::IdleTimeout][..])
+        );
         assert!(!start.is_like(&next) && next.adapt == Adapt::Auto);
         let text = serde_json::to_string(&next).expect("JSON");
         assert!(text.contains("\"at-ms\":5000"), "{text}");
@@ -197,7 +203,7 @@ mod tests {
         let decided = Decided {
             at_ms: 3000,
             decision: Decision {
-                knob: Knob::KeepAlive,
+                knob: Knob::IdleTimeout,
                 from: "65s".to_owned(),
                 to: "16250ms".to_owned(),
                 why: "so".to_owned(),

@@ -81,11 +81,11 @@ pub enum LookupTime {
 pub enum ColdReads {
     /// The worker, if the kernel says that the read would not block; otherwise a helper thread.
     #[default]
-    Asked,
+    Auto,
     /// The worker; its other connections wait.
     Inline,
     /// A helper thread, even if the read would not block.
-    Aside,
+    Helper,
 }
 
 /// The lock that is held while a response is looked up and composed.
@@ -137,7 +137,7 @@ impl<'de> Deserialize<'de> for FileName {
 impl Behavior {
     /// Whether a response may be repeated from memory without processing its request, which is possible only if that
     /// skips none of the configured behaviors.
-    pub(crate) fn allows_recall(&self) -> bool {
+    pub(crate) fn allows_head_cache(&self) -> bool {
         self.lookup == LookupTime::Cached && self.cache_lock == CacheLock::None && !self.fresh_head
     }
 

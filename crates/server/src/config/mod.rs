@@ -22,6 +22,7 @@ mod duration;
 mod error;
 mod header_rule;
 mod host;
+mod knob;
 mod listener;
 mod own;
 mod pattern;
@@ -37,6 +38,7 @@ pub use duration::{parse_duration, parse_duration_or_off, show_duration};
 pub use error::ConfigError;
 pub use header_rule::HeaderRule;
 pub use host::{Host, HostName};
+pub use knob::Knob;
 pub use listener::{Listener, Tls, UnknownName};
 pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
@@ -52,12 +54,7 @@ pub use values::{
     LogFormat, MaxTurn, MemoryBound, Seccomp, User, Workers, parse_line_rate,
 };
 
-use crate::adapt::Knob;
-use crate::cache::{CacheConfig, Policy};
-use crate::coding::CompressConfig;
-use crate::filter::Filters;
 use crate::limits::Limits;
-use crate::site::{SiteConfig, Source, Symlinks};
 use measure::{Bytes, Duration, Rate};
 use runtime::shaping::{Precedence, Shaping};
 use serde::Deserialize;
@@ -598,52 +595,6 @@ impl Config {
             disk_queue: self.max_disk_queue,
             linger_timeout: self.linger_timeout,
             grace: self.grace,
-        }
-    }
-
-    /// The configuration of the site. Without a `root`, the files are `embedded`.
-    pub fn site(&self, embedded: Source) -> SiteConfig {
-        let source = match &self.root {
-            Some(root) => Source::Directory(root.clone()),
-            None => embedded,
-        };
-        let fields = self
-            .header
-            .iter()
-            .map(|line| (line.name().to_owned(), line.value().to_owned()));
-        let defaults = SiteConfig::new(source);
-        SiteConfig {
-            index: self.index.clone(),
-            listing: self.listing,
-            symlinks: match self.symlinks {
-                true => Symlinks::FollowWithinRoot,
-                false => Symlinks::Refuse,
-            },
-            hidden: self.hidden,
-            precompressed: self.precompressed,
-            types: self.types.clone(),
-            compress: self.compress.then(CompressConfig::default),
-            cache: CacheConfig {
-                policy: match self.cache_policy {
-                    CachePolicy::Lru => Policy::Lru,
-                    CachePolicy::Lfu => Policy::Lfu,
-                    CachePolicy::S3Fifo => Policy::S3Fifo,
-                    CachePolicy::Hinted => Policy::Hinted,
-                    CachePolicy::Structured => Policy::Structured,
-                },
-                budget: self.cache_size,
-                memory_file_max: match self.behavior.copies {
-                    true => Bytes(0),
-                    false => self.cache_file_size,
-                },
-                descriptors_max: self.cache_files as usize,
-                ..defaults.cache
-            },
-            fields: fields.collect(),
-            change_events: self.change_events,
-            behavior: self.behavior.clone(),
-            filters: Filters::of(self.header_rule.clone(), &[]),
-            ..defaults
         }
     }
 

@@ -6,7 +6,7 @@
 //! One star covers the needs of sites (`/old/*`, `*.css`, `/assets/*.js`), and both a match and its capture are
 //! obvious. More stars would need an order of preference.
 
-use crate::site::path;
+use crate::path;
 use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Deserializer, de};

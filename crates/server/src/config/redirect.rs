@@ -5,7 +5,7 @@
 //! redirects to; does not know which files exist.
 
 use super::pattern::PathPattern;
-use crate::site::path;
+use crate::path;
 use http_semantics::status::Status;
 use serde::{Deserialize, Deserializer, de};
 

@@ -617,7 +617,7 @@ impl<'de> Deserialize<'de> for SitePath {
 /// Whether `path` can name a page of the site.
 pub(super) fn site_path(path: &str) -> Result<(), String> {
     let plain = |b: u8| (0x21..0x7f).contains(&b) && b != b'?' && b != b'#' && b != b'\\';
-    let is_file = || crate::site::path::resolve(path.as_bytes(), true, &mut Vec::new()).is_ok();
+    let is_file = || crate::path::resolve(path.as_bytes(), true, &mut Vec::new()).is_ok();
     if path.starts_with('/') && !path.starts_with("//") && path.bytes().all(plain) && is_file() {
         return Ok(());
     }

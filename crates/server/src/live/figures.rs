@@ -185,18 +185,18 @@ mod tests {
         let mut noted = Noted {
             at: UnixTime::from_secs(86_400 + 3_661),
             decision: crate::adapt::Decision {
-                knob: crate::adapt::Knob::Coding,
+                knob: crate::adapt::Knob::Compression,
                 from: "a".to_owned(),
                 to: "b".to_owned(),
                 why: "so".to_owned(),
             },
             applied: true,
         };
-        assert_eq!(said(&noted), "01:01:01 coding from a to b: so");
+        assert_eq!(said(&noted), "01:01:01 compression from a to b: so");
         noted.applied = false;
         assert_eq!(
             said(&noted),
-            "01:01:01 dry run: coding would change from a to b: so"
+            "01:01:01 dry run: compression would change from a to b: so"
         );
     }
 

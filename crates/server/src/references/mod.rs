@@ -60,9 +60,9 @@ pub fn fuzz(data: &[u8]) {
     for path in &found {
         assert!(path.len() <= limits.reference_bytes_max && path.starts_with(b"/") && !path.ends_with(b"/"));
         let mut encoded = Vec::new();
-        crate::site::path::encode(path, &mut encoded);
+        crate::path::encode(path, &mut encoded);
         // It is resolved, normalized, and names no hidden file.
-        assert_eq!(crate::site::path::resolve(&encoded, false, &mut again), Ok(()));
+        assert_eq!(crate::path::resolve(&encoded, false, &mut again), Ok(()));
         assert_eq!(**path, *again);
         assert_eq!(found.iter().filter(|other| *other == path).count(), 1);
     }

@@ -2,7 +2,7 @@
 //! its own names, so a reference with a scheme or host counts as another site's.
 
 use super::Limits;
-use crate::site::path;
+use crate::path;
 
 /// The base of a page's references.
 #[derive(Clone, Debug)]

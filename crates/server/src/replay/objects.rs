@@ -2,8 +2,8 @@
 //! the files are available, its length and the files it embeds.
 
 use crate::media_type::MediaType;
+use crate::path;
 use crate::references::{self, Base, Stream, scan};
-use crate::site::path;
 use runtime::fs::{How, Kind as FileKind, Root, Symlinks, Wait};
 
 /// The probable kind of a file, judged by its name.

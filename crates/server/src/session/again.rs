@@ -1,13 +1,14 @@
 //! Answers known request heads without parsing, lookup or negotiation.
 //!
-//! Writes the same bytes, counts and log line as the normal way; a test compares them.
+//! Writes the same bytes, counts and log line as the normal way; a test compares them. There is no exchange, because
+//! nothing is left to choose.
 
 use super::reply::content;
 use super::{Phase, Session};
 use crate::access_log::{self, RequestLine};
 use crate::context::Cx;
+use crate::head_cache::Found;
 use crate::limits::Limits;
-use crate::recall::Found;
 use http1::server::Persistence;
 use measure::Instant;
 use runtime::Tx;
@@ -27,7 +28,7 @@ impl Session {
         self.count(cx);
         let Cx {
             copied_max,
-            recall,
+            head_cache,
             views,
             clock,
             journal,
@@ -35,7 +36,7 @@ impl Session {
             gate,
             ..
         } = cx;
-        let Some((known, representation)) = recall.get(found) else {
+        let Some((known, representation)) = head_cache.get(found) else {
             debug_assert!(false, "a head just found is gone");
             self.phase = Phase::Closed;
             return None;

@@ -15,27 +15,24 @@
 //! that waits for a job, and the rest of a multipart response. Their size is limited by that of a head and by the
 //! amount a driver reads at once: while output is pending, nothing is read.
 //!
-//! `serve` takes requests off the input, `resolve` finds their responses, and `reply` writes these. This file decides
-//! which events may occur when, and how a connection ends.
+//! `serve` takes requests off the input, an exchange ([`crate::exchange`]) chooses the answer to each, and `reply`
+//! writes it. This file decides which events may occur when, and how a connection ends.
 
-mod accept;
 mod again;
-mod multipart;
 mod reply;
-mod resolve;
 mod serve;
 
 use crate::access_log::{Cut, Slot};
 use crate::context::{Cx, Work};
+use crate::exchange::{Exchange, Failure, Multipart};
 use crate::limits::Limits;
-use crate::pace::Pace;
+use crate::rate_limit::Pace;
 use http1::server::Connection;
 use measure::{Duration, Instant};
-use multipart::Multipart;
-use resolve::{Asked, Failure, Stage, Subject};
 use runtime::memory::Holding;
 use runtime::session::{Loss, Need, Taken};
 use runtime::{Action, Event, Tx};
+use serve::Received;
 use std::net::IpAddr;
 
 /// An HTTP connection.
@@ -139,18 +136,13 @@ struct Discard {
 #[derive(Debug)]
 struct Wait {
     _held: Holding,
+    exchange: Exchange,
     /// The driver takes it at the next poll.
     job: Option<Work>,
     /// The head, or the part of it that arrived if it is invalid.
     bytes: Vec<u8>,
-    subject: Subject,
-    started: Instant,
-    /// What the job looks for.
-    stage: Stage,
-    /// Generation of the state at its start. After a reload, its result is used for this request only.
-    generation: u64,
-    /// Index of the site.
-    site: usize,
+    /// Whether `bytes` is a complete and valid request.
+    is_request: bool,
     /// Input behind the request.
     rest: Vec<u8>,
 }
@@ -216,6 +208,8 @@ impl Session {
     #[inline]
     fn sent(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
         if matches!(self.phase, Phase::Sending(Then::Idle)) {
+            // This phase owns nothing: forgetting it spares every response the search for what to free.
+            std::mem::forget(std::mem::replace(&mut self.phase, Phase::Idle));
             self.tally(cx, now);
             return self.idle(cx, now);
         }
@@ -271,7 +265,9 @@ impl Session {
         if self.half_closed || self.draining {
             self.phase = Phase::Closed;
         } else {
-            self.phase = Phase::Idle;
+            if !matches!(self.phase, Phase::Idle) {
+                self.phase = Phase::Idle;
+            }
             let limits = &cx.state.limits;
             let early = cx.keep_alive.filter(|_| self.requests > 0);
             self.deadline = now + early.map_or(limits.idle_timeout, |early| early.min(limits.idle_timeout));
@@ -326,7 +322,7 @@ impl Session {
             Phase::Idle | Phase::Lingering => self.phase = Phase::Closed,
             Phase::Head(_) | Phase::Body(_) => match self.http.eof() {
                 Ok(()) => self.phase = Phase::Closed,
-                Err(fault) => self.cut_short(cx, Failure::of_fault(fault), tx, now),
+                Err(fault) => self.cut_short(cx, of_fault(fault), tx, now),
             },
             Phase::Waiting(_) | Phase::Sending(_) | Phase::Closed => {}
         }
@@ -367,8 +363,7 @@ impl Session {
             Phase::Body(discard) => (discard.head, discard.started),
             _ => return,
         };
-        let asked = Asked::unclear(&bytes, started);
-        self.refuse(cx, &asked, failure, tx, now);
+        self.refuse(cx, &Received::input(&bytes, started), failure, tx, now);
     }
 
     fn drain(&mut self, now: Instant) {
@@ -508,6 +503,14 @@ impl runtime::Session for Session {
         self.abort(cx, Cut::Peer, now);
         cx.counters.closed().add(1);
         cx.hub.peers.leave(self.peer);
+    }
+}
+
+/// The error for a fault of the client's bytes.
+fn of_fault(fault: http1::Fault) -> Failure {
+    Failure {
+        detail: Some(fault.text()),
+        ..Failure::of(fault.status())
     }
 }
 

@@ -4,13 +4,16 @@
 //! The body of a request is read, checked and discarded before the request is answered, so that the next request begins
 //! exactly where the framing says.
 
-use super::resolve::{Asked, Failure, Outcome, Stage, Start, Subject};
-use super::{Discard, Input, Parts, Phase, Session, Then, Wait, body_deadline};
-use crate::context::Cx;
-use crate::entry::{Answer, Entry, Missing};
+use super::reply;
+use super::{Discard, Input, Parts, Phase, Session, Then, Wait, body_deadline, of_fault};
+use crate::context::{Cx, Desk, Work};
+use crate::entry::Entry;
+use crate::exchange::{Asked, Exchange, Failure, Multipart, Step as Next};
 use crate::limits::Limits;
 use crate::site::Loaded;
 use http_semantics::method::Method;
+use http_semantics::request::RequestHead;
+use http_semantics::status::Status;
 use http1::framing::Framing;
 use http1::head::{Expect, Request};
 use http1::response::CONTINUE;
@@ -19,6 +22,61 @@ use http1::slots::Slots;
 use measure::Instant;
 use runtime::Tx;
 use std::sync::Arc;
+
+/// Input that gets an answer.
+#[derive(Clone, Copy)]
+pub(super) struct Received<'a, 'b, 's> {
+    asked: Asked<'a, 'b, 's>,
+    /// The request as HTTP/1 sees it.
+    request: Option<&'a Request<'b, 's>>,
+    /// The head, or the part of it that arrived if it is invalid.
+    bytes: &'b [u8],
+    /// Arrival of its first byte.
+    started: Instant,
+}
+
+impl<'a, 'b, 's> Received<'a, 'b, 's> {
+    #[inline]
+    fn request(
+        request: &'a Request<'b, 's>,
+        head: &'a RequestHead<'b, 's>,
+        bytes: &'b [u8],
+        started: Instant,
+    ) -> Self {
+        Received {
+            asked: Asked::Request(head),
+            request: Some(request),
+            bytes,
+            started,
+        }
+    }
+
+    /// Input that is no complete and valid request.
+    pub(super) fn input(bytes: &'b [u8], started: Instant) -> Self {
+        Received {
+            asked: Asked::Input(bytes),
+            request: None,
+            bytes,
+            started,
+        }
+    }
+
+    /// Whether the client wants the connection to end.
+    #[inline]
+    fn wants_close(&self) -> bool {
+        self.request.is_some_and(|request| !request.persistent)
+    }
+}
+
+/// How far an exchange got.
+pub(super) enum Outcome {
+    /// The response is written.
+    Answered,
+    /// The first part of the response is written.
+    Parts(Multipart),
+    /// A job must run.
+    Wait(Exchange, Work),
+}
 
 /// How far a body was read.
 enum Body {
@@ -52,9 +110,9 @@ impl Session {
                 return self.depart(cx, tx, Then::Input(input), now);
             }
             if self.pace.is_none()
-                && cx.recalls
+                && cx.uses_head_cache
                 && !cx.gate.is_shut()
-                && let Some(found) = cx.recall.find(rest, cx.clock.now())
+                && let Some(found) = cx.head_cache.find(rest, cx.clock.now())
                 && self.http.receive_again(found.version, found.persistent)
             {
                 match self.answer_again(cx, found, &rest[found.used..], started, tx, now) {
@@ -65,38 +123,54 @@ impl Session {
                 started = now;
                 continue;
             }
-            let mut slots = Slots::new();
-            match self.http.receive(rest, &mut slots, &cx.state.http_limits) {
-                Ok(Step::Request { head, used }) => {
-                    let (bytes, behind) = rest.split_at(used);
-                    if head.framing == Framing::Empty && head.expect != Expect::Unknown {
-                        let asked = Asked::request(&head, bytes, started);
-                        match self.answer(cx, &asked, behind, tx, now) {
-                            Some(left) => rest = left,
-                            None => return,
-                        }
-                    } else {
-                        match self.with_body(cx, &head, bytes, behind, started, tx, now) {
-                            Some(left) => rest = left,
-                            None => return,
-                        }
-                    }
-                    depth += 1;
-                    started = now;
+            match self.serve_unknown(cx, rest, started, tx, now) {
+                Some(left) => rest = left,
+                None => return,
+            }
+            depth += 1;
+            started = now;
+        }
+    }
+
+    /// Parses the head at the start of `rest`, which is not empty, and answers it. Returns the input behind it if the
+    /// turn continues. Apart from the loop above, so that known heads do not pay for the stack space of the fields.
+    #[inline(never)]
+    fn serve_unknown<'b>(
+        &mut self,
+        cx: &mut Cx,
+        rest: &'b [u8],
+        started: Instant,
+        tx: &mut Tx,
+        now: Instant,
+    ) -> Option<&'b [u8]> {
+        let mut slots = Slots::new();
+        match self.http.receive(rest, &mut slots, &cx.state.http_limits) {
+            Ok(Step::Request { head, used }) => {
+                let (bytes, behind) = rest.split_at(used);
+                if head.framing == Framing::Empty && head.expect != Expect::Unknown {
+                    let semantics = head.semantics();
+                    let received = Received::request(&head, &semantics, bytes, started);
+                    self.answer(cx, &received, behind, tx, now)
+                } else {
+                    self.with_body(cx, &head, bytes, behind, started, tx, now)
                 }
-                Ok(Step::Partial { used }) => return self.park(cx, &rest[used..], started, tx, now),
-                Ok(_) => {
-                    debug_assert!(
-                        false,
-                        "a step that is possible only after a body or the last request"
-                    );
-                    self.phase = Phase::Closed;
-                    return;
-                }
-                Err(fault) => {
-                    let asked = Asked::faulty(fault, rest, started);
-                    return self.refuse(cx, &asked, Failure::of_fault(fault), tx, now);
-                }
+            }
+            Ok(Step::Partial { used }) => {
+                self.park(cx, &rest[used..], started, tx, now);
+                None
+            }
+            Ok(_) => {
+                debug_assert!(
+                    false,
+                    "a step that is possible only after a body or the last request"
+                );
+                self.phase = Phase::Closed;
+                None
+            }
+            Err(fault) => {
+                let received = Received::input(rest, started);
+                self.refuse(cx, &received, of_fault(fault), tx, now);
+                None
             }
         }
     }
@@ -129,34 +203,86 @@ impl Session {
     fn answer<'b>(
         &mut self,
         cx: &mut Cx,
-        asked: &Asked<'_, 'b, '_>,
+        received: &Received<'_, 'b, '_>,
         behind: &'b [u8],
         tx: &mut Tx,
         now: Instant,
     ) -> Option<&'b [u8]> {
         self.count(cx);
-        let start = self.start(cx, asked, now);
-        let outcome = self.pursue(cx, asked, start, tx);
-        self.conclude(cx, asked, outcome, behind, tx, now)
+        let failure = self.limit(cx, received, now);
+        let outcome = self.begin(cx, received, failure, tx);
+        self.conclude(cx, received, outcome, behind, tx, now)
     }
 
-    /// The start of a complete request, or its rejection by a limit.
+    /// The rejection of a complete request by a limit.
     #[inline]
-    fn start(&mut self, cx: &Cx, asked: &Asked<'_, '_, '_>, now: Instant) -> Start<'static> {
-        if cx.is_out_of_memory() && asked.is_rate_limited(&cx.state.mounts) {
+    fn limit(&mut self, cx: &Cx, received: &Received<'_, '_, '_>, now: Instant) -> Option<Failure> {
+        let counts = || match received.asked {
+            Asked::Request(head) => cx.state.mounts.is_rate_limited(head),
+            Asked::Input(_) => true,
+        };
+        if cx.is_out_of_memory() && counts() {
             cx.counters.out_of_memory().add(1);
             // Close, because an open connection would request again.
             self.http.drain();
-            return Start::Failure(Failure::BEHIND);
+            return Some(Failure::BEHIND);
         }
         match (&self.pace, cx.state.rate) {
-            (Some(pace), Some(rate))
-                if asked.is_rate_limited(&cx.state.mounts) && !pace.admits(rate, now) =>
-            {
+            (Some(pace), Some(rate)) if counts() && !pace.admits(rate, now) => {
                 cx.counters.too_many().add(1);
-                Start::Failure(Failure::TOO_MANY)
+                Some(Failure::TOO_MANY)
             }
-            _ => Start::Request,
+            _ => None,
+        }
+    }
+
+    /// Begins an exchange, with an error if there is one already.
+    #[inline]
+    fn begin(
+        &mut self,
+        cx: &mut Cx,
+        received: &Received<'_, '_, '_>,
+        failure: Option<Failure>,
+        tx: &mut Tx,
+    ) -> Outcome {
+        let mut exchange = Exchange::new(self.peer, received.started);
+        let (scope, desk) = cx.split();
+        let next = match (failure, received.asked) {
+            (None, Asked::Request(head)) => {
+                if head.method == Method::Connect {
+                    // Bytes after CONNECT may be meant for the tunnel, not for this server.
+                    self.http.drain();
+                }
+                exchange.begin(scope, head)
+            }
+            (failure, asked) => {
+                let failure = failure.unwrap_or(Failure::of(Status::BAD_REQUEST));
+                exchange.refuse(scope, asked, failure)
+            }
+        };
+        self.follow(desk, exchange, received, next, tx)
+    }
+
+    /// Carries out the next step of an exchange.
+    #[inline]
+    fn follow(
+        &mut self,
+        desk: Desk<'_>,
+        exchange: Exchange,
+        received: &Received<'_, '_, '_>,
+        next: Next<'_>,
+        tx: &mut Tx,
+    ) -> Outcome {
+        let answer = match next {
+            Next::Answer(answer) => answer,
+            Next::Wait(work) => return Outcome::Wait(exchange, work),
+        };
+        if let (Some(settled), Some(request)) = (answer.settled, received.request) {
+            desk.head_cache.saw(request, received.bytes, settled);
+        }
+        match self.write(desk, exchange, received.asked, answer, tx) {
+            None => Outcome::Answered,
+            Some(multipart) => Outcome::Parts(multipart),
         }
     }
 
@@ -174,17 +300,17 @@ impl Session {
     pub(super) fn conclude<'b>(
         &mut self,
         cx: &mut Cx,
-        asked: &Asked<'_, '_, '_>,
+        received: &Received<'_, '_, '_>,
         outcome: Outcome,
         behind: &'b [u8],
         tx: &mut Tx,
         now: Instant,
     ) -> Option<&'b [u8]> {
         if !matches!(outcome, Outcome::Wait(..)) {
-            cx.answered(asked.started());
+            cx.answered(received.started);
         }
         match outcome {
-            Outcome::Answered => match self.after(asked.wants_close(), behind) {
+            Outcome::Answered => match self.after(received.wants_close(), behind) {
                 None if tx.body.is_none() => return Some(behind),
                 None => {
                     let then = Session::onwards(cx, behind, now);
@@ -193,25 +319,22 @@ impl Session {
                 Some(then) => self.depart(cx, tx, then, now),
             },
             Outcome::Parts(multipart) => {
-                let then = match self.after(asked.wants_close(), behind) {
+                let then = match self.after(received.wants_close(), behind) {
                     None => Session::onwards(cx, behind, now),
                     Some(then) => then,
                 };
                 let then = Then::Parts(Box::new(Parts { multipart, then }));
                 self.depart(cx, tx, then, now);
             }
-            Outcome::Wait(job, stage) => {
+            Outcome::Wait(exchange, job) => {
                 cx.counters.loads().add(1);
-                let kept = asked.bytes().len() + behind.len();
+                let kept = received.bytes.len() + behind.len();
                 let wait = Box::new(Wait {
                     _held: cx.hub.budget.holding(size_of::<Wait>() + kept),
+                    exchange,
                     job: Some(job),
-                    bytes: asked.bytes().to_vec(),
-                    subject: asked.subject(),
-                    started: asked.started(),
-                    stage,
-                    generation: cx.generation,
-                    site: cx.state.hosts.index_of(asked.authority()),
+                    bytes: received.bytes.to_vec(),
+                    is_request: received.request.is_some(),
                     rest: behind.to_vec(),
                 });
                 if tx.is_empty() {
@@ -253,14 +376,14 @@ impl Session {
     pub(super) fn refuse(
         &mut self,
         cx: &mut Cx,
-        asked: &Asked<'_, '_, '_>,
+        received: &Received<'_, '_, '_>,
         failure: Failure,
         tx: &mut Tx,
         now: Instant,
     ) {
         self.http.drain();
-        let outcome = self.pursue(cx, asked, Start::Failure(failure), tx);
-        let left = self.conclude(cx, asked, outcome, &[], tx, now);
+        let outcome = self.begin(cx, received, Some(failure), tx);
+        let left = self.conclude(cx, received, outcome, &[], tx, now);
         debug_assert!(left.is_none(), "a rejection ends the connection");
     }
 
@@ -281,22 +404,23 @@ impl Session {
         tx: &mut Tx,
         now: Instant,
     ) -> Option<&'b [u8]> {
-        let asked = Asked::request(head, bytes, started);
+        let semantics = head.semantics();
+        let received = &Received::request(head, &semantics, bytes, started);
         if let Some(failure) = refusal(head, &cx.state.limits) {
             self.count(cx);
             if head.framing != Framing::Empty {
-                self.refuse(cx, &asked, failure, tx, now);
+                self.refuse(cx, received, failure, tx, now);
                 return None;
             }
-            let outcome = self.pursue(cx, &asked, Start::Failure(failure), tx);
-            return self.conclude(cx, &asked, outcome, behind, tx, now);
+            let outcome = self.begin(cx, received, Some(failure), tx);
+            return self.conclude(cx, received, outcome, behind, tx, now);
         }
-        let mut received = 0;
-        match self.discard(cx, &mut received, behind) {
-            Body::End(used) => self.answer(cx, &asked, &behind[used..], tx, now),
+        let mut content = 0;
+        match self.discard(cx, &mut content, behind) {
+            Body::End(used) => self.answer(cx, received, &behind[used..], tx, now),
             Body::Refused(failure) => {
                 self.count(cx);
-                self.refuse(cx, &asked, failure, tx, now);
+                self.refuse(cx, received, failure, tx, now);
                 None
             }
             Body::More(used) => {
@@ -307,7 +431,7 @@ impl Session {
                     left: behind[used..].to_vec(),
                     started,
                     since: now,
-                    received,
+                    received: content,
                 });
                 if self.http.awaits_continue() {
                     self.http.continued();
@@ -356,18 +480,16 @@ impl Session {
             }
             Body::Refused(failure) => {
                 self.count(cx);
-                with_head(&discard.head, cx, |cx, head| {
-                    let asked = Asked::request(head, &discard.head, discard.started);
-                    self.refuse(cx, &asked, failure, tx, now);
+                with_head(&discard.head, discard.started, cx, |cx, received| {
+                    self.refuse(cx, received, failure, tx, now);
                 });
             }
             Body::End(used) => {
-                let left = with_head(&discard.head, cx, |cx, head| {
-                    let asked = Asked::request(head, &discard.head, discard.started);
+                let left = with_head(&discard.head, discard.started, cx, |cx, received| {
                     self.count(cx);
-                    let start = self.start(cx, &asked, now);
-                    let outcome = self.pursue(cx, &asked, start, tx);
-                    self.conclude(cx, &asked, outcome, &bytes[used..], tx, now)
+                    let failure = self.limit(cx, received, now);
+                    let outcome = self.begin(cx, received, failure, tx);
+                    self.conclude(cx, received, outcome, &bytes[used..], tx, now)
                 });
                 if let Some(Some(left)) = left {
                     self.serve(cx, left, now, tx, now);
@@ -398,7 +520,7 @@ impl Session {
                 }
                 Ok(Step::Partial { used: more }) => return Body::More(used + more),
                 Ok(_) => return Body::More(input.len()),
-                Err(fault) => return Body::Refused(Failure::of_fault(fault)),
+                Err(fault) => return Body::Refused(of_fault(fault)),
             }
         }
     }
@@ -410,7 +532,7 @@ impl Session {
 
     /// The job has finished.
     pub(super) fn found(&mut self, cx: &mut Cx, loaded: Loaded, tx: &mut Tx, now: Instant) {
-        let wait = match std::mem::replace(&mut self.phase, Phase::Closed) {
+        let mut wait = match std::mem::replace(&mut self.phase, Phase::Closed) {
             Phase::Waiting(wait) => wait,
             phase => {
                 debug_assert!(
@@ -421,61 +543,39 @@ impl Session {
                 return;
             }
         };
-        if loaded.is_refused {
-            cx.counters.disk_refused().add(1);
-        }
-        let (entry, stage) = match cx.views.get_mut(wait.site) {
-            Some(view) if wait.generation == cx.generation => (view.finish(loaded), wait.stage),
-            // Found in a site that is no longer served: valid for this response, but not for the view.
-            _ => (Arc::clone(loaded.entry()), wait.stage.settled()),
-        };
-        self.go_on(cx, *wait, &entry, stage, tx, now);
+        let entry = wait.exchange.found(cx, loaded);
+        self.go_on(cx, *wait, &entry, tx, now);
     }
 
     /// The job exceeds its timeout: answers its request without it.
     #[cold]
     pub(super) fn late(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
-        let Phase::Waiting(wait) = std::mem::replace(&mut self.phase, Phase::Closed) else {
+        let Phase::Waiting(mut wait) = std::mem::replace(&mut self.phase, Phase::Closed) else {
             return;
         };
-        cx.counters.disk_timeouts().add(1);
-        let entry = Arc::new(Entry::new(Answer::Missing(Missing::Unavailable)));
-        // The site's own page for this error might need the disk as well.
-        let stage = match wait.stage {
-            Stage::Page(failure) => Stage::Page(failure),
-            _ => Stage::Page(Failure::of_missing(Missing::Unavailable)),
-        };
-        self.go_on(cx, *wait, &entry, stage, tx, now);
+        let entry = wait.exchange.late(cx);
+        self.go_on(cx, *wait, &entry, tx, now);
     }
 
-    /// Answers a request that has waited, with the entry found for a stage.
-    fn go_on(
-        &mut self,
-        cx: &mut Cx,
-        wait: Wait,
-        entry: &Arc<Entry>,
-        stage: Stage,
-        tx: &mut Tx,
-        now: Instant,
-    ) {
+    /// Continues an exchange that has waited, with the entry found.
+    fn go_on(&mut self, cx: &mut Cx, wait: Wait, entry: &Arc<Entry>, tx: &mut Tx, now: Instant) {
         let Wait {
+            mut exchange,
             bytes,
-            subject,
-            started,
+            is_request,
             rest,
             ..
         } = wait;
-        let mut go = |cx: &mut Cx, asked: &Asked<'_, '_, '_>| {
-            let outcome = self.pursue(cx, asked, Start::Found(entry, stage), tx);
-            self.conclude(cx, asked, outcome, &rest, tx, now)
+        let started = exchange.started();
+        let go = |cx: &mut Cx, received: &Received<'_, '_, '_>| {
+            let (scope, desk) = cx.split();
+            let next = exchange.resume(scope, received.asked, entry);
+            let outcome = self.follow(desk, exchange, received, next, tx);
+            self.conclude(cx, received, outcome, &rest, tx, now)
         };
-        let left = match subject {
-            Subject::Request => with_head(&bytes, cx, |cx, head| {
-                go(cx, &Asked::request(head, &bytes, started))
-            })
-            .flatten(),
-            Subject::Faulty(fault) => go(cx, &Asked::faulty(fault, &bytes, started)),
-            Subject::Unclear => go(cx, &Asked::unclear(&bytes, started)),
+        let left = match is_request {
+            true => with_head(&bytes, started, cx, go).flatten(),
+            false => go(cx, &Received::input(&bytes, started)),
         };
         if let Some(left) = left {
             self.serve(cx, left, now, tx, now);
@@ -484,7 +584,7 @@ impl Session {
 
     /// Sends the next part of a multipart response.
     pub(super) fn next_part(&mut self, cx: &mut Cx, mut parts: Box<Parts>, tx: &mut Tx, now: Instant) {
-        let then = if parts.multipart.write(tx) {
+        let then = if reply::parts(&mut parts.multipart, tx) {
             parts.then
         } else {
             Then::Parts(parts)
@@ -497,7 +597,7 @@ impl Session {
 fn refusal(head: &Request<'_, '_>, limits: &Limits) -> Option<Failure> {
     let reads = matches!(head.method, Method::Get | Method::Head | Method::Options);
     match (head.expect, head.framing) {
-        (Expect::Unknown, _) => Some(Failure::of_fault(http1::Fault::Expectation)),
+        (Expect::Unknown, _) => Some(of_fault(http1::Fault::Expectation)),
         (_, Framing::Length(len)) if len > limits.body_size.0 => Some(Failure::TOO_LARGE),
         (Expect::Continue, _) if !reads => Some(Failure::of_method(head.method)),
         _ => None,
@@ -505,7 +605,12 @@ fn refusal(head: &Request<'_, '_>, limits: &Limits) -> Option<Failure> {
 }
 
 /// Parses a kept head again. It was complete and valid when it was kept.
-fn with_head<T>(bytes: &[u8], cx: &mut Cx, then: impl FnOnce(&mut Cx, &Request<'_, '_>) -> T) -> Option<T> {
+fn with_head<T>(
+    bytes: &[u8],
+    started: Instant,
+    cx: &mut Cx,
+    then: impl FnOnce(&mut Cx, &Received<'_, '_, '_>) -> T,
+) -> Option<T> {
     /// The head met the limits in force when it arrived; the current limits are for new requests.
     const ANY: http1::Limits = http1::Limits {
         head_bytes_max: u32::MAX,
@@ -516,7 +621,10 @@ fn with_head<T>(bytes: &[u8], cx: &mut Cx, then: impl FnOnce(&mut Cx, &Request<'
     };
     let mut slots = Slots::new();
     match Connection::new().receive(bytes, &mut slots, &ANY) {
-        Ok(Step::Request { head, .. }) => Some(then(cx, &head)),
+        Ok(Step::Request { head, .. }) => {
+            let semantics = head.semantics();
+            Some(then(cx, &Received::request(&head, &semantics, bytes, started)))
+        }
         _ => {
             debug_assert!(false, "a kept head is invalid");
             None

@@ -1,12 +1,12 @@
 //! Configuration of a site.
 
-use crate::cache::CacheConfig;
+use crate::cache::{CacheConfig, Policy};
 use crate::coding::CompressConfig;
-use crate::config::{Behavior, ConfigError, ContentTypes};
+use crate::config::{Behavior, CachePolicy, Config, ConfigError, ContentTypes};
 use crate::filter::Filters;
 use crate::site::Logins;
 use core::fmt;
-use measure::UnixTime;
+use measure::{Bytes, UnixTime};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -67,6 +67,54 @@ impl SiteConfig {
             change_events: true,
             logins: None,
             behavior: Behavior::default(),
+        }
+    }
+}
+
+impl SiteConfig {
+    /// The site of a configuration. Without a `root`, the files are `embedded`.
+    pub fn of(config: &Config, embedded: Source) -> SiteConfig {
+        let source = match &config.root {
+            Some(root) => Source::Directory(root.clone()),
+            None => embedded,
+        };
+        let fields = config
+            .header
+            .iter()
+            .map(|line| (line.name().to_owned(), line.value().to_owned()));
+        let defaults = SiteConfig::new(source);
+        SiteConfig {
+            index: config.index.clone(),
+            listing: config.listing,
+            symlinks: match config.symlinks {
+                true => Symlinks::FollowWithinRoot,
+                false => Symlinks::Refuse,
+            },
+            hidden: config.hidden,
+            precompressed: config.precompressed,
+            types: config.types.clone(),
+            compress: config.compress.then(CompressConfig::default),
+            cache: CacheConfig {
+                policy: match config.cache_policy {
+                    CachePolicy::Lru => Policy::Lru,
+                    CachePolicy::Lfu => Policy::Lfu,
+                    CachePolicy::S3Fifo => Policy::S3Fifo,
+                    CachePolicy::Hinted => Policy::Hinted,
+                    CachePolicy::Structured => Policy::Structured,
+                },
+                budget: config.cache_size,
+                memory_file_max: match config.behavior.copies {
+                    true => Bytes(0),
+                    false => config.cache_file_size,
+                },
+                descriptors_max: config.cache_files as usize,
+                ..defaults.cache
+            },
+            fields: fields.collect(),
+            change_events: config.change_events,
+            behavior: config.behavior.clone(),
+            filters: Filters::of(config.header_rule.clone(), &[]),
+            ..defaults
         }
     }
 }

@@ -83,9 +83,9 @@ impl Job for Load {
 
     fn try_now(self) -> Result<Loaded, Load> {
         match self.shared.config.behavior.cold_reads {
-            ColdReads::Asked => {}
+            ColdReads::Auto => {}
             ColdReads::Inline => return Ok(self.run()),
-            ColdReads::Aside => return Err(self),
+            ColdReads::Helper => return Err(self),
         }
         match self.attempt(Wait::Cached) {
             Ok(entry) => Ok(Loaded::of(entry)),

@@ -17,7 +17,6 @@ mod encode;
 mod fresh;
 mod load;
 mod logins;
-pub(crate) mod path;
 mod represent;
 mod tree;
 mod view;
@@ -31,10 +30,12 @@ pub use encode::Encode;
 pub(crate) use fresh::Polls;
 pub use load::{Load, Loaded};
 pub use logins::Logins;
-pub(crate) use represent::{Recipe, is_weak, line as write_line, shows_writes};
+pub(crate) use represent::{Recipe, is_weak, shows_writes};
+pub(crate) use view::{Located, Spot};
 pub use view::{Lookup, View, ViewCounters};
 
 use crate::cache::{Store, StoreCounters};
+use crate::path;
 use bytes::Bytes;
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
@@ -101,7 +102,7 @@ impl Site {
         };
         let mut configured = Vec::new();
         for (name, value) in &config.fields {
-            represent::line(&mut configured, name, value.as_bytes());
+            crate::field_list::write_line(&mut configured, name, value.as_bytes());
         }
         let store = Store::new(&config.cache);
         let memory_max = config.cache.memory_file_max.0.min(store.largest());
@@ -177,7 +178,7 @@ impl Shared {
         };
         let mut out = Vec::new();
         for (name, value) in fields {
-            represent::line(&mut out, &name, value.as_bytes());
+            crate::field_list::write_line(&mut out, &name, value.as_bytes());
         }
         out.into()
     }

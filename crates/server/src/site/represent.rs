@@ -11,6 +11,7 @@
 //! byte.
 
 use crate::entry::{Content, Part, Representation};
+use crate::field_list::{FieldList, write_line as line};
 use crate::media_type::MediaType;
 use bytes::Bytes;
 use http_semantics::coding::Coding;
@@ -95,7 +96,7 @@ impl Lines<'_> {
             (Coding::Identity, Some(inherent)) => line(fields, "Content-Encoding", inherent.as_bytes()),
             (coding, _) => line(fields, "Content-Encoding", coding.name().as_bytes()),
         }
-        if self.media_type.nosniff && !has(self.configured, NOSNIFF) {
+        if self.media_type.nosniff && !FieldList::of(self.configured).has(NOSNIFF) {
             line(fields, NOSNIFF, b"nosniff");
         }
         content_fields
@@ -121,44 +122,26 @@ impl Recipe {
         }
     }
 
-    /// Appends the block of [`Representation::head_200`], formatted anew.
-    pub(crate) fn head_200(&self, representation: &Representation, out: &mut Vec<u8>) {
+    /// Appends the lines of [`Representation::all_fields`], formatted anew.
+    pub(crate) fn write(&self, representation: &Representation, out: &mut Vec<u8>) {
         let lines = Lines {
             last_modified: self.last_modified,
             vary: self.vary,
             configured: &self.configured,
             media_type: &self.media_type,
         };
-        out.extend_from_slice(OK);
         lines.write(representation.coding, &representation.etag, out);
-        content_length(out, representation.len);
     }
 }
 
 /// Keeps browsers from guessing a type.
 const NOSNIFF: &str = "X-Content-Type-Options";
 
-/// Whether one of these field lines has this name.
-fn has(lines: &[u8], name: &str) -> bool {
-    lines.split(|&b| b == b'\n').any(|line| {
-        let (name, line) = (name.as_bytes(), line.split_at_checked(name.len()));
-        line.is_some_and(|(start, rest)| start.eq_ignore_ascii_case(name) && rest.starts_with(b":"))
-    })
-}
-
 /// Status line of a 200 response.
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\n";
 
 fn content_length(out: &mut Vec<u8>, len: u64) {
     line(out, "Content-Length", itoa::Buffer::new().format(len).as_bytes());
-}
-
-/// Appends `name: value` and CRLF.
-pub(crate) fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
 }
 
 /// The entity tag of these bytes in this coding.
@@ -303,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_composed_anew_is_the_one_that_was_kept() {
+    fn lines_composed_anew_are_those_that_were_kept() {
         for (name, coding) in [
             ("a.html", Coding::Gzip),
             ("a.svgz", Coding::Identity),
@@ -320,8 +303,8 @@ mod tests {
             let body = Body::memory(Bytes::from_static(b"hello"), coding, 0, true);
             let kept = representation(&lines, coding, body.etag, body.content, body.len);
             let mut anew = Vec::new();
-            Recipe::of(&lines, &configured).head_200(&kept, &mut anew);
-            assert_eq!(anew, *kept.head_200);
+            Recipe::of(&lines, &configured).write(&kept, &mut anew);
+            assert_eq!(anew, *kept.fields);
         }
     }
 

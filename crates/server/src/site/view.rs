@@ -16,7 +16,7 @@ use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
 use http_semantics::coding::Coding;
 use measure::{Duration, Instant, UnixTime};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Number of touches collected before they are handed to the policy.
 const TOUCHES_MAX: usize = 128;
@@ -75,6 +75,26 @@ pub enum Lookup<'v> {
     Refused,
 }
 
+/// The result of [`View::locate`].
+#[derive(Debug)]
+pub(crate) enum Located {
+    /// An entry, for [`View::entry`].
+    Hit(Spot),
+    /// As [`Lookup::Load`].
+    Load(Load),
+    /// As [`Lookup::Refused`].
+    Refused,
+}
+
+/// Where an entry is in the table of its view; valid until the next call that changes the view.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot(usize);
+
+impl Spot {
+    /// The entry for paths that can name no file, which is in no table.
+    const NOT_FOUND: Spot = Spot(usize::MAX);
+}
+
 /// Counters of one view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ViewCounters {
@@ -115,6 +135,24 @@ impl View {
     /// Looks up `path` (raw: percent-encoded, without query).
     #[inline]
     pub fn lookup(&mut self, path: &[u8]) -> Lookup<'_> {
+        match self.locate(path) {
+            Located::Hit(spot) => Lookup::Hit(self.entry(spot)),
+            Located::Load(job) => Lookup::Load(job),
+            Located::Refused => Lookup::Refused,
+        }
+    }
+
+    /// The entry found there.
+    #[inline]
+    pub(crate) fn entry(&self, spot: Spot) -> &Arc<Entry> {
+        self.table
+            .get_bucket(spot.0)
+            .map_or(&self.not_found, |(_, entry)| entry)
+    }
+
+    /// As [`View::lookup`], for callers that look up further paths before they use the entry.
+    #[inline]
+    pub(crate) fn locate(&mut self, path: &[u8]) -> Located {
         // A path with an escape must not match a name with a percent sign; such names are found only after resolving.
         // The entry has a flag for this, so paths need not be searched for escapes.
         let hash = hash_with(&self.hasher, path);
@@ -134,13 +172,13 @@ impl View {
     }
 
     #[inline]
-    fn hit(&mut self, bucket: usize) -> Lookup<'_> {
+    fn hit(&mut self, bucket: usize) -> Located {
         let Some((_, entry)) = self.table.get_bucket(bucket) else {
-            return Lookup::Hit(&self.not_found);
+            return Located::Hit(Spot::NOT_FOUND);
         };
         note_use(entry, &self.shared, &mut self.touches, &mut self.counters);
         self.used = true;
-        Lookup::Hit(entry)
+        Located::Hit(Spot(bucket))
     }
 
     /// Counts a hit on an entry from an earlier lookup that is used again without one.
@@ -170,11 +208,11 @@ impl View {
 
     /// Looks up the resolved path in the table, then in the store, and returns a load otherwise.
     #[cold]
-    fn lookup_slowly(&mut self, raw: &[u8]) -> Lookup<'_> {
+    fn lookup_slowly(&mut self, raw: &[u8]) -> Located {
         match path::resolve(raw, self.shared.config.hidden, &mut self.scratch) {
             Ok(()) => {}
-            Err(Unnamed::Malformed) => return Lookup::Refused,
-            Err(Unnamed::Nothing) => return Lookup::Hit(&self.not_found),
+            Err(Unnamed::Malformed) => return Located::Refused,
+            Err(Unnamed::Nothing) => return Located::Hit(Spot::NOT_FOUND),
         }
         let hash = hash_with(&self.hasher, &self.scratch);
         if let Some(bucket) = self.find(hash, &self.scratch) {
@@ -187,7 +225,7 @@ impl View {
             return self.hit(bucket);
         }
         self.counters.misses += 1;
-        Lookup::Load(Load {
+        Located::Load(Load {
             shared: Arc::clone(&self.shared),
             path: self.scratch.as_slice().into(),
             hash,
@@ -225,12 +263,12 @@ impl View {
 
     /// A job that compresses the entry's resource with `coding`. `None` if that is impossible or was tried, another
     /// request is doing it, or too many compressions are running; send another representation then.
-    pub fn encode(&mut self, entry: &Arc<Entry>, coding: Coding) -> Option<Encode> {
+    pub fn encode(&self, entry: &Arc<Entry>, coding: Coding) -> Option<Encode> {
         self.encode_part(entry, Part::File, coding)
     }
 
     /// As [`View::encode`], for this part of the entry's answer.
-    pub fn encode_part(&mut self, entry: &Arc<Entry>, part: Part, coding: Coding) -> Option<Encode> {
+    pub fn encode_part(&self, entry: &Arc<Entry>, part: Part, coding: Coding) -> Option<Encode> {
         // A file that is not cached would be compressed for each request. A listing that is not cached is generated for
         // each request anyway.
         if entry.token == Token::NONE && part == Part::File {
@@ -308,6 +346,11 @@ impl View {
     /// bytes would stay in memory. An idle view drops all entries and needs none.
     pub fn wake(&self) -> Option<Instant> {
         (!self.table.is_empty()).then(|| self.now + WAKE)
+    }
+
+    /// The lock of the whole site, for whoever holds it by configuration.
+    pub(crate) fn in_use(&self) -> &Mutex<()> {
+        &self.shared.in_use
     }
 
     pub(crate) fn shared(&self) -> Arc<Shared> {

@@ -6,12 +6,13 @@
 //! nearly the same whether the capture was made at the sender or at the receiver. Packets lost between the sender and
 //! the capture point are in none of the figures.
 
-use super::direction::Direction;
 use super::repair::{Hole, Repair, Unconfirmed};
 use super::restart::Restart;
 use super::stall::Turn;
 use super::stamps::Stamps;
-use super::{Context, Side};
+use crate::connection::Side;
+use crate::context::Context;
+use crate::direction::Direction;
 use crate::packet::{Flags, Segment};
 use crate::seq::{SeqNum, Space};
 use core::time::Duration;

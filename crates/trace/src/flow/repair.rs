@@ -4,8 +4,8 @@
 //! retransmitted. Timestamps tell which; without them, whether the sender can have learned of the hole. A repair lasts
 //! from the first sign of the loss to its end, whether or not the lost segments passed the capture point.
 
-use super::Context;
 use super::half::{Half, RTO_MIN};
+use crate::context::Context;
 use crate::finding::Kind;
 use crate::packet::Segment;
 use crate::seq::SeqNum;

@@ -4,8 +4,8 @@
 //! Confirmed if the first flight was no larger than the connection's initial window and smaller than the one before the
 //! pause, later flights were released by acknowledgments and grew, and nothing was lost.
 
-use super::Context;
 use super::half::Half;
+use crate::context::Context;
 use crate::finding::Kind;
 use core::time::Duration;
 use measure::Instant;

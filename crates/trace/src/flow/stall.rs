@@ -11,8 +11,8 @@
 //! The first two predicates are those of Heidemann (1997) and of the reference's trace detectors: G = 100 ms, and 10 ms
 //! for "at once". The general ones measure from the smallest round-trip time, so they hold at any capture point.
 
-use super::Context;
 use super::half::{AckEvent, Half, NEAR, Sent};
+use crate::context::Context;
 use crate::finding::{AckTimer, Kind};
 use crate::seq::SeqNum;
 use core::time::Duration;

@@ -15,7 +15,7 @@ const HEADS: [&str; 7] = [
 
 /// Number of heads kept by the worker.
 fn kept(rig: &Rig) -> usize {
-    rig.cx.recall.len()
+    rig.cx.head_cache.len()
 }
 
 #[test]

@@ -123,14 +123,14 @@ fn decisions_of_a_dry_run_are_shown_and_marked() {
     let page = ask(&mut rig, "");
     assert!(page.contains("data-key=\"adaptation.dry-run\">0<"), "{page}");
     let decision = Decision {
-        knob: Knob::Coding,
+        knob: Knob::Compression,
         from: "on first use".to_owned(),
         to: "paused".to_owned(),
         why: "so".to_owned(),
     };
     rig.server
         .would_adapt(std::slice::from_ref(&decision), UnixTime::from_secs(60));
-    let said = "00:01:00 dry run: coding would change from on first use to paused: so";
+    let said = "00:01:00 dry run: compression would change from on first use to paused: so";
     let page = ask(&mut rig, "");
     assert!(page.contains("data-key=\"adaptation.dry-run\">1<"), "{page}");
     assert!(page.contains("data-key=\"adaptation.changes\">0<"), "{page}");

@@ -1,6 +1,6 @@
 //! Axes: scale, marks and their numbers. Maps values to positions and draws nothing.
 
-use model::explain::significant;
+use measure::significant;
 
 /// How an axis is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! A page is as complete as its length allows: with head, heading and text around the images; with a title; or with the
 //! references only. All three are HTML that a browser shows.
 
-use super::prose::Prose;
+use crate::prose::Prose;
 use measure::{Bytes, Rng};
 use std::io::{self, Write};
 

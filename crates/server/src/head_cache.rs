@@ -49,7 +49,7 @@ const CONDITIONS: [Name; 6] = [
 
 /// The known heads of one worker.
 #[derive(Debug)]
-pub(crate) struct Recall {
+pub(crate) struct HeadCache {
     hasher: RandomState,
     /// Empty until the first head is kept.
     slots: Vec<Slot>,
@@ -127,6 +127,16 @@ impl Known {
     }
 }
 
+/// The origin of an answer that depends on the request head and the entry only.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settled<'e> {
+    pub(crate) entry: &'e Arc<Entry>,
+    /// Index of the representation.
+    pub(crate) representation: usize,
+    /// Index of the site.
+    pub(crate) site: usize,
+}
+
 /// A head that was found; valid until the table changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
@@ -137,9 +147,9 @@ pub(crate) struct Found {
     pub(crate) persistent: bool,
 }
 
-impl Recall {
-    pub(crate) fn new() -> Recall {
-        Recall {
+impl HeadCache {
+    pub(crate) fn new() -> HeadCache {
+        HeadCache {
             hasher: RandomState::default(),
             slots: Vec::new(),
             deaths: 0,
@@ -195,20 +205,14 @@ impl Recall {
     /// A head was parsed and answered with this representation. It is kept if it is plain and was already the last
     /// unknown one of its slot.
     #[inline]
-    pub(crate) fn saw(
-        &mut self,
-        head: &Request<'_, '_>,
-        bytes: &[u8],
-        entry: &Arc<Entry>,
-        representation: usize,
-        site: usize,
-    ) {
+    pub(crate) fn saw(&mut self, head: &Request<'_, '_>, bytes: &[u8], settled: Settled<'_>) {
+        let entry = settled.entry;
         // Only entries of the store are marked dead when they become outdated.
         let is_kept = entry.token != Token::NONE && matches!(entry.answer, Answer::Resource(_));
         if self.resting > 0 || bytes.len() > HEAD_MAX || !is_kept || !is_plain(head) {
             return;
         }
-        self.consider(head, bytes, entry, representation, site);
+        self.consider(head, bytes, settled);
     }
 
     #[cold]
@@ -216,9 +220,11 @@ impl Recall {
         &mut self,
         head: &Request<'_, '_>,
         bytes: &[u8],
-        entry: &Arc<Entry>,
-        representation: usize,
-        site: usize,
+        Settled {
+            entry,
+            representation,
+            site,
+        }: Settled<'_>,
     ) {
         if self.looked >= WINDOW {
             if self.found < self.looked / PAYS {
@@ -311,6 +317,7 @@ fn parts(head: &Request<'_, '_>, bytes: &[u8]) -> Option<Parts> {
     if !bytes.starts_with(b"GET ") {
         return None;
     }
+    let values = head.semantics();
     let range = |part: &[u8]| {
         let start = (part.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
         let end = start + part.len();
@@ -318,8 +325,8 @@ fn parts(head: &Request<'_, '_>, bytes: &[u8]) -> Option<Parts> {
     };
     Some(Parts {
         target: range(head.target_raw)?,
-        host: head.authority().and_then(range),
-        referer: head.referer().and_then(range),
-        user_agent: head.user_agent().and_then(range),
+        host: values.authority().and_then(range),
+        referer: values.referer().and_then(range),
+        user_agent: values.user_agent().and_then(range),
     })
 }

@@ -1,6 +1,6 @@
 //! Log level, color and output format of all commands. Decides form only; commands decide the content.
 
-use super::Failure;
+use crate::failure::Failure;
 use clap::Args;
 use runtime::diagnostics::Diagnostics;
 use std::io::{IsTerminal, Write};

@@ -83,7 +83,7 @@ impl Paces {
         }
     }
 
-    /// The instant of an address (see [`crate::peers::unit`]).
+    /// The instant of an address (see [`crate::connection_limit::unit`]).
     pub(crate) fn of(&self, unit: u64, now: Instant) -> Pace {
         let mut paces = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pace) = paces.get(&unit) {

@@ -36,7 +36,7 @@ pub struct Bars {
 }
 
 impl Bars {
-    /// The chart as SVG elements, for [`super::page`].
+    /// The chart as SVG elements, for [`crate::page`].
     pub fn body(&self) -> String {
         let colors: Vec<usize> = (0..self.series.len()).collect();
         self.body_in(&colors)
@@ -143,8 +143,8 @@ impl Bars {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::page;
-    use crate::chart::paper::HEIGHT;
+    use crate::page;
+    use crate::paper::HEIGHT;
 
     #[test]
     fn numbers_over_narrow_bars_have_three_digits() {

@@ -20,7 +20,7 @@ pub struct Pie {
 }
 
 impl Pie {
-    /// The pie as SVG elements, for [`super::page`].
+    /// The pie as SVG elements, for [`crate::page`].
     pub fn body(&self) -> String {
         let colors: Vec<usize> = (0..self.slices.len()).collect();
         self.body_in(&colors)
@@ -101,7 +101,7 @@ const _: () = assert!(CENTER.1 + RADIUS < HEIGHT);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::page;
+    use crate::page;
 
     fn pie(sizes: &[f64]) -> String {
         let slices = sizes.iter().enumerate();

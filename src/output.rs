@@ -1,7 +1,7 @@
 //! Writes results of commands to standard output, with one error for all of them. Decides how closed pipes are treated;
 //! commands decide the text.
 
-use super::Failure;
+use crate::failure::Failure;
 use std::fmt::Display;
 use std::io::{self, Write};
 

@@ -310,7 +310,7 @@ mod tests {
     /// are the payload and 40 bytes per packet, to half of the last printed digit of all three.
     #[test]
     fn forty_bytes_a_packet_are_what_the_documents_tables_count() {
-        let text = include_str!("../../testdata/barford_volumes.csv");
+        let text = include_str!("../testdata/barford_volumes.csv");
         let mut columns = 0;
         for line in text.lines().skip(1) {
             let fields: Vec<&str> = line.split(',').collect();

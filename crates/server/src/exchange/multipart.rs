@@ -1,15 +1,12 @@
-//! The rest of a `multipart/byteranges` response (RFC 9110 section 14.6): one part per turn, because the output of a
-//! turn refers to one body.
+//! A `multipart/byteranges` response (RFC 9110 section 14.6), part by part: the text before each, and the range of the
+//! content that follows it.
 
 use crate::entry::Content;
-use crate::limits::Limits;
-use crate::session::reply;
 use http_semantics::range::{self, ByteRange};
-use runtime::Tx;
 
 /// The parts not sent yet.
 #[derive(Debug)]
-pub(super) struct Multipart {
+pub(crate) struct Multipart {
     boundary: u64,
     media_type: Box<[u8]>,
     len: u64,
@@ -18,7 +15,7 @@ pub(super) struct Multipart {
 }
 
 impl Multipart {
-    pub(super) fn new(
+    pub(crate) fn new(
         boundary: u64,
         media_type: &[u8],
         len: u64,
@@ -34,7 +31,7 @@ impl Multipart {
         }
     }
 
-    pub(super) fn framing(&self) -> range::Multipart<'_> {
+    pub(crate) fn framing(&self) -> range::Multipart<'_> {
         range::Multipart {
             boundary: self.boundary,
             media_type: &self.media_type,
@@ -43,20 +40,23 @@ impl Multipart {
     }
 
     /// Length of the parts not sent yet, in bytes.
-    pub(super) fn content_length(&self) -> u64 {
+    pub(crate) fn content_length(&self) -> u64 {
         self.framing().content_length(self.ranges.as_slice())
     }
 
-    /// Appends parts until one refers to a body or all are written. Returns whether all are.
-    pub(super) fn write(&mut self, tx: &mut Tx) -> bool {
-        while let Some(range) = self.ranges.next() {
-            self.framing().part(range, &mut tx.head);
-            reply::content(tx, &self.content, range.first, range.len(), Limits::COPIED_BODY);
-            if tx.body.is_some() {
-                return false;
-            }
+    /// The content that the ranges are of.
+    pub(crate) fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// Appends the text before the next part, and returns the range to send behind it. Appends the end and returns
+    /// `None` after the last part.
+    pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Option<ByteRange> {
+        let range = self.ranges.next();
+        match range {
+            Some(range) => self.framing().part(range, out),
+            None => self.framing().end(out),
         }
-        self.framing().end(&mut tx.head);
-        true
+        range
     }
 }

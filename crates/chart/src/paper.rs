@@ -60,7 +60,7 @@ pub(super) const COLORS: [(&str, &str); 7] = [
     ("#555555", "#bbbbbb"),
 ];
 
-/// A document with the results of [`super::Chart::body`] and [`super::Bars::body`] stacked vertically.
+/// A document with the results of [`crate::Chart::body`] and [`crate::Bars::body`] stacked vertically.
 pub fn page(bodies: &[String]) -> String {
     let height = HEIGHT * bodies.len() as f64;
     let bodies: Vec<String> = bodies

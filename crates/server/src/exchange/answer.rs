@@ -1,0 +1,281 @@
+//! Answers: status, field lines and content, before any version of HTTP frames them.
+//!
+//! The lines of an answer come in this order: those of the entry, `Content-Length` unless there is no content, those of
+//! this answer, and `Date`. The session adds the last, and what its connection needs.
+
+use super::failure::{ALLOW, Failure};
+use super::multipart::Multipart;
+use crate::config::Redirect;
+use crate::entry::{Content, Representation, Resource};
+use crate::error_page::{self, ErrorPage};
+use crate::field_list::{FieldList, FieldListBuf};
+use crate::filter::Added;
+use crate::handler::Made;
+use crate::head_cache::Settled;
+use bytes::Bytes;
+use http_semantics::method::Method;
+use http_semantics::range::{self, ByteRange};
+use http_semantics::request::RequestHead;
+use http_semantics::status::Status;
+use measure::{Draw as _, Rng};
+use std::sync::MutexGuard;
+
+/// The answer to a request.
+#[derive(Debug)]
+pub(crate) struct Answer<'e> {
+    pub(crate) status: Status,
+    pub(crate) head: Head<'e>,
+    /// Further lines, to send after `Content-Length`.
+    pub(crate) more: FieldList<'e>,
+    pub(crate) source: Source<'e>,
+    /// Length of the content in bytes, sent or not.
+    pub(crate) len: u64,
+    /// False for a response to HEAD.
+    pub(crate) sends_content: bool,
+    /// The configured lock, held until the answer is written.
+    pub(crate) _held: Option<MutexGuard<'e, ()>>,
+    /// Set if the same head gets the same answer again as long as the entry lives.
+    pub(crate) settled: Option<Settled<'e>>,
+}
+
+/// The field lines of an answer, without `Content-Length` and `Date`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Head<'e> {
+    /// 200 with all lines of this representation; its head is prepared.
+    Prepared(&'e Representation),
+    /// These lines.
+    Composed(FieldList<'e>),
+}
+
+/// Where the content of an answer comes from.
+#[derive(Debug)]
+pub(crate) enum Source<'e> {
+    /// Nowhere: the status allows no content.
+    Empty,
+    /// Content of an entry, from this offset on.
+    Entry(&'e Content, u64),
+    /// Bytes made for this answer.
+    Made(Bytes),
+    /// A built-in page.
+    Page(ErrorPage),
+    /// Several ranges.
+    Parts(Multipart),
+}
+
+impl<'e> Answer<'e> {
+    /// 200 with the whole representation and its prepared head.
+    #[inline]
+    pub(crate) fn prepared(representation: &'e Representation) -> Answer<'e> {
+        Answer {
+            status: Status::OK,
+            head: Head::Prepared(representation),
+            more: FieldList::default(),
+            source: Source::Entry(&representation.content, 0),
+            len: representation.len,
+            sends_content: true,
+            settled: None,
+            _held: None,
+        }
+    }
+}
+
+/// Field lines of the answer being composed. Belongs to a worker and is used for one answer after another.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    head: FieldListBuf,
+    more: FieldListBuf,
+}
+
+/// Composes one answer.
+pub(super) struct Composer<'e, 'b> {
+    lines: &'e mut Lines,
+    query: Option<&'b [u8]>,
+    sends_content: bool,
+    /// Lines added by filters.
+    added: Added,
+    /// Fields of the request that the answer depends on, in addition to those its representation names.
+    varies: &'static [&'static str],
+}
+
+impl<'e, 'b> Composer<'e, 'b> {
+    /// A composer of the answer to a request, or to input that is none.
+    #[inline]
+    pub(super) fn new(
+        lines: &'e mut Lines,
+        head: Option<&RequestHead<'b, '_>>,
+        added: Added,
+    ) -> Composer<'e, 'b> {
+        lines.head.clear();
+        lines.more.clear();
+        Composer {
+            lines,
+            query: head.and_then(|head| head.target.query()),
+            sends_content: head.is_none_or(|head| head.method != Method::Head),
+            added,
+            varies: &[],
+        }
+    }
+
+    /// Adds these fields to `Vary`.
+    #[inline]
+    pub(super) fn varying(self, varies: &'static [&'static str]) -> Composer<'e, 'b> {
+        Composer { varies, ..self }
+    }
+
+    /// 200 with the whole representation.
+    #[inline]
+    pub(super) fn whole(self, resource: &Resource, representation: &'e Representation) -> Answer<'e> {
+        if self.varies.is_empty() && resource.recipe.is_none() {
+            self.lines.more.extend(self.added.list());
+            return Answer {
+                more: self.lines.more.list(),
+                sends_content: self.sends_content,
+                ..Answer::prepared(representation)
+            };
+        }
+        match &resource.recipe {
+            None => self.lines.head.extend(representation.all_fields()),
+            Some(recipe) => recipe.write(representation, self.lines.head.text_mut()),
+        }
+        let source = Source::Entry(&representation.content, 0);
+        self.answer(Status::OK, source, representation.len)
+    }
+
+    /// 304, with the fields of the 200 response that caches update (RFC 9110 section 15.4.5).
+    #[inline]
+    pub(super) fn not_modified(self, representation: &Representation) -> Answer<'e> {
+        self.lines.head.extend(representation.general_fields());
+        self.answer(Status::NOT_MODIFIED, Source::Empty, 0)
+    }
+
+    /// 206 with one range.
+    pub(super) fn one_range(self, representation: &'e Representation, range: ByteRange) -> Answer<'e> {
+        let head = &mut self.lines.head;
+        head.extend(representation.all_fields());
+        head.add_with("Content-Range", |out| {
+            range::content_range(range, representation.len, out);
+        });
+        let source = Source::Entry(&representation.content, range.first);
+        self.answer(Status::PARTIAL_CONTENT, source, range.len())
+    }
+
+    /// 206 with several ranges.
+    pub(super) fn many_ranges(
+        self,
+        representation: &Representation,
+        ranges: Vec<ByteRange>,
+        rng: &mut Rng,
+    ) -> Answer<'e> {
+        let multipart = Multipart::new(
+            rng.next_u64(),
+            &representation.media_type,
+            representation.len,
+            &representation.content,
+            ranges,
+        );
+        let head = &mut self.lines.head;
+        head.extend(representation.general_fields());
+        head.add_with("Content-Type", |out| multipart.framing().content_type(out));
+        let len = multipart.content_length();
+        self.answer(Status::PARTIAL_CONTENT, Source::Parts(multipart), len)
+    }
+
+    /// 204 with the methods, which are the same for every target.
+    pub(super) fn options(self) -> Answer<'e> {
+        self.lines.head.add("Allow", ALLOW.as_bytes());
+        self.answer(Status::NO_CONTENT, Source::Empty, 0)
+    }
+
+    /// 301 to a path of this site. The location always begins with exactly one slash, so it cannot name another host.
+    pub(super) fn redirect(self, location: &[u8]) -> Answer<'e> {
+        self.lines.head.add_with("Location", |out| {
+            out.push(b'/');
+            let start = location.iter().position(|&b| b != b'/' && b != b'\\');
+            let visible = |b: &&u8| b.is_ascii_graphic();
+            out.extend(location[start.unwrap_or(location.len())..].iter().filter(visible));
+            if let Some(query) = self.query {
+                out.push(b'?');
+                escape(query, out);
+            }
+        });
+        self.built_in(
+            ErrorPage::new(Status::MOVED_PERMANENTLY),
+            Status::MOVED_PERMANENTLY,
+        )
+    }
+
+    /// The target of a configured redirect.
+    #[cold]
+    pub(super) fn moved(self, redirect: &Redirect, status: Status, path: &[u8]) -> Answer<'e> {
+        self.lines
+            .head
+            .add_with("Location", |out| redirect.location(path, self.query, out, escape));
+        self.built_in(ErrorPage::new(status), status)
+    }
+
+    /// The response of a handler.
+    #[cold]
+    pub(super) fn made(self, made: Made) -> Answer<'e> {
+        let head = &mut self.lines.head;
+        head.add("Content-Type", made.media_type.as_bytes());
+        head.add("Cache-Control", b"no-store");
+        head.add("X-Content-Type-Options", b"nosniff");
+        let len = made.content.len() as u64;
+        self.answer(made.status, Source::Made(made.content), len)
+    }
+
+    /// An error with the built-in page.
+    #[cold]
+    pub(super) fn page(self, failure: Failure) -> Answer<'e> {
+        failure.extra.write(&mut self.lines.head);
+        self.built_in(failure.page(), failure.status)
+    }
+
+    /// An error with a page of the site.
+    pub(super) fn site_page(self, failure: Failure, page: &'e Representation) -> Answer<'e> {
+        failure.extra.write(&mut self.lines.head);
+        self.lines.head.extend(page.own_fields());
+        self.answer(failure.status, Source::Entry(&page.content, 0), page.len)
+    }
+
+    fn built_in(self, page: ErrorPage, status: Status) -> Answer<'e> {
+        self.lines
+            .head
+            .add("Content-Type", error_page::MEDIA_TYPE.as_bytes());
+        let len = page.len() as u64;
+        self.answer(status, Source::Page(page), len)
+    }
+
+    /// The answer with the lines composed so far.
+    #[inline]
+    fn answer(self, status: Status, source: Source<'e>, len: u64) -> Answer<'e> {
+        let Lines { head, more } = self.lines;
+        // A single line names all of them, because some clients read only the first.
+        if !self.varies.is_empty() && !head.add_members("Vary", self.varies) {
+            more.add("Vary", self.varies.join(", ").as_bytes());
+        }
+        more.extend(self.added.list());
+        Answer {
+            status,
+            head: Head::Composed(head.list()),
+            more: more.list(),
+            source,
+            len,
+            sends_content: self.sends_content,
+            settled: None,
+            _held: None,
+        }
+    }
+}
+
+/// Escapes the bytes of a target that a URI must not contain (RFC 3986 section 2) and the client should have escaped.
+fn escape(text: &[u8], out: &mut Vec<u8>) {
+    for &b in text {
+        if b.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&b) {
+            out.push(b);
+        } else {
+            let hex = |digit: u8| b"0123456789ABCDEF"[usize::from(digit)];
+            out.extend([b'%', hex(b >> 4), hex(b & 15)]);
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Finds the response to a request: the target itself, the site's fallback page, or an error page. Each takes a lookup
+//! in the view or a job. `search` decides what follows from an entry; this file looks entries up.
+//!
+//! ```text
+//!  moved ────▶ 301 and its like
+//!  Target ─┬─ resource ──▶ 200, 206, 304, 412, 416      Coded: the same, once the coding is made
+//!          ├─ directory ─▶ 301                          Fallback: a resource, always 200
+//!          └─ missing ───▶ Fallback ─▶ Page ─▶ 4xx, 5xx
+//! ```
+//!
+//! Every arrow leads downwards, so a request ends after at most four lookups. RFC 9110 leaves two decisions open. A
+//! client that rejects every available coding, including identity, gets 406. Several ranges of a compressed
+//! representation are ignored, because the parts could not state the coding.
+
+use super::answer::{Answer, Composer};
+use super::failure::Failure;
+use super::search::{Decision, Next, Search, Stepped, ToMake, What};
+use super::{Asked, Exchange, Scope, Step, Waits};
+use crate::ask::Ask;
+use crate::clock::Clock;
+use crate::config::CacheLock;
+use crate::context::{Task, Work};
+use crate::entry::{Answer as Kind, Entry, Missing};
+use crate::filter::Added;
+use crate::head_cache::Settled;
+use crate::limits::Limits;
+use crate::service::{Server, State};
+use crate::site::{Located, Spot};
+use http_semantics::request::{Protocol, RequestHead};
+use measure::Rng;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The step of the search.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stage {
+    /// The target of the request.
+    Target,
+    /// The target, after one compression; no further one is made for this request.
+    Coded,
+    /// The page for unknown paths.
+    Fallback,
+    /// The page for this error.
+    Page(Failure),
+}
+
+impl Stage {
+    /// The step at which nothing more is compressed.
+    pub(super) fn settled(self) -> Stage {
+        match self {
+            Stage::Target | Stage::Coded | Stage::Fallback => Stage::Coded,
+            Stage::Page(failure) => Stage::Page(failure),
+        }
+    }
+}
+
+/// Where the search begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Start<'e> {
+    /// At the request.
+    Request,
+    /// At an error.
+    Failure(Failure),
+    /// At the result of a job for a stage.
+    Found(&'e Arc<Entry>, Stage),
+}
+
+/// Where an entry is. One in a view is borrowed anew after the last lookup, because lookups change the view.
+#[derive(Clone, Copy)]
+enum Found<'c> {
+    Given(&'c Arc<Entry>),
+    At(Spot),
+}
+
+impl Exchange {
+    /// Finds the answer.
+    #[inline]
+    pub(super) fn choose<'c>(
+        &mut self,
+        scope: Scope<'c>,
+        asked: Asked<'_, '_, '_>,
+        start: Start<'c>,
+    ) -> Step<'c> {
+        let Scope {
+            hub,
+            state,
+            generation,
+            views,
+            clock,
+            counters,
+            gate,
+            spares_codings,
+            rng,
+            lines,
+        } = scope;
+        let head = asked.head();
+        let site = state.hosts.index_of(head.and_then(RequestHead::authority));
+        let added = match (state.each_answer.is_empty(), head) {
+            (false, Some(head)) => added(state, clock, head, self.peer),
+            _ => Added::default(),
+        };
+        let composer = Composer::new(lines, head, added);
+        // HTTP/0.9 names no host, which handlers may need to authorize the client, and its response has no status.
+        if let (Start::Request, Some(head)) = (start, head)
+            && head.protocol != Protocol::Http09
+            && let Some((handler, below)) = state.mounts.of(head)
+        {
+            let ask = Ask {
+                path: below,
+                ..ask(clock, head, self.peer)
+            };
+            if let Some(made) = handler.answer(&ask, &Server::of(hub)) {
+                return Step::Answer(composer.made(made));
+            }
+        }
+        let Some(view) = views.get_mut(site) else {
+            // No turn has run yet, so there are no views; drivers that keep their contract never get here.
+            return Step::Answer(composer.page(Failure::of_missing(Missing::Unavailable)));
+        };
+        let mut search = Search {
+            head,
+            config: &state.hosts.place(site).config,
+            ranges_max: state.ranges_max,
+            wall: clock.now(),
+            is_new: false,
+            varies: &[],
+        };
+        let cache_lock = search.config.behavior.cache_lock;
+        let shared = (cache_lock == CacheLock::Whole).then(|| view.shared());
+        let whole_held = shared.as_ref().map(|shared| hold(&shared.in_use));
+        let mut given: Option<&'c Arc<Entry>> = None;
+        let mut next = match start {
+            Start::Request => search.first(),
+            Start::Failure(failure) => search.page(failure),
+            Start::Found(entry, stage) => {
+                given = Some(entry);
+                Next::Look(search.path_of(stage), stage)
+            }
+        };
+        let mut found = None;
+        let decision = loop {
+            let (path, stage) = match next {
+                Next::Answer(decision) => break decision,
+                Next::Look(path, stage) => (path, stage),
+            };
+            search.is_new = given.is_some();
+            let at = match given.take() {
+                Some(entry) => Found::Given(entry),
+                None => match view.locate(path) {
+                    Located::Hit(spot) => {
+                        if matches!(stage, Stage::Target)
+                            && !asked.is_head_method()
+                            && costs_much(view.entry(spot))
+                            && !gate.admits()
+                        {
+                            counters.overloaded().add(1);
+                            break Decision::Page(Failure::BEHIND);
+                        }
+                        counters.hits().add(1);
+                        Found::At(spot)
+                    }
+                    Located::Load(job) => {
+                        if matches!(stage, Stage::Target) && !gate.admits() {
+                            counters.overloaded().add(1);
+                            break Decision::Page(Failure::BEHIND);
+                        }
+                        self.waits = Some(Waits {
+                            stage,
+                            generation,
+                            site,
+                        });
+                        return Step::Wait(Work::new(Task::Load(job), hub, state));
+                    }
+                    Located::Refused => {
+                        next = match stage {
+                            Stage::Page(failure) => Next::Answer(Decision::Page(failure)),
+                            _ => search.page(Failure::TARGET),
+                        };
+                        continue;
+                    }
+                },
+            };
+            found = Some(at);
+            let entry = match at {
+                Found::Given(entry) => entry,
+                Found::At(spot) => view.entry(spot),
+            };
+            let entry_held = (cache_lock == CacheLock::Entry).then(|| hold(&entry.in_use));
+            let mut stepped = search.step(entry, stage);
+            drop(entry_held);
+            if let Stepped::Make(ToMake {
+                part,
+                coding,
+                is_needed,
+            }) = stepped
+            {
+                if (is_needed || !spares_codings)
+                    && let Some(job) = view.encode_part(entry, part, coding)
+                {
+                    self.waits = Some(Waits {
+                        stage: Stage::Coded,
+                        generation,
+                        site,
+                    });
+                    return Step::Wait(Work::new(Task::Encode(job), hub, state));
+                }
+                // Another request is compressing it, or it should not be compressed; this request does not wait.
+                stepped = search.step(entry, Stage::Coded);
+            }
+            next = match stepped {
+                Stepped::Next(next) => next,
+                Stepped::Stale => {
+                    view.forget(entry);
+                    Next::Look(path, stage)
+                }
+                Stepped::Make(_) => {
+                    debug_assert!(false, "nothing is compressed at this stage");
+                    break Decision::Page(Failure::of_missing(Missing::Unavailable));
+                }
+            };
+        };
+        let view = &*view;
+        let entry = found.map(|found| match found {
+            Found::Given(entry) => entry,
+            Found::At(spot) => view.entry(spot),
+        });
+        let composer = composer.varying(search.varies);
+        // Released for a moment, because the view could change until here.
+        drop(whole_held);
+        let held = match (cache_lock, entry) {
+            (CacheLock::None, _) | (CacheLock::Entry, None) => None,
+            (CacheLock::Entry, Some(entry)) => Some(hold(&entry.in_use)),
+            (CacheLock::Whole, _) => Some(hold(view.in_use())),
+        };
+        Step::Answer(Answer {
+            _held: held,
+            ..compose(composer, decision, entry, site, rng)
+        })
+    }
+}
+
+/// Composes the answer of a decision about this entry.
+#[inline]
+fn compose<'c>(
+    composer: Composer<'c, '_>,
+    decision: Decision<'_>,
+    entry: Option<&'c Arc<Entry>>,
+    site: usize,
+    rng: &mut Rng,
+) -> Answer<'c> {
+    let missing = || Failure::of_missing(Missing::Unavailable);
+    let (pick, what) = match decision {
+        Decision::Page(failure) => return composer.page(failure),
+        Decision::Options => return composer.options(),
+        Decision::Moved(redirect, status, path) => return composer.moved(redirect, status, &path),
+        Decision::SitePage(failure) => {
+            return match entry.map(|entry| &entry.answer) {
+                Some(Kind::Resource(page)) => composer.site_page(failure, page.identity()),
+                _ => composer.page(failure),
+            };
+        }
+        Decision::Redirect => {
+            return match entry.map(|entry| &entry.answer) {
+                Some(Kind::Redirect(location)) => composer.redirect(location),
+                _ => composer.page(missing()),
+            };
+        }
+        Decision::Send(pick, what) => (pick, what),
+    };
+    let Some((entry, resource)) = entry.and_then(|entry| Some((entry, entry.answer.part(pick.part)?))) else {
+        debug_assert!(false, "a representation of nothing");
+        return composer.page(missing());
+    };
+    let representation = &resource.representations[pick.at];
+    match what {
+        What::Whole { is_settled } => {
+            let settled = is_settled.then_some(Settled {
+                entry,
+                representation: pick.at,
+                site,
+            });
+            Answer {
+                settled,
+                ..composer.whole(resource, representation)
+            }
+        }
+        What::NotModified => composer.not_modified(representation),
+        What::Range(range) => composer.one_range(representation, range),
+        What::Ranges(ranges) => composer.many_ranges(representation, ranges, rng),
+    }
+}
+
+/// Whether the response is more than a copy from memory. A rejection would cost as much as such a copy.
+#[inline]
+fn costs_much(entry: &Entry) -> bool {
+    match &entry.answer {
+        Kind::Resource(resource) => resource.identity().len > Limits::COPIED_BODY,
+        Kind::Listing(_) | Kind::Redirect(_) | Kind::Missing(_) => false,
+    }
+}
+
+/// Field lines that filters add to the response.
+#[cold]
+fn added(state: &State, clock: &Clock, head: &RequestHead<'_, '_>, peer: IpAddr) -> Added {
+    let mut added = Added::default();
+    let ask = ask(clock, head, peer);
+    for filter in &state.each_answer {
+        filter.answer(&ask, &mut added);
+    }
+    added
+}
+
+/// A request as handlers and filters see it.
+fn ask<'a>(clock: &Clock, head: &RequestHead<'a, '_>, peer: IpAddr) -> Ask<'a> {
+    Ask {
+        path: head.target.path().unwrap_or(b"*"),
+        query: head.target.query(),
+        authority: head.authority(),
+        peer,
+        wall: clock.now(),
+    }
+}
+
+/// Takes a lock. A poisoned one is as good: it guards no data that could be half changed.
+fn hold(lock: &Mutex<()>) -> MutexGuard<'_, ()> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}

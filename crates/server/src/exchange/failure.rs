@@ -1,0 +1,119 @@
+//! Errors as answers: the status, the field lines it asks for, and the sentence of its page.
+
+use crate::entry::Missing;
+use crate::error_page::ErrorPage;
+use crate::field_list::FieldListBuf;
+use http_semantics::method::Method;
+use http_semantics::range;
+use http_semantics::status::Status;
+
+/// The methods that this server answers.
+pub(super) const ALLOW: &str = "GET, HEAD, OPTIONS";
+
+/// Field lines that an error adds to its page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Extra {
+    None,
+    /// `Allow`: the methods that this server answers.
+    Allow,
+    /// `Content-Range`: length of the representation that lacks the requested range.
+    Whole(u64),
+    /// `Retry-After`.
+    RetryAfter,
+    /// `Vary`: the response depends on `Accept-Encoding`.
+    VaryCoding,
+}
+
+impl Extra {
+    pub(super) fn write(self, lines: &mut FieldListBuf) {
+        match self {
+            Extra::None => {}
+            Extra::Allow => lines.add("Allow", ALLOW.as_bytes()),
+            Extra::Whole(len) => {
+                lines.add_with("Content-Range", |out| range::unsatisfied_content_range(len, out));
+            }
+            Extra::RetryAfter => lines.add("Retry-After", b"1"),
+            Extra::VaryCoding => lines.add("Vary", b"Accept-Encoding"),
+        }
+    }
+}
+
+/// An error response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: Status,
+    pub(crate) extra: Extra,
+    /// The fault of the request, as a clause for the page.
+    pub(crate) detail: Option<&'static str>,
+}
+
+impl Failure {
+    /// 408: the request did not arrive in time.
+    pub(crate) const TIMEOUT: Failure = Failure::of(Status::REQUEST_TIMEOUT);
+    /// 413: the request's body is too large.
+    pub(crate) const TOO_LARGE: Failure = Failure::of(Status::PAYLOAD_TOO_LARGE);
+    /// 429: too many requests from this address.
+    pub(crate) const TOO_MANY: Failure = Failure {
+        extra: Extra::RetryAfter,
+        ..Failure::of(Status::TOO_MANY_REQUESTS)
+    };
+    /// 503: the server is overloaded.
+    pub(crate) const BEHIND: Failure = Failure {
+        extra: Extra::RetryAfter,
+        ..Failure::of(Status::SERVICE_UNAVAILABLE)
+    };
+    /// 400: the path of the target is malformed.
+    pub(super) const TARGET: Failure = Failure {
+        detail: Some("the request target is malformed"),
+        ..Failure::of(Status::BAD_REQUEST)
+    };
+
+    pub(crate) const fn of(status: Status) -> Failure {
+        Failure {
+            status,
+            extra: Extra::None,
+            detail: None,
+        }
+    }
+
+    /// The error for a method that is not served: 405 for a known one, otherwise 501.
+    pub(crate) fn of_method(method: Method) -> Failure {
+        match method {
+            Method::Other => Failure::of(Status::NOT_IMPLEMENTED),
+            _ => Failure {
+                extra: Extra::Allow,
+                ..Failure::of(Status::METHOD_NOT_ALLOWED)
+            },
+        }
+    }
+
+    pub(crate) fn of_missing(missing: Missing) -> Failure {
+        match missing {
+            Missing::NotFound | Missing::Forbidden => Failure::of(missing.status()),
+            Missing::Unavailable => Failure {
+                extra: Extra::RetryAfter,
+                ..Failure::of(missing.status())
+            },
+        }
+    }
+
+    /// The built-in page.
+    pub(super) fn page(&self) -> ErrorPage {
+        match self.detail {
+            Some(detail) => ErrorPage::because(self.status, detail),
+            None => ErrorPage::new(self.status),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_malformed_path_reads_like_a_malformed_target() {
+        let fault = http1::Fault::Target;
+        assert_eq!(Failure::TARGET.status, fault.status());
+        assert_eq!(Failure::TARGET.detail, Some(fault.text()));
+    }
+}

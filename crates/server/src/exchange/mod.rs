@@ -1,0 +1,247 @@
+//! One request and its answer, whatever version of HTTP carries them.
+//!
+//! ```text
+//!   RequestHead ─▶ begin ─┬─▶ Answer ─▶ the session frames and sends it ─▶ the log line is finished
+//!                         └─▶ Wait ─▶ a job runs ─▶ found ─▶ resume ─▶ Answer or Wait
+//! ```
+//!
+//! An exchange chooses status, field lines, representation and the source of the content. It knows no connection, so a
+//! session may have any number of exchanges at once, and finish them in any order. Framing, order, persistence and
+//! limits of a connection belong to the session. `choose` finds the answer, and `answer` composes it.
+
+mod accept;
+mod answer;
+mod choose;
+mod failure;
+mod multipart;
+mod search;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use answer::{Answer, Head, Lines, Source};
+pub(crate) use failure::Failure;
+pub(crate) use multipart::Multipart;
+
+use crate::access_log::{self, Journal, RequestLine, Slot};
+use crate::clock::Clock;
+use crate::context::{Cx, Work};
+use crate::counters::Counters;
+use crate::entry::{Answer as Kind, Entry, Missing};
+use crate::gate::Gate;
+use crate::service::{Hub, State};
+use crate::site::{Loaded, View};
+use choose::{Stage, Start};
+use http_semantics::method::Method;
+use http_semantics::request::RequestHead;
+use measure::{Instant, Rng};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The part of a worker's context that chooses answers.
+pub(crate) struct Scope<'c> {
+    pub(crate) hub: &'c Arc<Hub>,
+    pub(crate) state: &'c State,
+    /// Generation of `state`.
+    pub(crate) generation: u64,
+    pub(crate) views: &'c mut [View],
+    pub(crate) clock: &'c Clock,
+    pub(crate) counters: &'c Counters,
+    pub(crate) gate: &'c mut Gate,
+    /// Whether compression is paused.
+    pub(crate) spares_codings: bool,
+    /// For multipart boundaries.
+    pub(crate) rng: &'c mut Rng,
+    pub(crate) lines: &'c mut Lines,
+}
+
+/// The input that an exchange answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asked<'a, 'b, 's> {
+    /// A request.
+    Request(&'a RequestHead<'b, 's>),
+    /// Bytes that are no complete and valid request.
+    Input(&'b [u8]),
+}
+
+impl<'a, 'b, 's> Asked<'a, 'b, 's> {
+    #[inline]
+    fn head(self) -> Option<&'a RequestHead<'b, 's>> {
+        match self {
+            Asked::Request(head) => Some(head),
+            Asked::Input(_) => None,
+        }
+    }
+
+    #[inline]
+    fn is_head_method(self) -> bool {
+        self.head().is_some_and(|head| head.method == Method::Head)
+    }
+}
+
+/// What follows from a request or from the result of its job.
+#[derive(Debug)]
+pub(crate) enum Step<'e> {
+    /// Send this.
+    Answer(Answer<'e>),
+    /// Run this job, then call [`Exchange::found`] and [`Exchange::resume`].
+    Wait(Work),
+}
+
+/// A request on its way to its answer.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    /// Address of the client.
+    peer: IpAddr,
+    /// Arrival of the first byte of the request.
+    started: Instant,
+    /// The log line, from the time the answer is composed.
+    slot: Slot,
+    waits: Option<Waits>,
+}
+
+/// What an exchange waits for.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    stage: Stage,
+    /// Generation of the state at the start of the job. After a reload, its result is used for this request only.
+    generation: u64,
+    /// Index of the site.
+    site: usize,
+}
+
+impl Exchange {
+    /// An exchange with `peer`, the first byte of which arrived at `started`.
+    #[inline]
+    pub(crate) fn new(peer: IpAddr, started: Instant) -> Exchange {
+        Exchange {
+            peer,
+            started,
+            slot: Slot::NONE,
+            waits: None,
+        }
+    }
+
+    /// Arrival of the first byte of the request.
+    #[inline]
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// The first step of a request.
+    #[inline]
+    pub(crate) fn begin<'c>(&mut self, scope: Scope<'c>, head: &RequestHead<'_, '_>) -> Step<'c> {
+        self.choose(scope, Asked::Request(head), Start::Request)
+    }
+
+    /// The first step of input that gets an error.
+    pub(crate) fn refuse<'c>(
+        &mut self,
+        scope: Scope<'c>,
+        asked: Asked<'_, '_, '_>,
+        failure: Failure,
+    ) -> Step<'c> {
+        self.choose(scope, asked, Start::Failure(failure))
+    }
+
+    /// Takes the result of the job. The entry is for [`Exchange::resume`].
+    pub(crate) fn found(&mut self, cx: &mut Cx, loaded: Loaded) -> Arc<Entry> {
+        if loaded.is_refused {
+            cx.counters.disk_refused().add(1);
+        }
+        let Some(waits) = &mut self.waits else {
+            debug_assert!(false, "a job finished that was not given");
+            return Arc::clone(loaded.entry());
+        };
+        match cx.views.get_mut(waits.site) {
+            Some(view) if waits.generation == cx.generation => view.finish(loaded),
+            // Found in a site that is no longer served: valid for this response, but not for the view.
+            _ => {
+                waits.stage = waits.stage.settled();
+                Arc::clone(loaded.entry())
+            }
+        }
+    }
+
+    /// Gives up the job, which takes too long. The entry is for [`Exchange::resume`], and leads to an error.
+    #[cold]
+    pub(crate) fn late(&mut self, cx: &Cx) -> Arc<Entry> {
+        cx.counters.disk_timeouts().add(1);
+        if let Some(waits) = &mut self.waits {
+            // The site's own page for this error might need the disk as well.
+            waits.stage = match waits.stage {
+                Stage::Page(failure) => Stage::Page(failure),
+                _ => Stage::Page(Failure::of_missing(Missing::Unavailable)),
+            };
+        }
+        Arc::new(Entry::new(Kind::Missing(Missing::Unavailable)))
+    }
+
+    /// The step after a job, with the entry that it found. `asked` is what the exchange began with.
+    pub(crate) fn resume<'c>(
+        &mut self,
+        scope: Scope<'c>,
+        asked: Asked<'_, '_, '_>,
+        entry: &'c Arc<Entry>,
+    ) -> Step<'c> {
+        let start = match self.waits.take() {
+            Some(waits) => Start::Found(entry, waits.stage),
+            None => Start::Failure(Failure::of_missing(Missing::Unavailable)),
+        };
+        self.choose(scope, asked, start)
+    }
+
+    /// Counts the answer and composes its log line. `head_bytes` and `body_bytes` are the lengths that the session sends.
+    #[inline]
+    pub(crate) fn answered(
+        &mut self,
+        (journal, clock): (&mut Journal, &Clock),
+        asked: Asked<'_, '_, '_>,
+        status: u16,
+        head_bytes: u32,
+        body_bytes: u64,
+    ) {
+        if !journal.is_on() {
+            return;
+        }
+        let (peer, started) = (self.peer, self.started);
+        let request = match asked {
+            Asked::Request(head) => access_log::Request {
+                peer,
+                started,
+                line: RequestLine::Parsed {
+                    method: head.method_name.as_bytes(),
+                    target: head.target_raw,
+                    version: head.protocol.name(),
+                },
+                host: head.authority(),
+                referer: head.referer(),
+                user_agent: head.user_agent(),
+            },
+            Asked::Input(bytes) => access_log::Request {
+                peer,
+                started,
+                line: RequestLine::Raw(first_line(bytes)),
+                host: None,
+                referer: None,
+                user_agent: None,
+            },
+        };
+        journal.compose(&mut self.slot, clock, &request, status, head_bytes, body_bytes);
+    }
+
+    /// Ends the exchange. Whoever sends its answer finishes the log line in this slot.
+    #[inline]
+    pub(crate) fn into_slot(self) -> Slot {
+        self.slot
+    }
+}
+
+/// The bytes up to the end of the first line, limited in length: they may be anything.
+fn first_line(bytes: &[u8]) -> &[u8] {
+    const MOST: usize = 1024;
+    let bytes = &bytes[..bytes.len().min(MOST)];
+    match bytes.iter().position(|&b| b == b'\n' || b == b'\r') {
+        Some(0) | None => bytes,
+        Some(end) => &bytes[..end],
+    }
+}

@@ -1,0 +1,59 @@
+//! Results that are complete: findings, transactions and connections. Plain data; the analyzer decides their order.
+
+use crate::connection::{ConnectionId, End, Vantage};
+use crate::direction::Direction;
+use crate::finding::Finding;
+use crate::packet::Endpoint;
+use crate::quantity;
+use crate::transaction::{HttpCounts, Transaction};
+use core::time::Duration;
+use serde::Serialize;
+
+/// A complete result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A problem.
+    Finding(Finding),
+    /// A request with its response.
+    Transaction(Transaction),
+    /// A connection whose record has ended.
+    Connection(Box<Connection>),
+}
+
+/// The report of one connection.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Connection {
+    /// Number of the connection.
+    pub id: ConnectionId,
+    /// The opening end.
+    pub client: Endpoint,
+    /// The other end.
+    pub server: Endpoint,
+    /// Time of the first packet since the first frame of the capture.
+    #[serde(rename = "start_s", serialize_with = "quantity::seconds")]
+    pub start: Duration,
+    /// Time from the first to the last packet.
+    #[serde(rename = "duration_s", serialize_with = "quantity::seconds")]
+    pub duration: Duration,
+    /// Time from the first SYN to the acknowledgment of the SYN-ACK.
+    #[serde(rename = "handshake_ms", serialize_with = "quantity::ms_option")]
+    pub handshake: Option<Duration>,
+    /// Time from the end of the handshake (or the first packet) to the second end's first FIN, or the reset.
+    #[serde(rename = "established_s", serialize_with = "quantity::seconds_option")]
+    pub established: Option<Duration>,
+    /// How the record ended.
+    pub end: End,
+    /// Position of the capture.
+    pub vantage: Vantage,
+    /// Frame numbers of the first and the last packet.
+    pub packets: (u64, u64),
+    /// Figures of the client's packets.
+    pub from_client: Direction,
+    /// Figures of the server's packets.
+    pub from_server: Direction,
+    /// HTTP counters; `None` if the connection does not carry HTTP/1.x.
+    pub http: Option<HttpCounts>,
+    /// Packets in both directions per request.
+    pub packets_per_request: Option<f64>,
+}

@@ -1,0 +1,97 @@
+//! `weir ctl`: sends commands to a running server through its control socket and prints the answers. Decides the
+//! output; `serve::control` defines the commands.
+
+use crate::cli::ctl::{Command, Flags};
+use crate::failure::Failure;
+use crate::output::line;
+use crate::serve::{Change, Wish};
+use crate::voice::Voice;
+use runtime::control;
+use serde_json::Value;
+use std::io::ErrorKind;
+
+/// Sends the command and prints the answer.
+///
+/// # Errors
+/// `System` if the server does not answer; otherwise the server's own error.
+pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
+    let unanswered = |why: &str| Failure::System(format!("`{}`: {why}", flags.socket.display()));
+    let wish = serde_json::to_string(&wish(&flags.what)).map_err(|error| unanswered(&error.to_string()))?;
+    let reply = control::ask(&flags.socket, &wish).map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::NotFound => "name the file given to weir serve as --control",
+            ErrorKind::PermissionDenied => "you need write permission on this file",
+            ErrorKind::ConnectionRefused => "the server that created it has ended",
+            _ => "the server did not answer",
+        };
+        unanswered(&format!("{error}; {advice}"))
+    })?;
+    let answer: Value = serde_json::from_str(&reply)
+        .map_err(|error| unanswered(&format!("the answer is not valid JSON: {error}")))?;
+    if answer["ok"] != true {
+        let why = answer["error"]
+            .as_str()
+            .unwrap_or("the server refused the command")
+            .to_owned();
+        return Err(match answer["kind"].as_str() {
+            Some("usage") => Failure::Usage(why),
+            _ => Failure::System(why),
+        });
+    }
+    if voice.json {
+        line(&answer)?;
+    } else if let Some(listeners) = answer["listeners"].as_array() {
+        for listener in listeners {
+            let text = |key: &str| listener[key].as_str().unwrap_or_default().to_owned();
+            let open = match listener["open"].as_u64() {
+                Some(open) => format!("; {open} connections open"),
+                None => String::new(),
+            };
+            line(format_args!(
+                "{}  {} with {}, {} workers{open}",
+                text("address"),
+                text("concurrency"),
+                text("io"),
+                listener["workers"],
+            ))?;
+        }
+        if let Some(processes) = answer["processes"].as_u64() {
+            line(format_args!(
+                "{processes} worker processes, {} connections open in all",
+                answer["open"]
+            ))?;
+        }
+        if answer["retiring"] != 0 {
+            line(format_args!(
+                "{} connections of earlier strategies are still open",
+                answer["retiring"]
+            ))?;
+        }
+    } else if let Some(now) = answer["now"].as_str() {
+        line(format_args!("done: {now}"))?;
+    } else {
+        line("done")?;
+    }
+    Ok(())
+}
+
+/// The command as the control socket takes it.
+fn wish(command: &Command) -> Wish {
+    match command {
+        Command::Status => Wish::Status,
+        Command::Strategy {
+            concurrency,
+            io,
+            workers,
+            listener,
+        } => Wish::Strategy(Change {
+            concurrency: *concurrency,
+            io: *io,
+            workers: *workers,
+            listener: *listener,
+        }),
+        Command::Reload => Wish::Reload,
+        Command::ReopenLogs => Wish::ReopenLogs,
+        Command::Stop => Wish::Stop,
+    }
+}
