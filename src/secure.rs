@@ -82,6 +82,7 @@ impl Secure {
 }
 
 /// The roots in a file.
+#[allow(clippy::disallowed_methods, reason = "a command reads the file it is given")]
 fn named_roots(file: &Path) -> Result<RootCertStore, Fault> {
     let fault = |why: String| Fault::Usage(format!("--ca: `{}`: {why}", file.display()));
     let content = std::fs::read(file).map_err(|error| fault(format!("{error}; name a readable PEM file")))?;
