@@ -935,7 +935,10 @@ impl dial::Crew for Crew {
                 {
                     fetch.sent = now;
                     fetch.shaking = self.setup.secured.then_some(now);
-                    fetch.progress = now;
+                    // Cleartext counts its timeout from the request.
+                    if self.setup.secured {
+                        fetch.progress = now;
+                    }
                     self.ledger.of(opened).connect.add(now.since(opened));
                 }
             }
