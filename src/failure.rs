@@ -1,5 +1,6 @@
 //! Why a command failed: an exit code and a message for the user. Decides exit codes; commands write the messages.
 
+use crate::secure::Fault;
 use std::path::Path;
 use std::process::ExitCode;
 use std::{fmt, io};
@@ -62,6 +63,15 @@ impl Failure {
             Failure::Usage(_) => "usage",
             Failure::Invalid(_) => "invalid",
             Failure::System(_) => "system",
+        }
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Failure {
+        match fault {
+            Fault::Usage(text) => Failure::Usage(text),
+            Fault::System(text) => Failure::System(text),
         }
     }
 }

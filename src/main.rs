@@ -17,6 +17,7 @@ mod model;
 mod output;
 mod plan;
 mod profile;
+mod secure;
 mod serve;
 mod site;
 mod study;

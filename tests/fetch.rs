@@ -318,7 +318,7 @@ fn what_cannot_be_is_said() {
         let (_, errors) = fetched(arguments, code);
         assert!(errors.contains(fragment), "{arguments:?}: {errors}");
     };
-    refused(&["https://localhost/"], 2, "TLS");
+    refused(&["http://localhost/", "--insecure"], 2, "applies to https URLs");
     refused(&["ftp://localhost/"], 2, "not supported");
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let gone = format!("http://{}/", free.local_addr().expect("bound"));

@@ -1,5 +1,6 @@
 //! The flags of `weir fetch`: page, modes, repetitions, cache and reports. Does nothing.
 
+use crate::secure::TlsFlags;
 use clap::Args;
 use client::plan::Manner;
 use measure::{Bytes, Duration};
@@ -10,6 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   weir fetch http://localhost:8080/
   weir fetch http://localhost:8080/ --mode pipelined+deflate --explain
+  weir fetch https://localhost:8443/ --ca ca.pem --explain
   weir fetch http://localhost:8080/ --compare http10,serial,pipelined,pipelined+deflate --repeat 5
   weir fetch http://localhost:8080/ --cache ./cache
   weir fetch http://localhost:8080/ --cache ./cache --revalidate
@@ -50,7 +52,7 @@ fn origin(text: &str) -> Result<Origin, String> {
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Flags {
-    /// URL of the page; plain HTTP only
+    /// URL of the page: http or https
     #[arg(value_name = "URL", required_unless_present = "simulate")]
     pub(crate) url: Option<String>,
 
@@ -164,6 +166,9 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Limits")]
     pub(crate) timeout: Option<Duration>,
 
+    #[command(flatten)]
+    pub(crate) tls: TlsFlags,
+
     /// Reports where the time went, by cause
     #[arg(long, help_heading = "Output")]
     pub(crate) explain: bool,
@@ -190,6 +195,7 @@ impl Flags {
             ("--seed", self.seed.is_some()),
             ("--pcapng", self.pcapng.is_some()),
         ];
+        let of_tls = self.tls.first().filter(|_| self.simulate.is_some());
         let of_buffer = [
             ("--buffer", self.buffer.is_some()),
             ("--flush-timer", self.flush_timer.is_some()),
@@ -216,6 +222,7 @@ impl Flags {
                 )
             })
         })
+        .or_else(|| of_tls.map(|name| (name, "simulations are without TLS")))
         .or_else(|| {
             let name = first(&of_buffer).filter(|_| !has_buffer);
             name.map(|name| {

@@ -5,6 +5,7 @@ use super::objective::Objective;
 use super::offered::{METHODS, offered};
 use super::share::parse_share;
 use super::site::Workload;
+use crate::secure::TlsFlags;
 use ::load::arrivals::{Process, Schedule};
 use ::load::replies::Accept;
 use clap::{Args, Subcommand};
@@ -327,7 +328,7 @@ impl HowFlags {
 /// Flags of a run.
 #[derive(Debug, Args)]
 pub(crate) struct RunFlags {
-    /// Server to load; with --site, the URL's path is the root of the site, otherwise it is the path to request
+    /// Server to load, http or https; with --site, the URL's path is the root of the site, otherwise it is the path to request
     #[arg(value_name = "URL", required = true)]
     pub(crate) url: Option<String>,
 
@@ -336,6 +337,9 @@ pub(crate) struct RunFlags {
 
     #[command(flatten)]
     pub(crate) how: HowFlags,
+
+    #[command(flatten)]
+    pub(crate) tls: TlsFlags,
 
     /// Random seed of arrivals and choices [default: the site's, or 1]
     #[arg(long, value_name = "N", help_heading = "Load")]

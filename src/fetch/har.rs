@@ -1,7 +1,7 @@
 //! A fetch as an HTTP archive (HAR 1.2, <http://www.softwareishard.com/blog/har-12-spec/>). Bodies are left out.
 //!
 //! One entry per request that got a response. `blocked` is the time from discovery to sending, `wait` the time to the
-//! first byte; the first request of a connection has `connect`. -1 means not applicable.
+//! first byte; the first request of a connection has `connect`, which includes `ssl`, the TLS handshake. -1 means not applicable.
 
 use super::Run;
 use client::timeline::{Fate, Object, Role, Source, Timeline, Try};
@@ -50,7 +50,11 @@ fn entry(run: &Run, object: &Object, one: &Try) -> Value {
     let last = one.last.unwrap_or(first);
     let sent = one.sent.unwrap_or(one.asked);
     let is_opening = connection.opened == one.asked;
-    let stands = connection.connected.unwrap_or(connection.opened).min(first);
+    let stands = connection.ready().unwrap_or(connection.opened).min(first);
+    let ssl = connection
+        .handshake()
+        .filter(|_| is_opening)
+        .map_or(-1.0, milliseconds);
     let (connect, left) = if is_opening {
         (milliseconds(stands - connection.opened), sent.max(stands))
     } else {
@@ -93,7 +97,7 @@ fn entry(run: &Run, object: &Object, one: &Try) -> Value {
         },
         "cache": if is_validated { json!({ "comment": "validated" }) } else { json!({}) },
         "timings": {
-            "blocked": blocked, "dns": -1, "connect": connect, "send": 0, "wait": wait, "receive": receive, "ssl": -1,
+            "blocked": blocked, "dns": -1, "connect": connect, "send": 0, "wait": wait, "receive": receive, "ssl": ssl,
         },
         "connection": one.connection.to_string(),
     });

@@ -9,8 +9,14 @@ use measure::Instant;
 use serde_json::{Value, json};
 use url::Url;
 
-/// One fetch as a JSON object.
-pub(super) fn of(page: &Url, manner: Manner, timeline: &Timeline, with_causes: bool) -> Value {
+/// One fetch as a JSON object. `insecure` says whether certificates were accepted unchecked; `None` without TLS.
+pub(super) fn of(
+    page: &Url,
+    manner: Manner,
+    timeline: &Timeline,
+    insecure: Option<bool>,
+    with_causes: bool,
+) -> Value {
     let at = |instant: Instant| instant.since(timeline.began).as_secs_f64();
     let maybe = |instant: Option<Instant>| instant.map(at);
     let totals = timeline.sums();
@@ -61,8 +67,14 @@ pub(super) fn of(page: &Url, manner: Manner, timeline: &Timeline, with_causes: b
                     "out_of_order": tcp.out_of_order, "closing_counted": tcp.is_over,
                 })
             });
+            let tls = connection.secured.map(|(done, agreed)| {
+                json!({
+                    "done": at(done), "handshake": connection.handshake().map(|took| took.as_secs_f64()),
+                    "version": agreed.version, "cipher_suite": agreed.suite, "resumed": agreed.resumed,
+                })
+            });
             json!({
-                "opened": at(connection.opened), "connected": maybe(connection.connected),
+                "tls": tls, "opened": at(connection.opened), "connected": maybe(connection.connected),
                 "closed": maybe(connection.closed), "cut": connection.is_cut, "requests": connection.requests,
                 "bytes_out": connection.bytes_out,
                 "bytes_in": connection.arrivals.iter().map(|arrival| arrival.bytes).sum::<u64>(), "tcp": tcp,
@@ -75,7 +87,7 @@ pub(super) fn of(page: &Url, manner: Manner, timeline: &Timeline, with_causes: b
         .map(|(url, why)| json!({ "url": url, "why": why.to_string() }))
         .collect();
     let mut line = json!({
-        "event": "fetch", "url": page.as_str(), "mode": manner.to_string(),
+        "event": "fetch", "url": page.as_str(), "insecure": insecure, "mode": manner.to_string(),
         "seconds": at(timeline.ended), "connections": totals.connections, "requests": totals.requests,
         "repeated": totals.repeated, "bytes_in": totals.bytes_in, "bytes_out": totals.bytes_out,
         "bytes_again": totals.bytes_again, "packets": totals.packets, "closings_uncounted": totals.unclosed,
@@ -103,8 +115,11 @@ pub(super) fn of(page: &Url, manner: Manner, timeline: &Timeline, with_causes: b
 }
 
 /// Data bytes, known retransmissions included, plus 40 bytes per packet, as the W3C NOTE's tables count; `None` if
-/// the kernel does not report packets.
+/// the kernel does not report packets, and for TLS, whose records are not counted.
 pub(super) fn tcp_bytes(timeline: &Timeline) -> Option<u64> {
+    if timeline.is_secured() {
+        return None;
+    }
     let totals = timeline.sums();
     let packets = totals.packets?;
     Some(totals.bytes_in + totals.bytes_out + totals.bytes_again + 40 * packets)

@@ -12,6 +12,7 @@ mod svg;
 use crate::cli::fetch::Flags;
 use crate::failure::Failure;
 use crate::output;
+use crate::secure::{self, Secure};
 use crate::voice::Voice;
 use client::cache::Entries;
 use client::fetch::{Fetch, Outcome};
@@ -64,6 +65,14 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         ));
     }
     let page = page(url)?;
+    let secure = match page.scheme() {
+        "https" => {
+            let host = page.host_str().unwrap_or_default();
+            Some(Secure::new(&flags.tls, secure::host(host))?)
+        }
+        _ => Secure::none(&flags.tls).map(|()| None)?,
+    };
+    let insecure = secure.as_ref().map(|secure| secure.is_insecure);
     let peer = resolve(&page)?;
     let store = flags.cache.as_deref().map(opened).transpose()?;
     let before = match &store {
@@ -80,9 +89,9 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         for &manner in &manners {
             let began = clock::wall();
             let fetch = Fetch::new(page.clone(), plan(flags, manner), before.clone(), began);
-            let outcome = driven(fetch, peer)?;
+            let outcome = driven(fetch, peer, secure.as_ref())?;
             if voice.json {
-                let line = json::of(&page, manner, &outcome.timeline, flags.explain);
+                let line = json::of(&page, manner, &outcome.timeline, insecure, flags.explain);
                 output::print(&format!("{line}\n"))?;
             }
             runs.push(Run {
@@ -159,13 +168,12 @@ fn page(text: &str) -> Result<Url, Failure> {
     };
     let url = url.map_err(|error| fault(format!("is not a URL: {error}")))?;
     match url.scheme() {
-        "http" if url.username().is_empty() && url.password().is_none() => Ok(url),
-        "http" => Err(fault(
+        "http" | "https" if url.username().is_empty() && url.password().is_none() => Ok(url),
+        "http" | "https" => Err(fault(
             "user names and passwords in a URL are not sent; leave them out".to_owned(),
         )),
-        "https" => Err(fault("TLS is not supported; use an http URL".to_owned())),
         other => Err(fault(format!(
-            "the scheme `{other}` is not supported; use an http URL"
+            "the scheme `{other}` is not supported; use an http or https URL"
         ))),
     }
 }
@@ -173,7 +181,7 @@ fn page(text: &str) -> Result<Url, Failure> {
 fn resolve(page: &Url) -> Result<SocketAddr, Failure> {
     let host = page.host_str().unwrap_or_default();
     let addresses = page
-        .socket_addrs(|| Some(80))
+        .socket_addrs(|| page.port_or_known_default())
         .map_err(|error| Failure::Usage(format!("cannot find the host `{host}`: {error}")))?;
     dial::answering(&addresses).ok_or_else(|| Failure::Usage(format!("the host `{host}` has no address")))
 }
@@ -222,9 +230,9 @@ fn plan(flags: &Flags, manner: Manner) -> Plan {
 }
 
 /// Runs the fetch over real connections.
-fn driven(fetch: Fetch, peer: SocketAddr) -> Result<Outcome, Failure> {
+fn driven(fetch: Fetch, peer: SocketAddr, secure: Option<&Secure>) -> Result<Outcome, Failure> {
     let refused = |error: std::io::Error| Failure::System(format!("cannot start a thread: {error}"));
-    let running = dial::start(vec![fetch], peer).map_err(refused)?;
+    let running = secure::start(vec![fetch], peer, secure).map_err(refused)?;
     let mut ended = running.join().map_err(refused)?;
     match ended.pop() {
         Some((fetch, _)) => Ok(fetch.into_outcome()),
@@ -339,13 +347,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_http_is_spoken() {
+    fn only_http_and_https_are_spoken() {
+        assert!(page("https://h/").is_ok());
         assert_eq!(
             page("localhost:8080/x").expect("fine").as_str(),
             "http://localhost:8080/x"
         );
         for (text, fragment) in [
-            ("https://h/", "TLS"),
             ("ftp://h/", "not supported"),
             ("http://", "not a URL"),
             ("http://a:b@h/", "passwords"),

@@ -5,7 +5,7 @@ use super::json::tcp_bytes;
 use super::spread::Spread;
 use client::explain::{Cause, explain, sums};
 use client::plan::Manner;
-use client::timeline::{Fate, Object, Skipped, Source, Timeline};
+use client::timeline::{Connection, Fate, Object, Skipped, Source, Timeline};
 use measure::{Bytes, Duration, Instant};
 use std::fmt::Write;
 use url::Url;
@@ -96,6 +96,7 @@ pub(super) fn waterfall(page: &Url, run: &Run, is_terminal: bool) -> String {
             .packets
             .map_or(String::new(), |packets| format!(", {packets} packets")),
     );
+    text.push_str(&secured(timeline));
     if totals.packets.is_some() && totals.unclosed > 0 {
         let _ = writeln!(
             text,
@@ -164,6 +165,24 @@ fn shortened(name: &str, most: usize) -> String {
     format!("…{tail}")
 }
 
+/// A line about the TLS handshakes; empty without.
+fn secured(timeline: &Timeline) -> String {
+    let all = || timeline.connections.iter().filter_map(|one| one.secured);
+    let Some((_, first)) = all().next() else {
+        return String::new();
+    };
+    let took = timeline.connections.iter().filter_map(Connection::handshake);
+    let mean = took.sum::<Duration>() / all().count().max(1) as u32;
+    format!(
+        "{}, {}: {} ms per handshake, {} of {} resumed\n",
+        first.version,
+        first.suite,
+        milliseconds(mean),
+        all().filter(|(_, agreed)| agreed.resumed).count(),
+        all().count(),
+    )
+}
+
 /// The bar of an object: dots until it is requested, light while waiting, dark while receiving.
 fn bar(object: &Object, timeline: &Timeline) -> String {
     let elapsed = (timeline.ended - timeline.began).as_secs_f64().max(1e-9);
@@ -195,6 +214,9 @@ pub(super) fn explained(timeline: &Timeline) -> String {
     let elapsed = timeline.ended - timeline.began;
     let mut text = String::from("\ncritical path          ms  share\n");
     for (cause, took) in sums(&spans) {
+        if cause == Cause::Handshake && took.is_zero() {
+            continue;
+        }
         let share = took.as_secs_f64() / elapsed.as_secs_f64().max(1e-9) * 100.0;
         let _ = writeln!(
             text,
@@ -342,7 +364,9 @@ fn missing(manners: &[Manner], runs: &[Run]) -> String {
 /// Mean milliseconds by cause, one line per mode.
 fn causes(manners: &[Manner], runs: &[Run]) -> String {
     let mut text = format!("\n{:<20}", "mean ms");
-    for cause in Cause::ALL {
+    let is_secured = runs.iter().any(|run| run.timeline.is_secured());
+    let is_shown = |cause: Cause| is_secured || cause != Cause::Handshake;
+    for cause in Cause::ALL.into_iter().filter(|&cause| is_shown(cause)) {
         let _ = write!(text, " {:>w$}", cause.name(), w = cause.name().len().max(8));
     }
     let _ = writeln!(text, " {:>9}", "total");
@@ -358,6 +382,9 @@ fn causes(manners: &[Manner], runs: &[Run]) -> String {
         }
         let mut total = 0.0;
         for (place, cause) in Cause::ALL.iter().enumerate() {
+            if !is_shown(*cause) {
+                continue;
+            }
             let mean = Spread::of(all.iter().map(|one| one[place].1.as_secs_f64() * 1e3));
             let mean = mean.map_or(0.0, |spread| spread.mean);
             total += mean;

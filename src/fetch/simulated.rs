@@ -62,7 +62,7 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         for (visitor, &manner) in visitors.iter().zip(&manners) {
             let (outcome, segments) = visitor.visit(Seed(flags.seed.unwrap_or(1).wrapping_add(round)))?;
             if voice.json {
-                let line = json::of(&url, manner, &outcome.timeline, flags.explain);
+                let line = json::of(&url, manner, &outcome.timeline, None, flags.explain);
                 output::print(&format!("{line}\n"))?;
             }
             capture = segments;

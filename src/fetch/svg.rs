@@ -23,7 +23,7 @@ const STYLE: &str = "\
 svg{--bg:#fff;--ink:#1d2430;--dim:#5d6878;--grid:#e3e7ed;font:12px system-ui,sans-serif}\
 @media(prefers-color-scheme:dark){svg{--bg:#14181f;--ink:#e6eaf0;--dim:#98a3b3;--grid:#2b323d}}\
 .bg{fill:var(--bg)}text{fill:var(--ink)}.dim{fill:var(--dim)}.grid{stroke:var(--grid)}\
-.title{font-size:15px;font-weight:600}.known{fill:#c3cad4}.connect{fill:#e08a2e}.held{fill:#b085d6}\
+.title{font-size:15px;font-weight:600}.known{fill:#c3cad4}.connect{fill:#e08a2e}.shake{fill:#d9b31c}.held{fill:#b085d6}\
 .wait{fill:#8fc1ea}.come{fill:#2d6cb5}.failed{fill:#c8392f}\
 .c0{fill:#e08a2e}.c1{fill:#8fc1ea}.c2{fill:#c8392f}.c3{fill:#e2807a}.c4{fill:#3a9c74}.c5{fill:#d6b11f}\
 .c6{fill:#2d6cb5}.c7{fill:#9aa5b4}.c8{fill:#8a4a2f}.c9{fill:#c99a86}.c10{fill:#b085d6}";
@@ -62,6 +62,7 @@ pub(super) fn draw(page: &Url, run: &Run) -> String {
         &[
             ("known", "known"),
             ("connect", "connecting"),
+            ("shake", "TLS handshake"),
             ("held", "held in the buffer"),
             ("wait", "waiting"),
             ("come", "receiving"),
@@ -147,6 +148,7 @@ fn row(svg: &mut String, object: &Object, run: &Run, y: f64, x: &impl Fn(Instant
         );
         if connection.opened == one.asked {
             let stands = connection.connected.unwrap_or(end).min(first);
+            let ready = connection.ready().unwrap_or(stands).min(first);
             rect(
                 svg,
                 "connect",
@@ -156,7 +158,11 @@ fn row(svg: &mut String, object: &Object, run: &Run, y: f64, x: &impl Fn(Instant
                 12.0,
                 &title("connecting", at, stands),
             );
-            at = stands;
+            if connection.secured.is_some() {
+                let shown = title("TLS handshake", stands, ready);
+                rect(svg, "shake", x(stands), x(ready), y, 12.0, &shown);
+            }
+            at = ready;
         }
         let sent = one.sent.unwrap_or(at).clamp(at, first.max(at));
         rect(svg, "held", x(at), x(sent), y, 12.0, &title("held", at, sent));

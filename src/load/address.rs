@@ -34,6 +34,8 @@ pub(super) fn paths(file: &std::path::Path) -> Result<Work, Failure> {
 /// The URL of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Url {
+    /// Whether its scheme is https.
+    pub(super) is_secure: bool,
     /// Value of the `Host` field.
     pub(super) authority: String,
     pub(super) path: String,
@@ -42,12 +44,13 @@ pub(super) struct Url {
 impl Url {
     pub(super) fn read(text: &str) -> Result<Url, Failure> {
         let fault = |why: &str| Failure::Usage(format!("`{}`: {why}", text.escape_debug()));
+        let is_secure = text
+            .split_once("://")
+            .is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("https"));
         let rest = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-                return Err(fault("TLS is not supported; give an http URL"));
-            }
-            Some(_) => return Err(fault("not an http URL")),
+            Some((_, rest)) if is_secure => rest,
+            Some(_) => return Err(fault("not an http or https URL")),
             None => text,
         };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -62,6 +65,7 @@ impl Url {
         // An empty path is requested as `/` (RFC 9112 section 3.2.1), also before a query.
         let root = if path.starts_with('/') { "" } else { "/" };
         Ok(Url {
+            is_secure,
             authority: authority.to_owned(),
             path: format!("{root}{path}"),
         })
@@ -83,7 +87,7 @@ impl Url {
         let name = if has_port {
             host.clone()
         } else {
-            format!("{host}:80")
+            format!("{host}:{}", if self.is_secure { 443 } else { 80 })
         };
         let addresses: Vec<SocketAddr> = name
             .to_socket_addrs()
@@ -123,9 +127,9 @@ mod tests {
                 .port(),
             80
         );
+        assert!(Url::read("HTTPS://h/").expect("fine").is_secure);
         for (text, fragment) in [
-            ("https://h/", "TLS"),
-            ("ftp://h/", "not an http URL"),
+            ("ftp://h/", "not an http or https URL"),
             ("http:///x", "write one as in"),
             ("http://me:word@h/", "password"),
             ("http://h/a b", "write one as in"),

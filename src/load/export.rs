@@ -249,6 +249,7 @@ fn log(report: &Report) -> io::Result<Vec<u8>> {
         ("service", &record.service),
         ("object", &record.object),
         ("connect", &record.connect),
+        ("handshake", &record.handshake),
         ("first-byte", &record.first_byte),
         ("transfer", &record.transfer),
         ("lag", &record.lag),

@@ -18,10 +18,11 @@ pub(crate) mod task;
 
 use crate::cli::load::RunFlags;
 use crate::failure::Failure;
+use crate::secure::{self, Crews};
 use crate::voice::Voice;
 use ::load::crew::{Crew, Live};
 use ::load::record::Record;
-use ::load::run::{FORMAT, Parts, Run, VERSION};
+use ::load::run::{FORMAT, Parts, Run, Tls, VERSION};
 use ::load::verdict::Bounds;
 pub(crate) use fit::run as fit;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -29,7 +30,7 @@ use measure::{Duration, Instant, UnixTime};
 pub(crate) use merge::{numbered, read, run as merge};
 use place::Place;
 use report::Report;
-use runtime::dial::{self, Usage};
+use runtime::dial::Usage;
 use runtime::signal::{Signal, Signals};
 use runtime::{clock, machine};
 use std::net::SocketAddr;
@@ -101,7 +102,8 @@ fn perform(
     }
     await_start(place, signals)?;
     let started_at = civil(clock::wall());
-    let running = dial::start(crews, peer).map_err(|error| refused("threads", &error))?;
+    let running =
+        secure::start(crews, peer, task.secure.as_ref()).map_err(|error| refused("threads", &error))?;
     let began = clock::now();
     let measured_from = began + flags.asked.warmup;
     let counted = task.counted(&flags.asked);
@@ -136,6 +138,11 @@ fn perform(
         mode: task.mode.name().to_owned(),
         verified: flags.how.verify,
         method: flags.how.method.name().to_owned(),
+        tls: task.secure.as_ref().map(|secure| Tls {
+            versions: flags.tls.tls_versions.unwrap_or_default().name().to_owned(),
+            resumption: !flags.tls.no_resumption,
+            insecure: secure.is_insecure,
+        }),
         headers: flags.how.header.iter().map(ToString::to_string).collect(),
         accept_status: flags.how.accepted().to_string(),
         users: match task.who {
@@ -219,7 +226,7 @@ fn await_start(place: &Place, signals: &mut Signals) -> Result<(), Failure> {
 
 /// Waits for the end, shows progress and forwards signals to stop. Returns the time of the stop, if any.
 fn watch(
-    running: &dial::Running<Crew>,
+    running: &Crews<Crew>,
     live: &[Arc<Live>],
     signals: &mut Signals,
     duration: Duration,

@@ -67,6 +67,12 @@ pub(super) struct Report {
     pub(super) service_ms: Summary,
     pub(super) object_ms: Summary,
     pub(super) connect_ms: Summary,
+    /// TLS handshakes; `None` for cleartext.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) handshake_ms: Option<Summary>,
+    /// Share of the handshakes that resumed an earlier session, from 0 to 1; `None` without a handshake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resumed_share: Option<f64>,
     pub(super) first_byte_ms: Summary,
     pub(super) transfer_ms: Summary,
     pub(super) lag_ms: Summary,
@@ -200,6 +206,12 @@ impl Report {
             service_ms: record.service.summary_with(&lost_files),
             object_ms: record.object.summary_with(&lost_objects),
             connect_ms: record.connect.summary_with(&Lost::unknown(lost_connections)),
+            handshake_ms: run.tls.as_ref().map(|_| {
+                let failed = Lost::unknown(record.count(Trouble::Handshake));
+                record.handshake.summary_with(&failed)
+            }),
+            resumed_share: (!record.handshake.is_empty())
+                .then(|| record.resumed as f64 / record.handshake.count() as f64),
             first_byte_ms: record.first_byte.summary_with(&lost_parts),
             transfer_ms: record.transfer.summary_with(&lost_parts),
             lag_ms: record.lag.summary(),
@@ -264,12 +276,20 @@ impl Report {
             ("service", &self.service_ms),
             ("object", &self.object_ms),
             ("connect", &self.connect_ms),
+        ];
+        let handshake = self.handshake_ms.iter().map(|times| ("handshake", times));
+        let parts = [
             ("first byte", &self.first_byte_ms),
             ("transfer", &self.transfer_ms),
             ("lag", &self.lag_ms),
             ("tick", &self.tick_ms),
         ];
-        response.chain(corrected).chain(others).collect()
+        response
+            .chain(corrected)
+            .chain(others)
+            .chain(handshake)
+            .chain(parts)
+            .collect()
     }
 
     /// A note on coordinated omission in closed loops and its correction; none for open runs.
@@ -436,6 +456,17 @@ impl Report {
             self.closed_by_server,
             self.resent
         );
+        if let Some(tls) = &self.run.tls {
+            text += &format!(
+                "\n  {} TLS handshakes, {:.1} % resumed{}",
+                self.run.record.handshake.count(),
+                self.resumed_share.unwrap_or(0.0) * 100.0,
+                match tls.insecure {
+                    true => ", certificates not checked (--insecure)",
+                    false => "",
+                }
+            );
+        }
         for (trouble, count) in &self.errors {
             text += &format!(", {count} {}", trouble.name());
         }

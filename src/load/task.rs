@@ -7,6 +7,7 @@ use super::place::Place;
 use super::replay::{self, Replay};
 use crate::cli::load::{AskedFlags, HowFlags, PlanFlags, RunFlags};
 use crate::failure::Failure;
+use crate::secure::{self, Secure};
 use ::load::arrivals::{Arrivals, Process, Schedule};
 use ::load::crew::{Model, Setup};
 use ::load::limits::USERS_MAX;
@@ -78,6 +79,8 @@ pub(super) enum What {
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(super) url: Url,
+    /// TLS of a run against an https URL.
+    pub(super) secure: Option<Secure>,
     pub(super) work: Arc<Work>,
     pub(super) what: What,
     pub(crate) who: Who,
@@ -98,7 +101,12 @@ impl Task {
     /// The task from the flags of a run.
     pub(super) fn of(flags: &RunFlags) -> Result<Task, Failure> {
         let url = Url::read(flags.url.as_deref().unwrap_or_default())?;
-        Task::from(url, &flags.asked, &flags.how, flags.seed, None)
+        let secure = match url.is_secure {
+            true => Some(Secure::new(&flags.tls, secure::host(&url.authority))?),
+            false => Secure::none(&flags.tls).map(|()| None)?,
+        };
+        let task = Task::from(url, &flags.asked, &flags.how, flags.seed, None)?;
+        Ok(Task { secure, ..task })
     }
 
     /// The task from the flags of a plan; without another source of objects, the workload they describe.
@@ -227,6 +235,7 @@ impl Task {
         let from_site = site.as_ref().map_or(Seed(1), |(_, manifest)| manifest.seed);
         Ok(Task {
             url,
+            secure: None,
             work: Arc::new(work),
             what,
             who,
@@ -338,6 +347,7 @@ impl Task {
             verify: flags.how.verify,
             unseen_from: UNSEEN_FROM,
             lanes: flags.how.connections_per_user,
+            secured: self.secure.is_some(),
         })
     }
 
@@ -388,6 +398,10 @@ impl Task {
             }
             for line in &flags.how.header {
                 writeln!(out, "{line}")?;
+            }
+            if self.url.is_secure {
+                let versions = flags.tls.tls_versions.unwrap_or_default().name();
+                writeln!(out, "TLS {versions} {}", flags.tls.no_resumption)?;
             }
             if let Some(accept) = &flags.how.accept_status {
                 writeln!(out, "{accept}")?;

@@ -413,7 +413,7 @@ fn what_cannot_be_run_is_named() {
         let error = crate::refused(&[&["load"], arguments].concat(), 2);
         assert!(error.contains(fragment), "{error}");
     };
-    check(&["https://localhost/"], "TLS");
+    check(&["http://localhost/", "--insecure"], "applies to https URLs");
     check(&["http://localhost:1/", "--users", "3"], "--site");
     check(
         &["http://localhost:1/", "--users", "3", "--site", site.path()],

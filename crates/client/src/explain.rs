@@ -18,6 +18,8 @@ use std::collections::VecDeque;
 pub enum Cause {
     /// Establishing a connection.
     Connect,
+    /// The TLS handshake of a connection.
+    Handshake,
     /// One round trip for a request and the first byte of its response, whichever server responds.
     RoundTrip,
     /// The server's silence beyond the round trip before a response.
@@ -46,8 +48,9 @@ pub enum Cause {
 
 impl Cause {
     /// All causes, in the order of tables.
-    pub const ALL: [Cause; 11] = [
+    pub const ALL: [Cause; 12] = [
         Cause::Connect,
+        Cause::Handshake,
         Cause::RoundTrip,
         Cause::ServerWait,
         Cause::ServerPause,
@@ -64,6 +67,7 @@ impl Cause {
     pub fn name(self) -> &'static str {
         match self {
             Cause::Connect => "connect",
+            Cause::Handshake => "TLS handshake",
             Cause::RoundTrip => "round trip",
             Cause::ServerWait => "server wait",
             Cause::ServerPause => "server pause",
@@ -108,7 +112,7 @@ pub fn explain(timeline: &Timeline) -> Vec<Span> {
 }
 
 /// The time of each cause, in the order of [`Cause::ALL`]; the sum is the elapsed time.
-pub fn sums(spans: &[Span]) -> [(Cause, Duration); 11] {
+pub fn sums(spans: &[Span]) -> [(Cause, Duration); Cause::ALL.len()] {
     Cause::ALL.map(|cause| {
         let of_cause = spans.iter().filter(|span| span.cause == cause);
         (cause, of_cause.map(|span| span.to - span.from).sum())
@@ -219,7 +223,7 @@ impl Walk<'_> {
         // A response that began later cannot have been waited for at this instant.
         let first = one.first.filter(|&first| first <= self.at).unwrap_or(self.at);
         self.receive(place.0, connection, &path, first);
-        let stands = connection.connected.unwrap_or(connection.opened);
+        let stands = connection.ready().unwrap_or(connection.opened);
         let sent = one.sent.unwrap_or(one.asked).max(stands);
         // The previous response on the connection delayed it, if it was complete after the request was sent.
         let before = self.answer_before(place);
@@ -289,6 +293,9 @@ impl Walk<'_> {
     /// request, so time before that belongs to the request.
     fn connect(&mut self, object: usize, connection: &Connection, sent: Instant) {
         let opened = connection.opened.max(sent);
+        if let (Some(_), Some(connected)) = (connection.secured, connection.connected) {
+            self.spend(connected.max(opened), Cause::Handshake, object);
+        }
         let rtt = connection.tcp.and_then(|tcp| tcp.rtt_min);
         if let (1.., Some(rtt)) = (connection.shaken_again, rtt) {
             let from = connection.connected.unwrap_or(self.at);
@@ -506,7 +513,7 @@ fn lumps_of(connection: &Connection) -> Vec<Lump> {
     let segment = path.segment;
     let arrivals = &connection.arrivals;
     let is_hole = |number: usize| Loss::before(connection, number) == Loss::Hole;
-    let stands = connection.connected.unwrap_or(connection.opened);
+    let stands = connection.ready().unwrap_or(connection.opened);
     let mut lumps = Vec::new();
     let mut from = 0;
     while from < arrivals.len() {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use measure::Instant;
-pub use runtime::dial::Tcp;
+pub use runtime::dial::{Security, Tcp};
 
 /// The record of a whole fetch.
 #[derive(Clone, Debug, Default)]
@@ -202,6 +202,8 @@ pub struct Connection {
     pub opened: Instant,
     /// When it was established.
     pub connected: Option<Instant>,
+    /// The end of its TLS handshake and what was agreed on; `None` for cleartext.
+    pub secured: Option<(Instant, Security)>,
     /// When it ended.
     pub closed: Option<Instant>,
     /// Whether the server closed it while responses were outstanding.
@@ -218,6 +220,19 @@ pub struct Connection {
     pub requests: u32,
     /// Data bytes this end retransmitted; under [`Sight::Whole`] also those retransmitted by the peer.
     pub bytes_again: u64,
+}
+
+impl Connection {
+    /// When requests could leave: after the TLS handshake, or when a cleartext connection was established. `None` if it
+    /// was never established.
+    pub fn ready(&self) -> Option<Instant> {
+        self.secured.map(|(at, _)| at).or(self.connected)
+    }
+
+    /// Duration of the TLS handshake.
+    pub fn handshake(&self) -> Option<measure::Duration> {
+        Some(self.secured?.0 - self.connected?)
+    }
 }
 
 /// One receipt of bytes.
@@ -281,6 +296,11 @@ impl Timeline {
     pub fn has_page(&self) -> bool {
         let mut pages = self.objects.iter().filter(|object| object.role == Role::Page);
         pages.any(|page| matches!(page.fate, Fate::Done(_)))
+    }
+
+    /// Whether any connection spoke TLS.
+    pub fn is_secured(&self) -> bool {
+        self.connections.iter().any(|one| one.secured.is_some())
     }
 
     /// The totals of this record.

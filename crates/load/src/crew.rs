@@ -40,7 +40,7 @@ use client::session::{Ending, Left, Memory, OUTSTANDING_MAX, Session};
 use core::sync::atomic::{AtomicU64, Ordering};
 use hearing::Came;
 use measure::{Duration, Instant};
-use runtime::dial::{self, Failing, Happened, Port};
+use runtime::dial::{self, Failing, Happened, Port, Security};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use twox_hash::xxhash3_128::Hasher;
@@ -96,6 +96,8 @@ pub struct Setup {
     pub unseen_from: u64,
     /// Connections per user; 1 in an open loop.
     pub lanes: u32,
+    /// Whether a layer below secures connections, so that a handshake follows each connection.
+    pub secured: bool,
 }
 
 /// Live counters of a crew, for progress output.
@@ -145,6 +147,8 @@ struct Fetch {
     first: Option<Instant>,
     /// Start of the connection attempt; `None` once established.
     opening: Option<Instant>,
+    /// Start of the TLS handshake; `None` once it is complete, and for cleartext.
+    shaking: Option<Instant>,
     /// Time of the last progress, from which the timeout counts.
     progress: Instant,
     status: u16,
@@ -366,7 +370,14 @@ impl Crew {
                 if due > now {
                     self.wake(line, due, port);
                 } else {
-                    self.lost(line, Trouble::Timeout, port, now);
+                    let trouble = match &self.user(line).phase {
+                        Phase::Fetching(fetch) if fetch.shaking.is_some() => {
+                            self.refused("TLS failed: the handshake made no progress within --timeout", now);
+                            Trouble::Handshake
+                        }
+                        _ => Trouble::Timeout,
+                    };
+                    self.lost(line, trouble, port, now);
                 }
             }
             other => self.user(line).phase = other,
@@ -590,6 +601,46 @@ impl Crew {
         self.wake(line, now + off, port);
     }
 
+    /// Handles a connection that is gone.
+    fn lost_connection(&mut self, line: u32, trouble: Trouble, port: &mut Port, now: Instant) {
+        let user = &mut self.users[(line - FIRST) as usize];
+        let Phase::Fetching(fetch) = &user.phase else {
+            // No response was pending.
+            user.session = None;
+            parted(&mut user.stands, &mut self.ledger, now);
+            self.ledger.of(now).closed_by_server += 1;
+            return;
+        };
+        let is_open = fetch.opening.is_none() && fetch.shaking.is_none();
+        let trouble = match trouble {
+            // The handshake was complete: the server broke the rules of TLS later.
+            Trouble::Handshake if is_open => Trouble::Protocol,
+            other => other,
+        };
+        self.ledger.of(now).closed_by_server += u64::from(trouble == Trouble::Lost);
+        self.lost(line, trouble, port, now);
+    }
+
+    /// Records a complete TLS handshake. The wait for the first byte begins with it.
+    fn secured(&mut self, line: u32, agreed: Security, now: Instant) {
+        if let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase
+            && let Some(since) = fetch.shaking.take()
+        {
+            fetch.sent = now;
+            fetch.progress = now;
+            let record = self.ledger.of(since);
+            record.handshake.add(now.since(since));
+            record.resumed += u64::from(agreed.resumed);
+        }
+    }
+
+    /// Keeps the first reason of a failed handshake.
+    #[cold]
+    fn refused(&mut self, why: &str, now: Instant) {
+        let fault = &mut self.ledger.of(now).handshake_fault;
+        fault.get_or_insert_with(|| why.into());
+    }
+
     /// Gives up the connection before the object is complete; retries or fails its pending files.
     fn lost(&mut self, line: u32, trouble: Trouble, port: &mut Port, now: Instant) {
         port.close(line);
@@ -615,9 +666,15 @@ impl Crew {
         fetch.tries += 1;
         fetch.first = None;
         fetch.opening = None;
+        fetch.shaking = None;
         let hopeless = matches!(
             trouble,
-            Trouble::Here | Trouble::Connect | Trouble::Unanswered | Trouble::Timeout | Trouble::Protocol
+            Trouble::Here
+                | Trouble::Connect
+                | Trouble::Handshake
+                | Trouble::Unanswered
+                | Trouble::Timeout
+                | Trouble::Protocol
         );
         if hopeless || fetch.tries > TRIES_MAX {
             if let Some(part) = fetch.parts.get(fetch.got) {
@@ -798,6 +855,7 @@ impl Fetch {
             sent: now,
             first: None,
             opening: None,
+            shaking: None,
             progress: now,
             status: 0,
             bytes: 0,
@@ -876,9 +934,20 @@ impl dial::Crew for Crew {
                     && let Some(opened) = fetch.opening.take()
                 {
                     fetch.sent = now;
+                    fetch.shaking = self.setup.secured.then_some(now);
+                    // Cleartext counts its timeout from the request.
+                    if self.setup.secured {
+                        fetch.progress = now;
+                    }
                     self.ledger.of(opened).connect.add(now.since(opened));
                 }
             }
+            (line, Happened::Secured(agreed)) => self.secured(line, agreed, now),
+            (line, Happened::Refused(why)) => {
+                self.refused(why, now);
+                self.lost_connection(line, Trouble::Handshake, port, now);
+            }
+            (line, Happened::Lost(Failing::Cut)) => self.heard(line, Came::Cut, port, now),
             (line, Happened::Bytes(bytes)) => self.heard(line, Came::Bytes(bytes), port, now),
             (line, Happened::Skipped(bytes)) => self.heard(line, Came::Skipped(bytes), port, now),
             (line, Happened::Eof) => self.heard(line, Came::End, port, now),
@@ -889,18 +958,9 @@ impl dial::Crew for Crew {
                         Trouble::Here
                     }
                     Failing::Opening(_) => Trouble::Connect,
-                    Failing::Open(_) => Trouble::Lost,
+                    Failing::Open(_) | Failing::Cut => Trouble::Lost,
                 };
-                let user = &mut self.users[(line - FIRST) as usize];
-                if matches!(user.phase, Phase::Fetching(_)) {
-                    self.ledger.of(now).closed_by_server += u64::from(trouble == Trouble::Lost);
-                    self.lost(line, trouble, port, now);
-                } else {
-                    // No response was pending.
-                    user.session = None;
-                    parted(&mut user.stands, &mut self.ledger, now);
-                    self.ledger.of(now).closed_by_server += 1;
-                }
+                self.lost_connection(line, trouble, port, now);
             }
         }
     }

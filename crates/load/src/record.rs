@@ -30,6 +30,8 @@ pub enum Trouble {
     Here,
     /// A connection could not be established.
     Connect,
+    /// A TLS handshake failed, or made no progress within the timeout.
+    Handshake,
     /// A connection was reset while a response was pending.
     Lost,
     /// The server closed a connection with pending requests before any response, as it did on the earlier attempts; the
@@ -55,6 +57,7 @@ impl Trouble {
         match self {
             Trouble::Here => "here",
             Trouble::Connect => "connect",
+            Trouble::Handshake => "handshake",
             Trouble::Lost => "lost",
             Trouble::Unanswered => "unanswered",
             Trouble::Truncated => "truncated",
@@ -227,6 +230,15 @@ pub struct Record {
     pub response: Times,
     /// Times to establish a connection, for all established ones, whatever happened on them later.
     pub connect: Times,
+    /// Times of the TLS handshakes that succeeded, from the established connection; empty without TLS.
+    #[serde(default, skip_serializing_if = "Times::is_empty")]
+    pub handshake: Times,
+    /// TLS handshakes that resumed an earlier session.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub resumed: u64,
+    /// Why a TLS handshake failed: the first reason, and after a merge the first in alphabetical order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshake_fault: Option<Box<str>>,
     /// Time to first byte, from the start of service or the established connection.
     pub first_byte: Times,
     /// Time from the first to the last byte.
@@ -475,6 +487,7 @@ impl Record {
             (&mut self.service, &other.service),
             (&mut self.response, &other.response),
             (&mut self.connect, &other.connect),
+            (&mut self.handshake, &other.handshake),
             (&mut self.first_byte, &other.first_byte),
             (&mut self.transfer, &other.transfer),
             (&mut self.object, &other.object),
@@ -520,6 +533,7 @@ impl Record {
             (&mut self.established, other.established),
             (&mut self.closed_by_server, other.closed_by_server),
             (&mut self.resent, other.resent),
+            (&mut self.resumed, other.resumed),
             (&mut self.users_begun, other.users_begun),
             (&mut self.files_in_time, other.files_in_time),
             (&mut self.bytes_in_time, other.bytes_in_time),
@@ -533,6 +547,11 @@ impl Record {
             (&mut self.unfinished, other.unfinished),
         ] {
             *sum += part;
+        }
+        if let Some(fault) = &other.handshake_fault
+            && self.handshake_fault.as_ref().is_none_or(|first| fault < first)
+        {
+            self.handshake_fault = Some(fault.clone());
         }
         self.left_out.add(&other.left_out);
         self.last_begun = self.last_begun.max(other.last_begun);
@@ -623,6 +642,7 @@ mod tests {
         for trouble in [
             Trouble::Here,
             Trouble::Connect,
+            Trouble::Handshake,
             Trouble::Lost,
             Trouble::Unanswered,
             Trouble::Truncated,

@@ -53,6 +53,17 @@ impl Share {
     }
 }
 
+/// TLS settings of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tls {
+    /// The versions offered, as `1.2,1.3`.
+    pub versions: String,
+    /// Whether sessions were resumed where possible.
+    pub resumption: bool,
+    /// Whether certificates were accepted unchecked.
+    pub insecure: bool,
+}
+
 /// Result of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -87,6 +98,9 @@ pub struct Run {
     /// `GET` or `HEAD`.
     #[serde(default = "get")]
     pub method: String,
+    /// How connections spoke TLS; `None` for cleartext.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
     /// Header fields added to every request.
     #[serde(default)]
     pub headers: Vec<String>,
@@ -501,6 +515,7 @@ pub(crate) mod tests {
             mode: "serial".to_owned(),
             verified: false,
             method: get(),
+            tls: None,
             headers: Vec::new(),
             accept_status: "200".to_owned(),
             users: Some(6),

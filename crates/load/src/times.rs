@@ -100,6 +100,11 @@ impl Times {
         self.0.len()
     }
 
+    /// Whether no time was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Quantile of the recorded times: `share` is from 0 to 1.
     pub fn quantile(&self, share: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_quantile(share))

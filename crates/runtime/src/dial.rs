@@ -65,6 +65,23 @@ pub enum Happened<'a> {
     /// The counters requested with [`Port::inspect`], or those at the end of [`Port::leave`]. Reported only if a kernel
     /// keeps counters.
     Inspected(Tcp),
+    /// A layer between driver and crew, such as TLS, finished its handshake. Output requested before leaves now. Reported
+    /// only by layers, after [`Happened::Connected`] and before any bytes.
+    Secured(Security),
+    /// A layer between driver and crew could not agree with the peer, or the peer broke the layer's rules; the connection
+    /// is gone. Carries the reason for the user.
+    Refused(&'a str),
+}
+
+/// What a layer and the peer agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Security {
+    /// The protocol version, as `TLS 1.3`.
+    pub version: &'static str,
+    /// The cipher suite by its registered name.
+    pub suite: &'static str,
+    /// Whether an earlier session was resumed.
+    pub resumed: bool,
 }
 
 /// The kernel's counters of a connection since it began (`TCP_INFO`, tcp(7)). They do not include anything after its
@@ -111,6 +128,9 @@ pub enum Failing {
     Opening(i32),
     /// It failed while open: errno.
     Open(i32),
+    /// The peer's half ended without the closing message of a layer: data may be missing (RFC 8446 section 6.1).
+    /// Reported only by layers.
+    Cut,
 }
 
 /// A state machine that holds many lines.
@@ -202,6 +222,15 @@ impl Port {
     /// Takes the commands and the concatenated bytes of all sends: for drivers without sockets.
     pub fn take(&mut self) -> (Vec<Wish>, Vec<u8>) {
         (std::mem::take(&mut self.wishes), std::mem::take(&mut self.bytes))
+    }
+
+    /// Gives back the memory of [`Port::take`] for reuse. Commands in it are dropped.
+    pub fn reuse(&mut self, mut wishes: Vec<Wish>, mut bytes: Vec<u8>) {
+        wishes.clear();
+        bytes.clear();
+        if self.wishes.is_empty() && self.bytes.is_empty() {
+            (self.wishes, self.bytes) = (wishes, bytes);
+        }
     }
 
     /// Whether the crew has ended.

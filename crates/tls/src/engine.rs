@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// What is wrong with a connection. It can only be closed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// The peer speaks something else: its first bytes are a request of plain HTTP.
+    /// The peer speaks something else: its first bytes are a request or a response of plain HTTP.
     PlainHttp,
     /// What the peer sent, or that the two have nothing in common; an alert for it stands in the output.
     Tls(rustls::Error),
@@ -205,7 +205,11 @@ impl Engine {
     ) -> Result<Received, Fault> {
         if self.is_fresh && !cipher.is_empty() {
             self.is_fresh = false;
-            if matches!(self.connection, Connection::Server(_)) && is_plain_http(cipher) {
+            let is_plain = match self.connection {
+                Connection::Server(_) => is_plain_http(cipher),
+                Connection::Client(_) => cipher.starts_with(b"HTTP/"),
+            };
+            if is_plain {
                 return Err(Fault::PlainHttp);
             }
         }
@@ -381,6 +385,11 @@ impl Engine {
                 one.handshake_kind(),
             ),
         }
+    }
+
+    /// Ciphertext received and not yet decrypted, in bytes: the start of a record.
+    pub fn undecrypted(&self) -> usize {
+        self.partial.len()
     }
 
     /// Bytes that it keeps between calls, besides itself and what rustls holds.

@@ -2,6 +2,9 @@
 //!
 //! - [`engine`]: one connection's TLS, whoever moves its bytes
 //! - [`secured`]: a session that wraps another, so that any protocol over the driver's contract speaks TLS
+//! - [`crew`]: a client's crew that wraps another, the counterpart of [`secured`]
+//! - [`trust`]: the TLS of a client as one value: roots, versions, resumption
+//! - [`refusal`]: failed handshakes in words, with advice
 //! - [`certificates`]: which certificate a client gets, by the name it asks for (SNI, RFC 6066 section 3)
 //! - [`settings`]: the TLS of a listener, as one value that can be replaced while connections are open
 //! - [`tickets`]: resumption by tickets whose keys follow from one shared secret and the time
@@ -9,9 +12,12 @@
 //! Knows no HTTP and no file: PEM text and keys are the caller's to read.
 
 pub mod certificates;
+pub mod crew;
 pub mod engine;
+pub mod refusal;
 pub mod secured;
 pub mod settings;
 pub mod tickets;
+pub mod trust;
 
 pub use rustls;

@@ -58,6 +58,7 @@ fn connection(opened: u64, arrivals: &[u64]) -> Connection {
         connected: Some(at(opened + 20)),
         closed: None,
         is_cut: false,
+        secured: None,
         shaken_again: 0,
         arrivals: receipts(arrivals.iter().map(|&ms| (ms, 1460))),
         tcp: Some(Tcp {
@@ -139,7 +140,7 @@ fn a_pause_as_long_as_our_delayed_acknowledgment() {
         vec![connection(0, &[40, 41, 42, 43, 102, 103])],
     );
     let spans = partitions(&timeline);
-    assert_eq!(sums(&spans)[5], (Cause::DelayedAck, Duration::from_millis(59)));
+    assert_eq!(sums(&spans)[6], (Cause::DelayedAck, Duration::from_millis(59)));
 }
 
 #[test]
@@ -153,7 +154,7 @@ fn segments_out_of_order_are_recovery_however_long_it_takes() {
         vec![line],
     );
     let spans = partitions(&timeline);
-    assert_eq!(sums(&spans)[8], (Cause::LossRecovery, Duration::from_millis(298)));
+    assert_eq!(sums(&spans)[9], (Cause::LossRecovery, Duration::from_millis(298)));
 }
 
 #[test]
@@ -217,7 +218,7 @@ fn a_line_shared_by_two_connections_is_busy_while_either_receives() {
         vec![connection(0, &even), connection(0, &odd)],
     );
     let spans = partitions(&timeline);
-    assert!(sums(&spans)[6].1 >= Duration::from_millis(340), "{spans:?}");
+    assert!(sums(&spans)[7].1 >= Duration::from_millis(340), "{spans:?}");
 }
 
 #[test]

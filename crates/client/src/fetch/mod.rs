@@ -352,6 +352,7 @@ impl Fetch {
         self.timeline.connections.push(Connection {
             opened: now,
             connected: None,
+            secured: None,
             closed: None,
             is_cut: false,
             shaken_again: 0,
@@ -668,6 +669,21 @@ impl Crew for Fetch {
                 port.inspect(number as u32 + 1);
                 self.arm(number, port);
             }
+            Happened::Secured(agreed) => {
+                self.lines[number].stirred = now;
+                self.timeline.connections[number].secured = Some((now, agreed));
+            }
+            Happened::Refused(why) => {
+                let is_any_secured = self.timeline.connections.iter().any(|one| one.secured.is_some());
+                if is_any_secured {
+                    self.lost(number, why, false, port, now);
+                } else {
+                    // The next connection would be refused, too.
+                    self.timeline.connections[number].is_cut = true;
+                    self.close(number, port, now);
+                    self.abort(why, port, now);
+                }
+            }
             Happened::Bytes(bytes) => self.heard(number, bytes, port, now),
             Happened::Eof => self.eof(number, port, now),
             Happened::Woken(_) => self.woken(number, port, now),
@@ -678,6 +694,11 @@ impl Crew for Fetch {
                     Failing::Open(errno) => {
                         (format!("the connection failed: {}", said_by_system(errno)), false)
                     }
+                    Failing::Cut => (
+                        "the connection ended without TLS close_notify, so the response may be truncated"
+                            .to_owned(),
+                        false,
+                    ),
                 };
                 self.lost(number, &why, is_opening, port, now);
             }

@@ -19,6 +19,8 @@ pub(super) enum Came<'a> {
     Skipped(u64),
     /// End of the stream.
     End,
+    /// End of the stream without the closing message of TLS: data may be missing.
+    Cut,
 }
 
 /// Applies responses to an object and to the record.
@@ -33,7 +35,7 @@ struct Hearing<'a> {
 impl Crew {
     /// Processes received bytes or the end of the stream.
     pub(super) fn heard(&mut self, line: u32, came: Came<'_>, port: &mut Port, now: Instant) {
-        let ends = matches!(came, Came::End);
+        let ends = matches!(came, Came::End | Came::Cut);
         let User { phase, session, .. } = &mut self.users[(line - FIRST) as usize];
         let Some(session) = session else { return };
         let Phase::Fetching(fetch) = phase else {
@@ -47,7 +49,7 @@ impl Crew {
                     record.trouble(Trouble::Protocol, now, from);
                     self.live.errors.fetch_add(1, Ordering::Relaxed);
                 }
-                Came::Bytes(_) | Came::Skipped(_) | Came::End => {
+                Came::Bytes(_) | Came::Skipped(_) | Came::End | Came::Cut => {
                     self.ledger.of(now).closed_by_server += 1;
                 }
             }
@@ -86,6 +88,15 @@ impl Crew {
                 passed.map(|_| None).map_err(|_| None)
             }
             Came::End => session.eof(|heard| hearing.hear(heard)).map(Some).map_err(Some),
+            Came::Cut => {
+                // A response delimited by the end of the stream is not known to be complete.
+                let mut is_delimited_by_end = false;
+                let left = session.eof(|_| is_delimited_by_end = true);
+                match is_delimited_by_end {
+                    true => Err(None),
+                    false => left.map(Some).map_err(Some),
+                }
+            }
         };
         if fetch.got > got {
             fetch.tries = 0;

@@ -53,7 +53,10 @@ impl Crew for Greeters {
                 port.send(line, |out| out.extend_from_slice(b"lo"));
             }
             Happened::Connected => self.connected += 1,
-            Happened::Inspected(_) | Happened::Skipped(_) => panic!("nobody asked for that"),
+            other @ (Happened::Inspected(_)
+            | Happened::Skipped(_)
+            | Happened::Secured(_)
+            | Happened::Refused(_)) => panic!("nobody asked for that: {other:?}"),
             Happened::Bytes(bytes) => assert_eq!(bytes, b"HELLO"),
             Happened::Eof => {
                 port.close(line);

@@ -1,0 +1,204 @@
+//! TLS of the client commands: reads the roots, warns about unchecked certificates, and starts crews with or without
+//! TLS. `tls` knows the protocol; cleartext crews run without any layer.
+
+mod flags;
+
+pub(crate) use flags::TlsFlags;
+use runtime::clock;
+use runtime::dial::{self, Crew, Running, Stopper, Usage};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use tls::crew::SecuredCrew;
+use tls::rustls::RootCertStore;
+use tls::rustls::pki_types::pem::PemObject;
+use tls::rustls::pki_types::{CertificateDer, ServerName};
+use tls::trust::{Client, Trust};
+
+/// Protocols offered by ALPN (RFC 7301).
+const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+
+/// Why TLS cannot be set up. The text names the cause and what to do.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// A flag or file that cannot be used.
+    Usage(String),
+    /// Something that the system lacks.
+    System(String),
+}
+
+/// How connections of a command speak TLS.
+#[derive(Clone, Debug)]
+pub(crate) struct Secure {
+    client: Client,
+    name: ServerName<'static>,
+    /// Whether certificates are accepted unchecked.
+    pub(crate) is_insecure: bool,
+}
+
+impl Secure {
+    /// TLS to this host, a name or an IP address without brackets.
+    ///
+    /// # Errors
+    /// `Usage` for a host or a file of certificates that cannot be used; `System` without root certificates.
+    pub(crate) fn new(flags: &TlsFlags, host: &str) -> Result<Secure, Fault> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+            Fault::Usage(format!(
+                "`{}` is neither a host name nor an IP address, so no certificate can be for it",
+                host.escape_debug()
+            ))
+        })?;
+        let trust = if flags.insecure {
+            tracing::warn!(
+                "--insecure: certificates are not checked; anyone on the path can read and change everything"
+            );
+            Trust::Anyone
+        } else {
+            Trust::Roots(Arc::new(match &flags.ca {
+                Some(file) => named_roots(file)?,
+                None => system_roots()?,
+            }))
+        };
+        let versions = flags.tls_versions.unwrap_or_default();
+        let client = Client::new(trust, versions, !flags.no_resumption, &PROTOCOLS)
+            .map_err(|error| Fault::System(format!("TLS cannot be set up: {error}")))?;
+        Ok(Secure {
+            client,
+            name,
+            is_insecure: flags.insecure,
+        })
+    }
+
+    /// Refuses TLS flags for a cleartext URL.
+    pub(crate) fn none(flags: &TlsFlags) -> Result<(), Fault> {
+        match flags.first() {
+            Some(flag) => Err(Fault::Usage(format!(
+                "`{flag}` has no effect here: it applies to https URLs"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The roots in a file.
+#[allow(clippy::disallowed_methods, reason = "a command reads the file it is given")]
+fn named_roots(file: &Path) -> Result<RootCertStore, Fault> {
+    let fault = |why: String| Fault::Usage(format!("--ca: `{}`: {why}", file.display()));
+    let content = std::fs::read(file).map_err(|error| fault(format!("{error}; name a readable PEM file")))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&content) {
+        let certificate = certificate.map_err(|error| fault(format!("not PEM: {error}")))?;
+        roots
+            .add(certificate)
+            .map_err(|error| fault(format!("not a CA certificate: {error}")))?;
+    }
+    match roots.is_empty() {
+        true => Err(fault("there is no certificate in it; name a PEM file".to_owned())),
+        false => Ok(roots),
+    }
+}
+
+/// The system's roots.
+fn system_roots() -> Result<RootCertStore, Fault> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let why = found
+            .errors
+            .first()
+            .map_or(String::new(), |error| format!(": {error}"));
+        return Err(Fault::System(format!(
+            "the system has no root certificates{why}; install the package ca-certificates or name a file with --ca"
+        )));
+    }
+    Ok(roots)
+}
+
+/// The host of a URL's authority: without port, and without the brackets of an IPv6 address.
+pub(crate) fn host(authority: &str) -> &str {
+    if let Some(rest) = authority.strip_prefix('[') {
+        return rest.split(']').next().unwrap_or(rest);
+    }
+    if authority.parse::<IpAddr>().is_ok() {
+        return authority;
+    }
+    authority.rsplit_once(':').map_or(authority, |(host, _)| host)
+}
+
+/// Crews that run, with TLS or without.
+pub(crate) enum Crews<C> {
+    /// Without any layer.
+    Clear(Running<C>),
+    /// Each with sessions of its own.
+    Secured(Running<SecuredCrew<C>>),
+}
+
+/// Starts crews against one peer.
+///
+/// # Errors
+/// See [`dial::start`].
+pub(crate) fn start<C: Crew>(
+    crews: Vec<C>,
+    peer: SocketAddr,
+    secure: Option<&Secure>,
+) -> io::Result<Crews<C>> {
+    let Some(secure) = secure else {
+        return dial::start(crews, peer).map(Crews::Clear);
+    };
+    let wrap = |crew| SecuredCrew::new(crew, secure.client.config(), secure.name.clone(), clock::now);
+    dial::start(crews.into_iter().map(wrap).collect(), peer).map(Crews::Secured)
+}
+
+impl<C> Crews<C> {
+    /// A handle to stop them.
+    pub(crate) fn stopper(&self) -> Stopper {
+        match self {
+            Crews::Clear(running) => running.stopper(),
+            Crews::Secured(running) => running.stopper(),
+        }
+    }
+
+    /// Whether all have ended.
+    pub(crate) fn is_over(&self) -> bool {
+        match self {
+            Crews::Clear(running) => running.is_over(),
+            Crews::Secured(running) => running.is_over(),
+        }
+    }
+}
+
+impl<C: Crew> Crews<C> {
+    /// Waits for all of them; see [`Running::join`].
+    ///
+    /// # Errors
+    /// The error that ended one of them.
+    pub(crate) fn join(self) -> io::Result<Vec<(C, Usage)>> {
+        match self {
+            Crews::Clear(running) => running.join(),
+            Crews::Secured(running) => {
+                let ended = running.join()?.into_iter();
+                Ok(ended.map(|(crew, usage)| (crew.into_inner(), usage)).collect())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_without_port_and_brackets() {
+        for (authority, wanted) in [
+            ("h", "h"),
+            ("h:8443", "h"),
+            ("127.0.0.1:9", "127.0.0.1"),
+            ("[::1]:9", "::1"),
+            ("[::1]", "::1"),
+        ] {
+            assert_eq!(host(authority), wanted);
+        }
+    }
+}

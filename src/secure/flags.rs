@@ -1,0 +1,38 @@
+//! The TLS flags that the clients share. Does nothing.
+
+use clap::Args;
+use std::path::PathBuf;
+use tls::trust::Versions;
+
+/// TLS of `weir fetch` and `weir load`.
+#[derive(Debug, Default, Args)]
+pub(crate) struct TlsFlags {
+    /// Trusts only the CA certificates in this PEM file, in place of the system's
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = "TLS")]
+    pub(crate) ca: Option<PathBuf>,
+
+    /// Accepts every certificate, so that the server may be anyone
+    #[arg(long, help_heading = "TLS")]
+    pub(crate) insecure: bool,
+
+    /// TLS versions to offer: 1.2, 1.3 or 1.2,1.3 [default: 1.2,1.3]
+    #[arg(long, value_name = "VERSIONS", help_heading = "TLS")]
+    pub(crate) tls_versions: Option<Versions>,
+
+    /// Makes a full handshake on every connection, instead of resuming earlier sessions
+    #[arg(long, help_heading = "TLS")]
+    pub(crate) no_resumption: bool,
+}
+
+impl TlsFlags {
+    /// The first flag that was given.
+    pub(crate) fn first(&self) -> Option<&'static str> {
+        let given = [
+            ("--ca", self.ca.is_some()),
+            ("--insecure", self.insecure),
+            ("--tls-versions", self.tls_versions.is_some()),
+            ("--no-resumption", self.no_resumption),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+}

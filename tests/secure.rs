@@ -1,0 +1,411 @@
+//! The black box of the TLS clients: `weir fetch` and `weir load` against `weir serve` with certificates made here, and
+//! against servers that misbehave.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a black-box test is the outside world: it starts programs and reads files"
+)]
+
+mod asked;
+
+use asked::{WEIR, text};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use tempfile::TempDir;
+use tls::rustls::pki_types::pem::PemObject;
+use tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tls::rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// A CA, and certificates under it.
+struct Authority {
+    dir: TempDir,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        Authority::named("the test's CA")
+    }
+
+    fn named(name: &str) -> Authority {
+        let dir = TempDir::new().expect("a folder");
+        let key = KeyPair::generate().expect("a key");
+        let mut parameters = CertificateParams::new(Vec::new()).expect("parameters");
+        parameters.distinguished_name.push(DnType::CommonName, name);
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let root = parameters.self_signed(&key).expect("a root");
+        fs::write(dir.path().join("ca.pem"), root.pem()).expect("a file");
+        let site = dir.path().join("site");
+        fs::create_dir(&site).expect("a folder");
+        let image = "<img src=a.gif><img src=b.gif>";
+        fs::write(site.join("index.html"), image).expect("a file");
+        fs::write(site.join("a.gif"), [7; 40_000]).expect("a file");
+        fs::write(site.join("b.gif"), [8; 100]).expect("a file");
+        Authority {
+            dir,
+            issuer: Issuer::new(parameters, key),
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).to_str().expect("text").to_owned()
+    }
+
+    fn ca(&self) -> String {
+        self.path("ca.pem")
+    }
+
+    /// Writes `cert.pem` and `cert.key` for this name, valid until this year.
+    fn issue(&self, name: &str, until: i32) {
+        let mut parameters = CertificateParams::new(vec![name.to_owned()]).expect("names");
+        parameters.not_before = rcgen::date_time_ymd(2001, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(until, 1, 1);
+        let key = KeyPair::generate().expect("a key");
+        let made = parameters.signed_by(&key, &self.issuer).expect("a certificate");
+        fs::write(self.path("cert.pem"), made.pem()).expect("a file");
+        fs::write(self.path("cert.key"), key.serialize_pem()).expect("a file");
+    }
+
+    /// `weir serve` with a certificate for this name.
+    fn serve(&self, name: &str, until: i32) -> Server {
+        self.issue(name, until);
+        self.start(&[
+            "--tls-cert",
+            &self.path("cert.pem"),
+            "--tls-key",
+            &self.path("cert.key"),
+        ])
+    }
+
+    fn start(&self, flags: &[&str]) -> Server {
+        let mut child = Command::new(WEIR)
+            .args(["serve", &self.path("site"), "--listen", "127.0.0.1:0", "--json"])
+            .args(flags)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the server starts");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("a pipe");
+        BufReader::new(output)
+            .read_line(&mut line)
+            .expect("its first line");
+        let started: Value = serde_json::from_str(&line).expect("JSON");
+        let address = started["listeners"][0]["address"].as_str().expect("an address");
+        Server {
+            address: address.parse().expect("an address"),
+            child,
+        }
+    }
+}
+
+struct Server {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    fn url(&self, scheme: &str) -> String {
+        format!("{scheme}://{}/", self.address)
+    }
+}
+
+fn weir(words: &[&str]) -> Output {
+    asked::weir(words)
+}
+
+fn json(output: &Output) -> Value {
+    let said = text(&output.stdout);
+    let line = said
+        .lines()
+        .next()
+        .unwrap_or_else(|| panic!("{}", text(&output.stderr)));
+    serde_json::from_str(line).expect("JSON")
+}
+
+fn fetch(url: &str, more: &[&str]) -> Output {
+    weir(&[&["fetch", "--json", url], more].concat())
+}
+
+/// A fetch that fails with this exit code; its errors.
+fn refused(url: &str, more: &[&str], code: i32) -> String {
+    let output = fetch(url, more);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{more:?}: {errors}");
+    errors
+}
+
+#[test]
+fn a_page_is_fetched_over_every_version() {
+    let authority = Authority::new();
+    let server = authority.serve("127.0.0.1", 2090);
+    for (versions, wanted) in [("1.2", "TLS 1.2"), ("1.3", "TLS 1.3"), ("1.2,1.3", "TLS 1.3")] {
+        let flags = ["--ca", &authority.ca(), "--tls-versions", versions, "--explain"];
+        let output = fetch(&server.url("https"), &flags);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let line = json(&output);
+        assert_eq!(line["objects"].as_array().map(Vec::len), Some(3), "{line}");
+        assert_eq!(line["insecure"], false);
+        let tls = &line["opened"][0]["tls"];
+        assert_eq!(tls["version"], wanted, "{line}");
+        assert!(tls["handshake"].as_f64().is_some_and(|took| took > 0.0), "{line}");
+        let causes = line["explain"]["causes"].as_array().expect("causes");
+        let handshake = causes.iter().find(|one| one["cause"] == "TLS handshake");
+        let seconds = handshake.and_then(|one| one["seconds"].as_f64());
+        assert!(seconds.is_some_and(|seconds| seconds > 0.0), "{line}");
+    }
+}
+
+#[test]
+fn connections_resume_unless_told_otherwise() {
+    let authority = Authority::new();
+    let server = authority.serve("127.0.0.1", 2090);
+    for (more, wanted) in [
+        (&[][..], vec![false, true, true]),
+        (&["--no-resumption"], vec![false; 3]),
+    ] {
+        let ca = authority.ca();
+        let flags = [&["--ca", &ca, "--mode", "http10", "--connections", "1"], more].concat();
+        let line = json(&fetch(&server.url("https"), &flags));
+        let opened = line["opened"].as_array().expect("connections").iter();
+        let resumed: Vec<bool> = opened.map(|one| one["tls"]["resumed"] == true).collect();
+        assert_eq!(resumed, wanted, "{line}");
+    }
+}
+
+#[test]
+fn an_archive_and_a_report_show_the_handshake() {
+    let authority = Authority::new();
+    let server = authority.serve("127.0.0.1", 2090);
+    let (ca, har, svg) = (authority.ca(), authority.path("a.har"), authority.path("a.svg"));
+    let output = weir(&[
+        "fetch",
+        &server.url("https"),
+        "--ca",
+        &ca,
+        "--har",
+        &har,
+        "--svg",
+        &svg,
+    ]);
+    let said = text(&output.stdout);
+    assert!(
+        said.contains("TLS 1.3") && said.contains("0 of 1 resumed"),
+        "{said}"
+    );
+    let har: Value = serde_json::from_str(&fs::read_to_string(har).expect("a file")).expect("JSON");
+    let timings = &har["log"]["entries"][0]["timings"];
+    let time = |name: &str| timings[name].as_f64().expect("a time");
+    assert!(time("ssl") > 0.0 && time("connect") >= time("ssl"), "{timings}");
+    assert_eq!(har["log"]["entries"][1]["timings"]["ssl"], -1.0);
+    assert!(
+        fs::read_to_string(svg)
+            .expect("a file")
+            .contains("TLS handshake: ")
+    );
+}
+
+#[test]
+fn certificates_that_are_wrong_are_named_with_advice() {
+    let authority = Authority::new();
+    let ca = authority.ca();
+    let other = authority.serve("other.test", 2090);
+    let named = refused(&other.url("https"), &["--ca", &ca], 1);
+    assert!(
+        named.contains("is not for `127.0.0.1`") && named.contains("other.test"),
+        "{named}"
+    );
+    drop(other);
+    let expired = authority.serve("127.0.0.1", 2002);
+    let said = refused(&expired.url("https"), &["--ca", &ca], 1);
+    assert!(
+        said.contains("has expired") && said.contains("--insecure"),
+        "{said}"
+    );
+    drop(expired);
+    let good = authority.serve("127.0.0.1", 2090);
+    let stranger = Authority::named("another CA");
+    let said = refused(&good.url("https"), &["--ca", &stranger.ca()], 1);
+    assert!(said.contains("unknown issuer") && said.contains("--ca"), "{said}");
+}
+
+#[test]
+fn unchecked_certificates_are_said_loudly() {
+    let authority = Authority::new();
+    let server = authority.serve("other.test", 2002);
+    let output = fetch(&server.url("https"), &["--insecure"]);
+    let errors = text(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert!(errors.contains("certificates are not checked"), "{errors}");
+    assert_eq!(json(&output)["insecure"], true);
+}
+
+#[test]
+fn the_wrong_scheme_is_noticed_on_either_side() {
+    let authority = Authority::new();
+    let ca = authority.ca();
+    let clear = authority.start(&[]);
+    let said = refused(&clear.url("https"), &["--ca", &ca], 1);
+    assert!(said.contains("plain HTTP"), "{said}");
+    let server = authority.serve("127.0.0.1", 2090);
+    let line = json(&fetch(&server.url("http"), &[]));
+    assert_eq!(line["objects"][0]["status"], 400, "{line}");
+    assert_eq!(line["insecure"], Value::Null);
+}
+
+#[test]
+fn flags_that_cannot_work_are_refused() {
+    let authority = Authority::new();
+    let none = authority.path("none.pem");
+    for (url, flags, wanted) in [
+        ("http://127.0.0.1:1/", &["--insecure"][..], "applies to https"),
+        ("https://127.0.0.1:1/", &["--ca", &none], "none.pem"),
+        ("https://127.0.0.1:1/", &["--tls-versions", "1.1"], "1.1"),
+        (
+            "https://127.0.0.1:1/",
+            &["--ca", &none, "--insecure"],
+            "cannot be used with",
+        ),
+    ] {
+        let said = refused(url, flags, 2);
+        assert!(said.contains(wanted), "{said}");
+    }
+}
+
+/// A TLS server whose response ends with the connection, with `close_notify` or without.
+fn ending(authority: &Authority, says_goodbye: bool) -> SocketAddr {
+    authority.issue("127.0.0.1", 2090);
+    let chain = CertificateDer::pem_file_iter(authority.path("cert.pem")).expect("a file");
+    let chain = chain.map(|one| one.expect("a certificate")).collect();
+    let key = PrivateKeyDer::from_pem_file(authority.path("cert.key")).expect("a key");
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(chain, key);
+    let config = Arc::new(config.expect("a configuration"));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    std::thread::Builder::new()
+        .spawn(move || {
+            for stream in listener.incoming() {
+                let stream = stream.expect("a connection");
+                let connection = ServerConnection::new(Arc::clone(&config)).expect("a server");
+                let mut secure = StreamOwned::new(connection, stream);
+                if secure.read(&mut [0; 4096]).is_err() {
+                    continue;
+                }
+                let _ = secure.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\nhello");
+                if says_goodbye {
+                    secure.conn.send_close_notify();
+                }
+                let _ = secure.flush();
+            }
+        })
+        .expect("a thread");
+    address
+}
+
+#[test]
+fn a_truncated_response_is_told_from_one_that_ends() {
+    let authority = Authority::new();
+    let ca = authority.ca();
+    let whole = format!("https://{}/", ending(&authority, true));
+    let output = fetch(&whole, &["--ca", &ca]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let cut = format!("https://{}/", ending(&authority, false));
+    let said = refused(&cut, &["--ca", &ca], 1);
+    assert!(said.contains("close_notify"), "{said}");
+    let load = [
+        "load",
+        "--ca",
+        &ca,
+        "--duration",
+        "1s",
+        "--clients",
+        "1",
+        "--lag-max",
+        "60s",
+        "--json",
+    ];
+    let result = json(&weir(&[&load[..], &[&cut]].concat()));
+    assert_eq!(result["files"], 0, "{result}");
+    assert!(
+        result["errors"]["truncated"]
+            .as_u64()
+            .is_some_and(|count| count > 0),
+        "{result}"
+    );
+}
+
+fn load(url: &str, more: &[&str]) -> Value {
+    let flags = [
+        "load",
+        url,
+        "--duration",
+        "1s",
+        "--clients",
+        "4",
+        "--lag-max",
+        "60s",
+        "--json",
+    ];
+    json(&weir(&[&flags[..], more].concat()))
+}
+
+#[test]
+fn a_load_measures_handshakes_and_resumes() {
+    let authority = Authority::new();
+    let server = authority.serve("127.0.0.1", 2090);
+    let ca = authority.ca();
+    let url = server.url("https");
+    let result = load(&url, &["--ca", &ca, "--mode", "http10"]);
+    let count = |name: &str| result[name]["count"].as_u64().expect("a count");
+    assert!(count("handshake_ms") > 10, "{result}");
+    assert!(
+        result["resumed_share"].as_f64().is_some_and(|share| share > 0.5),
+        "{result}"
+    );
+    assert_eq!(result["tls"]["insecure"], false);
+    let flags = [
+        "--ca",
+        &ca,
+        "--mode",
+        "http10",
+        "--no-resumption",
+        "--tls-versions",
+        "1.2",
+    ];
+    let result = load(&url, &flags);
+    assert_eq!(result["resumed_share"], 0.0, "{result}");
+    assert_eq!(result["tls"]["versions"], "1.2");
+    let result = load(&url, &["--insecure"]);
+    assert!(
+        result["files"].as_u64().is_some_and(|files| files > 10),
+        "{result}"
+    );
+    assert_eq!(result["tls"]["insecure"], true);
+}
+
+#[test]
+fn failed_handshakes_of_a_load_are_counted_and_named() {
+    let authority = Authority::new();
+    let server = authority.serve("other.test", 2090);
+    let result = load(&server.url("https"), &["--ca", &authority.ca()]);
+    let failed = result["errors"]["handshake"].as_u64().expect("a count");
+    assert!(failed > 0 && result["files"] == 0, "{result}");
+    assert_eq!(result["verdict"]["valid"], false, "{result}");
+    let fault = result["record"]["handshake_fault"].as_str().expect("a reason");
+    assert!(fault.contains("is not for"), "{fault}");
+}
