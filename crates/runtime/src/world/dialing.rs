@@ -259,7 +259,9 @@ mod tests {
                     "eof"
                 }
                 Told::Lost(_) => "lost",
-                Told::Inspected(_) | Told::Skipped(_) => panic!("nobody asked for that"),
+                Told::Inspected(_) | Told::Skipped(_) | Told::Secured(_) | Told::Refused(_) => {
+                    panic!("nobody asked for that")
+                }
             };
             self.events.push((line, what, now));
         }
