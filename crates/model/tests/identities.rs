@@ -169,7 +169,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn latency_never_falls_when_loss_round_trip_or_size_grow(
+    fn latency_does_not_fall_when_loss_round_trip_or_size_grow(
         kind in 0usize..4,
         rate in prop::option::of(1e3f64.ln()..1e11f64.ln()),
         rtt in 1e-4f64.ln()..3f64.ln(),
@@ -193,7 +193,11 @@ proptest! {
         prop_assert!(lossy(&sender, rate, rtt, size, 0.0).0 <= base * (1.0 + 1e-9));
         prop_assert!(lossy(&sender, rate, rtt, size, (loss * more).min(0.49)).0 >= no_less, "loss");
         prop_assert!(lossy(&sender, rate, rtt * more, size, loss).0 >= no_less, "round trip");
-        prop_assert!(lossy(&sender, rate, rtt, size + bytes, loss).0 >= no_less, "size");
+        // One more segment can move the expected first loss into a round with a larger window, from which less time is
+        // lost: 167,568 to 167,969 bytes, a round trip of 1 s and a loss of 0.0003 fall by 0.05 %. The expectation of
+        // the model is an approximation there.
+        let hardly_less = base * (1.0 - 2e-3);
+        prop_assert!(lossy(&sender, rate, rtt, size + bytes, loss).0 >= hardly_less, "size");
     }
 }
 
