@@ -16,7 +16,7 @@
 //!         break at;
 //!     }
 //! };
-//! (1500 + 8) bytes at 28.8 kbit/s, then half of 150 ms.
+//! // (1500 + 8) bytes at 28.8 kbit/s, then half of 150 ms.
 //! assert_eq!(arrived.as_nanos(), 418_888_889 + 75_000_000);
 //! ```
 
