@@ -223,6 +223,10 @@ fn accept_all<V: Service>(
             match accept(socket) {
                 Ok(None) => *shut = last,
                 Ok(Some((fd, peer))) => {
+                    if full_since.is_some() {
+                        // It is refused; if others wait, the next round asks for room again.
+                        common.together.has_room();
+                    }
                     serve_apart(common, crowd, sockets, Arrival::New { fd, peer, listener });
                 }
                 Err(errno) => {

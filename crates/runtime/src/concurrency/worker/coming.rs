@@ -194,7 +194,13 @@ impl<V: Service, B: Backend> Worker<V, B> {
             }
             self.accepting = numbered(listener);
             match self.backend.submit(Op::Accept { listener }) {
-                None => return Accepting::Empty,
+                None => {
+                    // Whoever waited for room has been taken or refused: idle connections may stay.
+                    if self.full_since.take().is_some() {
+                        self.together.has_room();
+                    }
+                    return Accepting::Empty;
+                }
                 Some(Done::AcceptFailed { errno }) => {
                     count(&self.counters.accept_errors, 1);
                     if is_out_of_resources(errno) {
