@@ -759,12 +759,17 @@ impl<C: Crew> Driver<C> {
 
     fn take(&mut self, done: Done) {
         match done {
-            Done::Ready { id } if self.skips(id) => self.drop_unseen(id),
-            Done::Ready { id } => {
-                let resume = Op::Resume { id, warmed: Ok(()) };
+            Done::Input { id } if self.skips(id) => self.drop_unseen(id),
+            // It is expected again when the output is sent.
+            Done::Input { id } if self.doing(id) == Doing::Sending => {}
+            Done::Ready { id } | Done::Input { id } => {
+                let op = match done {
+                    Done::Input { .. } => Op::Recv { id },
+                    _ => Op::Resume { id, warmed: Ok(()) },
+                };
                 // Taken at once: received bytes hold a buffer. If all ready connections held one, as many buffers would
                 // be needed instead of one.
-                if let Some(done) = self.backend.submit(resume) {
+                if let Some(done) = self.backend.submit(op) {
                     self.take(done);
                 }
             }

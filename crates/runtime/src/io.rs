@@ -170,11 +170,14 @@ pub(crate) enum Op {
     /// Stop accepting and close the listeners, at once or when [`Backend::is_listening`] ends. Until then, `Incoming`
     /// may still announce connections.
     StopListening,
-    /// Receive what arrives: `Recv`, `Eof` or `Failed`.
+    /// Receive what arrives: `Recv`, `Eof` or `Failed`, with `Input` before it where a receive does not complete by
+    /// itself.
     Recv { id: Id },
+    /// Forget the receive under way, if there is one: bytes that arrive wait for the next.
+    Pause { id: Id },
     /// Send all of this: `Sent` or `Failed`, with `Progress`, `Ready` and `Cold` in between.
     Send { id: Id, out: Box<Out> },
-    /// Continue the operation under way after `Ready`, `Progress` or `Cold`; `Err` if the file could not be read.
+    /// Continue the send under way after `Ready` or `Cold`; `Err` if the file could not be read.
     Resume { id: Id, warmed: Result<(), Loss> },
     /// Close the sending half.
     ShutdownWrite { id: Id },
@@ -194,8 +197,10 @@ pub(crate) enum Done {
     Accepted { id: Id, peer: SocketAddr },
     /// Accepting failed with this errno.
     AcceptFailed { errno: i32 },
-    /// The operation under way can continue: submit `Resume`.
+    /// The send under way can continue: submit `Resume`.
     Ready { id: Id },
+    /// The receive under way can continue: submit `Recv`.
+    Input { id: Id },
     /// Bytes arrived; return the buffer with `recycle`.
     Recv { id: Id, buf: Buf },
     /// The peer closed its sending half.
@@ -220,6 +225,7 @@ impl Done {
         match self {
             Done::Accepted { id, .. }
             | Done::Ready { id }
+            | Done::Input { id }
             | Done::Recv { id, .. }
             | Done::Eof { id }
             | Done::Sent { id, .. }

@@ -47,4 +47,6 @@ mod toy;
 pub mod windows;
 pub mod world;
 
-pub use session::{Accepted, Action, Body, Context, Event, FileRange, Job, Line, Path, Service, Session, Tx};
+pub use session::{
+    Accepted, Action, Body, Context, Event, FileRange, Job, Line, Path, Service, Session, Ticket, Tx,
+};

@@ -6,6 +6,7 @@
 //!     ▲                                                      │ fills Tx
 //!     │          Read | Write | Wait | HalfClose | Close     ▼
 //!     └───────────────────────────────────────────── Session::poll
+//!           Start | Duplex
 //! ```
 //!
 //! Calling order: the driver calls `poll` once after `Service::accept` and after every `handle`, except for `Progress`,
@@ -14,7 +15,12 @@
 //! driver carries out the action. It calls `handle(Bytes)` only if the last action was `Read` or `HalfClose`. Every
 //! method returns at once: time is an argument, and nothing here blocks.
 //!
-//! A session can give up a running job: it writes to `tx` in `handle(Deadline)`. The driver then sends that output and
+//! A session may take both ways at once and have several jobs: [`Action::Start`] starts a job under a ticket of the
+//! session's choice, and after [`Action::Duplex`] the driver reads while it sends. Such a session answers with `Start`,
+//! `Duplex`, `HalfClose` and `Close` from then on. From its output until `Sent` it writes nothing; what it has to say
+//! meanwhile it keeps.
+//!
+//! A session that waits for one job ([`Action::Wait`]) can give it up: it writes to `tx` in `handle(Deadline)`. The driver then sends that output and
 //! discards the job's result; a job that no thread has started yet is dropped without running.
 
 use crate::complaints;
@@ -72,8 +78,8 @@ pub enum Event<'a, J: Job> {
     /// The driver asked the kernel how much of the waiting output the peer has acknowledged. Reported about once a
     /// second while output waits, and right before `Deadline`; never if the driver cannot tell.
     Taken(Taken),
-    /// The job of `Action::Wait` finished.
-    Done(J::Output),
+    /// A job finished: that of `Action::Wait` ([`Ticket::ONLY`]), or one of those of `Action::Start`.
+    Done(Ticket, J::Output),
     /// The peer closed its sending half. It may still read.
     Eof,
     /// The instant returned by `deadline` has come; later by the time that output waited for the line
@@ -152,11 +158,31 @@ pub enum Action<J> {
     Stay,
     /// Send `tx`, run the job where it may block, then report `Event::Done`; do not read meanwhile.
     Wait(J),
+    /// Run the job where it may block and ask again at once. `Event::Done` follows with this ticket, once, in whatever
+    /// order jobs finish, as long as the connection lasts. The session bounds how many it has under way and waits for
+    /// each; an answer that comes too late is for it to ignore. A driver whose thread serves this connection only may
+    /// run the job there and report nothing else meanwhile.
+    Start(Ticket, J),
+    /// Send `tx`, then report `Event::Sent`; meanwhile, report what the peer sends if `read` is set. Bytes may come once
+    /// after it is no longer set. Not after the end of a sending half.
+    Duplex {
+        /// Whether the session takes input now.
+        read: bool,
+    },
     /// Send `tx`, close the sending half, then keep reading (the session discards the input) until `Eof` or `Deadline`.
     /// Otherwise a reset could destroy the last response before the peer reads it.
     HalfClose,
-    /// Send `tx`, then close.
+    /// Send `tx`, then close. Output that is under way already is given up.
     Close,
+}
+
+/// Tells the jobs of one connection apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u32);
+
+impl Ticket {
+    /// That of `Action::Wait`.
+    pub const ONLY: Ticket = Ticket(u32::MAX);
 }
 
 /// Output of one turn: a copied head, then at most one referenced body.

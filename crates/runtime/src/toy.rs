@@ -279,7 +279,7 @@ impl Session for Line {
                 cx.seen.lock().unwrap().progress += bytes;
                 self.deadline = now + self.idle;
             }
-            Event::Done((text, thread)) => {
+            Event::Done(_, (text, thread)) => {
                 assert_eq!(self.phase, Phase::Working);
                 self.deadline = now + self.idle;
                 cx.seen.lock().unwrap().job_threads.push(thread);

@@ -10,7 +10,7 @@
 //! `browser` has a request head of 560 bytes, `pipelined` has 16 requests per turn.
 
 use measure::{Instant, Seed, UnixTime};
-use runtime::session::Job as _;
+use runtime::session::{Job as _, Ticket};
 use runtime::{Accepted, Action, Context as _, Event, Service as _, Session as _, Tx};
 use server::config::Config;
 use server::site::Source;
@@ -86,7 +86,7 @@ fn main() {
                 }
                 Action::Wait(job) => {
                     let output = job.run();
-                    session.handle(&mut cx, Event::Done(output), &mut tx, now);
+                    session.handle(&mut cx, Event::Done(Ticket::ONLY, output), &mut tx, now);
                 }
                 action => return eprintln!("the session wants {action:?}"),
             }

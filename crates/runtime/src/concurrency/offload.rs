@@ -12,7 +12,7 @@
 
 use crate::clock;
 use crate::io::Id;
-use crate::session::{FileRange, Job, Loss};
+use crate::session::{FileRange, Job, Loss, Ticket};
 use measure::{Duration, Instant};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,12 +23,17 @@ const STAYS: Duration = Duration::from_secs(10);
 
 /// Identifies a job of a worker: by the time it ends, its connection may wait for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket(pub(crate) u64);
+pub(crate) struct Errand {
+    /// No other job of the worker has it.
+    pub(crate) number: u64,
+    /// The session's name for it.
+    pub(crate) ticket: Ticket,
+}
 
 /// Work that may block.
 pub(crate) enum Work<J: Job> {
     /// A session's job.
-    Job(Ticket, J),
+    Job(Errand, J),
     /// Read a file's range into memory, so that it can then be sent without blocking.
     Warm(FileRange),
 }
@@ -36,20 +41,28 @@ pub(crate) enum Work<J: Job> {
 /// Completed work.
 pub(crate) enum Finished<O> {
     /// A job's output.
-    Job(Id, Ticket, O),
+    Job(Id, Errand, O),
     /// The range is in memory, or its file failed.
     Warm(Id, Result<(), Loss>),
     /// The job panicked: the session can only be told that its connection is lost.
-    Panicked(Id, Ticket),
+    Panicked(Id, Errand),
 }
 
 impl<J: Job> Work<J> {
+    /// Whether its session waits for it and nothing else, until its deadline.
+    pub(crate) const fn is_awaited_alone(&self) -> bool {
+        match self {
+            Work::Job(errand, _) => errand.ticket.0 == Ticket::ONLY.0,
+            Work::Warm(_) => true,
+        }
+    }
+
     /// Runs the work on the calling thread.
     pub(crate) fn run(self, id: Id) -> Finished<J::Output> {
         match self {
-            Work::Job(ticket, job) => match catch_unwind(AssertUnwindSafe(|| job.run())) {
-                Ok(output) => Finished::Job(id, ticket, output),
-                Err(_) => Finished::Panicked(id, ticket),
+            Work::Job(errand, job) => match catch_unwind(AssertUnwindSafe(|| job.run())) {
+                Ok(output) => Finished::Job(id, errand, output),
+                Err(_) => Finished::Panicked(id, errand),
             },
             Work::Warm(range) => Finished::Warm(
                 id,

@@ -822,7 +822,7 @@ fn connections_are_counted_by_the_listener_they_came_from() {
 
 #[test]
 fn helpers_come_when_they_are_wanted_and_not_beyond_their_number() {
-    use super::offload::{Crew, Finished, Inbox, Ticket, Work};
+    use super::offload::{Crew, Errand, Finished, Inbox, Work};
     use crate::io::Id;
     let toy = Toy::default();
     let crew = Crew::growing(2);
@@ -835,7 +835,11 @@ fn helpers_come_when_they_are_wanted_and_not_beyond_their_number() {
             index: number,
             generation: 0,
         };
-        let given = crew.give(id, Work::Job(Ticket(number.into()), job), &inbox, None);
+        let errand = Errand {
+            number: number.into(),
+            ticket: crate::session::Ticket::ONLY,
+        };
+        let given = crew.give(id, Work::Job(errand, job), &inbox, None);
         assert!(given.is_ok());
     }
     until("one to wait", &mut || crew.depth() == 1);

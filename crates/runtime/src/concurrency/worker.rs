@@ -8,6 +8,8 @@
 //!       Read  │ │ └── Event::Done ───── WORKING ◀── Wait(job)
 //!             ▼ │ bytes, eof, deadline, drain
 //!           READING                     Close, failure: gone, from anywhere
+//!
+//!   Start, Duplex: DUPLEX, with a receive, a send and jobs under way, each or none; any completion is a turn
 //! ```
 //! Decides the order of events, fairness between connections, limits on their number, timers and draining, in the same
 //! way for every strategy and for the simulator. How bytes move is up to the back end; what they mean, up to the
@@ -17,6 +19,7 @@
 //! `ROUNDS_MAX` bounds that, so that a peer that never stops sending has to wait in the queue like all others.
 
 mod coming;
+mod duplex;
 mod ending;
 mod patience;
 mod relief;
@@ -27,12 +30,12 @@ pub(crate) use room::SETTLED;
 
 use super::eldest::Eldest;
 use super::front::Front;
-use super::offload::{Finished, Hands, Ticket, Work};
+use super::offload::{Errand, Finished, Hands, Work};
 use super::together::{Control, Counters, Together, count};
 use crate::io::table::Table;
 use crate::io::{Backend, Done, Id, Op, Out};
 use crate::memory::Budget;
-use crate::session::{Accepted, Action, Context, Event, Job, JobOf, Loss, Need, Service, Session};
+use crate::session::{Accepted, Action, Context, Event, Job, JobOf, Loss, Need, Service, Session, Ticket};
 use crate::strategy::Manner;
 use crate::timer::Wheel;
 use ending::Stopping;
@@ -67,14 +70,101 @@ pub(crate) struct Bounds {
 enum State {
     /// Being processed by the worker, or staying: only a deadline or a drain moves it.
     Turn,
-    /// Queued for the worker's next turn, which begins with this.
-    Queued(Owed),
+    /// Queued for the worker's next turn.
+    Queued,
     /// A receive is under way.
     Reading,
     /// Output is under way.
     Sending,
     /// A job is under way.
     Working,
+    /// The session takes both ways at once, and this is under way.
+    Duplex(Ways),
+}
+
+/// What of a connection that works both ways is under way, or queued for the worker's next turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ways {
+    Neither,
+    Receive,
+    Send,
+    Both,
+}
+
+impl Ways {
+    const fn new(receives: bool, sends: bool) -> Ways {
+        match (receives, sends) {
+            (false, false) => Ways::Neither,
+            (true, false) => Ways::Receive,
+            (false, true) => Ways::Send,
+            (true, true) => Ways::Both,
+        }
+    }
+
+    const fn receives(self) -> bool {
+        matches!(self, Ways::Receive | Ways::Both)
+    }
+
+    const fn sends(self) -> bool {
+        matches!(self, Ways::Send | Ways::Both)
+    }
+}
+
+impl State {
+    const fn is_sending(self) -> bool {
+        matches!(self, State::Sending | State::Duplex(Ways::Send | Ways::Both))
+    }
+
+    const fn is_receiving(self) -> bool {
+        matches!(self, State::Reading | State::Duplex(Ways::Receive | Ways::Both))
+    }
+
+    /// Whether all it waits for is its peer's next bytes; jobs may be under way.
+    const fn awaits_input(self) -> bool {
+        matches!(self, State::Reading | State::Duplex(Ways::Receive))
+    }
+
+    /// The ways of a connection that works both ways from now on.
+    const fn ways(self) -> Ways {
+        match self {
+            State::Duplex(ways) => ways,
+            State::Reading => Ways::Receive,
+            State::Sending => Ways::Send,
+            State::Turn | State::Queued | State::Working => Ways::Neither,
+        }
+    }
+
+    /// After a receive.
+    const fn received(self) -> State {
+        match self {
+            State::Duplex(ways) => State::Duplex(Ways::new(false, ways.sends())),
+            _ => State::Turn,
+        }
+    }
+
+    /// After a send.
+    const fn sent(self) -> State {
+        match self {
+            State::Duplex(ways) => State::Duplex(Ways::new(ways.receives(), false)),
+            _ => State::Turn,
+        }
+    }
+
+    /// With a receive under way.
+    const fn receiving(self) -> State {
+        match self {
+            State::Duplex(ways) => State::Duplex(Ways::new(true, ways.sends())),
+            _ => State::Reading,
+        }
+    }
+
+    /// With a send under way.
+    const fn sending(self) -> State {
+        match self {
+            State::Duplex(ways) => State::Duplex(Ways::new(ways.receives(), true)),
+            _ => State::Sending,
+        }
+    }
 }
 
 /// The next step of a queued connection.
@@ -107,7 +197,7 @@ enum Next<J: Job> {
     Poll(Id),
     Receive(Id),
     Sent(Id),
-    Output(Id, J::Output),
+    Output(Id, Ticket, J::Output),
     Park,
 }
 
@@ -116,7 +206,7 @@ impl<J: Job> Next<J> {
     fn id(&self) -> Option<Id> {
         match self {
             Next::Done(done) => done.id(),
-            Next::Poll(id) | Next::Receive(id) | Next::Sent(id) | Next::Output(id, _) => Some(*id),
+            Next::Poll(id) | Next::Receive(id) | Next::Sent(id) | Next::Output(id, ..) => Some(*id),
             Next::Park => None,
         }
     }
@@ -142,7 +232,7 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     spare: Vec<Box<Out>>,
     done: Vec<Done>,
     /// Connections that used up their share of this turn.
-    again: Vec<Id>,
+    again: Vec<(Id, Owed)>,
     /// Jobs that start when the output before them is sent, by slot.
     held: HashMap<u32, JobOf<V::Session>>,
     /// Bytes that peers may still send after our half is closed, by slot. A map, because there are few: idle
@@ -153,7 +243,9 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     /// For output that has waited for a while: what its peer has acknowledged, by slot.
     looks: HashMap<u32, Look>,
     /// Jobs that sessions wait for, by slot.
-    tickets: HashMap<u32, Ticket>,
+    awaited: HashMap<u32, Errand>,
+    /// How many jobs of `Action::Start` are under way, by slot.
+    started: HashMap<u32, u32>,
     /// Jobs started so far.
     jobs: u64,
     finished: Vec<Finished<<JobOf<V::Session> as Job>::Output>>,
@@ -217,7 +309,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
             lingering: HashMap::new(),
             is_aside: false,
             looks: HashMap::new(),
-            tickets: HashMap::new(),
+            awaited: HashMap::new(),
+            started: HashMap::new(),
             jobs: 0,
             finished: Vec::new(),
             due: Vec::new(),
@@ -383,10 +476,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     /// Continues connections that used up their share of the last turn.
     fn go_on(&mut self) {
-        for id in std::mem::take(&mut self.again) {
-            match self.conns.get_mut(id).map(|conn| conn.state) {
-                Some(State::Queued(Owed::Receive)) => self.run(Next::Receive(id)),
-                Some(State::Queued(Owed::Sent)) => self.run(Next::Sent(id)),
+        for (id, owed) in std::mem::take(&mut self.again) {
+            match (self.conns.get_mut(id).map(|conn| conn.state), owed) {
+                (Some(State::Queued | State::Duplex(_)), Owed::Receive) => self.run(Next::Receive(id)),
+                (Some(State::Queued | State::Duplex(_)), Owed::Sent) => self.run(Next::Sent(id)),
                 _ => {}
             }
         }
@@ -411,7 +504,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 Next::Poll(id) => self.poll(id, &mut rounds_left),
                 Next::Receive(id) => self.receive(id),
                 Next::Sent(id) => self.sent(id),
-                Next::Output(id, output) => self.tell(id, Event::Done(output)),
+                Next::Output(id, ticket, output) => self.tell(id, Event::Done(ticket, output)),
                 Next::Park => return,
             };
         }
@@ -472,7 +565,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     self.backend.recycle(buf);
                     return Next::Park;
                 };
-                conn.state = State::Turn;
+                conn.state = conn.state.received();
                 if conn.half_closed
                     && let Some(left) = self.lingering.get_mut(&id.index)
                 {
@@ -502,14 +595,19 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 }
                 self.take_turn(id, Owed::Sent, rounds_left)
             }
-            Done::Ready { id } if self.front.is_some() && self.hand_over(id) => Next::Park,
+            Done::Input { id } if self.front.is_some() && self.hand_over(id) => Next::Park,
+            Done::Input { id } => match self.conns.get_mut(id).map(|conn| conn.state) {
+                Some(state) if state.is_receiving() => self.submit(id, Op::Recv { id }),
+                // It is no longer waited for.
+                _ => Next::Park,
+            },
             Done::Ready { id } => self.submit_output(id, Op::Resume { id, warmed: Ok(()) }),
             Done::Accepted { id, peer } => self.accepted(id, peer),
             Done::Eof { id } => {
                 let Some(conn) = self.conns.get_mut(id) else {
                     return Next::Park;
                 };
-                conn.state = State::Turn;
+                conn.state = conn.state.received();
                 conn.eof = true;
                 self.tell(id, Event::Eof)
             }
@@ -540,8 +638,13 @@ impl<V: Service, B: Backend> Worker<V, B> {
     fn take_turn(&mut self, id: Id, owed: Owed, rounds_left: &mut u32) -> Next<JobOf<V::Session>> {
         if *rounds_left == 0 {
             if let Some(conn) = self.conns.get_mut(id) {
-                conn.state = State::Queued(owed);
-                self.again.push(id);
+                conn.state = match (conn.state, owed) {
+                    // What is owed counts as under way.
+                    (State::Duplex(_), Owed::Receive) => conn.state.receiving(),
+                    (State::Duplex(_), Owed::Sent) => conn.state,
+                    _ => State::Queued,
+                };
+                self.again.push((id, owed));
                 self.rearm(id);
             }
             return Next::Park;
@@ -558,7 +661,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let Some(conn) = self.conns.get_mut(id) else {
             return Next::Park;
         };
-        conn.state = State::Reading;
+        conn.state = conn.state.receiving();
         self.submit(id, Op::Recv { id })
     }
 
@@ -567,7 +670,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let Some(conn) = self.conns.get_mut(id) else {
             return Next::Park;
         };
-        conn.state = State::Turn;
+        conn.state = conn.state.sent();
         if self.cx.wants_path()
             && let Some(path) = self.backend.path(id)
         {
@@ -584,18 +687,24 @@ impl<V: Service, B: Backend> Worker<V, B> {
             return Next::Park;
         };
         let action = conn.session.poll(&mut self.cx, &mut self.out.tx, self.now);
+        let action = match action {
+            Action::Start(ticket, job) => return self.start(id, ticket, job),
+            Action::Duplex { read } => return self.both_ways(id, read, rounds_left),
+            other => other,
+        };
         if !self.out.tx.is_empty() {
-            conn.state = State::Sending;
+            if conn.state == State::Reading {
+                let _ = self.backend.submit(Op::Pause { id });
+            }
+            conn.state = conn.state.sending();
             if let Action::Wait(job) = action {
                 self.held.insert(id.index, job);
                 self.is_aside = true;
             }
-            let writing = self.bounds.manner.writing;
-            let empty = self.spare.pop().unwrap_or_else(|| Out::new(writing));
-            let out = std::mem::replace(&mut self.out, empty);
+            let out = self.take_output();
             return self.submit_output(id, Op::Send { id, out });
         }
-        if self.is_aside {
+        if self.is_aside && !conn.state.is_sending() {
             let job = patience::clear(&mut self.looks, &mut self.held, &mut self.is_aside, id);
             if let Some(job) = job {
                 return self.begin(id, job);
@@ -612,19 +721,29 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     // Nothing is due, and nothing will come.
                     return self.close(id);
                 }
-                if conn.state == State::Reading {
+                if conn.state.is_receiving() {
+                    conn.state = State::Reading;
                     self.rearm(id);
                     return Next::Park;
                 }
                 self.take_turn(id, Owed::Receive, rounds_left)
             }
             Action::Wait(job) => self.begin(id, job),
-            Action::Close => self.close(id),
-            Action::Write | Action::Stay => {
+            Action::Close => self.cut_off(id),
+            // The last two were dealt with above.
+            Action::Write | Action::Stay | Action::Start(..) | Action::Duplex { .. } => {
                 self.rearm(id);
                 Next::Park
             }
         }
+    }
+
+    /// The session's output, with an empty box in its place.
+    #[inline]
+    fn take_output(&mut self) -> Box<Out> {
+        let writing = self.bounds.manner.writing;
+        let empty = self.spare.pop().unwrap_or_else(|| Out::new(writing));
+        std::mem::replace(&mut self.out, empty)
     }
 
     fn accepted(&mut self, id: Id, peer: SocketAddr) -> Next<JobOf<V::Session>> {
@@ -659,10 +778,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     /// Closes a connection that this side gives up; one that did not take its output is reset.
     fn cut_off(&mut self, id: Id) -> Next<JobOf<V::Session>> {
-        let is_sending = self
-            .conns
-            .get_mut(id)
-            .is_some_and(|conn| conn.state == State::Sending);
+        let is_sending = self.conns.get_mut(id).is_some_and(|conn| conn.state.is_sending());
         match is_sending {
             true => self.end(id, Op::Abort { id }),
             false => self.close(id),
@@ -693,8 +809,11 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if !self.looks.is_empty() {
             self.looks.remove(&id.index);
         }
-        if !self.tickets.is_empty() {
-            self.tickets.remove(&id.index);
+        if !self.awaited.is_empty() {
+            self.awaited.remove(&id.index);
+        }
+        if !self.started.is_empty() {
+            self.started.remove(&id.index);
         }
         self.show_open();
         if self.accept_paused_until.is_some() {
@@ -717,27 +836,37 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let job = match &self.hands {
             Hands::Held { try_first: false, .. } => job,
             Hands::Own(_) | Hands::Crew(_) | Hands::Held { .. } => match job.try_now() {
-                Ok(output) => return Next::Output(id, output),
+                Ok(output) => return Next::Output(id, Ticket::ONLY, output),
                 Err(job) => job,
             },
         };
-        self.jobs += 1;
-        let ticket = Ticket(self.jobs);
+        let errand = self.errand(Ticket::ONLY);
         if let Some(conn) = self.conns.get_mut(id) {
             conn.state = State::Working;
         }
-        let work = Work::Job(ticket, job);
+        let work = Work::Job(errand, job);
         if let Hands::Own(crew) = &self.hands {
             let crew = Arc::clone(crew);
             return self.wait_for(id, work, &crew);
         }
-        self.tickets.insert(id.index, ticket);
+        self.awaited.insert(id.index, errand);
         count(&self.counters.offloaded, 1);
         self.offload(id, work)
     }
 
+    /// A name for a job that no other has.
+    fn errand(&mut self, ticket: Ticket) -> Errand {
+        self.jobs += 1;
+        Errand {
+            number: self.jobs,
+            ticket,
+        }
+    }
+
     fn offload(&mut self, id: Id, work: Work<JobOf<V::Session>>) -> Next<JobOf<V::Session>> {
         let until = self.conns.get_mut(id).and_then(|conn| conn.session.deadline());
+        // A session of several jobs counts on each: none is dropped for being late.
+        let until = until.filter(|_| work.is_awaited_alone());
         match &mut self.hands {
             Hands::Own(_) => self.finished.push(work.run(id)),
             Hands::Crew(hand) => hand.give(id, work, until),
@@ -755,9 +884,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
     fn deliver(&mut self) {
         for finished in std::mem::take(&mut self.finished) {
             match finished {
-                Finished::Job(id, ticket, output) => {
-                    if self.is_awaited(id, ticket) {
-                        self.run(Next::Output(id, output));
+                Finished::Job(id, errand, output) => {
+                    if self.is_awaited(id, errand) {
+                        self.run(Next::Output(id, errand.ticket, output));
                     }
                 }
                 Finished::Warm(id, warmed) => {
@@ -765,8 +894,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
                         self.run(Next::Done(done));
                     }
                 }
-                Finished::Panicked(id, ticket) => {
-                    if self.is_awaited(id, ticket) {
+                Finished::Panicked(id, errand) => {
+                    if self.is_awaited(id, errand) {
                         let _ = self.lose(id, Loss::File(libc::EIO));
                     }
                 }
@@ -807,7 +936,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             };
             let conn = self.conns.get_mut(id).expect("its id was just made");
             conn.due = NEVER;
-            if conn.state == State::Sending {
+            if conn.state.is_sending() {
                 self.look(id);
             }
             match self.deadline(id) {
@@ -831,7 +960,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
-        let idle = matches!(conn.state, State::Reading | State::Turn);
+        let idle = matches!(conn.state, State::Reading | State::Turn | State::Duplex(_));
         if conn.state == State::Working && matches!(event, Event::Deadline) {
             let mut next = Next::Park;
             if catch_unwind(AssertUnwindSafe(|| next = self.late(id))).is_err() {

@@ -93,16 +93,12 @@ impl Door {
 }
 
 #[derive(Debug)]
-enum Underway {
-    Nothing,
-    Receive,
-    Send(Box<Out>),
-}
-
-#[derive(Debug)]
 struct Connection {
     fd: OwnedFd,
-    underway: Underway,
+    /// A receive is under way.
+    receiving: bool,
+    /// Output that waits for room.
+    sending: Option<Box<Out>>,
     /// Input may have arrived before any thread waited for it.
     fresh: bool,
 }
@@ -334,7 +330,8 @@ impl Blocking {
                 }
                 self.connection = Some(Connection {
                     fd,
-                    underway: Underway::Nothing,
+                    receiving: false,
+                    sending: None,
                     fresh: true,
                 });
                 if let Some(roll) = self.roll() {
@@ -354,7 +351,7 @@ impl Blocking {
             true => socket::receive(&connection.fd, &mut buf, most),
             false => Received::Nothing,
         };
-        connection.underway = Underway::Nothing;
+        connection.receiving = false;
         let done = match received {
             Received::Bytes { all } => {
                 connection.fresh = !all;
@@ -364,7 +361,7 @@ impl Blocking {
             Received::Lost(loss) => Some(Done::Failed { id, loss }),
             Received::Nothing => {
                 connection.fresh = false;
-                connection.underway = Underway::Receive;
+                connection.receiving = true;
                 None
             }
         };
@@ -380,17 +377,14 @@ impl Blocking {
         }
         loop {
             match socket::push(&connection.fd, &mut out, Disk::Wait, socket::ALL) {
-                Pushed::All => {
-                    connection.underway = Underway::Nothing;
-                    return Some(Done::Sent { id, out });
-                }
+                Pushed::All => return Some(Done::Sent { id, out }),
                 Pushed::Lost(loss) => return Some(Done::Failed { id, loss }),
                 // No other connection waits for this thread.
                 Pushed::Enough | Pushed::Cold(_) => {}
                 Pushed::Blocked => {
                     let bytes = std::mem::take(&mut out.unreported);
                     socket::shrink(&mut out);
-                    connection.underway = Underway::Send(out);
+                    connection.sending = Some(out);
                     return (bytes > 0).then_some(Done::Progress { id, bytes });
                 }
             }
@@ -398,12 +392,8 @@ impl Blocking {
     }
 
     fn resume(&mut self, id: Id) -> Option<Done> {
-        let connection = self.connection(id)?;
-        match std::mem::replace(&mut connection.underway, Underway::Nothing) {
-            Underway::Send(out) => self.send(id, out),
-            Underway::Receive => self.receive(id),
-            Underway::Nothing => None,
-        }
+        let out = self.connection(id)?.sending.take()?;
+        self.send(id, out)
     }
 
     fn close(&mut self, id: Id) {
@@ -546,6 +536,12 @@ impl Backend for Blocking {
         match op {
             Op::Accept { listener } => self.accept(listener),
             Op::Recv { id } => self.receive(id),
+            Op::Pause { id } => {
+                if let Some(connection) = self.connection(id) {
+                    connection.receiving = false;
+                }
+                None
+            }
             Op::Send { id, out } => self.send(id, out),
             Op::Resume { id, .. } => self.resume(id),
             Op::ShutdownWrite { id } => {
@@ -586,24 +582,50 @@ impl Backend for Blocking {
         };
         // A connection that did not come by leading (the last of the accept queue): pass the lead on.
         self.pass_on();
-        let want = match connection.underway {
-            Underway::Nothing => PollFlags::empty(),
-            Underway::Receive => PollFlags::IN,
-            Underway::Send(_) => PollFlags::OUT,
-        };
+        let (mut input, mut room) = (PollFlags::empty(), PollFlags::empty());
+        if connection.receiving {
+            input = PollFlags::IN;
+        }
+        if connection.sending.is_some() {
+            room = PollFlags::OUT;
+        }
+        let want = input | room;
         let idle = self
             .idle
             .filter(|_| self.standby.is_some() && want == PollFlags::IN);
         let ready = match idle {
-            Some(since) => self.wait_idle(&connection.fd, since, until, done),
-            None if want.is_empty() => self.poll(&[], until).map(|_| false),
+            Some(since) => match self.wait_idle(&connection.fd, since, until, done) {
+                Ok(true) => Ok(PollFlags::IN),
+                Ok(false) => Ok(PollFlags::empty()),
+                Err(error) => Err(error),
+            },
+            None if want.is_empty() => self.poll(&[], until).map(|_| PollFlags::empty()),
+            // Twice the descriptor, so that each says what it is ready for.
+            None if !input.is_empty() && !room.is_empty() => self
+                .poll(&[(&connection.fd, input), (&connection.fd, room)], until)
+                .map(|ready| {
+                    let of = |at, flags| match ready.contains(&at) {
+                        true => flags,
+                        false => PollFlags::empty(),
+                    };
+                    of(0, input) | of(1, room)
+                }),
             None => self
                 .poll(&[(&connection.fd, want)], until)
-                .map(|ready| !ready.is_empty()),
+                .map(|ready| match ready.is_empty() {
+                    true => PollFlags::empty(),
+                    false => want,
+                }),
         };
-        if matches!(ready, Ok(true)) {
-            connection.fresh = true;
-            done.push(Done::Ready { id: self.id() });
+        if let Ok(ready) = ready {
+            let id = self.id();
+            if ready.contains(PollFlags::OUT) {
+                done.push(Done::Ready { id });
+            }
+            if ready.contains(PollFlags::IN) {
+                connection.fresh = true;
+                done.push(Done::Input { id });
+            }
         }
         self.connection = Some(connection);
         ready.map(|_| clock::now())
@@ -616,8 +638,7 @@ impl Backend for Blocking {
     fn held(&self) -> usize {
         match &self.connection {
             Some(Connection {
-                underway: Underway::Send(out),
-                ..
+                sending: Some(out), ..
             }) => out.cost(),
             _ => 0,
         }
@@ -659,7 +680,8 @@ impl Backend for Blocking {
         }
         self.connection = Some(Connection {
             fd,
-            underway: Underway::Nothing,
+            receiving: false,
+            sending: None,
             fresh: true,
         });
         if let Some(roll) = self.roll() {

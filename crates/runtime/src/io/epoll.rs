@@ -4,7 +4,7 @@
 //!   submit(Recv) ──▶ bytes? ──yes──▶ Done::Recv (inline)
 //!                      │ no (or the last receive came back short: it would only say so again)
 //!                      ▼
-//!               park: register with epoll unless registered ──▶ wait() ──▶ Done::Ready ─▶ submit(Resume)
+//!               park: register with epoll unless registered ──▶ wait() ──▶ Done::Input ─▶ submit(Recv)
 //!
 //!   submit(Send) ──▶ all taken? ──yes──▶ Done::Sent (inline)
 //!                      │ no: keep the rest, park ──▶ wait() ──▶ Done::Ready ─▶ submit(Resume)
@@ -192,11 +192,11 @@ impl Epoll {
     }
 
     /// Waits for input without trying to receive: the last receive emptied the socket, and only an event can change
-    /// that. `Ready` if some may already be there.
+    /// that. `Input` if some may already be there.
     #[inline]
     pub(crate) fn expect(&mut self, id: Id) -> Option<Done> {
         match self.sockets.get_mut(id)?.flags & EXHAUSTED {
-            0 => Some(Done::Ready { id }),
+            0 => Some(Done::Input { id }),
             _ => self.park(id, WANTS_INPUT),
         }
     }
@@ -326,7 +326,6 @@ impl Epoll {
         let Some(gate) = self.gate.as_mut().filter(|_| !out.is_sent()) else {
             return Some(Done::Sent { id, out });
         };
-        socket.flags &= !WANTS_INPUT;
         socket.flags |= SENDING;
         if disk == Disk::Warmed {
             socket.flags |= WARMED;
@@ -359,8 +358,6 @@ impl Epoll {
     #[inline]
     fn push(&mut self, id: Id, mut out: Box<Out>, disk: Disk, grant: Option<Grant>) -> Option<Done> {
         let socket = self.sockets.get_mut(id)?;
-        // One operation at a time: input that arrives meanwhile stays in the socket.
-        socket.flags &= !WANTS_INPUT;
         if self.is_tight {
             socket::press(&socket.fd);
         }
@@ -412,7 +409,7 @@ impl Epoll {
         let socket = self.sockets.get_mut(id)?;
         let flags = socket.flags;
         if flags & SENDING == 0 {
-            return self.receive(id);
+            return None;
         }
         socket.flags &= !(COLD | SENDING);
         let out = self.take_up(id)?;
@@ -457,9 +454,13 @@ impl Epoll {
         if flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
             wanted |= WANTS_ROOM;
         }
-        if socket.flags & wanted != 0 {
-            socket.flags &= !wanted;
+        let granted = socket.flags & wanted;
+        socket.flags &= !granted;
+        if granted & WANTS_ROOM != 0 {
             done.push(Done::Ready { id });
+        }
+        if granted & WANTS_INPUT != 0 {
+            done.push(Done::Input { id });
         }
     }
 
@@ -535,6 +536,12 @@ impl Backend for Epoll {
     fn submit(&mut self, op: Op) -> Option<Done> {
         match op {
             Op::Recv { id } => self.receive(id),
+            Op::Pause { id } => {
+                if let Some(socket) = self.sockets.get_mut(id) {
+                    socket.flags &= !WANTS_INPUT;
+                }
+                None
+            }
             Op::Send { id, out } => self.send(id, out, Disk::Ask),
             Op::Resume { id, warmed } => self.resume(id, warmed),
             Op::Accept { listener } => self.accept(listener),
@@ -712,7 +719,7 @@ mod tests {
         let mut epoll = backend();
         let (id, mut theirs) = connected(&mut epoll);
         assert!(
-            matches!(epoll.expect(id), Some(Done::Ready { .. })),
+            matches!(epoll.expect(id), Some(Done::Input { .. })),
             "nobody has looked yet"
         );
         theirs.write_all(b"one").expect("sent");
@@ -722,11 +729,11 @@ mod tests {
         let mut done = Vec::new();
         epoll.wait(None, &mut done).expect("waited");
         assert!(
-            matches!(done[..], [Done::Ready { id: ready }] if ready == id),
+            matches!(done[..], [Done::Input { id: ready }] if ready == id),
             "{done:?}"
         );
         assert!(
-            matches!(epoll.expect(id), Some(Done::Ready { .. })),
+            matches!(epoll.expect(id), Some(Done::Input { .. })),
             "something came"
         );
     }

@@ -398,8 +398,6 @@ impl Uring {
     #[inline]
     fn send(&mut self, id: Id, out: Box<Out>, disk: Disk) -> Option<Done> {
         let socket = self.sockets.get_mut(id)?;
-        // One operation at a time: input that arrives meanwhile is held.
-        socket.wanted = false;
         if self.is_tight {
             socket::press(&socket.fd);
         }
@@ -616,6 +614,13 @@ impl Backend for Uring {
     fn submit(&mut self, op: Op) -> Option<Done> {
         match op {
             Op::Recv { id } => self.receive(id),
+            Op::Pause { id } => {
+                if let Some(socket) = self.sockets.get_mut(id) {
+                    // What arrives is held.
+                    socket.wanted = false;
+                }
+                None
+            }
             Op::Send { id, out } => self.send(id, out, Disk::Ask),
             Op::Resume { id, warmed } => self.resume(id, warmed),
             Op::Accept { listener } => self.accept(listener),

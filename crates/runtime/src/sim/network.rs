@@ -46,18 +46,13 @@ struct Wire {
     acknowledged: Option<u64>,
 }
 
-/// The server's operation under way on a connection.
-#[derive(Debug)]
-enum Underway {
-    Nothing,
-    Receive,
-    Send(Box<Out>),
-}
-
 #[derive(Debug)]
 struct Socket {
     client: usize,
-    underway: Underway,
+    /// A receive is under way.
+    receiving: bool,
+    /// Output the client does not take yet.
+    sending: Option<Box<Out>>,
 }
 
 /// The back end of a simulation.
@@ -169,7 +164,8 @@ impl Network {
         let client = self.backlog.pop_front()?;
         let id = self.sockets.insert(Socket {
             client,
-            underway: Underway::Nothing,
+            receiving: false,
+            sending: None,
         });
         self.wires[client].server = Server::Open(id);
         Some(Done::Accepted {
@@ -189,17 +185,17 @@ impl Network {
         }
         match wire.arriving.pop_front() {
             None => {
-                socket.underway = Underway::Receive;
+                socket.receiving = true;
                 None
             }
             Some(Piece::Eof) => {
-                socket.underway = Underway::Nothing;
+                socket.receiving = false;
                 // Every later receive reports it again.
                 wire.arriving.push_front(Piece::Eof);
                 Some(Done::Eof { id })
             }
             Some(Piece::Bytes(bytes)) => {
-                socket.underway = Underway::Nothing;
+                socket.receiving = false;
                 let mut buf = self.buf.take().unwrap_or_else(Buf::new);
                 buf.bytes[..bytes.len()].copy_from_slice(&bytes);
                 buf.len = bytes.len();
@@ -219,12 +215,11 @@ impl Network {
         }
         loop {
             if out.is_sent() {
-                socket.underway = Underway::Nothing;
                 return Some(Done::Sent { id, out });
             }
             if wire.room == 0 {
                 let bytes = std::mem::take(&mut out.unreported);
-                socket.underway = Underway::Send(out);
+                socket.sending = Some(out);
                 return (bytes > 0).then_some(Done::Progress { id, bytes });
             }
             let head = out.head_left();
@@ -292,13 +287,15 @@ impl Backend for Network {
             Op::Recv { id } => self.receive(id),
             Op::Send { id, out } => self.send(id, out),
             Op::Resume { id, warmed } => {
-                let socket = self.sockets.get_mut(id)?;
-                match (std::mem::replace(&mut socket.underway, Underway::Nothing), warmed) {
-                    (Underway::Send(_), Err(loss)) => Some(Done::Failed { id, loss }),
-                    (Underway::Send(out), Ok(())) => self.send(id, out),
-                    (Underway::Receive, _) => self.receive(id),
-                    (Underway::Nothing, _) => None,
+                let out = self.sockets.get_mut(id)?.sending.take()?;
+                match warmed {
+                    Err(loss) => Some(Done::Failed { id, loss }),
+                    Ok(()) => self.send(id, out),
                 }
+            }
+            Op::Pause { id } => {
+                self.sockets.get_mut(id)?.receiving = false;
+                None
             }
             Op::ShutdownWrite { id } => {
                 let socket = self.sockets.get_mut(id)?;
@@ -322,7 +319,17 @@ impl Backend for Network {
         if std::mem::take(&mut self.incoming) {
             done.push(Done::Incoming { listener: 0 });
         }
-        done.extend(self.ready.drain(..).map(|id| Done::Ready { id }));
+        for id in self.ready.drain(..) {
+            let Some(socket) = self.sockets.get_mut(id) else {
+                continue;
+            };
+            if socket.sending.is_some() {
+                done.push(Done::Ready { id });
+            }
+            if std::mem::take(&mut socket.receiving) {
+                done.push(Done::Input { id });
+            }
+        }
         Ok(self.now)
     }
 

@@ -6,7 +6,9 @@
 
 use super::host::{Application, Conn, Happened, Work};
 use crate::fs::Wait;
-use crate::session::{Accepted, Action, Body, Context, Event, Job, JobOf, Loss, Service, Session, Tx};
+use crate::session::{
+    Accepted, Action, Body, Context, Event, Job, JobOf, Loss, Service, Session, Ticket, Tx,
+};
 use core::net::{Ipv4Addr, SocketAddr};
 use measure::{Duration, Instant, UnixTime};
 use std::collections::{BTreeMap, VecDeque};
@@ -31,21 +33,15 @@ pub struct Hosted<V: Service> {
 struct Served<S: Session> {
     session: S,
     tx: Tx,
-    turn: Turn,
+    /// Output is on its way.
+    sending: bool,
+    /// The session takes input.
+    reading: bool,
     /// A job that starts when the output before it is sent.
     held: Option<JobOf<S>>,
     input: VecDeque<Vec<u8>>,
     end: End,
     half_closed: bool,
-}
-
-/// Which side has to act next.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// The peer: the session reads.
-    Reading,
-    /// The network: output is on its way.
-    Sending,
 }
 
 /// State of the peer's end of input.
@@ -90,18 +86,32 @@ impl<V: Service> Hosted<V> {
     fn go_on(&mut self, conn: Conn, work: &mut Work, now: Instant) {
         while let Some(served) = self.open.get_mut(&conn) {
             let action = served.session.poll(&mut self.cx, &mut served.tx, now);
+            let action = match action {
+                Action::Start(ticket, job) => {
+                    let output = job.run();
+                    self.tell(conn, Event::Done(ticket, output), now);
+                    continue;
+                }
+                other => other,
+            };
             if !served.tx.is_empty() {
+                assert!(!served.sending, "a session wrote while its output was under way");
                 let Some(bytes) = flatten(&mut served.tx) else {
                     self.tell(conn, Event::Lost(Loss::File(0)), now);
                     continue;
                 };
+                served.sending = true;
+                served.reading = matches!(action, Action::Duplex { read: true });
                 if let Action::Wait(job) = action {
                     served.held = Some(job);
                 }
-                served.turn = Turn::Sending;
                 work.run(self.turn_time);
                 work.write(conn, bytes);
-                return;
+                match served.reading {
+                    // It may have input already.
+                    true => continue,
+                    false => return,
+                }
             }
             let action = match served.held.take() {
                 Some(job) => Action::Wait(job),
@@ -110,14 +120,19 @@ impl<V: Service> Hosted<V> {
             match action {
                 Action::Wait(job) => {
                     let output = job.run();
-                    self.tell(conn, Event::Done(output), now);
+                    self.tell(conn, Event::Done(Ticket::ONLY, output), now);
                 }
-                Action::Read | Action::HalfClose => {
+                Action::Duplex { read: false } => {
+                    served.reading = false;
+                    return;
+                }
+                Action::Duplex { read: true } if served.end == End::Told => return,
+                Action::Duplex { read: true } | Action::Read | Action::HalfClose => {
                     if matches!(action, Action::HalfClose) && !served.half_closed {
                         served.half_closed = true;
                         work.shutdown(conn);
                     }
-                    served.turn = Turn::Reading;
+                    served.reading = true;
                     if let Some(bytes) = served.input.pop_front() {
                         self.tell(conn, Event::Bytes(&bytes), now);
                     } else {
@@ -131,8 +146,13 @@ impl<V: Service> Hosted<V> {
                         }
                     }
                 }
-                Action::Close => return self.close(conn, work, now),
-                Action::Write | Action::Stay => return,
+                Action::Close => {
+                    if served.sending {
+                        work.abort(conn);
+                    }
+                    return self.close(conn, work, now);
+                }
+                Action::Write | Action::Stay | Action::Start(..) => return,
             }
         }
     }
@@ -158,7 +178,7 @@ impl<V: Service> Hosted<V> {
             let sending = self
                 .open
                 .get(&conn)
-                .is_some_and(|served| served.turn == Turn::Sending);
+                .is_some_and(|served| served.sending && !served.reading);
             if !sending {
                 self.go_on(conn, work, now);
             } else if let Some(served) = self.open.get_mut(&conn) {
@@ -218,7 +238,8 @@ impl<V: Service> Application for Hosted<V> {
                         let served = Served {
                             session,
                             tx: Tx::default(),
-                            turn: Turn::Reading,
+                            sending: false,
+                            reading: true,
                             held: None,
                             input: VecDeque::new(),
                             end: End::Open,
@@ -234,7 +255,7 @@ impl<V: Service> Application for Hosted<V> {
                     served.input.push_back(bytes);
                     if served.input.iter().map(Vec::len).sum::<usize>() > INPUT_MAX {
                         work.abort(conn);
-                    } else if served.turn == Turn::Reading
+                    } else if served.reading
                         && let Some(bytes) = served.input.pop_front()
                     {
                         self.tell(conn, Event::Bytes(&bytes), now);
@@ -245,9 +266,8 @@ impl<V: Service> Application for Hosted<V> {
             Happened::Progress(conn, bytes) => self.tell(conn, Event::Progress(bytes), now),
             Happened::Drained(conn) => {
                 if let Some(served) = self.open.get_mut(&conn)
-                    && served.turn == Turn::Sending
+                    && std::mem::take(&mut served.sending)
                 {
-                    served.turn = Turn::Reading;
                     self.tell(conn, Event::Sent, now);
                     self.go_on(conn, work, now);
                 }
@@ -255,7 +275,7 @@ impl<V: Service> Application for Hosted<V> {
             Happened::Finished(conn) => {
                 if let Some(served) = self.open.get_mut(&conn) {
                     served.end = End::Come;
-                    if served.turn == Turn::Reading {
+                    if served.reading {
                         served.end = End::Told;
                         self.tell(conn, Event::Eof, now);
                         self.go_on(conn, work, now);

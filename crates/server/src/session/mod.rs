@@ -445,7 +445,7 @@ impl runtime::Session for Session {
                 }
             }
             Event::Taken(taken) => self.taken(cx, taken, now),
-            Event::Done(loaded) => self.found(cx, loaded, tx, now),
+            Event::Done(_, loaded) => self.found(cx, loaded, tx, now),
             Event::Eof => self.eof(cx, tx, now),
             Event::Deadline => self.timeout(cx, tx, now),
             Event::Drain => self.drain(now),

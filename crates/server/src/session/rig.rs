@@ -5,7 +5,7 @@ use crate::service::LogSink;
 use crate::site::Source;
 use crate::{Cx, Server, Session};
 use measure::{Draw as _, Duration, Instant, Seed, UnixTime};
-use runtime::session::{Job as _, Loss, Need};
+use runtime::session::{Job as _, Loss, Need, Ticket};
 use runtime::{Accepted, Action, Body, Context as _, Event, Service as _, Session as _, Tx};
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -264,7 +264,7 @@ impl Rig {
                 Action::Wait(job) => {
                     let output = job.run();
                     self.session
-                        .handle(&mut self.cx, Event::Done(output), &mut tx, self.now);
+                        .handle(&mut self.cx, Event::Done(Ticket::ONLY, output), &mut tx, self.now);
                 }
                 Action::Read => {
                     self.end = End::Open;

@@ -71,9 +71,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     /// Gives up a connection that waits for input.
     pub(super) fn part_with(&mut self, id: Id) -> Option<Parcel<V::Session>> {
-        self.conns
-            .get_mut(id)
-            .filter(|conn| conn.state == State::Reading)?;
+        self.conns.get_mut(id).filter(|conn| conn.state.awaits_input())?;
+        if self.started.contains_key(&id.index) {
+            return None;
+        }
         let fd = self.backend.release(id)?;
         let conn = self.conns.remove_at(id).expect("it was just looked at");
         self.wheel.disarm(id.index);

@@ -7,9 +7,9 @@
 //! Decides when to check and which results are no longer awaited. The session decides how long to wait.
 
 use super::{Next, State, Worker};
-use crate::concurrency::offload::{Crew, Finished, Inbox, Ticket, Work};
+use crate::concurrency::offload::{Crew, Errand, Finished, Inbox, Work};
 use crate::io::{Backend, Id};
-use crate::session::{Action, Context, Event, JobOf, Loss, Service, Session, Taken};
+use crate::session::{Action, Context, Event, JobOf, Loss, Service, Session, Taken, Ticket};
 use measure::{Duration, Instant};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -36,7 +36,7 @@ pub(super) struct Look {
 #[inline]
 pub(super) fn next(deadline: Instant, state: State, now: Instant) -> Instant {
     match state {
-        State::Sending => deadline.min(now + LOOK_EVERY.min(deadline.since(now) / 2)),
+        state if state.is_sending() => deadline.min(now + LOOK_EVERY.min(deadline.since(now) / 2)),
         _ => deadline,
     }
 }
@@ -102,7 +102,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     pub(super) fn deadline(&mut self, id: Id) -> Option<(Instant, State)> {
         let conn = self.conns.get_mut(id)?;
         let (at, state) = (conn.session.deadline()?, conn.state);
-        if state != State::Sending {
+        if !state.is_sending() {
             return Some((at, state));
         }
         let waited = self.backend.waited(id, self.now);
@@ -110,14 +110,23 @@ impl<V: Service, B: Backend> Worker<V, B> {
     }
 
     /// Whether a session waits for this job; it no longer waits afterwards.
-    pub(super) fn is_awaited(&mut self, id: Id, ticket: Ticket) -> bool {
+    pub(super) fn is_awaited(&mut self, id: Id, errand: Errand) -> bool {
         let Some(conn) = self.conns.get_mut(id) else {
             return false;
         };
-        let is_awaited = conn.state == State::Working && self.tickets.get(&id.index) == Some(&ticket);
+        if errand.ticket != Ticket::ONLY {
+            if let Some(started) = self.started.get_mut(&id.index) {
+                *started -= 1;
+                if *started == 0 {
+                    self.started.remove(&id.index);
+                }
+            }
+            return true;
+        }
+        let is_awaited = conn.state == State::Working && self.awaited.get(&id.index) == Some(&errand);
         if is_awaited {
             conn.state = State::Turn;
-            self.tickets.remove(&id.index);
+            self.awaited.remove(&id.index);
         }
         is_awaited
     }
@@ -132,7 +141,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if !self.out.tx.is_empty() {
             // The job's result has no receiver any more.
             conn.state = State::Turn;
-            self.tickets.remove(&id.index);
+            self.awaited.remove(&id.index);
             return Next::Poll(id);
         }
         let action = conn.session.poll(&mut self.cx, &mut self.out.tx, self.now);
@@ -168,7 +177,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     if let Some(conn) = self.conns.get_mut(id) {
                         conn.state = State::Turn;
                     }
-                    return Next::Output(id, output);
+                    return Next::Output(id, Ticket::ONLY, output);
                 }
                 Some(Finished::Warm(..) | Finished::Panicked(..)) => {
                     return self.lose(id, Loss::File(libc::EIO));

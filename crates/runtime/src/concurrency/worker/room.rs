@@ -9,7 +9,7 @@
 //! ```
 //! Decides which connection is closed, and when; how it ends is up to the session.
 
-use super::{State, Worker};
+use super::Worker;
 use crate::io::Backend;
 use crate::session::{Event, Need, Service, Session};
 use measure::{Duration, Instant};
@@ -103,7 +103,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let found = self.eldest.find(conns.slots(), until, |index| {
             let id = conns.id_at(index)?;
             let conn = conns.get_mut(id)?;
-            let waits = conn.state == State::Reading;
+            let waits = conn.state.awaits_input();
             let since = conn.session.idle_since(cx).filter(|_| waits)?;
             Some((id, since))
         });
@@ -116,7 +116,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     pub(super) fn stand_by(&mut self) {
         let id = (self.conns.len() > 0).then(|| self.conns.id_at(0)).flatten();
         let conn = id.and_then(|id| self.conns.get_mut(id));
-        let conn = conn.filter(|conn| conn.state == State::Reading);
+        let conn = conn.filter(|conn| conn.state.awaits_input());
         let since = conn.and_then(|conn| conn.session.idle_since(&self.cx));
         self.backend.idle(since);
     }
