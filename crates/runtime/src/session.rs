@@ -176,7 +176,7 @@ pub enum Action<J> {
     Close,
 }
 
-/// Tells the jobs of one connection apart.
+/// Tells the jobs of one connection apart. Numbers from 2³¹ on belong to layers around the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u32);
 

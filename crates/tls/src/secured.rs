@@ -10,9 +10,12 @@
 //! file is read; what is served and how long anything may take stays with the wrapped session. Its timeout for a request head
 //! runs from the accept, so that it bounds the handshake too.
 
+mod duplex;
+
 use crate::engine::{Engine, Fault};
 use crate::settings::Slot;
 use crate::tickets::Ratchet;
+use duplex::Duplex;
 use measure::{Duration, Instant, UnixTime};
 use runtime::fs::{ReadError, Wait};
 use runtime::memory::Budget;
@@ -292,6 +295,8 @@ struct Tls<J> {
     is_closing: bool,
     /// TLS itself failed: all that is left is to close.
     has_failed: bool,
+    /// What the wrapped session and TLS do at once, if the session works both ways.
+    duplex: Option<Duplex>,
 }
 
 impl<J> std::fmt::Debug for Tls<J> {
@@ -325,6 +330,7 @@ impl<J> Tls<J> {
             held: None,
             is_closing: false,
             has_failed: false,
+            duplex: None,
         }
     }
 
@@ -463,6 +469,28 @@ impl<S: Session> Secured<S> {
         };
         self.inner.handle(&mut cx.inner, event, &mut cx.tx, now);
     }
+
+    /// An event of a connection that takes one way at a time.
+    fn handle_in_turn(
+        &mut self,
+        cx: &mut SecuredCx<S::Cx>,
+        event: Event<'_, Work<JobOf<S>>>,
+        tx: &mut Tx,
+        now: Instant,
+    ) {
+        let Some(tls) = &mut self.tls else { return };
+        match event {
+            Event::Bytes(cipher) => self.decrypt(cx, cipher, tx, now),
+            Event::Done(_, Done::Read(read)) => self.send_chunk(cx, read, tx, now),
+            Event::Sent => self.sent(cx, now),
+            event => {
+                tls.is_closing |= matches!(event, Event::Lost(_));
+                if let Some(event) = unwrapped(event) {
+                    self.inner.handle(&mut cx.inner, event, &mut cx.tx, now);
+                }
+            }
+        }
+    }
 }
 
 impl<S: Session> Session for Secured<S> {
@@ -475,29 +503,29 @@ impl<S: Session> Session for Secured<S> {
             }
             return;
         };
-        cx.tx.clear();
-        match event {
-            Event::Bytes(cipher) => self.decrypt(cx, cipher, tx, now),
-            Event::Done(Done::Read(read)) => self.send_chunk(cx, read, tx, now),
-            Event::Sent => self.sent(cx, now),
-            event => {
-                tls.is_closing |= matches!(event, Event::Lost(_));
-                if let Some(event) = unwrapped(event) {
-                    self.inner.handle(&mut cx.inner, event, &mut cx.tx, now);
-                }
-            }
+        if tls.duplex.is_some() {
+            return self.handle_duplex(cx, event, tx, now);
         }
+        cx.tx.clear();
+        self.handle_in_turn(cx, event, tx, now);
     }
 
     fn poll(&mut self, cx: &mut Self::Cx, tx: &mut Tx, now: Instant) -> Action<JobOf<Self>> {
         let Some(tls) = &mut self.tls else {
             return wrapped(self.inner.poll(&mut cx.inner, tx, now));
         };
+        if tls.duplex.is_some() {
+            return self.poll_duplex(cx, tx, now);
+        }
         if tls.has_failed {
             return Action::Close;
         }
         let is_busy = !matches!(tls.output, Output::None);
         let action = self.inner.poll(&mut cx.inner, &mut cx.tx, now);
+        if matches!(action, Action::Start(..) | Action::Duplex { .. }) {
+            tls.duplex = Some(Duplex::default());
+            return self.carry_out(action, cx, tx, now);
+        }
         if matches!(action, Action::Close) && is_busy && cx.tx.is_empty() {
             // It gives up on what is on its way.
             tls.is_closing = true;
@@ -533,7 +561,9 @@ impl<S: Session> Session for Secured<S> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.inner.deadline()
+        let duplex = self.tls.as_ref().and_then(|tls| tls.duplex.as_ref());
+        let ends_by = duplex.and_then(|duplex| duplex.ends_by);
+        ends_by.or_else(|| self.inner.deadline())
     }
 
     fn idle_since(&self, cx: &Self::Cx) -> Option<Instant> {
@@ -556,8 +586,8 @@ fn unwrapped<J: Job>(event: Event<'_, Work<J>>) -> Option<Event<'_, J>> {
         Event::Sent => Event::Sent,
         Event::Progress(bytes) => Event::Progress(bytes),
         Event::Taken(taken) => Event::Taken(taken),
-        Event::Done(Done::Inner(output)) => Event::Done(output),
-        Event::Done(Done::Read(_)) => return None,
+        Event::Done(ticket, Done::Inner(output)) => Event::Done(ticket, output),
+        Event::Done(_, Done::Read(_)) => return None,
         Event::Eof => Event::Eof,
         Event::Deadline => Event::Deadline,
         Event::Drain => Event::Drain,
@@ -575,6 +605,8 @@ fn wrapped<J>(action: Action<J>) -> Action<Work<J>> {
         Action::Write => Action::Write,
         Action::Stay => Action::Stay,
         Action::Wait(job) => Action::Wait(Work::Inner(job)),
+        Action::Start(ticket, job) => Action::Start(ticket, Work::Inner(job)),
+        Action::Duplex { read } => Action::Duplex { read },
         Action::HalfClose => Action::HalfClose,
         Action::Close => Action::Close,
     }

@@ -336,9 +336,15 @@ mod tests {
 
     /// The replies to a client that types `pieces` over `link`, and the toy that answered.
     fn check(link: &str, pieces: &[&str], finishes: bool) -> (Vec<u8>, Toy, Instant) {
+        let toy = Toy::default();
+        let (heard, now) = typed(link, pieces, finishes, toy.clone());
+        (heard, toy, now)
+    }
+
+    /// The same, of any service.
+    fn typed<V: Service>(link: &str, pieces: &[&str], finishes: bool, service: V) -> (Vec<u8>, Instant) {
         let profile = link::Profile::parse(link, &link::Limits::default(), &mut |_| Err(String::new()));
         let heard = Rc::<RefCell<Vec<u8>>>::default();
-        let toy = Toy::default();
         let host = || HostSetup {
             tcp: Setup::new(Stack::preset("linux-6").expect("a preset"), 0),
             read_time: Duration::ZERO,
@@ -350,7 +356,7 @@ mod tests {
             heard: Rc::clone(&heard),
             finishes,
         };
-        let hosted = Hosted::new(toy.clone(), Duration::from_millis(1), UnixTime::from_secs(0));
+        let hosted = Hosted::new(service, Duration::from_millis(1), UnixTime::from_secs(0));
         let mut world = World::new(
             &profile.expect(link),
             (host(), Box::new(typist)),
@@ -360,7 +366,7 @@ mod tests {
         );
         world.run(Instant::ZERO + Duration::from_secs(600));
         let heard = heard.borrow().clone();
-        (heard, toy, world.now())
+        (heard, world.now())
     }
 
     #[test]
@@ -378,6 +384,78 @@ mod tests {
                 direct.len()
             );
             assert_eq!(toy.seen.lock().unwrap().closed, 1, "{link}");
+        }
+    }
+
+    /// Sends back what it gets, and reads while it sends.
+    struct Mirrors;
+
+    #[derive(Default)]
+    struct Mirror {
+        pending: Vec<u8>,
+        sending: bool,
+        ended: bool,
+    }
+
+    impl Session for Mirror {
+        type Cx = <<Toy as Service>::Session as Session>::Cx;
+
+        fn handle(&mut self, _: &mut Self::Cx, event: Event<'_, JobOf<Self>>, _: &mut Tx, _: Instant) {
+            match event {
+                Event::Bytes(bytes) => self.pending.extend_from_slice(bytes),
+                Event::Sent => self.sending = false,
+                Event::Eof | Event::Lost(_) => self.ended = true,
+                _ => {}
+            }
+        }
+
+        fn poll(&mut self, _: &mut Self::Cx, tx: &mut Tx, _: Instant) -> Action<JobOf<Self>> {
+            if !self.sending {
+                tx.head.append(&mut self.pending);
+                self.sending = !tx.is_empty();
+            }
+            match self.sending || !self.ended {
+                true => Action::Duplex { read: true },
+                false => Action::Close,
+            }
+        }
+
+        fn deadline(&self) -> Option<Instant> {
+            None
+        }
+
+        fn closed(&mut self, _: &mut Self::Cx, _: Instant) {}
+    }
+
+    impl Service for Mirrors {
+        type Session = Mirror;
+
+        fn context(&self, worker: usize) -> <Mirror as Session>::Cx {
+            Toy::default().context(worker)
+        }
+
+        fn accept(&self, _: &mut <Mirror as Session>::Cx, _: &Accepted, _: Instant) -> Option<Mirror> {
+            Some(Mirror::default())
+        }
+
+        fn grace(&self) -> Duration {
+            Duration::ZERO
+        }
+    }
+
+    #[test]
+    fn a_session_of_both_ways_reads_while_it_sends() {
+        let text = "x".repeat(40_000);
+        let pieces = [text.as_str(); 5];
+        let direct = text.repeat(5).into_bytes();
+        for link in ["ppp", "mobile loss=3%"] {
+            let (heard, _) = typed(link, &pieces, true, Mirrors);
+            assert!(
+                heard == direct,
+                "{link}: {} of {} bytes",
+                heard.len(),
+                direct.len()
+            );
         }
     }
 

@@ -281,6 +281,7 @@ impl Rig {
                 }
                 Action::Stay => return,
                 Action::Write => panic!("nothing to write"),
+                Action::Start(..) | Action::Duplex { .. } => panic!("HTTP/1 takes one way at a time"),
             }
         }
     }

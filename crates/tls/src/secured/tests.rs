@@ -136,8 +136,8 @@ fn shared() -> Arc<Shared> {
 }
 
 /// A server in memory and one client of it.
-struct Rig {
-    sim: Sim<SecuredService<Bytes>>,
+struct Rig<V: Service = Bytes> {
+    sim: Sim<SecuredService<V>>,
     slot: Slot,
     shared: Arc<Shared>,
     wire: Client,
@@ -147,10 +147,16 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
+        Rig::of(Bytes)
+    }
+}
+
+impl<V: Service> Rig<V> {
+    fn of(service: V) -> Rig<V> {
         let (server, client_config) = configurations();
         let (slot, shared) = (Slot::new(server), shared());
         let slots = vec![Some(slot.clone())];
-        let mut sim = Sim::new(SecuredService::new(Arc::new(Bytes), slots, Arc::clone(&shared)));
+        let mut sim = Sim::new(SecuredService::new(Arc::new(service), slots, Arc::clone(&shared)));
         sim.set_jobs(Jobs::AtOnce);
         let wire = sim.connect(SocketAddr::from(([192, 0, 2, 1], 4_000)));
         Rig {
@@ -276,4 +282,145 @@ fn a_replaced_configuration_is_for_new_connections() {
     let came = rig.sim.take_received(late);
     let refused = stranger.receive(&came, &mut Vec::new(), &mut Vec::new(), &mut Vec::new());
     assert!(refused.is_err(), "it trusts another certificate");
+}
+
+/// Answers each line at once, in the order of the lines, and reads all the while: a number with that many bytes, `file`
+/// with a file, `bye` with the end.
+struct Sides(Option<Arc<runtime::fs::File>>);
+
+struct BothWays {
+    file: Option<Arc<runtime::fs::File>>,
+    line: Vec<u8>,
+    answers: std::collections::VecDeque<Body>,
+    is_sending: bool,
+    has_ended: bool,
+}
+
+impl Session for BothWays {
+    type Cx = Cx;
+
+    fn handle(&mut self, _: &mut Cx, event: Event<'_, NoJob>, _: &mut Tx, _: Instant) {
+        match event {
+            Event::Bytes(bytes) => {
+                self.line.extend_from_slice(bytes);
+                while let Some(end) = self.line.iter().position(|&b| b == b'\n') {
+                    let line: Vec<u8> = self.line.drain(..=end).collect();
+                    match str::from_utf8(&line[..end]).expect("text") {
+                        "bye" => self.has_ended = true,
+                        "file" => {
+                            let file = Arc::clone(self.file.as_ref().expect("a file"));
+                            let len = file.meta().len;
+                            self.answers
+                                .push_back(Body::File(FileRange { file, offset: 0, len }));
+                        }
+                        count => {
+                            let count = count.parse().expect("a number");
+                            self.answers.push_back(Body::Bytes(vec![b'x'; count].into()));
+                        }
+                    }
+                }
+            }
+            Event::Sent => self.is_sending = false,
+            Event::Eof | Event::Lost(_) => self.has_ended = true,
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self, _: &mut Cx, tx: &mut Tx, _: Instant) -> Action<NoJob> {
+        if !self.is_sending {
+            tx.body = self.answers.pop_front();
+            self.is_sending = tx.body.is_some();
+        }
+        match self.is_sending || !self.has_ended {
+            true => Action::Duplex {
+                read: !self.has_ended,
+            },
+            false => Action::Close,
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn closed(&mut self, _: &mut Cx, _: Instant) {}
+}
+
+impl Service for Sides {
+    type Session = BothWays;
+
+    fn context(&self, _: usize) -> Cx {
+        Cx
+    }
+
+    fn accept(&self, _: &mut Cx, _: &Accepted, _: Instant) -> Option<BothWays> {
+        Some(BothWays {
+            file: self.0.clone(),
+            line: Vec::new(),
+            answers: std::collections::VecDeque::new(),
+            is_sending: false,
+            has_ended: false,
+        })
+    }
+
+    fn grace(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+}
+
+#[test]
+fn a_session_of_both_ways_is_served_over_tls() {
+    let folder = std::env::temp_dir().join(format!("weir-secured-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let text: Vec<u8> = (0..200_000u32).flat_map(|i| (i as u16).to_be_bytes()).collect();
+    std::fs::write(folder.join("file"), &text).expect("a file");
+    let how = runtime::fs::How {
+        symlinks: runtime::fs::Symlinks::Refuse,
+        wait: Wait::Block,
+    };
+    let root = runtime::fs::Root::open(&folder).expect("the folder");
+    let file = Arc::new(root.open_file(b"file", how).expect("the file"));
+    for jobs in [Jobs::AtOnce, Jobs::Held] {
+        let mut rig = Rig::of(Sides(Some(Arc::clone(&file))));
+        rig.sim.set_jobs(jobs);
+        rig.shake_hands();
+        rig.ask("5\nfile\n3\n");
+        while rig.sim.run_job() {
+            rig.settle(Vec::new());
+        }
+        let expected = [b"xxxxx", &text[..], b"xxx"].concat();
+        assert!(rig.plain == expected, "{} of {}", rig.plain.len(), expected.len());
+        rig.ask("bye\n");
+        assert!(rig.sim.is_closed(rig.wire) && !rig.sim.was_reset(rig.wire));
+    }
+    std::fs::remove_dir_all(folder).expect("our own folder");
+}
+
+#[test]
+fn a_session_of_both_ways_reads_while_its_records_wait() {
+    let mut rig = Rig::of(Sides(None));
+    rig.shake_hands();
+    rig.sim.stop_reading_after(rig.wire, 100);
+    for line in ["70000\n", "5\n"] {
+        let mut out = Vec::new();
+        rig.engine.send(line.as_bytes(), &mut out).expect("records");
+        rig.sim.send(rig.wire, &out);
+    }
+    assert_eq!(rig.sim.received(rig.wire).len(), 100);
+    rig.sim.read_on(rig.wire);
+    rig.settle(Vec::new());
+    assert_eq!(rig.plain.len(), 70_005);
+}
+
+#[test]
+fn a_session_that_ends_does_not_wait_for_ever_for_its_peer_to_hear_it() {
+    let mut rig = Rig::of(Sides(None));
+    rig.shake_hands();
+    rig.sim.stop_reading_after(rig.wire, 0);
+    let mut out = Vec::new();
+    rig.engine.send(b"bye\n", &mut out).expect("records");
+    rig.sim.send(rig.wire, &out);
+    assert!(!rig.sim.is_closed(rig.wire), "the end of TLS is not sent yet");
+    rig.sim.advance(Duration::from_secs(6));
+    assert!(rig.sim.is_closed(rig.wire));
 }
