@@ -369,6 +369,7 @@ impl Service for Sides {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a file for the test to serve")]
 fn a_session_of_both_ways_is_served_over_tls() {
     let folder = std::env::temp_dir().join(format!("weir-secured-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
