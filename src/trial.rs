@@ -4,7 +4,7 @@
 pub(crate) mod workload;
 
 use crate::failure::Failure;
-use runtime::itself::Again;
+use runtime::process::reexec::Again;
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};

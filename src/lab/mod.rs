@@ -75,7 +75,7 @@ fn gather() -> Facts {
         congestion_allowed: read("/proc/sys/net/ipv4/tcp_allowed_congestion_control"),
         congestion_default: read("/proc/sys/net/ipv4/tcp_congestion_control"),
         protocols_above: read("/proc/sys/net/ipv4/tcp_available_ulp"),
-        is_root: runtime::privilege::current().0 == 0,
+        is_root: runtime::process::privilege::current().0 == 0,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::cli::lab::OccupyFlags;
 use crate::failure::Failure;
 use crate::output::{line, print};
 use crate::voice::Voice;
-use runtime::occupy::{SHARE_MAX, take};
+use runtime::cpu_hog::{SHARE_MAX, take};
 
 /// Runs the command.
 ///

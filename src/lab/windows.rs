@@ -20,7 +20,7 @@ const MARKS: [u32; 20] = [
 /// `System` if the kernel does not report windows, or the output cannot be written.
 pub(super) fn run(flags: &WindowsFlags, voice: &Voice) -> Result<(), Failure> {
     let mut seen = Seen::default();
-    let looks = runtime::windows::watch(flags.port, flags.every, flags.seconds, &mut |window| {
+    let looks = runtime::cwnd::watch(flags.port, flags.every, flags.seconds, &mut |window| {
         seen.add(window)
     })
     .map_err(|error| {

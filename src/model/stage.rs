@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::voice::Voice;
 use ::load::run::Run;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use runtime::itself::{Again, Running};
+use runtime::process::reexec::{Again, Running};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -71,7 +71,7 @@ impl Stage {
     /// Serves the site at the far end of `link` and loads it from the near end with `weir load`.
     pub(super) fn over_link(&self, link: &str, load: &[String]) -> Result<Tried, Failure> {
         let out = self.folder.path().join("result.json");
-        let weir = runtime::itself::path()
+        let weir = runtime::process::reexec::path()
             .map_err(|error| Failure::System(format!("cannot find the path of this program: {error}")))?;
         let words = [
             "--quiet", "link", link, "--far", FAR, "--", "sh", "-c", NEAR, "sh",

@@ -302,7 +302,7 @@ mod tests {
     use server::counters::Totals;
     use server::latency::Durations;
     use server::site::Source;
-    use server::{Additions, Herd};
+    use server::{Additions, Family};
 
     #[test]
     fn a_dry_run_shows_what_it_would_change_and_changes_nothing() {
@@ -316,15 +316,15 @@ mod tests {
                 .expect("no recording")
                 .expect("it may change");
             let knobs = knobs(true).expect("memory");
-            let herd = Herd {
+            let prefork = Family {
                 knobs: knobs.clone(),
-                ..Herd::default()
+                ..Family::default()
             };
             let embedded = Source::Embedded {
                 files: &[],
                 modified: measure::UnixTime::from_secs(0),
             };
-            let server = Server::open_with(Additions::default(), herd, config, embedded, None, Seed(1));
+            let server = Server::open_with(Additions::default(), prefork, config, embedded, None, Seed(1));
             let server = server.expect("a server");
             let begin = clock::now();
             for second in 0..10 {

@@ -7,8 +7,9 @@ use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use crate::output;
 use crate::voice::Voice;
-use runtime::{clock, privilege};
-use server::Herd;
+use runtime::clock;
+use runtime::process::privilege;
+use server::Family;
 use server::config::Config;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
@@ -39,7 +40,7 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
         return Err(flags.blame("access-log", why));
     }
     Tls::open(&config, flags)?;
-    let server = open(config, Herd::default(), None, flags)?;
+    let server = open(config, Family::default(), None, flags)?;
     // A start only warns of missing pages, because they may be created later. A check fails for a page that the site
     // itself configures, and warns of one that a host inherits.
     let missing = server.missing_pages(clock::now(), clock::wall());

@@ -46,18 +46,18 @@ use report::Started;
 use rights::Rights;
 use runtime::control::Control;
 use runtime::diagnostics::Diagnostics;
-use runtime::herd::Member;
-use runtime::inherit::{Predecessor, Program};
 use runtime::listen::{Listening, Sockets};
 use runtime::memory::{Bound, Budget};
-use runtime::notify;
+use runtime::process::inherit::{Predecessor, Program};
+use runtime::process::notify;
+use runtime::process::prefork::Member;
 use runtime::shaping::Shaping;
 use runtime::signal::{Signal, Signals};
 use runtime::strategy::Limits;
 use runtime::{clock, machine};
 use server::config::{Concurrency, Config, IoKind, LiveFor, MemoryBound};
 use server::site::{OpenError, Source};
-use server::{About, Additions, Herd, LogSink, Server};
+use server::{About, Additions, Family, LogSink, Server};
 use sockets::Given;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -151,10 +151,10 @@ fn serve(
         signals.watch(watched(control)?);
     }
     let adaptation = Adaptation::start(&config).map_err(|failure| failure.with(|text| rights.hint(text)))?;
-    let herd = Herd {
+    let prefork = Family {
         budget: Arc::new(Budget::new(bound(&config, &shares))),
         knobs: adaptation::knobs(adaptation.is_some())?,
-        ..Herd::default()
+        ..Family::default()
     };
     // Root may set up io_uring where the new user may not.
     let groups = match groups.iter().any(|group| group.choice.io == IoKind::Uring) {
@@ -164,7 +164,7 @@ fn serve(
     let explained = |failure: Failure| failure.with(|text| rights.hint(text));
     rights.refuse(&config, flags).map_err(explained)?;
     let log = AccessLog::open(config.access_log.as_deref(), None).map_err(explained)?;
-    let server = open(config.clone(), herd, log.as_ref(), flags).map_err(explained)?;
+    let server = open(config.clone(), prefork, log.as_ref(), flags).map_err(explained)?;
     warn_of_missing_pages(&server, flags);
     let server = Arc::new(server);
     let how = Listening {
@@ -318,10 +318,15 @@ fn configuration_again(flags: &Flags) -> Result<Config, Failure> {
     }
 }
 
-fn open(config: Config, herd: Herd, log: Option<&Arc<AccessLog>>, flags: &Flags) -> Result<Server, Failure> {
+fn open(
+    config: Config,
+    prefork: Family,
+    log: Option<&Arc<AccessLog>>,
+    flags: &Flags,
+) -> Result<Server, Failure> {
     let wall = clock::wall();
     let seed = Seed(u64::from(wall.nanos) << 32 ^ wall.secs.unsigned_abs() ^ u64::from(std::process::id()));
-    Server::open_with(Additions::default(), herd, config, embedded(), sink(log), seed)
+    Server::open_with(Additions::default(), prefork, config, embedded(), sink(log), seed)
         .map_err(|error| unservable(&error, flags))
 }
 

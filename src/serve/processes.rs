@@ -1,5 +1,5 @@
 //! `weir serve` with worker processes: the founder (parent process), which serves nothing itself, and the members
-//! (worker processes). Decides when members start, reload and end; `runtime::herd` forks and supervises them.
+//! (worker processes). Decides when members start, reload and end; `runtime::process::prefork` forks and supervises them.
 //!
 //! ```text
 //!   founder:  listen ─▶ drop rights ─▶ check in a separate process ─▶ fork ─▶ all ready: report ─▶ RUNNING
@@ -40,11 +40,11 @@ use crate::failure::Failure;
 use crate::voice::Voice;
 use measure::{Duration, Instant, UnixTime};
 use runtime::control::{Control, Question};
-use runtime::herd::{Herd, Member, News, Size};
-use runtime::inherit::{Predecessor, Program};
 use runtime::listen::{Listener, Listening};
 use runtime::memory::Budget;
-use runtime::notify;
+use runtime::process::inherit::{Predecessor, Program};
+use runtime::process::notify;
+use runtime::process::prefork::{Member, News, Prefork, Size};
 use runtime::signal::Signal;
 use runtime::{clock, machine};
 use server::About;
@@ -87,8 +87,8 @@ pub(super) fn run(
         Concurrency::Processes => 1,
         _ => ADDRESSES,
     });
-    let mut herd =
-        Herd::new(size(choice), common_len, Board::SHAPE).map_err(|error| refused("signals", &error))?;
+    let mut prefork =
+        Prefork::new(size(choice), common_len, Board::SHAPE).map_err(|error| refused("signals", &error))?;
     runtime::complaints::share().map_err(|error| refused("shared memory", &error))?;
     let listeners = sockets::open(&config, groups, &mut given)?.concat();
     let tls = Tls::open(&config, flags)?.map(Arc::new);
@@ -104,7 +104,7 @@ pub(super) fn run(
     let rights = Rights::give_up(&config, flags, &listeners, &program, given.bounds)?;
     let control = open_control(&config, &rights, predecessor.is_some())?;
     if let Some(control) = &control {
-        herd.watch(watched(control)?);
+        prefork.watch(watched(control)?);
     }
     let adaptation = Adaptation::start(&config).map_err(|failure| failure.with(|text| rights.hint(text)))?;
     let knobs = adaptation::knobs(adaptation.is_some())?;
@@ -125,7 +125,7 @@ pub(super) fn run(
         rights: rights.clone(),
         predecessor,
         listeners,
-        herd,
+        prefork,
         adaptation,
         knobs,
         reloading: None,
@@ -202,7 +202,7 @@ struct Founder<'a> {
     /// The predecessor in an upgrade in place, until all members serve.
     predecessor: &'a mut Option<Predecessor>,
     listeners: Vec<Listener>,
-    herd: Herd,
+    prefork: Prefork,
     adaptation: Option<Adaptation>,
     /// Automatic settings, in memory shared with all members.
     knobs: Knobs,
@@ -226,7 +226,7 @@ impl Founder<'_> {
                 tls.read_again(config, flags)?;
             }
             let log = AccessLog::open(config.access_log.as_deref(), None)?;
-            let server = open(config.clone(), server::Herd::default(), log.as_ref(), flags)?;
+            let server = open(config.clone(), server::Family::default(), log.as_ref(), flags)?;
             warn_of_missing_pages(&server, flags);
             Ok(())
         })
@@ -234,7 +234,7 @@ impl Founder<'_> {
 
     /// Runs `work` in a separate process and returns its result.
     fn apart(&mut self, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
-        let told = self.herd.apart(|| match work() {
+        let told = self.prefork.apart(|| match work() {
             Ok(()) => Vec::new(),
             Err(failure) => {
                 let kind = if matches!(failure, Failure::Usage(_)) {
@@ -270,7 +270,7 @@ impl Founder<'_> {
             rights,
             predecessor,
             listeners,
-            herd,
+            prefork,
             knobs,
             control,
             waiting,
@@ -288,7 +288,7 @@ impl Founder<'_> {
             upgrade.leave();
             upgrade.hand_over(Vec::new());
             let number = member.number();
-            let herd = server::Herd {
+            let prefork = server::Family {
                 peers: Peers::from(Among::new(member.common().clone(), *common_len, number)),
                 board: Board::among(member.ledger().clone(), number, std::process::id()),
                 knobs: knobs.clone(),
@@ -297,7 +297,7 @@ impl Founder<'_> {
             let work = Work {
                 config: config.clone(),
                 rights: rights.clone(),
-                herd,
+                prefork,
                 started: *started,
                 listeners,
                 tls: tls.clone(),
@@ -312,30 +312,30 @@ impl Founder<'_> {
                 }
             }
         };
-        herd.tend(&mut life).map_err(|error| refused("fork", &error))
+        prefork.tend(&mut life).map_err(|error| refused("fork", &error))
     }
 
     /// Returns when all members serve.
     fn start(&mut self) -> Result<(), Failure> {
         loop {
             self.tend()?;
-            if self.herd.are_ready() {
+            if self.prefork.are_ready() {
                 return Ok(());
             }
-            if self.herd.deaths_in_a_row() >= DEATHS_AT_START {
-                self.herd.kill();
+            if self.prefork.deaths_in_a_row() >= DEATHS_AT_START {
+                self.prefork.kill();
                 let why = "worker processes end as soon as they start: see their messages above";
                 return Err(Failure::System(why.to_owned()));
             }
             if self.wait(None)? == News::Wanted(Signal::Stop) {
-                self.herd.kill();
+                self.prefork.kill();
                 return Err(Failure::System("stopped by a signal during the start".to_owned()));
             }
         }
     }
 
     fn wait(&mut self, at_most: Option<Duration>) -> Result<News, Failure> {
-        self.herd
+        self.prefork
             .wait(at_most)
             .map_err(|error| refused("waiting", &error))
     }
@@ -344,7 +344,7 @@ impl Founder<'_> {
     fn attend(&mut self) -> Result<(), Failure> {
         loop {
             self.tend()?;
-            if self.reloading.is_some() && self.herd.have_done() {
+            if self.reloading.is_some() && self.prefork.have_done() {
                 say_reloaded(&self.reloading.take().unwrap_or_default(), self.flags);
                 manager::serves(None);
                 for question in self.waiting.drain(..) {
@@ -382,7 +382,7 @@ impl Founder<'_> {
                 News::Wanted(Signal::Reload) => drop(self.reload()),
                 News::Wanted(Signal::Upgrade) => self.upgrade.begin(|why| self.rights.hint(why)),
                 News::Wanted(Signal::ReopenLogs) => match &self.config.access_log {
-                    Some(_) => self.herd.ask(Signal::ReopenLogs),
+                    Some(_) => self.prefork.ask(Signal::ReopenLogs),
                     None => tracing::warn!("SIGUSR1: cannot reopen the access log: none is configured"),
                 },
                 News::Changed | News::Nothing => {}
@@ -395,14 +395,14 @@ impl Founder<'_> {
         let Some(adaptation) = &mut self.adaptation else {
             return;
         };
-        let herd = &self.herd;
-        let pids: Vec<u32> = herd.pids().collect();
+        let prefork = &self.prefork;
+        let pids: Vec<u32> = prefork.pids().collect();
         adaptation.tend_processes(&pids, &self.knobs, |reading| {
-            let readings = Readings::of(herd.ledger());
+            let readings = Readings::of(prefork.ledger());
             Sample {
                 reading,
                 totals: readings.totals(),
-                open: u32::try_from(herd.open()).unwrap_or(u32::MAX),
+                open: u32::try_from(prefork.open()).unwrap_or(u32::MAX),
                 durations: readings.durations,
             }
         });
@@ -413,8 +413,13 @@ impl Founder<'_> {
         let (wish, question) = control::understood(self.control.as_ref()?.next()?)?;
         let answer = match &wish {
             Wish::Status => {
-                let processes = self.herd.members().count();
-                control::status_of_processes(&self.group.choice, &self.addresses, processes, self.herd.open())
+                let processes = self.prefork.members().count();
+                control::status_of_processes(
+                    &self.group.choice,
+                    &self.addresses,
+                    processes,
+                    self.prefork.open(),
+                )
             }
             Wish::Strategy(change) => control::outcome(self.refuse_to_switch(change)),
             Wish::Reload if self.waiting.len() == WAITING_MAX => {
@@ -459,7 +464,7 @@ impl Founder<'_> {
         };
         // Each member reopens it for itself; a separate process tries first, so that failure is reported once.
         self.apart(|| AccessLog::open(Some(&path), None).map(drop))?;
-        self.herd.ask(Signal::ReopenLogs);
+        self.prefork.ask(Signal::ReopenLogs);
         Ok(())
     }
 
@@ -490,7 +495,7 @@ impl Founder<'_> {
             adaptation.follow_processes(&self.config, &self.knobs);
         }
         self.reloading = Some(waiting);
-        self.herd.ask(Signal::Reload);
+        self.prefork.ask(Signal::Reload);
         Ok(())
     }
 
@@ -498,7 +503,7 @@ impl Founder<'_> {
     /// [`PATIENCE`].
     fn leave(&mut self, why: Signal, delay: Duration) -> Result<(), Failure> {
         // Commands are no longer executed, so clients must not wait for an answer.
-        self.herd.watch_nothing_else();
+        self.prefork.watch_nothing_else();
         self.control = None;
         self.waiting.clear();
         // From here on, only members hold the sockets; they close them when they drain.
@@ -506,22 +511,25 @@ impl Founder<'_> {
         self.upgrade.hand_over(Vec::new());
         let grace = self.config.grace;
         let mut until = clock::now() + delay + grace + LOG_GRACE + PATIENCE;
-        say_stopping(usize::try_from(self.herd.open()).unwrap_or(usize::MAX), grace);
-        self.herd.ask(why);
-        while self.herd.members().next().is_some() {
+        say_stopping(usize::try_from(self.prefork.open()).unwrap_or(usize::MAX), grace);
+        self.prefork.ask(why);
+        while self.prefork.members().next().is_some() {
             let left = Some(until.since(clock::now()));
             let patience = [left, self.heart.patience(clock::now())];
             let news = self.wait(patience.into_iter().flatten().min())?;
             self.heart.beat(clock::now());
             match news {
                 News::Wanted(Signal::Stop) => {
-                    tracing::warn!("stopping at once: {} connections are cut off", self.herd.open());
-                    self.herd.ask(Signal::Stop);
+                    tracing::warn!(
+                        "stopping at once: {} connections are cut off",
+                        self.prefork.open()
+                    );
+                    self.prefork.ask(Signal::Stop);
                     until = clock::now() + LOG_GRACE + PATIENCE;
                 }
                 News::Nothing if clock::now() >= until => {
                     tracing::error!("killing worker processes: they did not end in time");
-                    self.herd.kill();
+                    self.prefork.kill();
                     until = clock::now() + PATIENCE;
                 }
                 _ => {}
@@ -535,7 +543,7 @@ impl Founder<'_> {
 struct Work {
     config: Config,
     rights: Rights,
-    herd: server::Herd,
+    prefork: server::Family,
     started: UnixTime,
     listeners: Vec<Listener>,
     tls: Option<Arc<Tls>>,
@@ -546,7 +554,7 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
     let Work {
         config,
         rights,
-        herd,
+        prefork,
         started,
         listeners,
         tls,
@@ -555,7 +563,7 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
         .signals()
         .map_err(|error| refused("signal handlers", &error))?;
     let log = AccessLog::open(config.access_log.as_deref(), None)?;
-    let server = Arc::new(open(config, herd, log.as_ref(), flags)?);
+    let server = Arc::new(open(config, prefork, log.as_ref(), flags)?);
     server.set_about(About {
         started,
         ..about(group.choice.in_words(), Some(std::process::id()))

@@ -1,15 +1,15 @@
 //! Drops privileges once the server listens: user, Landlock, seccomp. Decides which files a server needs and words the
-//! report; `runtime::privilege` and `runtime::seccomp` make the system calls.
+//! report; `runtime::process::privilege` and `runtime::seccomp` make the system calls.
 //!
 //! Roots, log and configuration are opened after that, with the remaining rights, also at start. So if they can be
 //! opened at start, they can be opened at every reload.
 
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
-use runtime::inherit::{Bounds, Program};
 use runtime::listen::Listener;
-use runtime::notify;
-use runtime::privilege::{self, Account, AccountError, Reach};
+use runtime::process::inherit::{Bounds, Program};
+use runtime::process::notify;
+use runtime::process::privilege::{self, Account, AccountError, Reach};
 use runtime::seccomp::{self, Needs};
 use server::config::{Config, IoKind, Landlock, Seccomp};
 use server::site::Logins;

@@ -1,11 +1,11 @@
 //! Sources of listening sockets: a service manager, the predecessor in an upgrade in place, or the configuration.
-//! Decides which sockets to use; `runtime::listen` and `runtime::inherit` open and adopt them.
+//! Decides which sockets to use; `runtime::listen` and `runtime::process::inherit` open and adopt them.
 
 use super::strategy::{Choice, Group};
 use crate::failure::Failure;
-use runtime::inherit::{Bounds, Legacy, Predecessor};
 use runtime::listen::{self, Listener, Listening, Origin};
-use runtime::notify;
+use runtime::process::inherit::{Bounds, Legacy, Predecessor};
+use runtime::process::notify;
 use runtime::shaping::Shaping;
 use server::config::{Concurrency, Config, Listen};
 use std::io;

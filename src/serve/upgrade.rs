@@ -1,4 +1,4 @@
-//! Upgrade in place, on the side of the old process. Decides when an attempt has failed; `runtime::inherit` starts the
+//! Upgrade in place, on the side of the old process. Decides when an attempt has failed; `runtime::process::inherit` starts the
 //! new program and hands over the sockets.
 //!
 //! ```text
@@ -10,8 +10,8 @@
 
 use measure::{Duration, Instant};
 use runtime::clock;
-use runtime::inherit::{Bounds, Program, Progress, Successor};
 use runtime::listen::Sockets;
+use runtime::process::inherit::{Bounds, Program, Progress, Successor};
 
 /// How often to check whether the new process serves.
 pub(crate) const TICK: Duration = Duration::from_millis(10);

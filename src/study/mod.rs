@@ -35,7 +35,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         let all: Vec<&str> = plans.iter().map(|(_, text, _)| text.as_str()).collect();
         return print(&all.join("\n"));
     }
-    let weir = runtime::itself::path()
+    let weir = runtime::process::reexec::path()
         .map_err(|error| Failure::System(format!("cannot find the path of this program: {error}")))?;
     let program = run::build(concat!("weir ", env!("CARGO_PKG_VERSION")), &weir).map_err(Failure::System)?;
     let settings = Settings {

@@ -74,7 +74,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         voice,
         folder: &folder.0,
         group: group.as_ref().map_err(String::as_str),
-        weir: runtime::itself::path()
+        weir: runtime::process::reexec::path()
             .map_err(|error| Failure::System(format!("cannot find the path of this program: {error}")))?,
     };
     show.make_site(&mut signals)?;

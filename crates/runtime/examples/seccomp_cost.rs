@@ -1,7 +1,8 @@
 //! The cost of the seccomp filter per system call: the same calls by threads with and without it, in turn. Prints the
 //! fastest of many short runs, which other load on the machine disturbs least.
 
-use runtime::{privilege, seccomp};
+use runtime::process::privilege;
+use runtime::seccomp;
 use rustix::net::{RecvFlags, SendFlags};
 use std::hint::black_box;
 use std::os::unix::net::UnixStream;

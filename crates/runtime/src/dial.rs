@@ -16,8 +16,8 @@
 //! is read for every event, because crews measure.
 
 use crate::clock;
+use crate::io::accept_mutex::AcceptMutex;
 use crate::io::epoll::{Epoll, Waker};
-use crate::io::turnstile::Turnstile;
 use crate::io::{Backend, Done, Id, Op, Out};
 use crate::session::Loss;
 use crate::strategy::Writing;
@@ -437,7 +437,7 @@ impl<C: Crew> Driver<C> {
         Ok(Driver {
             crew,
             peer,
-            backend: Epoll::new(Vec::new(), Turnstile::Open, waker)?,
+            backend: Epoll::new(Vec::new(), AcceptMutex::Open, waker)?,
             lines: Vec::new(),
             conns: Vec::new(),
             queued: HashMap::new(),

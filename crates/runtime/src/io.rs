@@ -12,13 +12,13 @@
 //! A receive owns no buffer until it completes, so an idle connection holds none. Output travels in a pooled box to the
 //! operation and returns with its completion. It stays with a connection only while that connection is blocked.
 
+pub(crate) mod accept_mutex;
 pub(crate) mod blocking;
 pub(crate) mod epoll;
 mod marker;
 pub(crate) mod refusal;
 mod socket;
 pub(crate) mod table;
-pub(crate) mod turnstile;
 pub(crate) mod uring;
 
 pub(crate) use socket::accept;

@@ -5,32 +5,29 @@
 //! therefore only a driver: small, replaceable and measurable on its own. `runtime` knows no HTTP.
 
 pub mod ability;
-pub mod aside;
+pub mod background;
 mod bell;
 pub mod clock;
 pub mod complaints;
 mod concurrency;
 pub mod control;
+pub mod cpu_hog;
+pub mod cwnd;
 pub mod datagram;
 pub mod diagnostics;
 pub mod dial;
 pub mod environment;
 pub mod ferry;
 pub mod fs;
-pub mod herd;
-pub mod inherit;
 mod io;
-pub mod itself;
 pub mod ledger;
 pub mod listen;
 pub mod logfile;
 pub mod logins;
 pub mod machine;
 pub mod memory;
-pub mod notify;
-pub mod occupy;
 pub mod packets;
-pub mod privilege;
+pub mod process;
 pub mod profiler;
 pub mod seccomp;
 pub mod sensors;
@@ -44,7 +41,6 @@ mod sys;
 mod timer;
 #[cfg(test)]
 mod toy;
-pub mod windows;
 pub mod world;
 
 pub use session::{

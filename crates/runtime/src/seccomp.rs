@@ -28,12 +28,12 @@ pub struct Needs {
     /// It uses io_uring, or may be told to. No filter sees operations made through a ring.
     pub uring: bool,
     /// It opens connections to other hosts and queries name servers: TCP Fast Open and UDP are allowed. Whether it can
-    /// connect over TCP is decided by [`crate::privilege::Reach`].
+    /// connect over TCP is decided by [`crate::process::privilege::Reach`].
     pub connects: bool,
 }
 
 /// Denies the calls listed above to this thread, and to all threads and programs it starts. Requires
-/// [`crate::privilege::no_new_privileges`] first.
+/// [`crate::process::privilege::no_new_privileges`] first.
 ///
 /// # Errors
 /// `Unsupported` on an architecture whose calls are not listed here, or the kernel's: it has no seccomp (`EINVAL`), or

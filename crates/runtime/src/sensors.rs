@@ -17,7 +17,7 @@ use cgroup::Cgroup;
 use measure::{Bytes, Duration, Instant};
 use std::path::{Path, PathBuf};
 
-/// Maximum processes read; of a larger herd, the first ones.
+/// Maximum processes read; if there are more, the first ones.
 const PROCESSES_MAX: usize = 256;
 
 /// The sources of the figures.

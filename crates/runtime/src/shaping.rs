@@ -1,24 +1,24 @@
 //! A line with a declared rate, and which waiting response goes next.
 //!
 //! ```text
-//!   an answer has bytes to send ──▶ Gate::hold ──▶ Order (least left first; an eighth to the eldest)
+//!   an answer has bytes to send ──▶ Egress::hold ──▶ Order (least left first; an eighth to the eldest)
 //!                                                     │
-//!                         Gate::next ◀── Bucket ◀─────┘   so many bytes may leave now
+//!                         Egress::next ◀── Bucket ◀─────┘   so many bytes may leave now
 //!                             │
-//!                             ▼ the socket took fewer: Gate::used gives the rest back
+//!                             ▼ the socket took fewer: Egress::used gives the rest back
 //! ```
 //! A server that fills its sockets cannot choose whose bytes leave first: send buffers and the queue before the slowest
 //! line on the path hold data long before it leaves. If the server sends no faster than that line, the queue is in the
 //! server, and can be ordered. All workers of a process share the [`bucket`]; each worker has its own [`order`];
-//! [`gate`] combines both. Time is an argument; nothing here knows sockets.
+//! [`egress`] combines both. Time is an argument; nothing here knows sockets.
 
 mod bucket;
-mod gate;
+mod egress;
 mod order;
 
 pub(crate) use bucket::Bucket;
-pub use gate::Withheld;
-pub(crate) use gate::{Gate, Grant};
+pub use egress::Withheld;
+pub(crate) use egress::{Egress, Grant};
 
 use core::fmt;
 use core::str::FromStr;

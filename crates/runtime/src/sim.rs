@@ -30,7 +30,7 @@
 mod network;
 
 use crate::concurrency::offload::Hands;
-use crate::concurrency::together::{Control, Counters, Together};
+use crate::concurrency::shared_state::{Control, Counters, SharedState};
 use crate::concurrency::worker::{Bounds, Worker};
 use crate::session::{Service, Session};
 use crate::strategy::Manner;
@@ -84,7 +84,7 @@ impl<V: Service> Sim<V> {
                 try_first: true,
             },
             bounds,
-            Arc::new(Together::default()),
+            Arc::new(SharedState::default()),
             Arc::new(CachePadded::new(Counters::default())),
             Arc::clone(&control),
             1,

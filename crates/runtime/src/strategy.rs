@@ -69,7 +69,7 @@ impl Concurrency {
         }
     }
 
-    /// Whether its workers are processes, which a [`crate::herd::Herd`] forks and supervises.
+    /// Whether its workers are processes, which a [`crate::process::prefork::Prefork`] forks and supervises.
     pub const fn is_of_processes(self) -> bool {
         matches!(self, Concurrency::ProcessLoops | Concurrency::Processes)
     }

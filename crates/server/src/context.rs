@@ -6,10 +6,10 @@
 
 use crate::access_log::Journal;
 use crate::adapt::turn_max;
+use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::exchange::{Lines, Scope};
-use crate::gate::Gate;
 use crate::head_cache::HeadCache;
 use crate::hosts::Place;
 use crate::latency::{Latencies, Turn};
@@ -53,7 +53,7 @@ pub struct Cx {
     /// Idle timeout after a response, if it is shorter than the configured one.
     pub(crate) keep_alive: Option<Duration>,
     /// Admission of expensive requests within a turn.
-    pub(crate) gate: Gate,
+    pub(crate) admission: Admission,
     /// Whether compression is paused.
     pub(crate) spares_codings: bool,
     /// The memory step in force.
@@ -94,7 +94,7 @@ impl Cx {
             change: 0,
             are_new: false,
             keep_alive: state.limits.early_close,
-            gate: gate(&state),
+            admission: admission(&state),
             spares_codings: false,
             queue: Queue::Short,
             told: hub.board.is_among().then_some(0),
@@ -146,7 +146,7 @@ impl Cx {
         let before = Arc::clone(&self.state);
         (self.generation, self.state) = self.hub.current();
         self.take_step(self.step);
-        self.gate.hold(turn_max(&self.state.config));
+        self.admission.hold(turn_max(&self.state.config));
         self.journal
             .set_format(self.state.log.as_ref().map(|_| self.state.config.log_format));
         let mut views: Vec<Option<View>> = std::mem::take(&mut self.views).into_iter().map(Some).collect();
@@ -184,7 +184,7 @@ impl Cx {
             views: &mut self.views,
             clock: &self.clock,
             counters: &self.counters,
-            gate: &mut self.gate,
+            admission: &mut self.admission,
             spares_codings: self.spares_codings,
             rng: &mut self.rng,
             lines: &mut self.lines,
@@ -324,7 +324,7 @@ impl Context for Cx {
     fn rest(&mut self, now: Instant, line: Line) {
         let began = self.latest.began();
         if crate::adapt::takes_turns(self.state.config.concurrency) {
-            self.gate.end(now - began, line);
+            self.admission.end(now - began, line);
             self.latencies.stood(self.queue.turn(line, began, now));
         }
         self.latest.end(now, &self.latencies);
@@ -337,10 +337,10 @@ impl Context for Cx {
     }
 }
 
-fn gate(state: &State) -> Gate {
-    let mut gate = Gate::new();
-    gate.hold(turn_max(&state.config));
-    gate
+fn admission(state: &State) -> Admission {
+    let mut admission = Admission::new();
+    admission.hold(turn_max(&state.config));
+    admission
 }
 
 /// Work for a session that may block.

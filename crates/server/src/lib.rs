@@ -6,6 +6,7 @@
 
 pub mod access_log;
 pub mod adapt;
+mod admission;
 mod ask;
 pub mod cache;
 pub mod clock;
@@ -19,7 +20,6 @@ pub mod error_page;
 mod exchange;
 pub mod field_list;
 pub mod filter;
-mod gate;
 pub mod handler;
 mod head_cache;
 mod hosts;
@@ -40,7 +40,7 @@ mod waiting;
 
 pub use context::{Cx, Work};
 pub use hosts::{MissingPage, NamedBy};
-pub use service::{About, Additions, Herd, LogSink, Server};
+pub use service::{About, Additions, Family, LogSink, Server};
 pub use session::Session;
 
 #[cfg(fuzzing)]

@@ -35,7 +35,7 @@ pub trait LogSink: Send + Sync + fmt::Debug {
 
 /// State shared with other processes that serve the same sites. None by default.
 #[derive(Debug, Default)]
-pub struct Herd {
+pub struct Family {
     /// Connection counts, for common limits.
     pub peers: Peers,
     /// Counters, so that each process can report those of all.
@@ -205,7 +205,14 @@ impl Server {
         log: Option<Arc<dyn LogSink>>,
         seed: Seed,
     ) -> Result<Server, OpenError> {
-        Server::open_with(Additions::default(), Herd::default(), config, embedded, log, seed)
+        Server::open_with(
+            Additions::default(),
+            Family::default(),
+            config,
+            embedded,
+            log,
+            seed,
+        )
     }
 
     /// As [`Server::open`], with additions and state shared with other processes.
@@ -214,7 +221,7 @@ impl Server {
     /// As [`Server::open`].
     pub fn open_with(
         additions: Additions,
-        herd: Herd,
+        family: Family,
         config: Config,
         embedded: Source,
         log: Option<Arc<dyn LogSink>>,
@@ -226,12 +233,12 @@ impl Server {
                 connections_max: AtomicU32::new(config.max_connections),
                 state: Mutex::new(Arc::new(State::new(config, embedded, additions, hosts, log))),
                 generation: AtomicU64::new(0),
-                peers: herd.peers,
-                budget: herd.budget,
+                peers: family.peers,
+                budget: family.budget,
                 paces: Paces::default(),
                 waiting: Arc::default(),
-                board: herd.board,
-                knobs: herd.knobs,
+                board: family.board,
+                knobs: family.knobs,
                 seed,
                 ready: AtomicBool::new(true),
                 about: Mutex::default(),

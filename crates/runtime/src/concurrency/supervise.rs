@@ -8,7 +8,7 @@
 //! Decides when to replace, and knows nothing about workers. A session that panics never comes here: its worker removes
 //! it.
 
-use super::together::{Control, Together};
+use super::shared_state::{Control, SharedState};
 use crate::clock;
 use measure::Duration;
 use std::os::fd::OwnedFd;
@@ -56,7 +56,7 @@ impl Listeners {
 pub(crate) fn supervise(
     name: &str,
     control: &Control,
-    together: &Together,
+    shared_state: &SharedState,
     mut life: impl FnMut() -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     let mut deaths = 0;
@@ -79,8 +79,8 @@ pub(crate) fn supervise(
             more => (PAUSE * (1 << (more - 1).min(10))).min(PAUSE_MAX),
         };
         deaths += 1;
-        together.replaced.fetch_add(1, Ordering::Relaxed);
-        if together.may_complain(now) {
+        shared_state.replaced.fetch_add(1, Ordering::Relaxed);
+        if shared_state.may_complain(now) {
             tracing::error!(
                 "thread {name} died ({why}): its connections are lost; starting another{}",
                 if pause.is_zero() {

@@ -18,27 +18,27 @@
 //! A completion is followed depth-first as far as possible without waiting: receive, handle, send, receive again.
 //! `ROUNDS_MAX` bounds that, so that a peer that never stops sending has to wait in the queue like all others.
 
-mod coming;
+mod accept;
+mod drain;
 mod duplex;
-mod ending;
 mod patience;
 mod relief;
 mod room;
 
-pub(crate) use coming::{Arrival, Parcel};
+pub(crate) use accept::{Arrival, Parcel};
 pub(crate) use room::SETTLED;
 
+use super::dispatcher::Dispatcher;
 use super::eldest::Eldest;
-use super::front::Front;
 use super::offload::{Errand, Finished, Hands, Work};
-use super::together::{Control, Counters, Together, count};
+use super::shared_state::{Control, Counters, SharedState, count};
 use crate::io::table::Table;
 use crate::io::{Backend, Done, Id, Op, Out};
 use crate::memory::Budget;
 use crate::session::{Accepted, Action, Context, Event, Job, JobOf, Loss, Need, Service, Session, Ticket};
 use crate::strategy::Manner;
 use crate::timer::Wheel;
-use ending::Stopping;
+use drain::Stopping;
 use measure::{Duration, Instant};
 use patience::Look;
 use relief::Relief;
@@ -220,7 +220,7 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     conns: Table<Conn<V::Session>>,
     wheel: Wheel,
     bounds: Bounds,
-    together: Arc<Together>,
+    shared_state: Arc<SharedState>,
     pub(crate) counters: Arc<crossbeam_utils::CachePadded<Counters>>,
     control: Arc<Control>,
     now: Instant,
@@ -252,7 +252,7 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     due: Vec<u32>,
     arrivals: Vec<Arrival<V::Session>>,
     /// Takes connections with input, if this worker only waits for input.
-    front: Option<Front<V::Session>>,
+    dispatcher: Option<Dispatcher<V::Session>>,
     listeners: usize,
     /// The listener of the connection being accepted.
     accepting: u8,
@@ -281,7 +281,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         backend: B,
         hands: Hands<JobOf<V::Session>>,
         bounds: Bounds,
-        together: Arc<Together>,
+        shared_state: Arc<SharedState>,
         counters: Arc<crossbeam_utils::CachePadded<Counters>>,
         control: Arc<Control>,
         listeners: usize,
@@ -297,7 +297,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             conns: Table::new(),
             wheel: Wheel::new(now, bounds.tick),
             bounds,
-            together,
+            shared_state,
             counters,
             control,
             now,
@@ -315,7 +315,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             finished: Vec::new(),
             due: Vec::new(),
             arrivals: Vec::new(),
-            front: None,
+            dispatcher: None,
             listeners,
             accepting: 0,
             waiting: Vec::new(),
@@ -402,7 +402,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             Stopping::Drained if !self.is_drained() => Some(self.control.until()),
             _ => None,
         };
-        let retry = self.front.as_ref().and_then(Front::next);
+        let retry = self.dispatcher.as_ref().and_then(Dispatcher::next);
         [self.wheel.next(), self.cx.wake(), second, paused, grace, retry]
             .into_iter()
             .flatten()
@@ -451,7 +451,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             }
         }
         self.done = done;
-        if self.together.is_room_wanted(self.now) && !self.backend.stands_by() {
+        if self.shared_state.is_room_wanted(self.now) && !self.backend.stands_by() {
             self.give_way();
         }
         self.relieve();
@@ -459,7 +459,11 @@ impl<V: Service, B: Backend> Worker<V, B> {
             self.accept();
         }
         self.expire();
-        if self.front.as_ref().is_some_and(|front| front.next().is_some()) {
+        if self
+            .dispatcher
+            .as_ref()
+            .is_some_and(|dispatcher| dispatcher.next().is_some())
+        {
             self.take_back();
         }
         if self.control.is_draining() {
@@ -595,7 +599,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 }
                 self.take_turn(id, Owed::Sent, rounds_left)
             }
-            Done::Input { id } if self.front.is_some() && self.hand_over(id) => Next::Park,
+            Done::Input { id } if self.dispatcher.is_some() && self.hand_over(id) => Next::Park,
             Done::Input { id } => match self.conns.get_mut(id).map(|conn| conn.state) {
                 Some(state) if state.is_receiving() => self.submit(id, Op::Recv { id }),
                 // It is no longer waited for.
@@ -758,7 +762,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             return Next::Park;
         };
         let listener = accepted.listener;
-        self.together.enter(listener);
+        self.shared_state.enter(listener);
         let conn = Conn {
             session,
             due: NEVER,
@@ -791,7 +795,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         };
         let _ = self.backend.submit(op);
         self.forget(id);
-        self.together.leave(conn.listener);
+        self.shared_state.leave(conn.listener);
         conn.session.closed(&mut self.cx, self.now);
         self.out.reset();
         Next::Park

@@ -10,8 +10,8 @@
 //! also be given to a thread that accepts none itself. Every `poll` also watches the bell, which rings once, when the
 //! pool drains. Reading a file's cold pages simply blocks: no other connection waits for this thread.
 
+use super::accept_mutex::AcceptMutex;
 use super::socket::{self, Disk, Pushed, Received};
-use super::turnstile::Turnstile;
 use super::{Backend, Buf, Done, Id, Op, Out, PRESSED_RECEIVE};
 use crate::clock;
 use crate::concurrency::roll::Roll;
@@ -40,7 +40,7 @@ const YIELDS: Duration = Duration::from_millis(10);
 
 /// State shared by the threads of a pool.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct AcceptLeader {
     lead: Mutex<Lead>,
     passed_on: Condvar,
     bell: OwnedFd,
@@ -52,12 +52,12 @@ struct Lead {
     rung: bool,
 }
 
-impl Door {
+impl AcceptLeader {
     /// # Errors
     /// The system's, if it refuses a descriptor.
-    pub(crate) fn new() -> std::io::Result<Arc<Door>> {
+    pub(crate) fn new() -> std::io::Result<Arc<AcceptLeader>> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Arc::new(Door {
+        Ok(Arc::new(AcceptLeader {
             lead: Mutex::default(),
             passed_on: Condvar::new(),
             bell,
@@ -143,10 +143,10 @@ impl fmt::Debug for Standby {
 /// The blocking back end of one thread.
 #[derive(Debug)]
 pub(crate) struct Blocking {
-    door: Arc<Door>,
+    leader: Arc<AcceptLeader>,
     /// Empty once this thread has stopped accepting; they close when the last thread drops them.
     listeners: Vec<Arc<OwnedFd>>,
-    turnstile: Turnstile,
+    accept_mutex: AcceptMutex,
     /// Without a lead: the epoll queue for listeners and the bell.
     queue: Option<OwnedFd>,
     generation: u32,
@@ -172,11 +172,15 @@ pub(crate) struct Blocking {
 }
 
 impl Blocking {
-    pub(crate) fn new(door: Arc<Door>, listeners: Vec<Arc<OwnedFd>>, turnstile: Turnstile) -> Blocking {
+    pub(crate) fn new(
+        leader: Arc<AcceptLeader>,
+        listeners: Vec<Arc<OwnedFd>>,
+        accept_mutex: AcceptMutex,
+    ) -> Blocking {
         Blocking {
-            door,
+            leader,
             listeners,
-            turnstile,
+            accept_mutex,
             queue: None,
             generation: 0,
             connection: None,
@@ -197,14 +201,14 @@ impl Blocking {
     /// # Errors
     /// The system's, if it refuses a descriptor.
     pub(crate) fn among_processes(
-        door: Arc<Door>,
+        leader: Arc<AcceptLeader>,
         listeners: Vec<Arc<OwnedFd>>,
-        turnstile: Turnstile,
+        accept_mutex: AcceptMutex,
     ) -> std::io::Result<Blocking> {
         let queue = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(
             &queue,
-            &door.bell,
+            &leader.bell,
             EventData::new_u64(BELL),
             EventFlags::IN | EventFlags::ET,
         )?;
@@ -212,7 +216,7 @@ impl Blocking {
             let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
             epoll::add(&queue, &**listener, EventData::new_u64(at as u64), flags)?;
         }
-        let mut blocking = Blocking::new(door, listeners, turnstile);
+        let mut blocking = Blocking::new(leader, listeners, accept_mutex);
         blocking.queue = Some(queue);
         Ok(blocking)
     }
@@ -312,7 +316,7 @@ impl Blocking {
             self.told = false;
             return None;
         }
-        let accepted = self.turnstile.accept(self.listeners.get(listener)?);
+        let accepted = self.accept_mutex.accept(self.listeners.get(listener)?);
         self.pass_on();
         // A worker that cannot accept for now pauses and tries again on its own.
         self.told = accepted.is_err();
@@ -408,14 +412,14 @@ impl Blocking {
 
     fn pass_on(&mut self) {
         if std::mem::take(&mut self.leads) {
-            self.door.lead().taken = false;
-            self.door.passed_on.notify_one();
+            self.leader.lead().taken = false;
+            self.leader.passed_on.notify_one();
         }
     }
 
     /// Waits for the lead until `until`; returns whether this thread has it then.
     fn take_lead(&mut self, until: Option<Instant>) -> bool {
-        let mut lead = self.door.lead();
+        let mut lead = self.leader.lead();
         while lead.taken {
             if lead.rung && !self.heard {
                 self.heard = true;
@@ -423,7 +427,7 @@ impl Blocking {
             }
             lead = match until {
                 None => self
-                    .door
+                    .leader
                     .passed_on
                     .wait(lead)
                     .unwrap_or_else(PoisonError::into_inner),
@@ -432,7 +436,7 @@ impl Blocking {
                     if left.is_zero() {
                         return false;
                     }
-                    let waited = self.door.passed_on.wait_timeout(lead, left);
+                    let waited = self.leader.passed_on.wait_timeout(lead, left);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
@@ -444,10 +448,10 @@ impl Blocking {
 
     /// Waits for one of these or the bell until `until`; returns the index of the ready one.
     fn poll(&mut self, fds: &[(&OwnedFd, PollFlags)], until: Option<Instant>) -> std::io::Result<Vec<usize>> {
-        let door = Arc::clone(&self.door);
+        let leader = Arc::clone(&self.leader);
         let mut polled: Vec<PollFd<'_>> = fds.iter().map(|(fd, want)| PollFd::new(*fd, *want)).collect();
         if !self.heard {
-            polled.push(PollFd::new(&door.bell, PollFlags::IN));
+            polled.push(PollFd::new(&leader.bell, PollFlags::IN));
         }
         match poll(&mut polled, until.map(timeout).as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}

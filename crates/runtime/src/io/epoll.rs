@@ -11,19 +11,19 @@
 //!                      └ next part of the file is cold ──▶ Done::Cold
 //! ```
 //! A connection is registered when it first has to wait; a short exchange never is. It is registered for input and
-//! output together, edge-triggered, so it is never modified: `ADD` and `DEL` cost 840 ns together, `MOD` 197. Closing
+//! output shared_state, edge-triggered, so it is never modified: `ADD` and `DEL` cost 840 ns shared_state, `MOD` 197. Closing
 //! the descriptor ends the registration. Waiting has no timeout: a timer descriptor, armed about once a second, is
 //! cheaper than a kernel timer started for every wait.
 
+use super::accept_mutex::AcceptMutex;
 use super::marker::Marker;
 use super::socket::{self, Disk, Pushed, Received};
 use super::table::Table;
-use super::turnstile::Turnstile;
 use super::{Backend, Buf, Done, Id, Op, Out, PRESSED_RECEIVE};
 use crate::clock;
 use crate::memory::Step;
 use crate::session::{Line, Loss, Path};
-use crate::shaping::{Gate, Grant, Withheld};
+use crate::shaping::{Egress, Grant, Withheld};
 use crate::sys;
 use measure::{Duration, Instant, UnixTime};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -108,7 +108,7 @@ pub(crate) struct Epoll {
     /// When the timer fires.
     timer_at: Instant,
     listeners: Vec<Arc<OwnedFd>>,
-    turnstile: Turnstile,
+    accept_mutex: AcceptMutex,
     sockets: Table<Socket>,
     /// Output under way, by slot. A map, because only few connections have any: idle ones pay nothing for it.
     sending: HashMap<u32, Box<Out>>,
@@ -121,7 +121,7 @@ pub(crate) struct Epoll {
     /// Sends that used up their share of the last turn.
     again: Vec<Id>,
     /// Where output waits, if the line's rate is limited.
-    gate: Option<Box<Gate>>,
+    egress: Option<Box<Egress>>,
     /// The mark that is put at the end of the kernel's ready queue. Created when the queue first exceeds a turn.
     mark: Option<OwnedFd>,
     marker: Marker,
@@ -135,13 +135,13 @@ pub(crate) struct Epoll {
 }
 
 impl Epoll {
-    /// A back end that accepts from these listeners, through this turnstile.
+    /// A back end that accepts from these listeners, through this accept_mutex.
     ///
     /// # Errors
     /// The system's, if it refuses descriptors.
     pub(crate) fn new(
         listeners: Vec<Arc<OwnedFd>>,
-        turnstile: Turnstile,
+        accept_mutex: AcceptMutex,
         wake: &Waker,
     ) -> std::io::Result<Epoll> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
@@ -168,14 +168,14 @@ impl Epoll {
             timer,
             timer_at: NEVER,
             listeners,
-            turnstile,
+            accept_mutex,
             sockets: Table::new(),
             sending: HashMap::new(),
             held: 0,
             receive_max: Buf::CAPACITY,
             is_tight: false,
             again: Vec::new(),
-            gate: None,
+            egress: None,
             mark: None,
             marker: Marker::Out,
             mark_came: false,
@@ -201,10 +201,10 @@ impl Epoll {
         }
     }
 
-    /// Sends output through this gate, if there is one.
-    pub(crate) fn behind(self, gate: Option<Gate>) -> Epoll {
+    /// Sends output through this egress queue, if there is one.
+    pub(crate) fn behind(self, egress: Option<Egress>) -> Epoll {
         Epoll {
-            gate: gate.map(Box::new),
+            egress: egress.map(Box::new),
             ..self
         }
     }
@@ -223,7 +223,7 @@ impl Epoll {
     }
 
     fn accept(&mut self, listener: usize) -> Option<Done> {
-        match self.turnstile.accept(self.listeners.get(listener)?) {
+        match self.accept_mutex.accept(self.listeners.get(listener)?) {
             Ok(None) => None,
             Ok(Some((fd, peer))) => {
                 if self.is_tight {
@@ -313,7 +313,7 @@ impl Epoll {
 
     #[inline]
     fn send(&mut self, id: Id, out: Box<Out>, disk: Disk) -> Option<Done> {
-        match self.gate {
+        match self.egress {
             None => self.push(id, out, disk, None),
             Some(_) => self.hold(id, out, disk),
         }
@@ -323,14 +323,14 @@ impl Epoll {
     /// first.
     fn hold(&mut self, id: Id, out: Box<Out>, disk: Disk) -> Option<Done> {
         let socket = self.sockets.get_mut(id)?;
-        let Some(gate) = self.gate.as_mut().filter(|_| !out.is_sent()) else {
+        let Some(egress) = self.egress.as_mut().filter(|_| !out.is_sent()) else {
             return Some(Done::Sent { id, out });
         };
         socket.flags |= SENDING;
         if disk == Disk::Warmed {
             socket.flags |= WARMED;
         }
-        gate.hold(id, out.left(), self.now);
+        egress.hold(id, out.left(), self.now);
         self.put_by(id, out);
         None
     }
@@ -339,7 +339,7 @@ impl Epoll {
     #[cold]
     fn let_go(&mut self, done: &mut Vec<Done>) {
         let now = clock::now();
-        while let Some(grant) = self.gate.as_mut().and_then(|gate| gate.next(now)) {
+        while let Some(grant) = self.egress.as_mut().and_then(|egress| egress.next(now)) {
             let id = grant.id;
             let Some(out) = self.take_up(id) else {
                 continue;
@@ -366,10 +366,10 @@ impl Epoll {
             Some(grant) => {
                 let before = out.left();
                 let pushed = socket::push(&socket.fd, &mut out, disk, grant.bytes);
-                if let Some(gate) = &mut self.gate {
-                    gate.used(grant, before - out.left());
+                if let Some(egress) = &mut self.egress {
+                    egress.used(grant, before - out.left());
                     if out.is_sent() {
-                        gate.forget(id);
+                        egress.forget(id);
                     }
                 }
                 pushed
@@ -388,11 +388,11 @@ impl Epoll {
         };
         socket::shrink(&mut out);
         socket.flags |= SENDING;
-        if let (Some(gate), 1..) = (&mut self.gate, bytes) {
-            gate.advanced(id);
+        if let (Some(egress), 1..) = (&mut self.egress, bytes) {
+            egress.advanced(id);
         }
-        if let (Some(gate), 0) = (&mut self.gate, wants) {
-            gate.hold(id, out.left(), self.now);
+        if let (Some(egress), 0) = (&mut self.egress, wants) {
+            egress.hold(id, out.left(), self.now);
             self.put_by(id, out);
             return (bytes > 0).then_some(Done::Progress { id, bytes });
         }
@@ -481,8 +481,8 @@ impl Epoll {
         if socket.flags & SENDING != 0 {
             self.take_up(id);
         }
-        if let Some(gate) = &mut self.gate {
-            gate.forget(id);
+        if let Some(egress) = &mut self.egress {
+            egress.forget(id);
         }
         Some(socket)
     }
@@ -578,9 +578,9 @@ impl Backend for Epoll {
             tv_nsec: 0,
         };
         let mut until = until;
-        if self.gate.is_some() {
+        if self.egress.is_some() {
             self.let_go(done);
-            let due = self.gate.as_ref().and_then(|gate| gate.due(clock::now()));
+            let due = self.egress.as_ref().and_then(|egress| egress.due(clock::now()));
             until = [until, due].into_iter().flatten().min();
         }
         let pressing =
@@ -618,12 +618,12 @@ impl Backend for Epoll {
 
     #[inline]
     fn withheld(&self) -> Option<Withheld> {
-        self.gate.as_ref().map(|gate| gate.withheld())
+        self.egress.as_ref().map(|egress| egress.withheld())
     }
 
     fn waited(&self, id: Id, now: Instant) -> Duration {
-        let gate = self.gate.as_ref();
-        gate.map_or(Duration::ZERO, |gate| gate.waited(id, now))
+        let egress = self.egress.as_ref();
+        egress.map_or(Duration::ZERO, |egress| egress.waited(id, now))
     }
 
     #[inline]
@@ -688,7 +688,7 @@ mod tests {
 
     fn backend() -> Epoll {
         let waker = Waker::new().expect("a descriptor");
-        Epoll::new(Vec::new(), Turnstile::Open, &waker).expect("descriptors")
+        Epoll::new(Vec::new(), AcceptMutex::Open, &waker).expect("descriptors")
     }
 
     fn connected(epoll: &mut Epoll) -> (Id, UnixStream) {

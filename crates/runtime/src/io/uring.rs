@@ -34,7 +34,7 @@ use super::{Backend, Buf, Done, Id, Op, Out, PRESSED_RECEIVE};
 use crate::clock;
 use crate::memory::Step;
 use crate::session::{Body, Loss, Path};
-use crate::shaping::{Gate, Grant, Withheld};
+use crate::shaping::{Egress, Grant, Withheld};
 use crate::sys::{self, Completion, Ring, Sizes, Ticket};
 use measure::{Duration, Instant, UnixTime};
 use rustix::net::Shutdown;
@@ -162,7 +162,7 @@ pub(crate) struct Uring {
     /// Sends that used up their share of the last turn.
     again: Vec<Id>,
     /// Where output waits, if the line's rate is limited.
-    gate: Option<Box<Gate>>,
+    egress: Option<Box<Egress>>,
     /// A buffer for held input.
     spare: Option<Buf>,
     /// Memory of output under way and of input received unasked, in bytes.
@@ -203,7 +203,7 @@ impl Uring {
             sockets: Table::new(),
             starved: Vec::new(),
             again: Vec::new(),
-            gate: None,
+            egress: None,
             spare: None,
             held: 0,
             ahead_max: HELD_MAX,
@@ -212,10 +212,10 @@ impl Uring {
         })
     }
 
-    /// Sends output through this gate, if there is one.
-    pub(crate) fn behind(self, gate: Option<Gate>) -> Uring {
+    /// Sends output through this egress queue, if there is one.
+    pub(crate) fn behind(self, egress: Option<Egress>) -> Uring {
         Uring {
-            gate: gate.map(Box::new),
+            egress: egress.map(Box::new),
             ..self
         }
     }
@@ -404,9 +404,9 @@ impl Uring {
         if out.is_sent() {
             return Some(Done::Sent { id, out });
         }
-        if let Some(gate) = &mut self.gate {
+        if let Some(egress) = &mut self.egress {
             // At least until the end of the turn, so that output with fewer bytes left can go first.
-            gate.hold(id, out.left(), self.now);
+            egress.hold(id, out.left(), self.now);
             self.held += out.cost();
             socket.output = Output::Held(out, disk);
             return None;
@@ -425,10 +425,10 @@ impl Uring {
         let before = out.left();
         let most = grant.map_or(socket::ALL, |grant| grant.bytes);
         let pushed = socket::push(&socket.fd, &mut out, disk, most);
-        if let (Some(gate), Some(grant)) = (&mut self.gate, grant) {
-            gate.used(grant, before - out.left());
+        if let (Some(egress), Some(grant)) = (&mut self.egress, grant) {
+            egress.used(grant, before - out.left());
             if out.is_sent() {
-                gate.forget(id);
+                egress.forget(id);
             }
         }
         let bytes = match pushed {
@@ -443,14 +443,14 @@ impl Uring {
         };
         socket::shrink(&mut out);
         self.held += out.cost();
-        if let (Some(gate), 1..) = (&mut self.gate, bytes) {
-            gate.advanced(id);
+        if let (Some(egress), 1..) = (&mut self.egress, bytes) {
+            egress.advanced(id);
         }
         if matches!(pushed, Pushed::Blocked) {
             socket.output = Output::Blocked(out);
             self.ring.await_room(socket.fd.as_fd(), token(id));
-        } else if let Some(gate) = &mut self.gate {
-            gate.hold(id, out.left(), self.now);
+        } else if let Some(egress) = &mut self.egress {
+            egress.hold(id, out.left(), self.now);
             socket.output = Output::Held(out, Disk::Ask);
         } else {
             socket.output = Output::Shared(out);
@@ -463,7 +463,7 @@ impl Uring {
     #[cold]
     fn let_go(&mut self, done: &mut Vec<Done>) {
         let now = clock::now();
-        while let Some(grant) = self.gate.as_mut().and_then(|gate| gate.next(now)) {
+        while let Some(grant) = self.egress.as_mut().and_then(|egress| egress.next(now)) {
             let Some(socket) = self.sockets.get_mut(grant.id) else {
                 continue;
             };
@@ -560,8 +560,8 @@ impl Uring {
             Output::Shared(out) | Output::Cold(out) | Output::Held(out, _) => self.held -= out.cost(),
             Output::Nowhere => {}
         }
-        if let Some(gate) = &mut self.gate {
-            gate.forget(id);
+        if let Some(egress) = &mut self.egress {
+            egress.forget(id);
         }
         self.ring.close(socket.fd);
     }
@@ -665,9 +665,9 @@ impl Backend for Uring {
             }
         }
         let mut until = until;
-        if self.gate.is_some() {
+        if self.egress.is_some() {
             self.let_go(done);
-            let due = self.gate.as_ref().and_then(|gate| gate.due(clock::now()));
+            let due = self.egress.as_ref().and_then(|egress| egress.due(clock::now()));
             until = [until, due].into_iter().flatten().min();
         }
         let pressing =
@@ -721,12 +721,12 @@ impl Backend for Uring {
 
     #[inline]
     fn withheld(&self) -> Option<Withheld> {
-        self.gate.as_ref().map(|gate| gate.withheld())
+        self.egress.as_ref().map(|egress| egress.withheld())
     }
 
     fn waited(&self, id: Id, now: Instant) -> Duration {
-        let gate = self.gate.as_ref();
-        gate.map_or(Duration::ZERO, |gate| gate.waited(id, now))
+        let egress = self.egress.as_ref();
+        egress.map_or(Duration::ZERO, |egress| egress.waited(id, now))
     }
 
     fn acknowledged(&mut self, id: Id) -> Option<u64> {

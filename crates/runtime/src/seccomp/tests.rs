@@ -1,7 +1,7 @@
 //! The program, run by an interpreter for every number there is, and by the kernel where that is safe.
 
 use super::*;
-use crate::privilege::no_new_privileges;
+use crate::process::privilege::no_new_privileges;
 use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixListener};

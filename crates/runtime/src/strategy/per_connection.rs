@@ -15,12 +15,12 @@ use super::{Concurrency, Strategy};
 use crate::clock;
 use crate::concurrency::offload::{Crew, Hands};
 use crate::concurrency::roll::Roll;
+use crate::concurrency::shared_state::{Control, Counters, SharedState};
 use crate::concurrency::supervise::{Listeners, supervise};
-use crate::concurrency::together::{Control, Counters, Together};
 use crate::concurrency::worker::{Arrival, Bounds, Worker};
 use crate::io::accept;
-use crate::io::blocking::{Blocking, Door, Standby};
-use crate::io::turnstile::Turnstile;
+use crate::io::accept_mutex::AcceptMutex;
+use crate::io::blocking::{AcceptLeader, Blocking, Standby};
 use crate::listen::Listener;
 use crate::machine::is_out_of_resources;
 use crate::session::{JobOf, Service};
@@ -112,9 +112,9 @@ impl Drop for Place {
 /// State shared by all connection threads.
 struct Common<V: Service> {
     service: Arc<V>,
-    door: Arc<Door>,
+    leader: Arc<AcceptLeader>,
     bounds: Bounds,
-    together: Arc<Together>,
+    shared_state: Arc<SharedState>,
     control: Arc<Control>,
     counters: Arc<CachePadded<Counters>>,
     /// The next context number.
@@ -131,7 +131,7 @@ pub(super) fn start<V: Service>(
     limits: Limits,
 ) -> std::io::Result<()> {
     debug_assert_eq!(strategy.concurrency(), Concurrency::ThreadPerConnection);
-    let door = Door::new()?;
+    let leader = AcceptLeader::new()?;
     let max = strategy.workers().min(limits.connections_max).max(1);
     let crowd = Arc::new(Crowd {
         live: Mutex::new(0),
@@ -141,9 +141,9 @@ pub(super) fn start<V: Service>(
         roll: Roll::of_threads(max),
     });
     handle.wakers.push(Box::new({
-        let (door, crowd) = (Arc::clone(&door), Arc::clone(&crowd));
+        let (leader, crowd) = (Arc::clone(&leader), Arc::clone(&crowd));
         move || {
-            door.ring();
+            leader.ring();
             // Taken so that no waiter can miss the wake-up between its check and its wait.
             let _live = crowd.lock();
             crowd.left.notify_all();
@@ -153,9 +153,9 @@ pub(super) fn start<V: Service>(
     handle.listeners.push(Arc::clone(&sockets));
     let common = Arc::new(Common {
         service: Arc::clone(service),
-        door,
+        leader,
         bounds: strategy.bounds(limits),
-        together: Arc::clone(&handle.together),
+        shared_state: Arc::clone(&handle.shared_state),
         control: Arc::clone(&handle.control),
         counters: Arc::default(),
         next: AtomicU64::new(0),
@@ -167,9 +167,9 @@ pub(super) fn start<V: Service>(
     let thread = std::thread::Builder::new()
         .name("weir-accept".to_owned())
         .spawn(move || {
-            let (control, together) = (Arc::clone(&common.control), Arc::clone(&common.together));
+            let (control, shared_state) = (Arc::clone(&common.control), Arc::clone(&common.shared_state));
             let mut sockets_now = sockets.get();
-            let result = supervise("weir-accept", &control, &together, || {
+            let result = supervise("weir-accept", &control, &shared_state, || {
                 accept_all(&common, &crowd, &sockets_now)
             });
             sockets_now.clear();
@@ -203,11 +203,11 @@ fn accept_all<V: Service>(
             return Ok(());
         }
         if !last {
-            common.door.wait_for(sockets)?;
+            common.leader.wait_for(sockets)?;
         }
         if common.service.is_full() && !last {
             // Threads with idle connections also watch the listeners, and the connection idle longest is closed.
-            common.together.want_room(now);
+            common.shared_state.want_room(now);
             let since = *full_since.get_or_insert(now);
             if now.since(since) < FULL_PATIENCE {
                 crowd.wait_a_moment(FULL_PAUSE);
@@ -225,7 +225,7 @@ fn accept_all<V: Service>(
                 Ok(Some((fd, peer))) => {
                     if full_since.is_some() {
                         // It is refused; if others wait, the next round asks for room again.
-                        common.together.has_room();
+                        common.shared_state.has_room();
                     }
                     serve_apart(common, crowd, sockets, Arrival::New { fd, peer, listener });
                 }
@@ -248,9 +248,9 @@ fn accept_all<V: Service>(
 
 impl<V: Service> Common<V> {
     fn complain(&self, why: &str, errno: Option<i32>) {
-        if self.together.may_complain(clock::now()) {
+        if self.shared_state.may_complain(clock::now()) {
             tracing::warn!(
-                open = self.together.open.load(Ordering::Relaxed),
+                open = self.shared_state.open.load(Ordering::Relaxed),
                 errno,
                 "not accepting connections for now: {why}"
             );
@@ -278,7 +278,7 @@ fn serve_apart<V: Service>(
                 let taken = given.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let Some(arrival) = taken else { return };
                 if catch_unwind(AssertUnwindSafe(|| common.serve(&place, sockets, arrival))).is_err()
-                    && common.together.may_complain(clock::now())
+                    && common.shared_state.may_complain(clock::now())
                 {
                     tracing::error!("a connection's thread panicked: its connection is lost; others stay");
                 }
@@ -301,7 +301,7 @@ impl<V: Service> Common<V> {
     fn serve(&self, place: &Place, sockets: Vec<Arc<OwnedFd>>, arrival: Arrival<V::Session>) {
         let own = Arc::new(CachePadded::new(Counters::default()));
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut backend = Blocking::new(Arc::clone(&self.door), Vec::new(), Turnstile::Open);
+        let mut backend = Blocking::new(Arc::clone(&self.leader), Vec::new(), AcceptMutex::Open);
         if let Some(own) = place.number {
             let (crowd, service) = (Arc::clone(&place.crowd), Arc::clone(&self.service));
             let is_full = move || *crowd.lock() >= crowd.max || service.is_full();
@@ -313,7 +313,7 @@ impl<V: Service> Common<V> {
             backend,
             Hands::Own(Arc::clone(&self.crew)),
             self.bounds,
-            Arc::clone(&self.together),
+            Arc::clone(&self.shared_state),
             Arc::clone(&own),
             Arc::clone(&self.control),
             0,
@@ -324,7 +324,7 @@ impl<V: Service> Common<V> {
         drop(worker);
         own.add_to(&self.counters);
         if let Err(error) = lived
-            && self.together.may_complain(clock::now())
+            && self.shared_state.may_complain(clock::now())
         {
             tracing::error!("a connection's thread ended early: {error}");
         }

@@ -12,15 +12,15 @@
 use super::Strategy;
 use super::serve::{Handle, Limits};
 use crate::clock;
-use crate::concurrency::front::{Front, Offer, Returns};
+use crate::concurrency::dispatcher::{Dispatcher, Offer, Returns};
 use crate::concurrency::offload::{Crew, Hands, Inbox};
 use crate::concurrency::one_context::OneContext;
+use crate::concurrency::shared_state::{Control, Counters, SharedState};
 use crate::concurrency::supervise::{Listeners, supervise};
-use crate::concurrency::together::{Control, Counters, Together};
 use crate::concurrency::worker::{Arrival, Bounds, Parcel, Worker};
-use crate::io::blocking::{Blocking, Door};
+use crate::io::accept_mutex::AcceptMutex;
+use crate::io::blocking::{AcceptLeader, Blocking};
 use crate::io::epoll::{Epoll, Waker};
-use crate::io::turnstile::Turnstile;
 use crate::listen::Listener;
 use crate::session::{JobOf, Service};
 use crossbeam_utils::CachePadded;
@@ -30,9 +30,9 @@ use std::sync::{Arc, PoisonError};
 /// State shared by all request threads.
 struct Common<V: Service> {
     service: Arc<V>,
-    door: Arc<Door>,
+    leader: Arc<AcceptLeader>,
     bounds: Bounds,
-    together: Arc<Together>,
+    shared_state: Arc<SharedState>,
     control: Arc<Control>,
     counters: Arc<CachePadded<Counters>>,
     /// Runs the jobs of request threads.
@@ -46,20 +46,20 @@ pub(super) fn start<V: Service>(
     service: &Arc<V>,
     limits: Limits,
 ) -> std::io::Result<()> {
-    let (waker, door) = (Waker::new()?, Door::new()?);
+    let (waker, leader) = (Waker::new()?, AcceptLeader::new()?);
     handle.wakers.push(Box::new({
-        let (waker, door) = (waker.clone(), Arc::clone(&door));
+        let (waker, leader) = (waker.clone(), Arc::clone(&leader));
         move || {
             waker.wake();
-            door.ring();
+            leader.ring();
         }
     }));
     let crew = Arc::new(Crew::start(1)?);
     let common = Arc::new(Common {
         service: OneContext::new(Arc::clone(service)),
-        door,
+        leader,
         bounds: strategy.bounds(limits),
-        together: Arc::clone(&handle.together),
+        shared_state: Arc::clone(&handle.shared_state),
         control: Arc::clone(&handle.control),
         counters: Arc::default(),
         crew: Arc::new(Crew::growing(strategy.workers().max(limits.crew))),
@@ -72,7 +72,7 @@ pub(super) fn start<V: Service>(
     let sockets = Listeners::keep(listeners.iter().map(|one| Arc::clone(one.fd())).collect());
     handle.listeners.push(Arc::clone(&sockets));
     let count = listeners.len();
-    let mut first = Some(Epoll::new(sockets.get(), Turnstile::Open, &waker)?);
+    let mut first = Some(Epoll::new(sockets.get(), AcceptMutex::Open, &waker)?);
     let wake = |waker: &Waker| {
         let waker = waker.clone();
         move || waker.wake()
@@ -81,7 +81,7 @@ pub(super) fn start<V: Service>(
     let life = move || {
         let backend = match first.take() {
             Some(made) => made,
-            None => Epoll::new(sockets.get(), Turnstile::Open, &waker)?,
+            None => Epoll::new(sockets.get(), AcceptMutex::Open, &waker)?,
         };
         // A replacement worker needs a new inbox: results of jobs for its predecessor's connections are unwanted.
         let inbox = Inbox::new(wake(&waker));
@@ -91,13 +91,13 @@ pub(super) fn start<V: Service>(
             backend.telling_only(),
             Hands::Crew(crew.hand(inbox)),
             common.bounds,
-            Arc::clone(&common.together),
+            Arc::clone(&common.shared_state),
             Arc::clone(&own),
             Arc::clone(&common.control),
             count,
             clock::now(),
         );
-        worker.hand_over_to(Front::new(strategy.workers(), Arc::clone(&returns), {
+        worker.hand_over_to(Dispatcher::new(strategy.workers(), Arc::clone(&returns), {
             let (common, returns) = (Arc::clone(&common), Arc::clone(&returns));
             move |offer| start_thread(&common, &returns, offer)
         }));
@@ -105,10 +105,10 @@ pub(super) fn start<V: Service>(
         waker.wake();
         worker.run_until_drained()
     };
-    let (control, together) = (Arc::clone(&handle.control), Arc::clone(&handle.together));
+    let (control, shared_state) = (Arc::clone(&handle.control), Arc::clone(&handle.shared_state));
     let thread = std::thread::Builder::new()
         .name("weir-events".to_owned())
-        .spawn(move || supervise("weir-events", &control, &together, life))?;
+        .spawn(move || supervise("weir-events", &control, &shared_state, life))?;
     handle.threads.push(thread);
     Ok(())
 }
@@ -125,7 +125,7 @@ fn start_thread<V: Service>(
         let taken = offer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(parcel) = taken else { return };
         let returned = catch_unwind(AssertUnwindSafe(|| common.serve(parcel)));
-        if returned.is_err() && common.together.may_complain(clock::now()) {
+        if returned.is_err() && common.shared_state.may_complain(clock::now()) {
             tracing::error!("a request's thread panicked: its connection is lost; others stay");
         }
         returns.put(returned.ok().flatten());
@@ -140,10 +140,10 @@ impl<V: Service> Common<V> {
         let mut worker = Worker::new(
             0,
             Arc::clone(&self.service),
-            Blocking::new(Arc::clone(&self.door), Vec::new(), Turnstile::Open),
+            Blocking::new(Arc::clone(&self.leader), Vec::new(), AcceptMutex::Open),
             Hands::Own(Arc::clone(&self.crew)),
             self.bounds,
-            Arc::clone(&self.together),
+            Arc::clone(&self.shared_state),
             Arc::clone(&own),
             Arc::clone(&self.control),
             0,
@@ -154,7 +154,7 @@ impl<V: Service> Common<V> {
         drop(worker);
         own.add_to(&self.counters);
         lived.unwrap_or_else(|error| {
-            if self.together.may_complain(clock::now()) {
+            if self.shared_state.may_complain(clock::now()) {
                 tracing::error!("a request's thread ended early: {error}");
             }
             None

@@ -4,19 +4,19 @@ use super::{Concurrency, Io, Strategy, per_connection, per_request};
 use crate::clock;
 use crate::concurrency::offload::{Crew, Hands, Inbox};
 use crate::concurrency::roll::Roll;
+use crate::concurrency::shared_state::{Control, Counters, SharedState};
 use crate::concurrency::supervise::{Listeners, supervise};
-use crate::concurrency::together::{Control, Counters, Together};
 use crate::concurrency::worker::{Bounds, Worker};
-use crate::herd::Member;
 use crate::io::Backend;
-use crate::io::blocking::{Blocking, Door, Standby};
+use crate::io::accept_mutex::AcceptMutex;
+use crate::io::blocking::{AcceptLeader, Blocking, Standby};
 use crate::io::epoll::{Epoll, Waker};
-use crate::io::turnstile::Turnstile;
 use crate::io::uring::{self, Uring};
 use crate::listen::Listener;
 use crate::machine;
+use crate::process::prefork::Member;
 use crate::session::{JobOf, Service};
-use crate::shaping::{Bucket, Gate};
+use crate::shaping::{Bucket, Egress};
 use crossbeam_utils::CachePadded;
 use measure::{Bytes, Duration};
 use std::os::fd::OwnedFd;
@@ -85,7 +85,7 @@ impl Counts {
 /// A running strategy. It keeps running if dropped; [`Handle::drain`] or [`Handle::stop`] ends it.
 pub struct Handle {
     pub(super) control: Arc<Control>,
-    pub(super) together: Arc<Together>,
+    pub(super) shared_state: Arc<SharedState>,
     pub(super) counters: Vec<Arc<CachePadded<Counters>>>,
     pub(super) wakers: Vec<Box<dyn Fn() + Send + Sync>>,
     pub(super) threads: Vec<JoinHandle<std::io::Result<()>>>,
@@ -136,18 +136,18 @@ impl Handle {
 
     /// Connections open now.
     pub fn open(&self) -> usize {
-        self.together.open.load(Ordering::Relaxed)
+        self.shared_state.open.load(Ordering::Relaxed)
     }
 
     /// Open connections accepted from this listener, given by its position in the list the strategy was started with.
     /// Listeners beyond the 255th are counted with the last of these.
     pub fn open_at(&self, listener: usize) -> usize {
-        self.together.open_at(listener)
+        self.shared_state.open_at(listener)
     }
 
     /// Worker threads that died and were replaced.
     pub fn replaced(&self) -> u64 {
-        self.together.replaced.load(Ordering::Relaxed)
+        self.shared_state.replaced.load(Ordering::Relaxed)
     }
 
     /// The counters of each worker.
@@ -205,8 +205,8 @@ pub fn serve<V: Service>(
     service: &Arc<V>,
     limits: Limits,
 ) -> std::io::Result<Handle> {
-    let together = Together::at(listeners.len(), None);
-    start(together, strategy, listeners, service, limits)
+    let shared_state = SharedState::at(listeners.len(), None);
+    start(shared_state, strategy, listeners, service, limits)
 }
 
 /// As [`serve`], in a worker process whose load its founder and siblings can see.
@@ -220,12 +220,18 @@ pub fn serve_as<V: Service>(
     service: &Arc<V>,
     limits: Limits,
 ) -> std::io::Result<Handle> {
-    let together = Together::at(listeners.len(), Some(member.seat()));
-    start(together, strategy.of_one_process(), listeners, service, limits)
+    let shared_state = SharedState::at(listeners.len(), Some(member.seat()));
+    start(
+        shared_state,
+        strategy.of_one_process(),
+        listeners,
+        service,
+        limits,
+    )
 }
 
 fn start<V: Service>(
-    together: Together,
+    shared_state: SharedState,
     strategy: Strategy,
     listeners: &[Listener],
     service: &Arc<V>,
@@ -233,7 +239,7 @@ fn start<V: Service>(
 ) -> std::io::Result<Handle> {
     let mut handle = Handle {
         control: Arc::default(),
-        together: Arc::new(together),
+        shared_state: Arc::new(shared_state),
         counters: Vec::new(),
         wakers: Vec::new(),
         threads: Vec::new(),
@@ -295,7 +301,7 @@ fn start_loops<V: Service>(
     handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
     // A process's own sockets would die with it, along with the connections waiting there.
     let own = strategy.concurrency == Concurrency::Loops;
-    let turnstile = strategy.turnstile();
+    let accept_mutex = strategy.accept_mutex();
     let shaped = strategy
         .manner
         .shaping
@@ -309,7 +315,7 @@ fn start_loops<V: Service>(
             let waker = waker.clone();
             move || waker.wake()
         }));
-        handle.together.on_want({
+        handle.shared_state.on_want({
             let waker = waker.clone();
             move || waker.wake()
         });
@@ -321,9 +327,13 @@ fn start_loops<V: Service>(
                 Hands::Crew(crew.hand(Inbox::new(move || waker.wake())))
             }
         };
-        let gate = {
+        let egress = {
             let shaped = shaped.clone();
-            move || shaped.clone().map(|(shaping, bucket)| Gate::new(shaping, bucket))
+            move || {
+                shaped
+                    .clone()
+                    .map(|(shaping, bucket)| Egress::new(shaping, bucket))
+            }
         };
         let plan = Plan {
             name: format!("weir-loop-{number}"),
@@ -332,17 +342,17 @@ fn start_loops<V: Service>(
             limits,
         };
         if strategy.io == Io::Uring {
-            let room = room(&handle.together, limits, strategy.workers());
+            let room = room(&handle.shared_state, limits, strategy.workers());
             let parts = move |sockets| {
                 let backend = Uring::new(sockets, &waker, uring::sizes(), room.clone())?;
-                Ok((backend.behind(gate()), hands()))
+                Ok((backend.behind(egress()), hands()))
             };
             spawn(handle, plan, service, sockets, parts)?;
         } else {
-            let turnstile = turnstile.clone();
+            let accept_mutex = accept_mutex.clone();
             let parts = move |sockets| {
-                let backend = Epoll::new(sockets, turnstile.clone(), &waker)?;
-                Ok((backend.behind(gate()), hands()))
+                let backend = Epoll::new(sockets, accept_mutex.clone(), &waker)?;
+                Ok((backend.behind(egress()), hands()))
             };
             spawn(handle, plan, service, sockets, parts)?;
         }
@@ -352,15 +362,15 @@ fn start_loops<V: Service>(
 
 /// How many more connections each of `workers` may open.
 fn room(
-    together: &Arc<Together>,
+    shared_state: &Arc<SharedState>,
     limits: Limits,
     workers: usize,
 ) -> impl Fn() -> usize + Clone + Send + use<> {
-    let together = Arc::clone(together);
+    let shared_state = Arc::clone(shared_state);
     move || {
         limits
             .connections_max
-            .saturating_sub(together.open.load(Ordering::Relaxed))
+            .saturating_sub(shared_state.open.load(Ordering::Relaxed))
             / workers
     }
 }
@@ -372,15 +382,15 @@ fn start_pool<V: Service>(
     service: &Arc<V>,
     limits: Limits,
 ) -> std::io::Result<()> {
-    let turnstile = strategy.turnstile();
-    let door = Door::new()?;
+    let accept_mutex = strategy.accept_mutex();
+    let leader = AcceptLeader::new()?;
     // One job thread per worker, so that no worker waits for another's job.
     let crew = Arc::new(Crew::growing(strategy.workers().max(limits.crew)));
     let depth = Arc::downgrade(&crew);
     handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
-    let bell = Arc::clone(&door);
+    let bell = Arc::clone(&leader);
     handle.wakers.push(Box::new(move || bell.ring()));
-    let roll = match handle.together.seat() {
+    let roll = match handle.shared_state.seat() {
         Some(seat) => seat.roll(),
         None => Roll::of_threads(strategy.workers()),
     };
@@ -388,23 +398,23 @@ fn start_pool<V: Service>(
         .into_iter()
         .enumerate()
     {
-        let (door, turnstile, crew) = (Arc::clone(&door), turnstile.clone(), Arc::clone(&crew));
-        let roll = match handle.together.seat() {
+        let (leader, accept_mutex, crew) = (Arc::clone(&leader), accept_mutex.clone(), Arc::clone(&crew));
+        let roll = match handle.shared_state.seat() {
             // A worker process has one thread, and the process's number on the roll.
             Some(_) => roll.clone(),
             None => roll.of(number),
         };
-        let room = (Arc::clone(service), Arc::clone(&handle.together));
+        let room = (Arc::clone(service), Arc::clone(&handle.shared_state));
         let parts = move |sockets: Vec<Arc<OwnedFd>>| {
-            let (door, turnstile) = (Arc::clone(&door), turnstile.clone());
+            let (leader, accept_mutex) = (Arc::clone(&leader), accept_mutex.clone());
             let standby = Standby::new(roll.clone(), sockets.clone(), {
-                let (roll, (service, together)) = (roll.clone(), room.clone());
-                let open = move || together.open.load(Ordering::Relaxed);
+                let (roll, (service, shared_state)) = (roll.clone(), room.clone());
+                let open = move || shared_state.open.load(Ordering::Relaxed);
                 move || roll.is_full() || service.is_full() || open() >= limits.connections_max
             });
             let backend = match strategy.concurrency {
-                Concurrency::Processes => Blocking::among_processes(door, sockets, turnstile)?,
-                _ => Blocking::new(door, sockets, turnstile),
+                Concurrency::Processes => Blocking::among_processes(leader, sockets, accept_mutex)?,
+                _ => Blocking::new(leader, sockets, accept_mutex),
             };
             Ok((backend.standing_by(standby), Hands::Own(Arc::clone(&crew))))
         };
@@ -442,11 +452,11 @@ impl Strategy {
     }
 
     /// The lock, if any, that its workers accept through.
-    fn turnstile(self) -> Turnstile {
+    fn accept_mutex(self) -> AcceptMutex {
         match self.manner.accept_lock {
-            false => Turnstile::Open,
-            true if self.concurrency.is_of_processes() => Turnstile::Processes,
-            true => Turnstile::Threads(Arc::default()),
+            false => AcceptMutex::Open,
+            true if self.concurrency.is_of_processes() => AcceptMutex::Processes,
+            true => AcceptMutex::Threads(Arc::default()),
         }
     }
 }
@@ -463,7 +473,7 @@ fn spawn<V: Service, B: Backend + Send + 'static>(
     let bounds = plan.strategy.bounds(plan.limits);
     let counters = Arc::new(CachePadded::new(Counters::default()));
     let shared = (
-        Arc::clone(&handle.together),
+        Arc::clone(&handle.shared_state),
         Arc::clone(&counters),
         Arc::clone(&handle.control),
     );
@@ -478,8 +488,8 @@ fn spawn<V: Service, B: Backend + Send + 'static>(
             // Fails only if the affinity changed meanwhile; the thread then runs on any allowed processor.
             let _ = machine::pin_thread(plan.number);
         }
-        let (together, counters, control) = shared;
-        supervise(&name, &control, &together, || {
+        let (shared_state, counters, control) = shared;
+        supervise(&name, &control, &shared_state, || {
             let (backend, hands) = match first.take() {
                 Some(made) => made,
                 None => parts(kept.get())?,
@@ -490,7 +500,7 @@ fn spawn<V: Service, B: Backend + Send + 'static>(
                 backend,
                 hands,
                 bounds,
-                Arc::clone(&together),
+                Arc::clone(&shared_state),
                 Arc::clone(&counters),
                 Arc::clone(&control),
                 listeners,

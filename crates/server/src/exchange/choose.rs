@@ -88,7 +88,7 @@ impl Exchange {
             views,
             clock,
             counters,
-            gate,
+            admission,
             spares_codings,
             rng,
             lines,
@@ -151,7 +151,7 @@ impl Exchange {
                         if matches!(stage, Stage::Target)
                             && !asked.is_head_method()
                             && costs_much(view.entry(spot))
-                            && !gate.admits()
+                            && !admission.admits()
                         {
                             counters.overloaded().add(1);
                             break Decision::Page(Failure::BEHIND);
@@ -160,7 +160,7 @@ impl Exchange {
                         Found::At(spot)
                     }
                     Located::Load(job) => {
-                        if matches!(stage, Stage::Target) && !gate.admits() {
+                        if matches!(stage, Stage::Target) && !admission.admits() {
                             counters.overloaded().add(1);
                             break Decision::Page(Failure::BEHIND);
                         }

@@ -23,11 +23,11 @@ pub(crate) use failure::Failure;
 pub(crate) use multipart::Multipart;
 
 use crate::access_log::{self, Journal, RequestLine, Slot};
+use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::context::{Cx, Work};
 use crate::counters::Counters;
 use crate::entry::{Answer as Kind, Entry, Missing};
-use crate::gate::Gate;
 use crate::service::{Hub, State};
 use crate::site::{Loaded, View};
 use choose::{Stage, Start};
@@ -46,7 +46,7 @@ pub(crate) struct Scope<'c> {
     pub(crate) views: &'c mut [View],
     pub(crate) clock: &'c Clock,
     pub(crate) counters: &'c Counters,
-    pub(crate) gate: &'c mut Gate,
+    pub(crate) admission: &'c mut Admission,
     /// Whether compression is paused.
     pub(crate) spares_codings: bool,
     /// For multipart boundaries.

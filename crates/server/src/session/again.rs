@@ -33,7 +33,7 @@ impl Session {
             clock,
             journal,
             counters,
-            gate,
+            admission,
             ..
         } = cx;
         let Some((known, representation)) = head_cache.get(found) else {
@@ -45,8 +45,8 @@ impl Session {
         let copied = if representation.len <= Limits::COPIED_BODY {
             representation.len as usize
         } else {
-            // It admits: this function is not called while the gate is shut.
-            let _ = gate.admits();
+            // It admits: this function is not called while admission is closed.
+            let _ = admission.admits();
             0
         };
         let out = &mut tx.head;

@@ -111,7 +111,7 @@ impl Session {
             }
             if self.pace.is_none()
                 && cx.uses_head_cache
-                && !cx.gate.is_shut()
+                && !cx.admission.is_shut()
                 && let Some(found) = cx.head_cache.find(rest, cx.clock.now())
                 && self.http.receive_again(found.version, found.persistent)
             {

@@ -15,7 +15,7 @@ use super::load::Load;
 use crate::entry::{Answer, Content, Entry, Resource, Token};
 use crate::references::{Base, Limits, References, Stream, scan};
 use measure::UnixTime;
-use runtime::aside::Aside;
+use runtime::background::Background;
 use runtime::session::Job;
 use std::sync::{Arc, Weak};
 
@@ -29,7 +29,7 @@ const PAGE_SHARE: u64 = crate::cache::UNIT_SHARE;
 const PAGES: [&[u8]; 2] = [b"text/html", b"application/xhtml+xml"];
 
 /// The thread that loads ahead. A waiting page that dies is not kept alive.
-pub(super) type Warmer = Aside<Weak<Entry>>;
+pub(super) type Warmer = Background<Weak<Entry>>;
 
 /// Creates the thread, if the policy uses references. It starts with the first page.
 pub(super) fn start(shared: &Arc<Shared>) {
@@ -37,7 +37,7 @@ pub(super) fn start(shared: &Arc<Shared>) {
         return;
     }
     let weak = Arc::downgrade(shared);
-    let warmer = Aside::new("weir-warm", PAGES_MAX, move |page: Weak<Entry>, wall| {
+    let warmer = Background::new("weir-warm", PAGES_MAX, move |page: Weak<Entry>, wall| {
         if let (Some(shared), Some(page)) = (weak.upgrade(), page.upgrade()) {
             shared.warm(page, wall);
         }

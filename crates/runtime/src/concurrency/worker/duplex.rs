@@ -9,7 +9,7 @@
 
 use super::{Next, Owed, State, Ways, Worker};
 use crate::concurrency::offload::{Finished, Hands, Inbox, Work};
-use crate::concurrency::together::count;
+use crate::concurrency::shared_state::count;
 use crate::io::{Backend, Done, Id, Op};
 use crate::session::{Context, Job, JobOf, Loss, Service, Ticket};
 use std::time::Duration;

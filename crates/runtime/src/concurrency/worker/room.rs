@@ -44,7 +44,7 @@ impl Full {
 
 impl<V: Service, B: Backend> Worker<V, B> {
     fn full(&self) -> Option<Full> {
-        if self.together.open.load(Ordering::Relaxed) >= self.bounds.connections_max {
+        if self.shared_state.open.load(Ordering::Relaxed) >= self.bounds.connections_max {
             return Some(Full::Driver);
         }
         self.service.is_full().then_some(Full::Service)
@@ -58,11 +58,11 @@ impl<V: Service, B: Backend> Worker<V, B> {
             return Ok(());
         };
         if self.close_eldest(Need::Place) {
-            self.together.has_room();
+            self.shared_state.has_room();
             self.full_since = None;
-            if self.together.may_complain(self.now) {
+            if self.shared_state.may_complain(self.now) {
                 tracing::warn!(
-                    open = self.together.open.load(Ordering::Relaxed),
+                    open = self.shared_state.open.load(Ordering::Relaxed),
                     "idle connections are closed for new ones: {}",
                     full.words()
                 );
@@ -70,7 +70,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             return Ok(());
         }
         let since = *self.full_since.get_or_insert(self.now);
-        self.together.want_room(self.now);
+        self.shared_state.want_room(self.now);
         match full {
             Full::Service if self.now.since(since) >= PATIENCE => Ok(()),
             _ => Err(full),
@@ -87,7 +87,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     #[cold]
     pub(super) fn give_way(&mut self) {
         if self.close_eldest(Need::Place) {
-            self.together.has_room();
+            self.shared_state.has_room();
         }
     }
 

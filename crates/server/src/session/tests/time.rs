@@ -3,7 +3,7 @@
 use super::rig::{End, Lines, Rig, answers, source};
 use crate::adapt::{Knobs, Settings};
 use crate::config::Config;
-use crate::{Additions, Herd, Server};
+use crate::{Additions, Family, Server};
 use measure::{Duration, Seed, UnixTime};
 use std::sync::Arc;
 
@@ -171,11 +171,11 @@ fn an_answer_carries_the_second_it_was_made_in() {
 
 /// A rig with a shortened idle timeout.
 fn adapted(config: Config) -> Rig {
-    let herd = Herd {
+    let family = Family {
         knobs: Knobs::new().unwrap(),
-        ..Herd::default()
+        ..Family::default()
     };
-    let server = Server::open_with(Additions::default(), herd, config, source(), None, Seed(1)).unwrap();
+    let server = Server::open_with(Additions::default(), family, config, source(), None, Seed(1)).unwrap();
     Rig::of(server, Arc::new(Lines::default()))
 }
 

@@ -3,8 +3,8 @@
 //!
 //! Decides how many are accepted at once, and when accepting pauses. The worker does the rest.
 
-use super::super::front::Front;
-use super::super::together::count;
+use super::super::dispatcher::Dispatcher;
+use super::super::shared_state::count;
 use super::{Conn, NEVER, Next, State, Stopping, Worker};
 use crate::io::{Backend, Done, Id, Op};
 use crate::machine::is_out_of_resources;
@@ -59,9 +59,9 @@ fn numbered(listener: usize) -> u8 {
 }
 
 impl<V: Service, B: Backend> Worker<V, B> {
-    /// Makes this front take connections with input.
-    pub(crate) fn hand_over_to(&mut self, front: Front<V::Session>) {
-        self.front = Some(front);
+    /// Makes this dispatcher take connections with input.
+    pub(crate) fn hand_over_to(&mut self, dispatcher: Dispatcher<V::Session>) {
+        self.dispatcher = Some(dispatcher);
     }
 
     /// Adds a connection in the next turn.
@@ -117,7 +117,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     self.show_open();
                     if self.stopping == Stopping::Drained {
                         self.tell_of_the_end(id);
-                    } else if self.front.is_some() {
+                    } else if self.dispatcher.is_some() {
                         // Timeouts may have changed while it was with another worker.
                         self.tell_aside(id, Event::Reconsider);
                     } else {
@@ -128,25 +128,30 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Gives a connection with input to the front; returns whether there is one.
+    /// Gives a connection with input to the dispatcher; returns whether there is one.
     pub(super) fn hand_over(&mut self, id: Id) -> bool {
-        if self.front.is_none() {
+        if self.dispatcher.is_none() {
             return false;
         }
         let Some(parcel) = self.part_with(id) else {
             return false;
         };
         let now = self.now;
-        let given = self.front.as_mut().map(|front| front.give(parcel, now));
+        let given = self
+            .dispatcher
+            .as_mut()
+            .map(|dispatcher| dispatcher.give(parcel, now));
         self.complain_of_threads(given);
         true
     }
 
     pub(super) fn take_back(&mut self) {
-        let Some(front) = &mut self.front else { return };
+        let Some(dispatcher) = &mut self.dispatcher else {
+            return;
+        };
         let mut parcels = Vec::new();
-        front.take_back(&mut parcels);
-        let given = front.go_on(self.now);
+        dispatcher.take_back(&mut parcels);
+        let given = dispatcher.go_on(self.now);
         self.arrivals.extend(parcels.into_iter().map(Arrival::Parcel));
         self.complain_of_threads(Some(given));
         self.arrive();
@@ -158,7 +163,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     fn complain_of_threads(&self, given: Option<std::io::Result<()>>) {
         if let Some(Err(error)) = given
-            && self.together.may_complain(self.now)
+            && self.shared_state.may_complain(self.now)
         {
             tracing::warn!("requests wait: cannot start a thread for them: {error}");
         }
@@ -184,9 +189,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         for _ in 0..most {
             if let Err(full) = self.make_room() {
                 self.accept_paused_until = Some(self.now + LIMIT_PAUSE);
-                if self.is_stuck() && self.together.may_complain(self.now) {
+                if self.is_stuck() && self.shared_state.may_complain(self.now) {
                     tracing::warn!(
-                        open = self.together.open.load(Ordering::Relaxed),
+                        open = self.shared_state.open.load(Ordering::Relaxed),
                         "not accepting connections for now: none is idle, and {}",
                         full.words()
                     );
@@ -198,7 +203,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 None => {
                     // Whoever waited for room has been taken or refused: idle connections may stay.
                     if self.full_since.take().is_some() {
-                        self.together.has_room();
+                        self.shared_state.has_room();
                     }
                     return Accepting::Empty;
                 }
@@ -220,9 +225,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     fn pause_accepting(&mut self, why: &str, errno: i32) {
         self.accept_paused_until = Some(self.now + ACCEPT_PAUSE);
-        if self.together.may_complain(self.now) {
+        if self.shared_state.may_complain(self.now) {
             tracing::warn!(
-                open = self.together.open.load(Ordering::Relaxed),
+                open = self.shared_state.open.load(Ordering::Relaxed),
                 errno,
                 "not accepting connections for now: {why}"
             );

@@ -53,7 +53,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// Interval between dismissals of spare members.
 const RETIRE_EVERY: Duration = Duration::from_secs(1);
-/// Maximum members dismissed at once. It starts at one and doubles each further time in a row. A herd that suddenly
+/// Maximum members dismissed at once. It starts at one and doubles each further time in a row. A family that suddenly
 /// loses its load frees its memory within half a minute, and one whose load fluctuates is not forked anew.
 const RETIRE_MAX: usize = 32;
 
@@ -121,7 +121,7 @@ pub enum News {
 
 /// The founder's side: forks and supervises members.
 #[derive(Debug)]
-pub struct Herd {
+pub struct Prefork {
     size: Size,
     board: Words,
     /// Memory shared by the members beside the board, one part each.
@@ -163,17 +163,17 @@ pub struct Member {
 #[derive(Debug)]
 pub(crate) struct Seat(Member);
 
-impl Herd {
+impl Prefork {
     /// Takes over the signals; forks nothing yet. From here on, this process must stay single-threaded. Each member
     /// gets a part of `common_len` words in a memory that all can read; it is zeroed when the member is gone. It also
     /// gets a part of a ledger of this shape, where its counts last.
     ///
     /// # Errors
     /// The system's, for memory and signals.
-    pub fn new(size: Size, common_len: usize, counts: Shape) -> io::Result<Herd> {
+    pub fn new(size: Size, common_len: usize, counts: Shape) -> io::Result<Prefork> {
         sys::block(&FETCHED)?;
         let max = size.max();
-        Ok(Herd {
+        Ok(Prefork {
             size,
             // The last part is the founder's.
             board: Words::new((max + 1) * WORDS)?,
@@ -199,7 +199,7 @@ impl Herd {
         self.also = Some(also);
     }
 
-    /// Drops what [`Herd::watch`] was given.
+    /// Drops what [`Prefork::watch`] was given.
     pub fn watch_nothing_else(&mut self) {
         self.also = None;
     }
@@ -517,7 +517,7 @@ impl Herd {
         );
     }
 
-    /// Signals all members; [`Herd::have_done`] tells when all have reloaded. Members forked from now on are not
+    /// Signals all members; [`Prefork::have_done`] tells when all have reloaded. Members forked from now on are not
     /// signaled: they start with this process's state. [`Signal::Upgrade`] tells them that another program has taken
     /// over; no further member is forked then.
     pub fn ask(&mut self, what: Signal) {
@@ -769,25 +769,25 @@ mod tests {
         max: 12,
     };
 
-    /// A herd with this many members that are not processes; `busy` of them have a connection.
-    fn herd(size: Size, members: usize, busy: usize) -> Herd {
-        let mut herd = Herd::new(size, 1, Shape { len: 1, lasting: 1 }).unwrap();
+    /// One with this many members that are not processes; `busy` of them have a connection.
+    fn prefork(size: Size, members: usize, busy: usize) -> Prefork {
+        let mut prefork = Prefork::new(size, 1, Shape { len: 1, lasting: 1 }).unwrap();
         for number in 0..members {
-            herd.slots[number] = Slot::Taken {
+            prefork.slots[number] = Slot::Taken {
                 pid: rustix::process::getpid(),
                 since: Instant::ZERO,
                 leaving: false,
             };
-            let own = &herd.board.get()[number * WORDS..];
+            let own = &prefork.board.get()[number * WORDS..];
             own[READY].store(1, Ordering::Relaxed);
             own[OPEN].store(u64::from(number < busy), Ordering::Relaxed);
         }
-        herd
+        prefork
     }
 
     #[test]
     fn as_many_are_lacking_as_the_load_asks_for() {
-        let lacking = |size, members, busy| herd(size, members, busy).lacking();
+        let lacking = |size, members, busy| prefork(size, members, busy).lacking();
         assert_eq!(lacking(Size::Fixed(3), 0, 0), 3);
         assert_eq!(lacking(Size::Fixed(3), 2, 2), 1);
         assert_eq!((lacking(SPARE, 0, 0), lacking(SPARE, 5, 0)), (5, 0));
@@ -803,41 +803,44 @@ mod tests {
             max_idle: 10,
             max: 200,
         };
-        let mut herd = herd(size, 200, 100);
-        let leave = |herd: &mut Herd, now| {
-            let left = herd.spare(now);
+        let mut prefork = prefork(size, 200, 100);
+        let leave = |prefork: &mut Prefork, now| {
+            let left = prefork.spare(now);
             for number in &left {
-                herd.slots[*number] = Slot::Vacant;
+                prefork.slots[*number] = Slot::Vacant;
             }
             left.len()
         };
         let mut now = clock::now();
-        let mut after = |herd: &mut Herd| {
+        let mut after = |prefork: &mut Prefork| {
             now = now + RETIRE_EVERY;
-            let left = leave(herd, now);
-            assert_eq!(leave(herd, now), 0, "again after a second");
+            let left = leave(prefork, now);
+            assert_eq!(leave(prefork, now), 0, "again after a second");
             left
         };
-        let left: Vec<usize> = (0..8).map(|_| after(&mut herd)).collect();
+        let left: Vec<usize> = (0..8).map(|_| after(&mut prefork)).collect();
         assert_eq!(
             left,
             [1, 2, 4, 8, 16, 32, 27, 0],
             "ten stay idle, and whoever serves"
         );
         // A fluctuating load costs one dismissal at a time.
-        herd.board.get()[WORDS + OPEN].store(0, Ordering::Relaxed);
-        herd.board.get()[2 * WORDS + OPEN].store(0, Ordering::Relaxed);
-        assert_eq!([after(&mut herd), after(&mut herd), after(&mut herd)], [1, 1, 0]);
+        prefork.board.get()[WORDS + OPEN].store(0, Ordering::Relaxed);
+        prefork.board.get()[2 * WORDS + OPEN].store(0, Ordering::Relaxed);
+        assert_eq!(
+            [after(&mut prefork), after(&mut prefork), after(&mut prefork)],
+            [1, 1, 0]
+        );
     }
 
     #[test]
     fn deaths_in_a_row_are_answered_slower_and_slower() {
-        let mut herd = herd(Size::Fixed(1), 0, 0);
+        let mut prefork = prefork(Size::Fixed(1), 0, 0);
         let now = clock::now();
         let pauses: Vec<u64> = (0..12)
             .map(|_| {
-                herd.pause(now);
-                herd.not_before.since(now).as_millis() as u64
+                prefork.pause(now);
+                prefork.not_before.since(now).as_millis() as u64
             })
             .collect();
         assert_eq!(
@@ -850,66 +853,66 @@ mod tests {
 
     #[test]
     fn many_deaths_at_once_are_one() {
-        let mut herd = herd(Size::Fixed(8), 0, 0);
+        let mut prefork = prefork(Size::Fixed(8), 0, 0);
         let (born, at) = (clock::now(), clock::now() + SETTLED * 2);
         for late in 0..8 {
-            herd.died(born, at + Duration::from_millis(late));
+            prefork.died(born, at + Duration::from_millis(late));
         }
         assert_eq!(
-            (herd.deaths, herd.not_before),
+            (prefork.deaths, prefork.not_before),
             (1, at),
             "all are replaced at once"
         );
         // The death of replacements counts separately.
         let soon = at + Duration::from_millis(20);
-        herd.died(at + Duration::from_millis(10), soon);
-        assert_eq!((herd.deaths, herd.not_before), (2, soon + PAUSE));
+        prefork.died(at + Duration::from_millis(10), soon);
+        assert_eq!((prefork.deaths, prefork.not_before), (2, soon + PAUSE));
     }
 
     #[test]
     fn a_wish_is_done_when_the_last_has_done_it() {
-        let mut herd = herd(Size::Fixed(2), 0, 0);
-        assert!(herd.have_done() && !herd.are_ready());
+        let mut prefork = prefork(Size::Fixed(2), 0, 0);
+        assert!(prefork.have_done() && !prefork.are_ready());
         let member = |number| Member {
             number,
-            board: herd.board.clone(),
-            common: herd.common.clone(),
-            ledger: herd.ledger.clone(),
+            board: prefork.board.clone(),
+            common: prefork.common.clone(),
+            ledger: prefork.ledger.clone(),
             min_idle: 0,
             founder: Pid::INIT,
         };
         let members = [member(0), member(1)];
-        herd.ask(Signal::Reload);
+        prefork.ask(Signal::Reload);
         for number in 0..2 {
-            herd.slots[number] = Slot::Taken {
+            prefork.slots[number] = Slot::Taken {
                 pid: rustix::process::getpid(),
                 since: Instant::ZERO,
                 leaving: false,
             };
         }
         for member in &members {
-            assert!(!herd.have_done());
+            assert!(!prefork.have_done());
             assert!(member.heeds(Signal::Reload, &mut 0));
             member.has_done(member.wish());
             assert!(!member.heeds(Signal::Reload, &mut 0), "nobody asked again");
         }
-        assert!(herd.have_done());
+        assert!(prefork.have_done());
     }
 
     #[test]
     fn a_member_heeds_as_many_stops_as_its_founder_sent() {
-        let herd = herd(Size::Fixed(1), 1, 0);
+        let prefork = prefork(Size::Fixed(1), 1, 0);
         let founder = rustix::process::getppid().unwrap();
         let member = |founder| Member {
             number: 0,
-            board: herd.board.clone(),
-            common: herd.common.clone(),
-            ledger: herd.ledger.clone(),
+            board: prefork.board.clone(),
+            common: prefork.common.clone(),
+            ledger: prefork.ledger.clone(),
             min_idle: 0,
             founder,
         };
         let mut stops = 0;
-        let told = &herd.board.get()[STOPS];
+        let told = &prefork.board.get()[STOPS];
         let mut heeds = |founder| member(founder).heeds(Signal::Stop, &mut stops);
         assert!(!heeds(founder), "it was somebody else");
         told.store(1, Ordering::Relaxed);

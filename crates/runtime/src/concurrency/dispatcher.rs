@@ -53,7 +53,7 @@ impl<S> Returns<S> {
 }
 
 /// The event thread's side: the queue, and the threads running.
-pub(crate) struct Front<S> {
+pub(crate) struct Dispatcher<S> {
     start: Box<dyn FnMut(Offer<S>) -> std::io::Result<()> + Send>,
     returns: Arc<Returns<S>>,
     running_max: usize,
@@ -61,15 +61,15 @@ pub(crate) struct Front<S> {
     retry_at: Option<Instant>,
 }
 
-impl<S> Front<S> {
+impl<S> Dispatcher<S> {
     /// At most `running_max` threads run at once. `start` starts one that takes the offered connection and always puts
     /// something into `returns` when it ends.
     pub(crate) fn new(
         running_max: usize,
         returns: Arc<Returns<S>>,
         start: impl FnMut(Offer<S>) -> std::io::Result<()> + Send + 'static,
-    ) -> Front<S> {
-        Front {
+    ) -> Dispatcher<S> {
+        Dispatcher {
             start: Box::new(start),
             returns,
             running_max,

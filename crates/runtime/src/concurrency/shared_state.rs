@@ -3,9 +3,9 @@
 //!
 //! Decides nothing: a worker writes, others read, and nobody waits.
 
-use crate::herd::Seat;
 use crate::machine::give_memory_back_aside;
 use crate::memory::Ebb;
+use crate::process::prefork::Seat;
 use measure::{Duration, Instant};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ const WISH: Duration = Duration::from_millis(1_500);
 
 /// State shared by the workers of one strategy.
 #[derive(Debug)]
-pub(crate) struct Together {
+pub(crate) struct SharedState {
     /// Open connections. Written per connection, never per request.
     pub(crate) open: AtomicUsize,
     /// Open connections by the listener they came from.
@@ -48,9 +48,9 @@ impl fmt::Debug for Alarms {
     }
 }
 
-impl Default for Together {
-    fn default() -> Together {
-        Together {
+impl Default for SharedState {
+    fn default() -> SharedState {
+        SharedState {
             open: AtomicUsize::new(0),
             open_at: Vec::new(),
             replaced: AtomicU64::new(0),
@@ -63,13 +63,13 @@ impl Default for Together {
     }
 }
 
-impl Together {
+impl SharedState {
     /// For this many listeners; with a seat, for one process among others.
-    pub(crate) fn at(listeners: usize, seat: Option<Seat>) -> Together {
-        Together {
+    pub(crate) fn at(listeners: usize, seat: Option<Seat>) -> SharedState {
+        SharedState {
             open_at: (0..listeners).map(|_| AtomicUsize::new(0)).collect(),
             seat,
-            ..Together::default()
+            ..SharedState::default()
         }
     }
 
@@ -153,7 +153,7 @@ impl Together {
         }
     }
 
-    /// Whether this caller may log a complaint: once per [`LOG_EVERY`] for all workers together.
+    /// Whether this caller may log a complaint: once per [`LOG_EVERY`] for all workers shared_state.
     pub(crate) fn may_complain(&self, now: Instant) -> bool {
         let next = (now + LOG_EVERY).as_nanos();
         let due = |until: u64| (until <= now.as_nanos()).then_some(next);

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A thread for work items of one kind.
-pub struct Aside<T> {
+pub struct Background<T> {
     name: &'static str,
     waiting_max: usize,
     shared: Arc<Shared<T>>,
@@ -42,20 +42,20 @@ enum State {
     Closed,
 }
 
-impl<T: Send + 'static> Aside<T> {
+impl<T: Send + 'static> Background<T> {
     /// Runs `work` on each item; up to `waiting_max` items may wait. `work` also gets the time at which it starts. If
     /// it panics, only that item is lost.
     pub fn new(
         name: &'static str,
         waiting_max: usize,
         work: impl Fn(T, UnixTime) + Send + Sync + 'static,
-    ) -> Aside<T> {
+    ) -> Background<T> {
         let queue = Mutex::new(Queue {
             state: State::New,
             waiting: VecDeque::new(),
             is_busy: false,
         });
-        Aside {
+        Background {
             name,
             waiting_max,
             shared: Arc::new(Shared {
@@ -119,7 +119,7 @@ impl<T> Shared<T> {
     }
 }
 
-impl<T> Drop for Aside<T> {
+impl<T> Drop for Background<T> {
     fn drop(&mut self) {
         let dropped = {
             let mut queue = self.shared.lock();
@@ -131,9 +131,9 @@ impl<T> Drop for Aside<T> {
     }
 }
 
-impl<T> fmt::Debug for Aside<T> {
+impl<T> fmt::Debug for Background<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Aside")
+        f.debug_struct("Background")
             .field("name", &self.name)
             .finish_non_exhaustive()
     }
@@ -145,11 +145,11 @@ mod tests {
     use std::sync::mpsc::{self, Receiver, Sender};
 
     /// Work that waits for a word before each item and reports the item.
-    fn aside(waiting_max: usize) -> (Aside<u32>, Sender<()>, Receiver<u32>) {
+    fn aside(waiting_max: usize) -> (Background<u32>, Sender<()>, Receiver<u32>) {
         let (go, gone) = mpsc::channel();
         let (did, done) = mpsc::channel();
         let gone = Mutex::new(gone);
-        let aside = Aside::new("test", waiting_max, move |piece: u32, _| {
+        let aside = Background::new("test", waiting_max, move |piece: u32, _| {
             let word = gone.lock().unwrap_or_else(PoisonError::into_inner).recv();
             assert!(word.is_ok() && piece != 7, "seven is not to be done");
             did.send(piece).unwrap();

@@ -7,9 +7,9 @@
 //! ```
 //! Decides which sessions are told, and when. What a session then owes its peer is up to the session.
 
-use super::super::front::Front;
+use super::super::dispatcher::Dispatcher;
 use super::Worker;
-use super::coming::Arrival;
+use super::accept::Arrival;
 use crate::io::{Backend, Id, Op};
 use crate::session::{Event, Service, Session};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,7 +50,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
             && self.conns.len() == 0
             && self.arrivals.is_empty()
             && !self.owes()
-            && self.front.as_ref().is_none_or(|front| front.outstanding() == 0)
+            && self
+                .dispatcher
+                .as_ref()
+                .is_none_or(|dispatcher| dispatcher.outstanding() == 0)
     }
 
     /// Whether connections may wait that no other worker takes, now that there is room.
@@ -97,8 +100,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 self.drain();
             }
             Stopping::Drained if self.now >= self.control.until() => {
-                if let Some(front) = &mut self.front {
-                    self.arrivals.extend(front.dissolve().map(Arrival::Parcel));
+                if let Some(dispatcher) = &mut self.dispatcher {
+                    self.arrivals.extend(dispatcher.dissolve().map(Arrival::Parcel));
                 }
                 self.for_each(|worker, id| drop(worker.cut_off(id)));
                 let _ = self.backend.submit(Op::StopListening);
@@ -123,7 +126,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     /// Tells a session that its connection is gone; it may have panicked.
     pub(super) fn lay_to_rest(&mut self, mut session: V::Session, listener: u8) {
-        self.together.leave(listener);
+        self.shared_state.leave(listener);
         let now = self.now;
         // If it panics again, nothing more can be done for it.
         let _ = catch_unwind(AssertUnwindSafe(|| session.closed(&mut self.cx, now)));
@@ -139,7 +142,11 @@ impl<V: Service, B: Backend> Drop for Worker<V, B> {
                 self.lay_to_rest(conn.session, conn.listener);
             }
         }
-        let line: Vec<_> = self.front.iter_mut().flat_map(Front::dissolve).collect();
+        let line: Vec<_> = self
+            .dispatcher
+            .iter_mut()
+            .flat_map(Dispatcher::dissolve)
+            .collect();
         let arrivals = std::mem::take(&mut self.arrivals).into_iter();
         let arrived = arrivals.filter_map(|arrival| match arrival {
             Arrival::Parcel(parcel) => Some(parcel),

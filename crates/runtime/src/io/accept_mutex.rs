@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Admits one worker at a time to accept.
 #[derive(Clone, Debug)]
-pub(crate) enum Turnstile {
+pub(crate) enum AcceptMutex {
     /// No lock.
     Open,
     /// A mutex shared by the threads.
@@ -21,16 +21,16 @@ pub(crate) enum Turnstile {
     Processes,
 }
 
-impl Turnstile {
+impl AcceptMutex {
     /// Accepts a waiting connection, as [`socket::accept`] does.
     pub(crate) fn accept(&self, listener: &OwnedFd) -> Result<Option<(OwnedFd, SocketAddr)>, i32> {
         match self {
-            Turnstile::Open => socket::accept(listener),
-            Turnstile::Threads(lock) => {
+            AcceptMutex::Open => socket::accept(listener),
+            AcceptMutex::Threads(lock) => {
                 let _through = lock.lock().unwrap_or_else(PoisonError::into_inner);
                 socket::accept(listener)
             }
-            Turnstile::Processes => {
+            AcceptMutex::Processes => {
                 fcntl_lock(listener, FlockOperation::LockExclusive).map_err(|e| e.raw_os_error())?;
                 let accepted = socket::accept(listener);
                 // Fails only for an invalid descriptor.
@@ -49,21 +49,21 @@ mod tests {
     #[test]
     fn each_kind_lets_a_connection_through_once() {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), Listening::default()).unwrap();
-        for turnstile in [
-            Turnstile::Open,
-            Turnstile::Threads(Arc::default()),
-            Turnstile::Processes,
+        for accept_mutex in [
+            AcceptMutex::Open,
+            AcceptMutex::Threads(Arc::default()),
+            AcceptMutex::Processes,
         ] {
             let client = std::net::TcpStream::connect(listener.address()).unwrap();
             std::io::Write::write_all(&mut &client, b"x").unwrap();
             let accepted = loop {
                 // With deferred accept, the connection appears with its first byte.
-                if let Some(accepted) = turnstile.accept(listener.fd()).unwrap() {
+                if let Some(accepted) = accept_mutex.accept(listener.fd()).unwrap() {
                     break accepted;
                 }
             };
             assert_eq!(accepted.1, client.local_addr().unwrap());
-            assert!(turnstile.accept(listener.fd()).unwrap().is_none());
+            assert!(accept_mutex.accept(listener.fd()).unwrap().is_none());
         }
     }
 }

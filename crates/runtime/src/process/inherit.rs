@@ -266,7 +266,7 @@ pub struct Predecessor {
 /// Restrictions the kernel enforces on a process and its successors, as text. They can be narrowed and never widened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// The files and ports it can access, if it is confined ([`crate::privilege::confine`]).
+    /// The files and ports it can access, if it is confined ([`crate::process::privilege::confine`]).
     pub confined: Option<String>,
     /// The system calls it cannot make, if there is a filter ([`crate::seccomp::restrict`]).
     pub filtered: Option<String>,

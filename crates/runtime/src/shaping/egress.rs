@@ -44,7 +44,7 @@ struct Held {
 
 /// Connects a worker's sockets with the line.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct Egress {
     bucket: Arc<Bucket>,
     order: Order,
     held: HashMap<u32, Held>,
@@ -55,11 +55,11 @@ pub(crate) struct Gate {
     time: Duration,
 }
 
-impl Gate {
-    /// A gate that takes from this bucket.
-    pub(crate) fn new(shaping: Shaping, bucket: Arc<Bucket>) -> Gate {
+impl Egress {
+    /// An egress queue that takes from this bucket.
+    pub(crate) fn new(shaping: Shaping, bucket: Arc<Bucket>) -> Egress {
         let burst = bucket.burst();
-        Gate {
+        Egress {
             order: Order::new(shaping.precedence, burst / 8),
             held: HashMap::new(),
             worth: (burst / 4).max(FULL),
@@ -84,7 +84,7 @@ impl Gate {
         held.round = self.round;
     }
 
-    /// The next response and how many of its bytes may leave, if any may. Report the outcome to [`Gate::used`] before
+    /// The next response and how many of its bytes may leave, if any may. Report the outcome to [`Egress::used`] before
     /// the next call.
     pub(crate) fn next(&mut self, now: Instant) -> Option<Grant> {
         let Some(Pick {
@@ -182,12 +182,12 @@ mod tests {
     use crate::shaping::Precedence;
     use measure::{Draw, Rate, Seed};
 
-    fn gate(rate: Rate) -> Gate {
+    fn egress(rate: Rate) -> Egress {
         let shaping = Shaping {
             rate,
             precedence: Precedence::Smallest,
         };
-        Gate::new(shaping, Arc::new(Bucket::new(shaping)))
+        Egress::new(shaping, Arc::new(Bucket::new(shaping)))
     }
 
     fn id(index: u32) -> Id {
@@ -197,27 +197,27 @@ mod tests {
     const START: Instant = Instant::from_nanos(1 << 40);
 
     /// Sends all waiting responses as fast as allowed; returns when each was sent.
-    fn run(gate: &mut Gate, sizes: &[u64]) -> Vec<(u32, Duration)> {
+    fn run(egress: &mut Egress, sizes: &[u64]) -> Vec<(u32, Duration)> {
         let mut left = sizes.to_vec();
         let mut now = START;
         for (index, size) in sizes.iter().enumerate() {
-            gate.hold(id(index as u32), *size, now);
+            egress.hold(id(index as u32), *size, now);
         }
         let mut ends = Vec::new();
         loop {
-            while let Some(grant) = gate.next(now) {
-                gate.used(grant, grant.bytes);
+            while let Some(grant) = egress.next(now) {
+                egress.used(grant, grant.bytes);
                 let rest = &mut left[grant.id.index as usize];
                 *rest -= grant.bytes;
                 match *rest {
                     0 => {
-                        gate.forget(grant.id);
+                        egress.forget(grant.id);
                         ends.push((grant.id.index, now.since(START)));
                     }
-                    rest => gate.hold(grant.id, rest, now),
+                    rest => egress.hold(grant.id, rest, now),
                 }
             }
-            let Some(due) = gate.due(now) else { return ends };
+            let Some(due) = egress.due(now) else { return ends };
             assert!(due > now, "it would be asked for ever");
             now = due;
         }
@@ -225,8 +225,8 @@ mod tests {
 
     #[test]
     fn a_small_answer_is_sent_before_a_large_one_that_began_earlier() {
-        let mut gate = gate(Rate::mbit(20));
-        let ends = run(&mut gate, &[1_000_000, 10_000]);
+        let mut egress = egress(Rate::mbit(20));
+        let ends = run(&mut egress, &[1_000_000, 10_000]);
         assert_eq!([ends[0].0, ends[1].0], [1, 0]);
         // 10 kB take 4 ms of the line, minus the first burst, plus the other's share.
         assert!(ends[0].1 < Duration::from_millis(5), "{:?}", ends[0]);
@@ -236,7 +236,7 @@ mod tests {
             "{:?}",
             ends[1]
         );
-        let withheld = gate.withheld();
+        let withheld = egress.withheld();
         assert_eq!((withheld.answers, withheld.bytes, withheld.waited), (0, 0, 2));
         assert!(withheld.time > Duration::from_millis(400), "{withheld:?}");
     }
@@ -246,34 +246,34 @@ mod tests {
     #[test]
     fn who_waits_for_the_line_is_not_slow() {
         const SIZE: u64 = 1_000_000;
-        let mut gate = gate(Rate::mbit(20));
+        let mut egress = egress(Rate::mbit(20));
         let mut now = START;
         // Bytes left of each, and when some were last taken.
         let mut answers = [(SIZE, START); 3];
         for index in 0..3 {
-            gate.hold(id(index), SIZE, START);
+            egress.hold(id(index), SIZE, START);
         }
         let mut longest = Duration::ZERO;
         let (mut first, mut second_then) = (None, 0);
         while answers.iter().any(|(left, _)| *left > 0) {
-            while let Some(grant) = gate.next(now) {
-                gate.used(grant, grant.bytes);
-                gate.advanced(grant.id);
+            while let Some(grant) = egress.next(now) {
+                egress.used(grant, grant.bytes);
+                egress.advanced(grant.id);
                 let (left, latest) = &mut answers[grant.id.index as usize];
                 (*left, *latest) = (*left - grant.bytes, now);
                 match *left {
-                    0 => gate.forget(grant.id),
-                    left => gate.hold(grant.id, left, now),
+                    0 => egress.forget(grant.id),
+                    left => egress.hold(grant.id, left, now),
                 }
             }
             if answers[0].0 == 0 && first.is_none() {
                 first = Some(now - START);
                 second_then = SIZE - answers[1].0;
             }
-            now = gate.due(now).unwrap_or(now);
+            now = egress.due(now).unwrap_or(now);
             for (index, (left, latest)) in answers.iter().enumerate() {
                 let silent = now - *latest;
-                let waited = gate.waited(id(index as u32), now);
+                let waited = egress.waited(id(index as u32), now);
                 if *left > 0 {
                     assert_eq!(silent, waited, "{index}");
                     longest = longest.max(silent);
@@ -292,53 +292,53 @@ mod tests {
 
     #[test]
     fn a_socket_that_takes_nothing_is_not_excused() {
-        let mut gate = gate(Rate::mbit(20));
+        let mut egress = egress(Rate::mbit(20));
         let after = |millis| START + Duration::from_millis(millis);
-        gate.hold(id(0), 100 * SEGMENT, START);
-        let grant = gate.next(after(40)).expect("the bucket is full");
-        gate.used(grant, 0);
-        assert_eq!(gate.waited(id(0), after(900)), Duration::from_millis(40));
-        gate.hold(id(0), 100 * SEGMENT, after(1_000));
-        assert_eq!(gate.waited(id(0), after(1_005)), Duration::from_millis(45));
-        gate.advanced(id(0));
-        assert_eq!(gate.waited(id(0), after(1_005)), Duration::from_millis(5));
+        egress.hold(id(0), 100 * SEGMENT, START);
+        let grant = egress.next(after(40)).expect("the bucket is full");
+        egress.used(grant, 0);
+        assert_eq!(egress.waited(id(0), after(900)), Duration::from_millis(40));
+        egress.hold(id(0), 100 * SEGMENT, after(1_000));
+        assert_eq!(egress.waited(id(0), after(1_005)), Duration::from_millis(45));
+        egress.advanced(id(0));
+        assert_eq!(egress.waited(id(0), after(1_005)), Duration::from_millis(5));
         let other = Id {
             index: 0,
             generation: 1,
         };
-        assert_eq!(gate.waited(other, after(1_005)), Duration::ZERO);
+        assert_eq!(egress.waited(other, after(1_005)), Duration::ZERO);
     }
 
     #[test]
     fn what_a_socket_does_not_take_the_next_one_gets() {
-        let mut gate = gate(Rate::mbit(20));
-        gate.hold(id(0), 2 * SEGMENT, START);
-        gate.hold(id(1), 100 * SEGMENT, START);
-        let first = gate.next(START).expect("the bucket is full");
+        let mut egress = egress(Rate::mbit(20));
+        egress.hold(id(0), 2 * SEGMENT, START);
+        egress.hold(id(1), 100 * SEGMENT, START);
+        let first = egress.next(START).expect("the bucket is full");
         assert_eq!((first.id, first.bytes), (id(0), 2 * SEGMENT));
-        gate.used(first, 0);
-        let second = gate.next(START).expect("nothing was taken yet");
+        egress.used(first, 0);
+        let second = egress.next(START).expect("nothing was taken yet");
         // Returned bytes are rounded down, so one byte is missing for a fourth segment.
         assert_eq!((second.id, second.bytes), (id(1), 3 * SEGMENT));
-        gate.used(second, 2 * SEGMENT);
-        gate.hold(id(0), 2 * SEGMENT, START);
-        let third = gate.next(START).expect("a segment is left");
+        egress.used(second, 2 * SEGMENT);
+        egress.hold(id(0), 2 * SEGMENT, START);
+        let third = egress.next(START).expect("a segment is left");
         assert_eq!((third.id, third.bytes), (id(0), SEGMENT));
     }
 
     #[test]
     fn who_has_gone_is_not_picked() {
-        let mut gate = gate(Rate::mbit(20));
-        gate.hold(id(0), 5, START);
+        let mut egress = egress(Rate::mbit(20));
+        egress.hold(id(0), 5, START);
         let other = Id {
             index: 0,
             generation: 1,
         };
-        gate.forget(other);
-        assert_eq!(gate.withheld().answers, 1);
-        gate.forget(id(0));
+        egress.forget(other);
+        assert_eq!(egress.withheld().answers, 1);
+        egress.forget(id(0));
         assert_eq!(
-            (gate.next(START), gate.due(START), gate.withheld().bytes),
+            (egress.next(START), egress.due(START), egress.withheld().bytes),
             (None, None, 0)
         );
     }
@@ -350,7 +350,7 @@ mod tests {
         for seed in 0..20 {
             let mut rng = Seed(seed).rng();
             let mut below = |bound: u64| rng.next_u64() % bound;
-            let mut gate = gate(Rate::mbit(20));
+            let mut egress = egress(Rate::mbit(20));
             let mut left: HashMap<u32, u64> = HashMap::new();
             let mut blocked: Vec<u32> = Vec::new();
             let (mut now, mut came, mut sent) = (START, 0, 0);
@@ -360,31 +360,31 @@ mod tests {
                     let most = 1 << (1 + below(18));
                     let size = 1 + below(most);
                     left.insert(came, size);
-                    gate.hold(id(came), size, now);
+                    egress.hold(id(came), size, now);
                     came += 1;
                 }
                 for index in blocked.drain(..) {
-                    gate.hold(id(index), left[&index], now);
+                    egress.hold(id(index), left[&index], now);
                 }
-                while let Some(grant) = gate.next(now) {
+                while let Some(grant) = egress.next(now) {
                     let takes = match below(4) {
                         0 => below(grant.bytes + 1),
                         _ => grant.bytes,
                     };
-                    gate.used(grant, takes);
+                    egress.used(grant, takes);
                     sent += on_the_line(takes);
                     let index = grant.id.index;
                     let rest = left.get_mut(&index).expect("it waited");
                     *rest -= takes;
                     match *rest {
-                        0 => gate.forget(grant.id),
+                        0 => egress.forget(grant.id),
                         _ if takes < grant.bytes => blocked.push(index),
-                        rest => gate.hold(grant.id, rest, now),
+                        rest => egress.hold(grant.id, rest, now),
                     }
                 }
-                if gate.withheld().answers > 0 {
+                if egress.withheld().answers > 0 {
                     assert_eq!(
-                        gate.bucket.take(FULL, FULL, now),
+                        egress.bucket.take(FULL, FULL, now),
                         0,
                         "seed {seed}: nobody was given it"
                     );
@@ -407,20 +407,20 @@ mod tests {
             precedence: Precedence::Smallest,
         };
         let bucket = Arc::new(Bucket::new(shaping));
-        let mut gates = [0, 1].map(|_| Gate::new(shaping, Arc::clone(&bucket)));
+        let mut gates = [0, 1].map(|_| Egress::new(shaping, Arc::clone(&bucket)));
         let mut sent = [0, 0];
         let (mut now, mut turn) = (START, 0);
         let end = START + Duration::from_secs(1);
-        for gate in &mut gates {
-            gate.hold(id(0), 1 << 30, START);
+        for egress in &mut gates {
+            egress.hold(id(0), 1 << 30, START);
         }
         while now < end {
             turn ^= 1;
-            let gate = &mut gates[turn];
-            if let Some(grant) = gate.next(now) {
-                gate.used(grant, grant.bytes);
+            let egress = &mut gates[turn];
+            if let Some(grant) = egress.next(now) {
+                egress.used(grant, grant.bytes);
                 sent[turn] += on_the_line(grant.bytes);
-                gate.hold(grant.id, 1 << 30, now);
+                egress.hold(grant.id, 1 << 30, now);
             }
             now = now.max(gates[turn ^ 1].due(now).expect("it waits"));
         }

@@ -3,13 +3,13 @@
 //!
 //! An overloaded worker has many ready connections in each turn, and each waits for those before it. So the length of a
 //! turn is the time that requests wait for the worker. If more connections are ready than a turn takes, the length of
-//! the queue behind it counts too. The gate keeps this time at a target by additive increase and multiplicative
+//! the queue behind it counts too. Admission keeps this time at a target by additive increase and multiplicative
 //! decrease (AIMD, Chiu and Jain 1989). It counts the responses that are more than a copy from memory. Above the turn's
 //! allowance, it rejects them with 503 and `Retry-After`. A small response from memory costs as much as a rejection, so
 //! it is never rejected.
 //!
 //! A queue longer than one turn is measured once each time it has passed. The allowance is lowered once for each
-//! measurement, as a TCP sender does once per round trip. The gate is pure: no clock, no system calls.
+//! measurement, as a TCP sender does once per round trip. It is pure: no clock, no system calls.
 
 use crate::queue::waited;
 use measure::Duration;
@@ -24,7 +24,7 @@ const LOWER: f64 = 0.7;
 
 /// The admission control of one worker.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct Admission {
     /// Target for the length of a turn; `None`: no request is rejected.
     target: Option<Duration>,
     /// Expensive responses allowed per turn.
@@ -35,9 +35,9 @@ pub(crate) struct Gate {
     refused: bool,
 }
 
-impl Gate {
-    pub(crate) const fn new() -> Gate {
-        Gate {
+impl Admission {
+    pub(crate) const fn new() -> Admission {
+        Admission {
             target: None,
             allowance: ALLOWANCE_MAX,
             given: 0,
@@ -48,9 +48,9 @@ impl Gate {
     /// Sets the target, or `None` for no limit.
     pub(crate) fn hold(&mut self, target: Option<Duration>) {
         if self.target != target {
-            *self = Gate {
+            *self = Admission {
                 target,
-                ..Gate::new()
+                ..Admission::new()
             };
         }
     }
@@ -96,11 +96,11 @@ mod tests {
 
     /// A worker with an endless queue, whose expensive responses take `cost` each. Returns each turn as (given,
     /// rejected).
-    fn run(gate: &mut Gate, cost: Duration, queue: u32, turns: usize) -> Vec<(u32, u32)> {
+    fn run(admission: &mut Admission, cost: Duration, queue: u32, turns: usize) -> Vec<(u32, u32)> {
         (0..turns)
             .map(|_| {
-                let given = (0..queue).filter(|_| gate.admits()).count() as u32;
-                gate.end(cost * given, Line::Taken);
+                let given = (0..queue).filter(|_| admission.admits()).count() as u32;
+                admission.end(cost * given, Line::Taken);
                 (given, queue - given)
             })
             .collect()
@@ -108,17 +108,17 @@ mod tests {
 
     #[test]
     fn without_a_target_everything_is_taken_on() {
-        let mut gate = Gate::new();
-        let turns = run(&mut gate, Duration::from_millis(100), 5000, 3);
+        let mut admission = Admission::new();
+        let turns = run(&mut admission, Duration::from_millis(100), 5000, 3);
         assert!(turns.iter().all(|turn| *turn == (5000, 0)));
     }
 
     #[test]
     fn turns_of_a_worker_that_is_behind_come_to_last_what_they_should() {
-        let mut gate = Gate::new();
-        gate.hold(Some(TARGET));
+        let mut admission = Admission::new();
+        admission.hold(Some(TARGET));
         // Twenty responses of a millisecond fill a turn.
-        let turns = run(&mut gate, Duration::from_millis(1), 1000, 200);
+        let turns = run(&mut admission, Duration::from_millis(1), 1000, 200);
         let late = &turns[100..];
         let mean = late.iter().map(|turn| f64::from(turn.0)).sum::<f64>() / late.len() as f64;
         assert!((15.0..=21.0).contains(&mean), "{mean}");
@@ -129,45 +129,45 @@ mod tests {
 
     #[test]
     fn a_line_is_a_wait_that_is_held_down_too() {
-        let mut gate = Gate::new();
-        gate.hold(Some(TARGET));
+        let mut admission = Admission::new();
+        admission.hold(Some(TARGET));
         // Turns are short, but the queue behind them is not; until its length is known, nothing changes.
         let mut allowed = Vec::new();
         for turn in 0..40 {
-            let given = (0..100).filter(|_| gate.admits()).count();
+            let given = (0..100).filter(|_| admission.admits()).count();
             allowed.push(given);
             let line = match turn % 10 {
                 9 => Line::Waited(TARGET * 4),
                 _ => Line::Longer,
             };
-            gate.end(TARGET / 4, line);
+            admission.end(TARGET / 4, line);
         }
         assert_eq!(allowed[..10], [100; 10]);
         assert_eq!((allowed[10], allowed[19]), (70, 70));
         assert_eq!((allowed[20], allowed[30]), (49, 35));
         // The queue is gone.
         for _ in 0..100 {
-            let _ = (0..100).filter(|_| gate.admits()).count();
-            gate.end(TARGET / 4, Line::Taken);
+            let _ = (0..100).filter(|_| admission.admits()).count();
+            admission.end(TARGET / 4, Line::Taken);
         }
-        assert_eq!((0..100).filter(|_| gate.admits()).count(), 100);
+        assert_eq!((0..100).filter(|_| admission.admits()).count(), 100);
     }
 
     #[test]
     fn whoever_is_not_behind_refuses_nobody_and_somebody_is_always_served() {
-        let mut gate = Gate::new();
-        gate.hold(Some(TARGET));
+        let mut admission = Admission::new();
+        admission.hold(Some(TARGET));
         assert!(
-            run(&mut gate, Duration::from_micros(100), 50, 100)
+            run(&mut admission, Duration::from_micros(100), 50, 100)
                 .iter()
                 .all(|turn| turn.1 == 0)
         );
         // Each response alone takes longer than the target.
-        let turns = run(&mut gate, Duration::from_secs(1), 50, 100);
+        let turns = run(&mut admission, Duration::from_secs(1), 50, 100);
         assert!(turns.iter().all(|turn| turn.0 >= 1));
         assert_eq!(turns.last(), Some(&(1, 49)));
         // The allowance recovers when responses are quick again.
-        let turns = run(&mut gate, Duration::from_micros(10), 50, 100);
+        let turns = run(&mut admission, Duration::from_micros(10), 50, 100);
         assert_eq!(turns.last(), Some(&(50, 0)));
     }
 }
