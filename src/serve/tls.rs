@@ -24,8 +24,6 @@ use std::sync::Arc;
 
 /// Protocols offered by ALPN (RFC 7301), the preferred one first.
 const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
-/// Certificates that end sooner than this cause a warning at start and at reload.
-const EXPIRES_SOON_SECS: i64 = 14 * 86_400;
 
 /// TLS of all listeners of a process.
 #[derive(Debug)]
@@ -225,16 +223,18 @@ fn warn_of_mode(key: &Path) {
     }
 }
 
-/// Warns of a certificate that has expired or will soon.
+/// Warns of a certificate that has expired or is due for renewal.
 fn warn_of_expiry(cert: &Path, pair: &Pair) {
-    let left = pair.expires().secs.saturating_sub(clock::wall().secs);
+    let now = clock::wall();
+    let left = pair.expires().secs.saturating_sub(now.secs);
     let path = cert.display();
     if left <= 0 {
         tracing::warn!("the certificate `{path}` has expired; clients reject it: renew it and send SIGHUP");
-    } else if left < EXPIRES_SOON_SECS {
-        tracing::warn!(
-            "the certificate `{path}` expires in {} days; renew it and send SIGHUP",
-            left / 86_400
-        );
+    } else if pair.is_due(now) {
+        let (count, unit) = match left / 86_400 {
+            0 => (left / 3_600, "hours"),
+            days => (days, "days"),
+        };
+        tracing::warn!("the certificate `{path}` expires in {count} {unit}; renew it and send SIGHUP");
     }
 }
