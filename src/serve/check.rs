@@ -7,6 +7,7 @@ use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use crate::output;
 use crate::voice::Voice;
+use runtime::inherit::Secret;
 use runtime::{clock, privilege};
 use server::Herd;
 use server::config::Config;
@@ -38,7 +39,7 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     if let Some(why) = log.and_then(cannot_be_written) {
         return Err(flags.blame("access-log", why));
     }
-    Tls::open(&config, flags)?;
+    Tls::open(&config, flags, &Secret::default())?;
     let server = open(config, Herd::default(), None, flags)?;
     // A start only warns of missing pages, because they may be created later. A check fails for a page that the site
     // itself configures, and warns of one that a host inherits.

@@ -12,6 +12,7 @@ use ::tls::secured::{Counters, SecuredService, Shared};
 use ::tls::settings::{Maker, Slot};
 use ::tls::tickets::{Ratchet, Secret};
 use runtime::herd::Member;
+use runtime::inherit;
 use runtime::listen::{Listener, Origin};
 use runtime::strategy::{self, Handle, Limits, Strategy};
 use runtime::{clock, privilege};
@@ -48,16 +49,24 @@ struct OfListener {
 pub(super) struct Fresh(Vec<Option<Arc<ServerConfig>>>);
 
 impl Tls {
-    /// Reads all certificates. `None` if no listener speaks TLS.
+    /// Reads all certificates. `None` if no listener speaks TLS. Tickets of a predecessor that handed `given` on stay
+    /// valid.
     ///
     /// # Errors
     /// `Usage`, naming the file that cannot be used; `System` without random bytes for ticket keys.
-    pub(super) fn open(config: &Config, flags: &Flags) -> Result<Option<Tls>, Failure> {
+    pub(super) fn open(
+        config: &Config,
+        flags: &Flags,
+        given: &inherit::Secret,
+    ) -> Result<Option<Tls>, Failure> {
         if !config.has_tls() {
             return Ok(None);
         }
         let no_tickets = |error: ::tls::rustls::Error| Failure::System(format!("no ticket keys: {error}"));
-        let secret = Secret::new(clock::wall().secs.unsigned_abs()).map_err(no_tickets)?;
+        let secret = match Secret::from_bytes(&given.0) {
+            Some(secret) => secret,
+            None => Secret::new(clock::wall().secs.unsigned_abs()).map_err(no_tickets)?,
+        };
         let tickets = Ratchet::new(secret).map_err(no_tickets)?;
         let maker = Maker::new(tickets.clone());
         let Fresh(configs) = read(&maker, config, flags)?;
@@ -120,6 +129,17 @@ impl Tls {
 /// Whether connections to this listening socket speak TLS.
 pub(super) fn is_at(tls: Option<&Tls>, listener: &Listener) -> bool {
     tls.is_some_and(|tls| tls.slot(listener).is_some())
+}
+
+/// The ticket keys for the successor in an upgrade; empty without TLS.
+pub(super) fn hand_on(tls: Option<&Tls>) -> inherit::Secret {
+    let Some(tls) = tls else {
+        return inherit::Secret::default();
+    };
+    let tickets = &tls.shared.tickets;
+    // A founder of worker processes has no worker of its own that does this.
+    tickets.advance(clock::wall().secs.unsigned_abs());
+    inherit::Secret(tickets.hand_on().to_vec())
 }
 
 /// Starts a strategy on listeners, with TLS where it is configured. A strategy with cleartext listeners alone runs the

@@ -10,7 +10,7 @@
 
 use measure::{Duration, Instant};
 use runtime::clock;
-use runtime::inherit::{Bounds, Program, Progress, Successor};
+use runtime::inherit::{Bounds, Program, Progress, Secret, Successor};
 use runtime::listen::Sockets;
 
 /// How often to check whether the new process serves.
@@ -37,13 +37,13 @@ impl Upgrade {
         }
     }
 
-    /// Starts the new program; logs a failure. `hint` adds an explanation to errors that missing rights may cause.
-    pub(crate) fn begin(&mut self, hint: impl Fn(&str) -> String) {
+    /// Starts the new program, which gets `secret`; logs a failure. `hint` adds an explanation to errors that missing rights may cause.
+    pub(crate) fn begin(&mut self, secret: &Secret, hint: impl Fn(&str) -> String) {
         if self.underway.is_some() {
             tracing::warn!("SIGUSR2 ignored: an upgrade is already under way");
             return;
         }
-        match Successor::start(&self.program, &self.sockets, &self.bounds) {
+        match Successor::start(&self.program, &self.sockets, &self.bounds, secret) {
             Ok(successor) => {
                 tracing::info!(
                     "upgrading: process {} runs `{}`; this process serves until the new one does",
