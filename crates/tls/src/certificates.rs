@@ -95,6 +95,11 @@ impl Pair {
         left < (lifetime / 3).min(RENEWAL_SECS_MAX)
     }
 
+    /// The pair as rustls takes it.
+    pub(crate) fn certified(&self) -> &Arc<CertifiedKey> {
+        &self.key
+    }
+
     /// The certificate chain, the server's first.
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.key.cert
