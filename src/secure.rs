@@ -10,8 +10,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use tls::certificates::{Pair, PairError};
 use tls::crew::SecuredCrew;
 use tls::rustls::RootCertStore;
+use tls::rustls::crypto::aws_lc_rs::default_provider;
 use tls::rustls::pki_types::pem::PemObject;
 use tls::rustls::pki_types::{CertificateDer, ServerName};
 use tls::trust::{Client, Trust};
@@ -63,6 +65,10 @@ impl Secure {
         let versions = flags.tls_versions.unwrap_or_default();
         let client = Client::new(trust, versions, !flags.no_resumption, &PROTOCOLS)
             .map_err(|error| Fault::System(format!("TLS cannot be set up: {error}")))?;
+        let client = match (&flags.cert, &flags.key) {
+            (Some(cert), Some(key)) => client.with_certificate(&pair(cert, key)?),
+            _ => client,
+        };
         Ok(Secure {
             client,
             name,
@@ -97,6 +103,21 @@ fn named_roots(file: &Path) -> Result<RootCertStore, Fault> {
         true => Err(fault("there is no certificate in it; name a PEM file".to_owned())),
         false => Ok(roots),
     }
+}
+
+/// The client's own certificate and its key.
+#[allow(clippy::disallowed_methods, reason = "a command reads the files it is given")]
+fn pair(cert: &Path, key: &Path) -> Result<Pair, Fault> {
+    let fault =
+        |flag: &str, file: &Path, why: String| Fault::Usage(format!("{flag}: `{}`: {why}", file.display()));
+    let read = |flag, file: &Path| {
+        std::fs::read(file).map_err(|error| fault(flag, file, format!("{error}; name a readable PEM file")))
+    };
+    let (chain, secret) = (read("--cert", cert)?, read("--key", key)?);
+    Pair::from_pem(&chain, &secret, &default_provider()).map_err(|error| match error {
+        PairError::Chain(_) => fault("--cert", cert, error.to_string()),
+        PairError::Key(_) | PairError::Mismatch => fault("--key", key, error.to_string()),
+    })
 }
 
 /// The system's roots.

@@ -20,7 +20,9 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tls::rustls::pki_types::pem::PemObject;
 use tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tls::rustls::{ServerConfig, ServerConnection, StreamOwned};
+use tls::rustls::server::WebPkiClientVerifier;
+use tls::rustls::server::danger::ClientCertVerifier;
+use tls::rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 /// A CA, and certificates under it.
 struct Authority {
@@ -274,6 +276,12 @@ fn flags_that_cannot_work_are_refused() {
         ("http://127.0.0.1:1/", &["--insecure"][..], "applies to https"),
         ("https://127.0.0.1:1/", &["--ca", &none], "none.pem"),
         ("https://127.0.0.1:1/", &["--tls-versions", "1.1"], "1.1"),
+        ("https://127.0.0.1:1/", &["--cert", &none], "--key"),
+        (
+            "https://127.0.0.1:1/",
+            &["--insecure", "--cert", &none, "--key", &none],
+            "none.pem",
+        ),
         (
             "https://127.0.0.1:1/",
             &["--ca", &none, "--insecure"],
@@ -287,12 +295,17 @@ fn flags_that_cannot_work_are_refused() {
 
 /// A TLS server whose response ends with the connection, with `close_notify` or without.
 fn ending(authority: &Authority, says_goodbye: bool) -> SocketAddr {
+    ending_for(WebPkiClientVerifier::no_client_auth(), authority, says_goodbye)
+}
+
+/// The same for clients whom this verifier accepts.
+fn ending_for(clients: Arc<dyn ClientCertVerifier>, authority: &Authority, says_goodbye: bool) -> SocketAddr {
     authority.issue("127.0.0.1", 2090);
     let chain = CertificateDer::pem_file_iter(authority.path("cert.pem")).expect("a file");
     let chain = chain.map(|one| one.expect("a certificate")).collect();
     let key = PrivateKeyDer::from_pem_file(authority.path("cert.key")).expect("a key");
     let config = ServerConfig::builder()
-        .with_no_client_auth()
+        .with_client_cert_verifier(clients)
         .with_single_cert(chain, key);
     let config = Arc::new(config.expect("a configuration"));
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -315,6 +328,28 @@ fn ending(authority: &Authority, says_goodbye: bool) -> SocketAddr {
         })
         .expect("a thread");
     address
+}
+
+#[test]
+fn a_client_certificate_is_sent_to_a_server_that_requires_one() {
+    let authority = Authority::new();
+    let ca = authority.ca();
+    let mut roots = RootCertStore::empty();
+    let root = CertificateDer::from_pem_file(&ca).expect("a file");
+    roots.add(root).expect("a root");
+    let clients = WebPkiClientVerifier::builder(Arc::new(roots))
+        .build()
+        .expect("a verifier");
+    let url = format!("https://{}/", ending_for(clients, &authority, true));
+    let (cert, key) = (authority.path("cert.pem"), authority.path("cert.key"));
+    for version in ["1.2", "1.3"] {
+        let flags = ["--ca", &ca, "--tls-versions", version];
+        let output = fetch(&url, &[&flags[..], &["--cert", &cert, "--key", &key]].concat());
+        assert!(output.status.success(), "{version}: {}", text(&output.stderr));
+        refused(&url, &flags, 1);
+    }
+    let said = refused(&url, &["--ca", &ca, "--cert", &ca, "--key", &key], 2);
+    assert!(said.contains("does not belong"), "{said}");
 }
 
 #[test]

@@ -15,6 +15,14 @@ pub(crate) struct TlsFlags {
     #[arg(long, help_heading = "TLS")]
     pub(crate) insecure: bool,
 
+    /// Sends the certificate chain in this PEM file to servers that ask for one
+    #[arg(long, value_name = "FILE", requires = "key", help_heading = "TLS")]
+    pub(crate) cert: Option<PathBuf>,
+
+    /// PEM file with the private key of --cert
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
+    pub(crate) key: Option<PathBuf>,
+
     /// TLS versions to offer: 1.2, 1.3 or 1.2,1.3 [default: 1.2,1.3]
     #[arg(long, value_name = "VERSIONS", help_heading = "TLS")]
     pub(crate) tls_versions: Option<Versions>,
@@ -30,6 +38,8 @@ impl TlsFlags {
         let given = [
             ("--ca", self.ca.is_some()),
             ("--insecure", self.insecure),
+            ("--cert", self.cert.is_some()),
+            ("--key", self.key.is_some()),
             ("--tls-versions", self.tls_versions.is_some()),
             ("--no-resumption", self.no_resumption),
         ];

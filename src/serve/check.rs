@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::voice::Voice;
 use runtime::clock;
+use runtime::process::inherit::Secret;
 use runtime::process::privilege;
 use server::Family;
 use server::config::Config;
@@ -39,7 +40,7 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     if let Some(why) = log.and_then(cannot_be_written) {
         return Err(flags.blame("access-log", why));
     }
-    Tls::open(&config, flags)?;
+    Tls::open(&config, flags, &Secret::default())?;
     let server = open(config, Family::default(), None, flags)?;
     // A start only warns of missing pages, because they may be created later. A check fails for a page that the site
     // itself configures, and warns of one that a host inherits.

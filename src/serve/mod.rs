@@ -142,7 +142,7 @@ fn serve(
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &groups);
     fit(&mut config, &shares);
     let listeners = sockets::open(&config, &groups, &mut given)?;
-    let tls = Tls::open(&config, flags)?.map(Arc::new);
+    let tls = Tls::open(&config, flags, &given.secret)?.map(Arc::new);
     // Before the first thread, which would keep the rights dropped here; and before opening any file that the successor
     // of an upgrade must be able to open with these rights.
     let rights = Rights::give_up(&config, flags, &listeners.concat(), &program, given.bounds)?;
@@ -504,7 +504,8 @@ impl Operator<'_> {
                 Some(Signal::Upgrade) if self.member().is_some() => return self.retire(signals, workers),
                 Some(Signal::Upgrade) => {
                     if let Role::Whole { upgrade, .. } = &mut self.role {
-                        upgrade.begin(|why| self.rights.hint(why));
+                        let secret = tls::hand_on(self.tls.as_deref());
+                        upgrade.begin(&secret, |why| self.rights.hint(why));
                     }
                 }
                 Some(Signal::ReopenLogs) => {

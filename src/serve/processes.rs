@@ -91,7 +91,7 @@ pub(super) fn run(
         Prefork::new(size(choice), common_len, Board::SHAPE).map_err(|error| refused("signals", &error))?;
     runtime::complaints::share().map_err(|error| refused("shared memory", &error))?;
     let listeners = sockets::open(&config, groups, &mut given)?.concat();
-    let tls = Tls::open(&config, flags)?.map(Arc::new);
+    let tls = Tls::open(&config, flags, &given.secret)?.map(Arc::new);
     let addresses = sockets::addresses(&listeners);
     let is_secured = |address: SocketAddr| {
         let mut here = listeners.iter().filter(|listener| listener.address() == address);
@@ -380,7 +380,10 @@ impl Founder<'_> {
                 }
                 // `reload` reports its own failure.
                 News::Wanted(Signal::Reload) => drop(self.reload()),
-                News::Wanted(Signal::Upgrade) => self.upgrade.begin(|why| self.rights.hint(why)),
+                News::Wanted(Signal::Upgrade) => {
+                    let secret = tls::hand_on(self.tls.as_deref());
+                    self.upgrade.begin(&secret, |why| self.rights.hint(why));
+                }
                 News::Wanted(Signal::ReopenLogs) => match &self.config.access_log {
                     Some(_) => self.prefork.ask(Signal::ReopenLogs),
                     None => tracing::warn!("SIGUSR1: cannot reopen the access log: none is configured"),

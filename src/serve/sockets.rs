@@ -4,7 +4,7 @@
 use super::strategy::{Choice, Group};
 use crate::failure::Failure;
 use runtime::listen::{self, Listener, Listening, Origin};
-use runtime::process::inherit::{Bounds, Legacy, Predecessor};
+use runtime::process::inherit::{Bounds, Legacy, Predecessor, Secret};
 use runtime::process::notify;
 use runtime::shaping::Shaping;
 use server::config::{Concurrency, Config, Listen};
@@ -19,6 +19,8 @@ pub(crate) struct Given {
     sockets: Vec<(Option<SocketAddr>, Vec<OwnedFd>)>,
     /// Restrictions (Landlock, seccomp) inherited from the predecessor.
     pub(crate) bounds: Bounds,
+    /// Ticket keys of the predecessor; empty if there are none.
+    pub(crate) secret: Secret,
 }
 
 impl Given {
@@ -32,8 +34,20 @@ impl Given {
                 "cannot take the sockets over from the previous process: {error}"
             ))
         })?;
-        if let Some((predecessor, Legacy { sockets, bounds })) = before {
-            return Ok((Some(predecessor), Given { sockets, bounds }));
+        if let Some((predecessor, legacy)) = before {
+            let Legacy {
+                sockets,
+                bounds,
+                secret,
+            } = legacy;
+            return Ok((
+                Some(predecessor),
+                Given {
+                    sockets,
+                    bounds,
+                    secret,
+                },
+            ));
         }
         let passed = notify::passed_sockets().map_err(|error| {
             Failure::System(format!("cannot use the sockets announced by LISTEN_FDS: {error}"))
@@ -43,7 +57,7 @@ impl Given {
             None,
             Given {
                 sockets: sockets.collect(),
-                bounds: Bounds::default(),
+                ..Given::default()
             },
         ))
     }

@@ -14,7 +14,7 @@ use ::tls::tickets::{Ratchet, Secret};
 use runtime::clock;
 use runtime::listen::{Listener, Origin};
 use runtime::process::prefork::Member;
-use runtime::process::privilege;
+use runtime::process::{inherit, privilege};
 use runtime::strategy::{self, Handle, Limits, Strategy};
 use server::Server;
 use server::config::{self, Config, UnknownName};
@@ -25,8 +25,6 @@ use std::sync::Arc;
 
 /// Protocols offered by ALPN (RFC 7301), the preferred one first.
 const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
-/// Certificates that end sooner than this cause a warning at start and at reload.
-const EXPIRES_SOON_SECS: i64 = 14 * 86_400;
 
 /// TLS of all listeners of a process.
 #[derive(Debug)]
@@ -51,16 +49,24 @@ struct OfListener {
 pub(super) struct Fresh(Vec<Option<Arc<ServerConfig>>>);
 
 impl Tls {
-    /// Reads all certificates. `None` if no listener speaks TLS.
+    /// Reads all certificates. `None` if no listener speaks TLS. Tickets of a predecessor that handed `given` on stay
+    /// valid.
     ///
     /// # Errors
     /// `Usage`, naming the file that cannot be used; `System` without random bytes for ticket keys.
-    pub(super) fn open(config: &Config, flags: &Flags) -> Result<Option<Tls>, Failure> {
+    pub(super) fn open(
+        config: &Config,
+        flags: &Flags,
+        given: &inherit::Secret,
+    ) -> Result<Option<Tls>, Failure> {
         if !config.has_tls() {
             return Ok(None);
         }
         let no_tickets = |error: ::tls::rustls::Error| Failure::System(format!("no ticket keys: {error}"));
-        let secret = Secret::new(clock::wall().secs.unsigned_abs()).map_err(no_tickets)?;
+        let secret = match Secret::from_bytes(&given.0) {
+            Some(secret) => secret,
+            None => Secret::new(clock::wall().secs.unsigned_abs()).map_err(no_tickets)?,
+        };
         let tickets = Ratchet::new(secret).map_err(no_tickets)?;
         let maker = Maker::new(tickets.clone());
         let Fresh(configs) = read(&maker, config, flags)?;
@@ -123,6 +129,17 @@ impl Tls {
 /// Whether connections to this listening socket speak TLS.
 pub(super) fn is_at(tls: Option<&Tls>, listener: &Listener) -> bool {
     tls.is_some_and(|tls| tls.slot(listener).is_some())
+}
+
+/// The ticket keys for the successor in an upgrade; empty without TLS.
+pub(super) fn hand_on(tls: Option<&Tls>) -> inherit::Secret {
+    let Some(tls) = tls else {
+        return inherit::Secret::default();
+    };
+    let tickets = &tls.shared.tickets;
+    // A founder of worker processes has no worker of its own that does this.
+    tickets.advance(clock::wall().secs.unsigned_abs());
+    inherit::Secret(tickets.hand_on().to_vec())
 }
 
 /// Starts a strategy on listeners, with TLS where it is configured. A strategy with cleartext listeners alone runs the
@@ -226,16 +243,18 @@ fn warn_of_mode(key: &Path) {
     }
 }
 
-/// Warns of a certificate that has expired or will soon.
+/// Warns of a certificate that has expired or is due for renewal.
 fn warn_of_expiry(cert: &Path, pair: &Pair) {
-    let left = pair.expires().secs.saturating_sub(clock::wall().secs);
+    let now = clock::wall();
+    let left = pair.expires().secs.saturating_sub(now.secs);
     let path = cert.display();
     if left <= 0 {
         tracing::warn!("the certificate `{path}` has expired; clients reject it: renew it and send SIGHUP");
-    } else if left < EXPIRES_SOON_SECS {
-        tracing::warn!(
-            "the certificate `{path}` expires in {} days; renew it and send SIGHUP",
-            left / 86_400
-        );
+    } else if pair.is_due(now) {
+        let (count, unit) = match left / 86_400 {
+            0 => (left / 3_600, "hours"),
+            days => (days, "days"),
+        };
+        tracing::warn!("the certificate `{path}` expires in {count} {unit}; renew it and send SIGHUP");
     }
 }

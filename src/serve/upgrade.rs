@@ -11,7 +11,7 @@
 use measure::{Duration, Instant};
 use runtime::clock;
 use runtime::listen::Sockets;
-use runtime::process::inherit::{Bounds, Program, Progress, Successor};
+use runtime::process::inherit::{Bounds, Program, Progress, Secret, Successor};
 
 /// How often to check whether the new process serves.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
@@ -37,13 +37,13 @@ impl Upgrade {
         }
     }
 
-    /// Starts the new program; logs a failure. `hint` adds an explanation to errors that missing rights may cause.
-    pub(crate) fn begin(&mut self, hint: impl Fn(&str) -> String) {
+    /// Starts the new program, which gets `secret`; logs a failure. `hint` adds an explanation to errors that missing rights may cause.
+    pub(crate) fn begin(&mut self, secret: &Secret, hint: impl Fn(&str) -> String) {
         if self.underway.is_some() {
             tracing::warn!("SIGUSR2 ignored: an upgrade is already under way");
             return;
         }
-        match Successor::start(&self.program, &self.sockets, &self.bounds) {
+        match Successor::start(&self.program, &self.sockets, &self.bounds, secret) {
             Ok(successor) => {
                 tracing::info!(
                     "upgrading: process {} runs `{}`; this process serves until the new one does",

@@ -6,6 +6,7 @@
 use crate::on_every_strategy;
 use crate::process::{Launch, Server, Strategy, eventually, within};
 use crate::tree::Tree;
+use crate::upgrade::Line;
 use crate::wire::Connection;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -198,6 +199,21 @@ fn a_second_connection_resumes(strategy: Strategy) {
     }
 }
 
+fn a_connection_after_an_upgrade_resumes(strategy: Strategy) {
+    let (pairs, server) = one_pair(strategy);
+    let config = pairs.client();
+    let mut before = Secure::open(server.address, &config, "a.test");
+    before.ask("/", "close");
+    before.small();
+    drop(before);
+    let address = server.address;
+    let mut line = Line::of(server);
+    line.upgrade();
+    let after = Secure::open(address, &config, "a.test");
+    assert_eq!(after.0.conn.handshake_kind(), Some(HandshakeKind::Resumed));
+    assert!(body(&after.last("/")) == b"hello");
+}
+
 fn plain_http_is_told_to_use_https(strategy: Strategy) {
     let (_pairs, server) = one_pair(strategy);
     let response = server.connect().request("GET", "/", &[("Host", "a.test")]);
@@ -274,6 +290,7 @@ on_every_strategy!(
     a_connection_serves_many_requests_and_says_goodbye,
     the_name_chooses_the_certificate,
     a_second_connection_resumes,
+    a_connection_after_an_upgrade_resumes,
     plain_http_is_told_to_use_https,
     a_reload_takes_new_certificates_and_refuses_bad_ones,
     handshakes_that_do_not_end_keep_nobody_out,

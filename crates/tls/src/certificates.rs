@@ -15,11 +15,15 @@ use std::fmt;
 use std::sync::Arc;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
+/// A certificate that is valid for longer than this, in seconds, is not yet due for renewal: 14 days.
+pub const RENEWAL_SECS_MAX: i64 = 14 * 86_400;
+
 /// A certificate chain and its key, with what the certificate says about itself.
 #[derive(Clone, Debug)]
 pub struct Pair {
     key: Arc<CertifiedKey>,
     names: Vec<Box<str>>,
+    begins: UnixTime,
     expires: UnixTime,
 }
 
@@ -63,10 +67,11 @@ impl Pair {
             rustls::Error::InconsistentKeys(_) => PairError::Mismatch,
             other => PairError::Key(other.to_string()),
         })?;
-        let (names, expires) = read(&pair).map_err(PairError::Chain)?;
+        let (names, [begins, expires]) = read(&pair).map_err(PairError::Chain)?;
         Ok(Pair {
             key: Arc::new(pair),
             names,
+            begins,
             expires,
         })
     }
@@ -82,14 +87,27 @@ impl Pair {
         self.expires
     }
 
+    /// Whether the certificate should have been renewed by this time: less is left than [`RENEWAL_SECS_MAX`], and less
+    /// than a third of its lifetime, so that short-lived certificates do not always count as due.
+    pub fn is_due(&self, now: UnixTime) -> bool {
+        let lifetime = self.expires.secs.saturating_sub(self.begins.secs).max(0);
+        let left = self.expires.secs.saturating_sub(now.secs);
+        left < (lifetime / 3).min(RENEWAL_SECS_MAX)
+    }
+
+    /// The pair as rustls takes it.
+    pub(crate) fn certified(&self) -> &Arc<CertifiedKey> {
+        &self.key
+    }
+
     /// The certificate chain, the server's first.
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.key.cert
     }
 }
 
-/// Reads the names and the end of validity of the first certificate.
-fn read(pair: &CertifiedKey) -> Result<(Vec<Box<str>>, UnixTime), String> {
+/// Reads the names and the limits of validity (RFC 5280 section 4.1.2.5) of the first certificate.
+fn read(pair: &CertifiedKey) -> Result<(Vec<Box<str>>, [UnixTime; 2]), String> {
     let first = pair.end_entity_cert().map_err(|error| error.to_string())?;
     let (_, certificate) = X509Certificate::from_der(first).map_err(|error| error.to_string())?;
     let alternative = certificate
@@ -100,11 +118,10 @@ fn read(pair: &CertifiedKey) -> Result<(Vec<Box<str>>, UnixTime), String> {
         GeneralName::DNSName(name) => Some(name.trim_end_matches('.').to_ascii_lowercase().into()),
         _ => None,
     });
-    let expires = UnixTime {
-        secs: certificate.validity().not_after.timestamp(),
-        nanos: 0,
-    };
-    Ok((names.collect(), expires))
+    let validity = certificate.validity();
+    let limits =
+        [validity.not_before, validity.not_after].map(|limit| UnixTime::from_secs(limit.timestamp()));
+    Ok((names.collect(), limits))
 }
 
 /// What a client gets that asks for a name without a certificate, or for none.
@@ -221,17 +238,32 @@ mod tests {
         assert!(matches!(read(&chain, &chain), Err(PairError::Key(_))));
     }
 
-    #[test]
-    fn the_end_of_validity_is_read() {
+    /// A pair that is valid from and until the starts of these days.
+    fn valid(from: (i32, u8, u8), until: (i32, u8, u8)) -> Pair {
         let mut parameters = rcgen::CertificateParams::new(vec!["a.test".to_owned()]).expect("names");
-        parameters.not_after = rcgen::date_time_ymd(2031, 5, 7);
+        parameters.not_before = rcgen::date_time_ymd(from.0, from.1, from.2);
+        parameters.not_after = rcgen::date_time_ymd(until.0, until.1, until.2);
         let key = rcgen::KeyPair::generate().expect("a key");
         let made = parameters.self_signed(&key).expect("a certificate");
-        let pair = Pair::from_pem(
-            made.pem().as_bytes(),
-            key.serialize_pem().as_bytes(),
-            &default_provider(),
-        );
-        assert_eq!(pair.expect("a pair").expires().secs, 1_935_878_400);
+        let (chain, key) = (made.pem(), key.serialize_pem());
+        Pair::from_pem(chain.as_bytes(), key.as_bytes(), &default_provider()).expect("a pair")
+    }
+
+    #[test]
+    fn the_end_of_validity_is_read() {
+        let pair = valid((2030, 5, 7), (2031, 5, 7));
+        assert_eq!(pair.expires().secs, 1_935_878_400);
+    }
+
+    #[test]
+    fn renewal_is_due_when_a_third_of_the_lifetime_is_left_at_most_14_days() {
+        const DAY: i64 = 86_400;
+        for (from, until, due_days) in [((2030, 5, 7), (2031, 5, 7), 14), ((2030, 5, 1), (2030, 5, 7), 2)] {
+            let pair = valid(from, until);
+            let before_end = |secs: i64| UnixTime::from_secs(pair.expires().secs - secs);
+            assert!(!pair.is_due(before_end(due_days * DAY)), "{until:?}");
+            assert!(pair.is_due(before_end(due_days * DAY - 1)), "{until:?}");
+            assert!(pair.is_due(before_end(-1)), "{until:?}: it has expired");
+        }
     }
 }

@@ -80,7 +80,7 @@ fn alerted(alert: AlertDescription, name: &str) -> String {
         }
         AlertDescription::NoApplicationProtocol => no_protocol(),
         AlertDescription::CertificateRequired => {
-            "the server requires a client certificate, which this program cannot send".to_owned()
+            "the server requires a client certificate; name one with --cert and --key".to_owned()
         }
         AlertDescription::HandshakeFailure => format!(
             "the server rejected the handshake (alert handshake_failure): it may lack a certificate for `{name}` or a common \

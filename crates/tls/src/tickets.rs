@@ -22,6 +22,11 @@ pub const EPOCH_SECS: u64 = 6 * 3_600;
 /// Bytes of a secret.
 pub const SECRET_LEN: usize = 32;
 
+const EPOCH_LEN: usize = 8;
+
+/// Bytes of a secret with its epoch.
+pub const HANDED_ON_LEN: usize = EPOCH_LEN + SECRET_LEN;
+
 /// What tickets of one epoch are sealed with, and what leads to the next.
 pub struct Secret {
     epoch: u64,
@@ -63,14 +68,21 @@ impl Secret {
         })
     }
 
-    /// A secret that another process handed on: its epoch and its bytes.
-    pub fn handed_on(epoch: u64, bytes: [u8; SECRET_LEN]) -> Secret {
-        Secret { epoch, bytes }
+    /// A secret that another process handed on; `None` if these are not the bytes of one.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Secret> {
+        let (epoch, bytes) = bytes.split_first_chunk()?;
+        Some(Secret {
+            epoch: u64::from_be_bytes(*epoch),
+            bytes: bytes.try_into().ok()?,
+        })
     }
 
-    /// What to hand on to another process.
-    pub fn hand_on(&self) -> (u64, [u8; SECRET_LEN]) {
-        (self.epoch, self.bytes)
+    /// What to hand on to another process: the epoch, big-endian, and the secret.
+    pub fn hand_on(&self) -> [u8; HANDED_ON_LEN] {
+        let mut bytes = [0; HANDED_ON_LEN];
+        bytes[..EPOCH_LEN].copy_from_slice(&self.epoch.to_be_bytes());
+        bytes[EPOCH_LEN..].copy_from_slice(&self.bytes);
+        bytes
     }
 
     fn derive(&self, label: &[u8]) -> [u8; SECRET_LEN] {
@@ -152,7 +164,7 @@ impl Ratchet {
     }
 
     /// What to hand on to another process.
-    pub fn hand_on(&self) -> (u64, [u8; SECRET_LEN]) {
+    pub fn hand_on(&self) -> [u8; HANDED_ON_LEN] {
         self.read(|keys| keys.secret.hand_on())
     }
 
@@ -160,8 +172,6 @@ impl Ratchet {
         look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
-
-const EPOCH_LEN: usize = 8;
 
 impl ProducesTickets for Ratchet {
     fn enabled(&self) -> bool {
@@ -220,9 +230,16 @@ mod tests {
 
     fn pair() -> (Ratchet, Ratchet) {
         let one = Ratchet::new(Secret::new(THEN).expect("chance")).expect("a key");
-        let (epoch, bytes) = one.hand_on();
-        let other = Ratchet::new(Secret::handed_on(epoch, bytes)).expect("a key");
+        let handed_on = Secret::from_bytes(&one.hand_on()).expect("a secret");
+        let other = Ratchet::new(handed_on).expect("a key");
         (one, other)
+    }
+
+    #[test]
+    fn other_bytes_are_no_secret() {
+        for length in [0, HANDED_ON_LEN - 1, HANDED_ON_LEN + 1] {
+            assert!(Secret::from_bytes(&vec![1; length]).is_none(), "{length}");
+        }
     }
 
     #[test]

@@ -3,11 +3,13 @@
 //! Decides that sessions are shared by the connections of one crew and by no others, so that crews on several threads
 //! neither wait for each other nor depend on each other's order. Early data (RFC 8446 section 2.3) is off.
 
+use crate::certificates::Pair;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::SingleCertAndKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, NamedGroup, RootCertStore, SignatureScheme,
@@ -108,6 +110,14 @@ impl Client {
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         config.resumption = Resumption::disabled();
         Ok(Client { config, resumes })
+    }
+
+    /// Sends this certificate to servers that ask for one (RFC 8446 section 4.3.2).
+    #[must_use]
+    pub fn with_certificate(mut self, pair: &Pair) -> Client {
+        let pair = SingleCertAndKey::from(Arc::clone(pair.certified()));
+        self.config.client_auth_cert_resolver = Arc::new(pair);
+        self
     }
 
     /// The configuration for one crew, with sessions of its own.

@@ -7,7 +7,7 @@
 //!    ├── socket ADDRESS + descriptors (SCM_RIGHTS) ────▶│ adopts them, starts its workers
 //!    ├── confined WORDS, if it is ────────────────────▶ │
 //!    ├── filtered WORDS, if it is ────────────────────▶ │
-//!    ├── end ─────────────────────────────────────────▶ │
+//!    ├── end + a pipe with its secret, if it has one ─▶ │
 //!    │◀─────────────────────────── ready | failed WHY ──┤
 //!    │ drains                                           │ has the sockets alone
 //! ```
@@ -17,6 +17,9 @@
 //! where hardly anything is allowed. And the same channel carries the answer, and shows when the peer dies. The channel
 //! is the new process's standard input. It trusts the channel only if the kernel confirms that the process named in its
 //! environment made it (`SO_PEERCRED`): a variable that leaks to a grandchild has no effect.
+//!
+//! A secret travels in a pipe and not in a message, because a program that does not know a message quotes it in its error.
+//! An older program ignores descriptors that come with `end`.
 //!
 //! Decides how sockets travel and when the new process counts as started. What is served, and when to upgrade, is not
 //! known here.
@@ -29,7 +32,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -145,11 +148,17 @@ pub enum Progress {
 }
 
 impl Successor {
-    /// Starts the program with these sockets. `bounds` are this process's, which the new one inherits.
+    /// Starts the program with these sockets. `bounds` are this process's, which the new one inherits; `secret` is for the
+    /// new one alone.
     ///
     /// # Errors
     /// Why it was not started or did not take the sockets; it is killed then.
-    pub fn start(program: &Program, sockets: &[Sockets], bounds: &Bounds) -> Result<Successor, UpgradeError> {
+    pub fn start(
+        program: &Program,
+        sockets: &[Sockets],
+        bounds: &Bounds,
+        secret: &Secret,
+    ) -> Result<Successor, UpgradeError> {
         if std::process::id() == 1 {
             return Err(UpgradeError::FirstProcess);
         }
@@ -171,7 +180,7 @@ impl Successor {
             is_ready: false,
             silent_looks: 0,
         };
-        match successor.hand_over(sockets, bounds) {
+        match successor.hand_over(sockets, bounds, secret) {
             // It has already ended, and its exit status says more.
             Err(error) if is_end(&error) => Ok(successor),
             Err(error) => Err(UpgradeError::HandOver(error)),
@@ -179,7 +188,7 @@ impl Successor {
         }
     }
 
-    fn hand_over(&self, sockets: &[Sockets], bounds: &Bounds) -> io::Result<()> {
+    fn hand_over(&self, sockets: &[Sockets], bounds: &Bounds, secret: &Secret) -> io::Result<()> {
         for of_one in sockets {
             let line = match of_one.origin() {
                 Origin::Bound(address) | Origin::Surplus(address) => format!("socket {address}"),
@@ -195,7 +204,9 @@ impl Successor {
                 send(&self.channel, &format!("{kind} {words}"), &[])?;
             }
         }
-        send(&self.channel, "end", &[])
+        let pipe = (!secret.0.is_empty()).then(|| secret.pipe()).transpose()?;
+        let fds: Vec<BorrowedFd<'_>> = pipe.iter().map(AsFd::as_fd).collect();
+        send(&self.channel, "end", &fds)
     }
 
     /// Its process ID.
@@ -272,6 +283,37 @@ pub struct Bounds {
     pub filtered: Option<String>,
 }
 
+/// Bytes for the successor alone, at most 4,096. Debug output does not show them.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(pub Vec<u8>);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Secret({} bytes)", self.0.len())
+    }
+}
+
+impl Secret {
+    /// A pipe from which the bytes can be read once. They fit into its buffer, so that writing does not wait.
+    fn pipe(&self) -> io::Result<io::PipeReader> {
+        if self.0.len() > MESSAGE_MAX {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        let (reader, mut writer) = io::pipe()?;
+        writer.write_all(&self.0)?;
+        Ok(reader)
+    }
+
+    /// What was written into a pipe.
+    fn read(pipe: OwnedFd) -> io::Result<Secret> {
+        let mut bytes = Vec::new();
+        io::PipeReader::from(pipe)
+            .take(MESSAGE_MAX as u64)
+            .read_to_end(&mut bytes)?;
+        Ok(Secret(bytes))
+    }
+}
+
 /// State that a predecessor leaves.
 #[derive(Debug, Default)]
 pub struct Legacy {
@@ -279,6 +321,8 @@ pub struct Legacy {
     pub sockets: Vec<(Option<SocketAddr>, Vec<OwnedFd>)>,
     /// Restrictions inherited from the predecessor.
     pub bounds: Bounds,
+    /// The predecessor's secret; empty if it has none, or is an older program.
+    pub secret: Secret,
 }
 
 impl Predecessor {
@@ -324,7 +368,12 @@ fn legacy(channel: &OwnedFd) -> io::Result<Legacy> {
         };
         let odd = || io::Error::new(ErrorKind::InvalidData, format!("it said `{line}`"));
         match line.split_once(' ') {
-            None if line == "end" => return Ok(legacy),
+            None if line == "end" => {
+                if let Some(pipe) = fds.into_iter().next() {
+                    legacy.secret = Secret::read(pipe)?;
+                }
+                return Ok(legacy);
+            }
             None if line == "passed" => legacy.sockets.push((None, fds)),
             Some(("socket", address)) => {
                 let address = Some(address.parse().map_err(|_| odd())?);
@@ -437,8 +486,9 @@ mod tests {
             confined: Some("to little".to_owned()),
             filtered: Some("of much".to_owned()),
         };
+        let secret = Secret(b"for you alone".to_vec());
         successor
-            .hand_over(&[one.sockets(), two.sockets(), three.sockets()], &bounds)
+            .hand_over(&[one.sockets(), two.sockets(), three.sockets()], &bounds, &secret)
             .unwrap();
         let legacy = legacy(&theirs).unwrap();
         let counts: Vec<_> = legacy
@@ -455,6 +505,8 @@ mod tests {
             ]
         );
         assert_eq!(legacy.bounds, bounds);
+        assert_eq!(legacy.secret, secret);
+        assert_eq!(format!("{secret:?}"), "Secret(13 bytes)");
         let (asked, fds) = legacy.sockets.into_iter().next().unwrap();
         let adopted = Listener::adopt(Origin::Bound(asked.unwrap()), fds, Listening::default()).unwrap();
         assert_eq!(adopted.address(), one.address());
