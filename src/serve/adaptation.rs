@@ -302,7 +302,7 @@ mod tests {
     use server::counters::Totals;
     use server::latency::Durations;
     use server::site::Source;
-    use server::{Additions, Family};
+    use server::{Additions, Interprocess};
 
     #[test]
     fn a_dry_run_shows_what_it_would_change_and_changes_nothing() {
@@ -316,9 +316,9 @@ mod tests {
                 .expect("no recording")
                 .expect("it may change");
             let knobs = knobs(true).expect("memory");
-            let prefork = Family {
+            let prefork = Interprocess {
                 knobs: knobs.clone(),
-                ..Family::default()
+                ..Interprocess::default()
             };
             let embedded = Source::Embedded {
                 files: &[],

@@ -57,7 +57,7 @@ use runtime::strategy::Limits;
 use runtime::{clock, machine};
 use server::config::{Concurrency, Config, IoKind, LiveFor, MemoryBound};
 use server::site::{OpenError, Source};
-use server::{About, Additions, Family, LogSink, Server};
+use server::{About, Additions, Interprocess, LogSink, Server};
 use sockets::Given;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -151,10 +151,10 @@ fn serve(
         signals.watch(watched(control)?);
     }
     let adaptation = Adaptation::start(&config).map_err(|failure| failure.with(|text| rights.hint(text)))?;
-    let prefork = Family {
+    let prefork = Interprocess {
         budget: Arc::new(Budget::new(bound(&config, &shares))),
         knobs: adaptation::knobs(adaptation.is_some())?,
-        ..Family::default()
+        ..Interprocess::default()
     };
     // Root may set up io_uring where the new user may not.
     let groups = match groups.iter().any(|group| group.choice.io == IoKind::Uring) {
@@ -320,7 +320,7 @@ fn configuration_again(flags: &Flags) -> Result<Config, Failure> {
 
 fn open(
     config: Config,
-    prefork: Family,
+    prefork: Interprocess,
     log: Option<&Arc<AccessLog>>,
     flags: &Flags,
 ) -> Result<Server, Failure> {

@@ -226,7 +226,12 @@ impl Founder<'_> {
                 tls.read_again(config, flags)?;
             }
             let log = AccessLog::open(config.access_log.as_deref(), None)?;
-            let server = open(config.clone(), server::Family::default(), log.as_ref(), flags)?;
+            let server = open(
+                config.clone(),
+                server::Interprocess::default(),
+                log.as_ref(),
+                flags,
+            )?;
             warn_of_missing_pages(&server, flags);
             Ok(())
         })
@@ -288,7 +293,7 @@ impl Founder<'_> {
             upgrade.leave();
             upgrade.hand_over(Vec::new());
             let number = member.number();
-            let prefork = server::Family {
+            let prefork = server::Interprocess {
                 peers: Peers::from(Among::new(member.common().clone(), *common_len, number)),
                 board: Board::among(member.ledger().clone(), number, std::process::id()),
                 knobs: knobs.clone(),
@@ -546,7 +551,7 @@ impl Founder<'_> {
 struct Work {
     config: Config,
     rights: Rights,
-    prefork: server::Family,
+    prefork: server::Interprocess,
     started: UnixTime,
     listeners: Vec<Listener>,
     tls: Option<Arc<Tls>>,

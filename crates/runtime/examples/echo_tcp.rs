@@ -2,11 +2,10 @@
 //!
 //! `cargo run -p runtime --example echo_tcp -- 127.0.0.1:7777 [STRATEGY [IO]]`, then `nc 127.0.0.1 7777`. Ends by a signal.
 
-use measure::{Duration, Instant, UnixTime};
+use measure::{Duration, Instant};
 use runtime::listen::{Listener, Listening};
-use runtime::shaping::Withheld;
 use runtime::strategy::{Limits, Strategy, serve};
-use runtime::{Accepted, Action, Context, Event, Job, Line, Service, Session, Tx};
+use runtime::{Accepted, Action, Event, NoJob, Service, Session, Tx, Unshared};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -16,41 +15,6 @@ const LINE_MAX: usize = 4_096;
 const IDLE: Duration = Duration::from_secs(60);
 
 struct Echo;
-struct Cx;
-/// This protocol has no work that blocks.
-enum NoJob {}
-
-impl Job for NoJob {
-    type Output = ();
-    fn try_now(self) -> Result<(), Self> {
-        match self {}
-    }
-    fn run(self) {
-        match self {}
-    }
-}
-
-impl Context for Cx {
-    type Job = NoJob;
-    fn turn(&mut self, _: Instant, _: UnixTime) {}
-    fn wake(&self) -> Option<Instant> {
-        None
-    }
-    fn has_new_bounds(&mut self) -> bool {
-        false
-    }
-    fn is_timed(&self) -> bool {
-        false
-    }
-    fn wants_path(&self) -> bool {
-        false
-    }
-    fn withheld(&mut self, _: Withheld) {}
-    fn line_patience(&self) -> Duration {
-        Duration::MAX
-    }
-    fn rest(&mut self, _: Instant, _: Line) {}
-}
 
 struct Lines {
     /// The beginning of a line.
@@ -61,9 +25,9 @@ struct Lines {
 }
 
 impl Session for Lines {
-    type Cx = Cx;
+    type Cx = Unshared<NoJob>;
 
-    fn handle(&mut self, _: &mut Cx, event: Event<'_, NoJob>, tx: &mut Tx, now: Instant) {
+    fn handle(&mut self, _: &mut Unshared<NoJob>, event: Event<'_, NoJob>, tx: &mut Tx, now: Instant) {
         match event {
             Event::Bytes(bytes) => {
                 for &b in bytes {
@@ -85,7 +49,7 @@ impl Session for Lines {
         }
     }
 
-    fn poll(&mut self, _: &mut Cx, tx: &mut Tx, _: Instant) -> Action<NoJob> {
+    fn poll(&mut self, _: &mut Unshared<NoJob>, tx: &mut Tx, _: Instant) -> Action<NoJob> {
         match (self.is_sending, self.is_ending) {
             (true, _) if tx.is_empty() => Action::Stay,
             (true, _) => Action::Write,
@@ -98,17 +62,17 @@ impl Session for Lines {
         Some(self.deadline)
     }
 
-    fn closed(&mut self, _: &mut Cx, _: Instant) {}
+    fn closed(&mut self, _: &mut Unshared<NoJob>, _: Instant) {}
 }
 
 impl Service for Echo {
     type Session = Lines;
 
-    fn context(&self, _: usize) -> Cx {
-        Cx
+    fn context(&self, _: usize) -> Unshared<NoJob> {
+        Unshared::default()
     }
 
-    fn accept(&self, _: &mut Cx, _: &Accepted, now: Instant) -> Option<Lines> {
+    fn accept(&self, _: &mut Unshared<NoJob>, _: &Accepted, now: Instant) -> Option<Lines> {
         Some(Lines {
             partial: Vec::new(),
             deadline: now + IDLE,

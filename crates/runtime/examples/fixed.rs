@@ -6,7 +6,7 @@ use measure::{Duration, Instant, UnixTime};
 use runtime::listen::{Listener, Listening};
 use runtime::shaping::Withheld;
 use runtime::strategy::{Concurrency, Io, Limits, Strategy, serve};
-use runtime::{Accepted, Action, Context, Event, Job, Line, Service, Session, Tx};
+use runtime::{Accepted, Action, Context, Event, Line, NoJob, Service, Session, Tx};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -20,25 +20,14 @@ struct Cx {
     answer: Vec<u8>,
     close_each: bool,
 }
-enum Nothing {}
 enum Conn {
     Reading,
     Sending,
     Ending,
 }
 
-impl Job for Nothing {
-    type Output = ();
-    fn try_now(self) -> Result<(), Self> {
-        match self {}
-    }
-    fn run(self) {
-        match self {}
-    }
-}
-
 impl Context for Cx {
-    type Job = Nothing;
+    type Job = NoJob;
     fn turn(&mut self, _: Instant, _: UnixTime) {}
     fn wake(&self) -> Option<Instant> {
         None
@@ -63,7 +52,7 @@ impl Session for Conn {
     type Cx = Cx;
 
     #[inline]
-    fn handle(&mut self, cx: &mut Cx, event: Event<'_, Nothing>, tx: &mut Tx, _: Instant) {
+    fn handle(&mut self, cx: &mut Cx, event: Event<'_, NoJob>, tx: &mut Tx, _: Instant) {
         match event {
             Event::Bytes(bytes) => {
                 let mut rest = bytes;
@@ -84,7 +73,7 @@ impl Session for Conn {
     }
 
     #[inline]
-    fn poll(&mut self, _: &mut Cx, tx: &mut Tx, _: Instant) -> Action<Nothing> {
+    fn poll(&mut self, _: &mut Cx, tx: &mut Tx, _: Instant) -> Action<NoJob> {
         match self {
             Conn::Reading => Action::Read,
             Conn::Sending if tx.is_empty() => Action::Stay,

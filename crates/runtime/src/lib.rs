@@ -44,5 +44,6 @@ mod toy;
 pub mod world;
 
 pub use session::{
-    Accepted, Action, Body, Context, Event, FileRange, Job, Line, Path, Service, Session, Ticket, Tx,
+    Accepted, Action, Body, Context, Event, FileRange, Job, Line, NoJob, Path, Service, Session, Ticket, Tx,
+    Unshared,
 };

@@ -15,13 +15,14 @@
 //! driver carries out the action. It calls `handle(Bytes)` only if the last action was `Read` or `HalfClose`. Every
 //! method returns at once: time is an argument, and nothing here blocks.
 //!
-//! A session may take both ways at once and have several jobs: [`Action::Start`] starts a job under a ticket of the
-//! session's choice, and after [`Action::Duplex`] the driver reads while it sends. Such a session answers with `Start`,
-//! `Duplex`, `HalfClose` and `Close` from then on. From its output until `Sent` it writes nothing; what it has to say
-//! meanwhile it keeps.
+//! A session may take both ways at once and have several jobs. [`Action::Start`] starts a job under a ticket that the
+//! session chooses. After [`Action::Duplex`], the driver reads while it sends. From then on, such a session answers with
+//! `Start`, `Duplex`, `HalfClose` and `Close`. It writes nothing between its output and `Sent`: until then, it keeps what
+//! it has to say.
 //!
-//! A session that waits for one job ([`Action::Wait`]) can give it up: it writes to `tx` in `handle(Deadline)`. The driver then sends that output and
-//! discards the job's result; a job that no thread has started yet is dropped without running.
+//! A session that waits for one job ([`Action::Wait`]) can give it up: it writes to `tx` in `handle(Deadline)`. The
+//! driver then sends that output and discards the job's result; a job that no thread has started yet is dropped without
+//! running.
 
 use crate::complaints;
 use crate::fs;
@@ -29,6 +30,7 @@ use crate::memory::Budget;
 use crate::shaping::Withheld;
 use bytes::Bytes;
 use measure::{Duration, Instant, UnixTime};
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -158,10 +160,10 @@ pub enum Action<J> {
     Stay,
     /// Send `tx`, run the job where it may block, then report `Event::Done`; do not read meanwhile.
     Wait(J),
-    /// Run the job where it may block and ask again at once. `Event::Done` follows with this ticket, once, in whatever
-    /// order jobs finish, as long as the connection lasts. The session bounds how many it has under way and waits for
-    /// each; an answer that comes too late is for it to ignore. A driver whose thread serves this connection only may
-    /// run the job there and report nothing else meanwhile.
+    /// Run the job where it may block and ask again at once. `Event::Done` follows once, with this ticket, unless the
+    /// connection ends before. Jobs may finish in any order. The session bounds how many it has under way. It gets every
+    /// result and ignores one that comes too late. A driver whose thread serves this connection only may run the job
+    /// there and report nothing else meanwhile.
     Start(Ticket, J),
     /// Send `tx`, then report `Event::Sent`; meanwhile, report what the peer sends if `read` is set. Bytes may come once
     /// after it is no longer set. Not after the end of a sending half.
@@ -299,6 +301,62 @@ pub enum Line {
     Longer,
     /// The last event of a queue found some turns ago has waited this long for the current turn.
     Waited(Duration),
+}
+
+/// The context of sessions that share nothing. It asks for no turns and no reports.
+#[derive(Debug)]
+pub struct Unshared<J>(PhantomData<fn() -> J>);
+
+impl<J> Default for Unshared<J> {
+    fn default() -> Unshared<J> {
+        Unshared(PhantomData)
+    }
+}
+
+impl<J: Job> Context for Unshared<J> {
+    type Job = J;
+
+    fn turn(&mut self, _: Instant, _: UnixTime) {}
+
+    fn wake(&self) -> Option<Instant> {
+        None
+    }
+
+    fn has_new_bounds(&mut self) -> bool {
+        false
+    }
+
+    fn is_timed(&self) -> bool {
+        false
+    }
+
+    fn wants_path(&self) -> bool {
+        false
+    }
+
+    fn withheld(&mut self, _: Withheld) {}
+
+    fn line_patience(&self) -> Duration {
+        Duration::MAX
+    }
+
+    fn rest(&mut self, _: Instant, _: Line) {}
+}
+
+/// The job of sessions that have no work that blocks: there is none.
+#[derive(Debug)]
+pub enum NoJob {}
+
+impl Job for NoJob {
+    type Output = ();
+
+    fn try_now(self) -> Result<(), NoJob> {
+        match self {}
+    }
+
+    fn run(self) {
+        match self {}
+    }
 }
 
 /// Work that may block: opening a cold file, compressing a body.

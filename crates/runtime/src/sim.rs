@@ -4,19 +4,15 @@
 //! who closes first. Deterministic: one thread, no clock, no socket. Nothing here knows the protocol.
 //!
 //! ```
-//! # use runtime::{Action, Context, Event, Job, Line, Service, Session, Tx, shaping::Withheld, sim::Sim};
-//! # use measure::{Duration, Instant, UnixTime};
-//! # struct Echo; struct Typed(Vec<u8>); struct Cx; struct NoJob;
-//! # impl Job for NoJob { type Output = (); fn try_now(self) -> Result<(), NoJob> { Ok(()) } fn run(self) {} }
-//! # impl Context for Cx { type Job = NoJob; fn turn(&mut self, _: Instant, _: UnixTime) {} fn wake(&self) -> Option<Instant> { None }
-//! #   fn has_new_bounds(&mut self) -> bool { false } fn is_timed(&self) -> bool { false } fn wants_path(&self) -> bool { false }
-//! #   fn withheld(&mut self, _: Withheld) {} fn line_patience(&self) -> Duration { Duration::MAX } fn rest(&mut self, _: Instant, _: Line) {} }
+//! # use runtime::{Action, Event, NoJob, Service, Session, Tx, Unshared, sim::Sim};
+//! # use measure::{Duration, Instant};
+//! # struct Echo; struct Typed(Vec<u8>); type Cx = Unshared<NoJob>;
 //! # impl Session for Typed { type Cx = Cx;
 //! #   fn handle(&mut self, _: &mut Cx, e: Event<'_, NoJob>, tx: &mut Tx, _: Instant) { if let Event::Bytes(b) = e { tx.head.extend_from_slice(b) } }
 //! #   fn poll(&mut self, _: &mut Cx, _: &mut Tx, _: Instant) -> Action<NoJob> { Action::Read }
 //! #   fn deadline(&self) -> Option<Instant> { None }
 //! #   fn closed(&mut self, _: &mut Cx, _: Instant) {} }
-//! # impl Service for Echo { type Session = Typed; fn context(&self, _: usize) -> Cx { Cx }
+//! # impl Service for Echo { type Session = Typed; fn context(&self, _: usize) -> Cx { Cx::default() }
 //! #   fn accept(&self, _: &mut Cx, _: &runtime::Accepted, _: Instant) -> Option<Typed> { Some(Typed(Vec::new())) }
 //! #   fn grace(&self) -> Duration { Duration::ZERO } }
 //! let mut sim = Sim::new(Echo);

@@ -1,15 +1,14 @@
 //! A session that takes both ways at once, under every driver: it reads while its output waits, and its jobs end in an
 //! order of their own.
 //!
-//! Each line of a client is a command: `hold N` starts a job that ends when the test opens gate N and is answered `N`;
-//! `big N` is answered with N bytes; `note X` is noted for the test to see.
+//! Each line of a client is a command. `hold N` starts a job that ends when the test opens gate N; the answer is `N`.
+//! `big N` is answered with N bytes. `note X` is noted for the test to see.
 
-use measure::{Duration, Instant, UnixTime};
+use measure::{Duration, Instant};
 use runtime::listen::{Listener, Listening};
-use runtime::shaping::Withheld;
 use runtime::sim::{Jobs, Sim};
 use runtime::strategy::{Concurrency, Io, Limits, Strategy, serve};
-use runtime::{Accepted, Action, Context, Event, Job, Line, Service, Session, Ticket, Tx};
+use runtime::{Accepted, Action, Event, Job, Service, Session, Ticket, Tx, Unshared};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -70,30 +69,6 @@ impl Job for Gate {
     }
 }
 
-struct Cx;
-
-impl Context for Cx {
-    type Job = Gate;
-    fn turn(&mut self, _: Instant, _: UnixTime) {}
-    fn wake(&self) -> Option<Instant> {
-        None
-    }
-    fn has_new_bounds(&mut self) -> bool {
-        false
-    }
-    fn is_timed(&self) -> bool {
-        false
-    }
-    fn wants_path(&self) -> bool {
-        false
-    }
-    fn withheld(&mut self, _: Withheld) {}
-    fn line_patience(&self) -> Duration {
-        Duration::MAX
-    }
-    fn rest(&mut self, _: Instant, _: Line) {}
-}
-
 struct Mux {
     shared: Arc<Shared>,
     line: Vec<u8>,
@@ -121,9 +96,9 @@ impl Mux {
 }
 
 impl Session for Mux {
-    type Cx = Cx;
+    type Cx = Unshared<Gate>;
 
-    fn handle(&mut self, _: &mut Cx, event: Event<'_, Gate>, _: &mut Tx, _: Instant) {
+    fn handle(&mut self, _: &mut Unshared<Gate>, event: Event<'_, Gate>, _: &mut Tx, _: Instant) {
         match event {
             Event::Bytes(bytes) => {
                 for &byte in bytes {
@@ -151,7 +126,7 @@ impl Session for Mux {
         }
     }
 
-    fn poll(&mut self, _: &mut Cx, tx: &mut Tx, _: Instant) -> Action<Gate> {
+    fn poll(&mut self, _: &mut Unshared<Gate>, tx: &mut Tx, _: Instant) -> Action<Gate> {
         if let Some(gate) = self.jobs.pop() {
             self.outstanding += 1;
             return Action::Start(Ticket(gate), Gate(gate, Arc::clone(&self.shared)));
@@ -172,7 +147,7 @@ impl Session for Mux {
         None
     }
 
-    fn closed(&mut self, _: &mut Cx, _: Instant) {
+    fn closed(&mut self, _: &mut Unshared<Gate>, _: Instant) {
         self.shared.seen().closed += 1;
         self.shared.changed.notify_all();
     }
@@ -183,11 +158,11 @@ struct Muxes(Arc<Shared>);
 impl Service for Muxes {
     type Session = Mux;
 
-    fn context(&self, _: usize) -> Cx {
-        Cx
+    fn context(&self, _: usize) -> Unshared<Gate> {
+        Unshared::default()
     }
 
-    fn accept(&self, _: &mut Cx, _: &Accepted, _: Instant) -> Option<Mux> {
+    fn accept(&self, _: &mut Unshared<Gate>, _: &Accepted, _: Instant) -> Option<Mux> {
         Some(Mux {
             shared: Arc::clone(&self.0),
             line: Vec::new(),

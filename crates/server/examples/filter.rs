@@ -17,7 +17,7 @@ use server::config::Config;
 use server::filter::{Added, Entity, Filter};
 use server::handler::{Ask, Handler, Made};
 use server::site::Source;
-use server::{Additions, Family, Server};
+use server::{Additions, Interprocess, Server};
 use std::error::Error;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -102,7 +102,14 @@ const WELCOME: Source = Source::Embedded {
 };
 
 fn open(config: Config) -> Result<Server, Box<dyn Error>> {
-    let server = Server::open_with(additions(), Family::default(), config, WELCOME, None, Seed(1))?;
+    let server = Server::open_with(
+        additions(),
+        Interprocess::default(),
+        config,
+        WELCOME,
+        None,
+        Seed(1),
+    )?;
     Ok(server)
 }
 
@@ -201,7 +208,8 @@ mod tests {
             ..Additions::default()
         };
         let config = Config::default();
-        let server = Server::open_with(additions, Family::default(), config, WELCOME, None, Seed(1)).unwrap();
+        let server =
+            Server::open_with(additions, Interprocess::default(), config, WELCOME, None, Seed(1)).unwrap();
         let mut sim = Sim::new(server.clone());
         for _ in 0..10 {
             get(&mut sim, "/app.js", "");

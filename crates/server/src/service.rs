@@ -35,7 +35,7 @@ pub trait LogSink: Send + Sync + fmt::Debug {
 
 /// State shared with other processes that serve the same sites. None by default.
 #[derive(Debug, Default)]
-pub struct Family {
+pub struct Interprocess {
     /// Connection counts, for common limits.
     pub peers: Peers,
     /// Counters, so that each process can report those of all.
@@ -207,7 +207,7 @@ impl Server {
     ) -> Result<Server, OpenError> {
         Server::open_with(
             Additions::default(),
-            Family::default(),
+            Interprocess::default(),
             config,
             embedded,
             log,
@@ -221,7 +221,7 @@ impl Server {
     /// As [`Server::open`].
     pub fn open_with(
         additions: Additions,
-        family: Family,
+        interprocess: Interprocess,
         config: Config,
         embedded: Source,
         log: Option<Arc<dyn LogSink>>,
@@ -233,12 +233,12 @@ impl Server {
                 connections_max: AtomicU32::new(config.max_connections),
                 state: Mutex::new(Arc::new(State::new(config, embedded, additions, hosts, log))),
                 generation: AtomicU64::new(0),
-                peers: family.peers,
-                budget: family.budget,
+                peers: interprocess.peers,
+                budget: interprocess.budget,
                 paces: Paces::default(),
                 waiting: Arc::default(),
-                board: family.board,
-                knobs: family.knobs,
+                board: interprocess.board,
+                knobs: interprocess.knobs,
                 seed,
                 ready: AtomicBool::new(true),
                 about: Mutex::default(),

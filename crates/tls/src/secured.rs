@@ -122,6 +122,7 @@ impl<V: Service> Service for SecuredService<V> {
         accepted: &Accepted,
         now: Instant,
     ) -> Option<Secured<V::Session>> {
+        cx.tx.clear();
         let config = self.slot(accepted.listener).map(Slot::config);
         let mut inner = self.inner.accept(&mut cx.inner, accepted, now)?;
         let tls = match config.map(Engine::server).transpose() {
@@ -503,10 +504,11 @@ impl<S: Session> Session for Secured<S> {
             }
             return;
         };
+        // Nothing of another connection may be in it.
+        cx.tx.clear();
         if tls.duplex.is_some() {
             return self.handle_duplex(cx, event, tx, now);
         }
-        cx.tx.clear();
         self.handle_in_turn(cx, event, tx, now);
     }
 

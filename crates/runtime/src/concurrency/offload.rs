@@ -23,7 +23,7 @@ const STAYS: Duration = Duration::from_secs(10);
 
 /// Identifies a job of a worker: by the time it ends, its connection may wait for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Errand {
+pub(crate) struct JobId {
     /// No other job of the worker has it.
     pub(crate) number: u64,
     /// The session's name for it.
@@ -33,7 +33,7 @@ pub(crate) struct Errand {
 /// Work that may block.
 pub(crate) enum Work<J: Job> {
     /// A session's job.
-    Job(Errand, J),
+    Job(JobId, J),
     /// Read a file's range into memory, so that it can then be sent without blocking.
     Warm(FileRange),
 }
@@ -41,18 +41,18 @@ pub(crate) enum Work<J: Job> {
 /// Completed work.
 pub(crate) enum Finished<O> {
     /// A job's output.
-    Job(Id, Errand, O),
+    Job(Id, JobId, O),
     /// The range is in memory, or its file failed.
     Warm(Id, Result<(), Loss>),
     /// The job panicked: the session can only be told that its connection is lost.
-    Panicked(Id, Errand),
+    Panicked(Id, JobId),
 }
 
 impl<J: Job> Work<J> {
     /// Whether its session waits for it and nothing else, until its deadline.
     pub(crate) const fn is_awaited_alone(&self) -> bool {
         match self {
-            Work::Job(errand, _) => errand.ticket.0 == Ticket::ONLY.0,
+            Work::Job(job_id, _) => job_id.ticket.0 == Ticket::ONLY.0,
             Work::Warm(_) => true,
         }
     }
@@ -60,9 +60,9 @@ impl<J: Job> Work<J> {
     /// Runs the work on the calling thread.
     pub(crate) fn run(self, id: Id) -> Finished<J::Output> {
         match self {
-            Work::Job(errand, job) => match catch_unwind(AssertUnwindSafe(|| job.run())) {
-                Ok(output) => Finished::Job(id, errand, output),
-                Err(_) => Finished::Panicked(id, errand),
+            Work::Job(job_id, job) => match catch_unwind(AssertUnwindSafe(|| job.run())) {
+                Ok(output) => Finished::Job(id, job_id, output),
+                Err(_) => Finished::Panicked(id, job_id),
             },
             Work::Warm(range) => Finished::Warm(
                 id,

@@ -153,7 +153,7 @@ impl SharedState {
         }
     }
 
-    /// Whether this caller may log a complaint: once per [`LOG_EVERY`] for all workers shared_state.
+    /// Whether this caller may log a complaint: once per [`LOG_EVERY`] for all workers together.
     pub(crate) fn may_complain(&self, now: Instant) -> bool {
         let next = (now + LOG_EVERY).as_nanos();
         let due = |until: u64| (until <= now.as_nanos()).then_some(next);

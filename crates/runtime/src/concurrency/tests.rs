@@ -822,7 +822,7 @@ fn connections_are_counted_by_the_listener_they_came_from() {
 
 #[test]
 fn helpers_come_when_they_are_wanted_and_not_beyond_their_number() {
-    use super::offload::{Crew, Errand, Finished, Inbox, Work};
+    use super::offload::{Crew, Finished, Inbox, JobId, Work};
     use crate::io::Id;
     let toy = Toy::default();
     let crew = Crew::growing(2);
@@ -835,11 +835,11 @@ fn helpers_come_when_they_are_wanted_and_not_beyond_their_number() {
             index: number,
             generation: 0,
         };
-        let errand = Errand {
+        let job_id = JobId {
             number: number.into(),
             ticket: crate::session::Ticket::ONLY,
         };
-        let given = crew.give(id, Work::Job(errand, job), &inbox, None);
+        let given = crew.give(id, Work::Job(job_id, job), &inbox, None);
         assert!(given.is_ok());
     }
     until("one to wait", &mut || crew.depth() == 1);

@@ -30,7 +30,7 @@ pub(crate) use room::SETTLED;
 
 use super::dispatcher::Dispatcher;
 use super::eldest::Eldest;
-use super::offload::{Errand, Finished, Hands, Work};
+use super::offload::{Finished, Hands, JobId, Work};
 use super::shared_state::{Control, Counters, SharedState, count};
 use crate::io::table::Table;
 use crate::io::{Backend, Done, Id, Op, Out};
@@ -79,65 +79,71 @@ enum State {
     /// A job is under way.
     Working,
     /// The session takes both ways at once, and this is under way.
-    Duplex(Ways),
+    Duplex(Underway),
 }
 
 /// What of a connection that works both ways is under way, or queued for the worker's next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ways {
+enum Underway {
     Neither,
     Receive,
     Send,
     Both,
 }
 
-impl Ways {
-    const fn new(receives: bool, sends: bool) -> Ways {
+impl Underway {
+    const fn new(receives: bool, sends: bool) -> Underway {
         match (receives, sends) {
-            (false, false) => Ways::Neither,
-            (true, false) => Ways::Receive,
-            (false, true) => Ways::Send,
-            (true, true) => Ways::Both,
+            (false, false) => Underway::Neither,
+            (true, false) => Underway::Receive,
+            (false, true) => Underway::Send,
+            (true, true) => Underway::Both,
         }
     }
 
     const fn receives(self) -> bool {
-        matches!(self, Ways::Receive | Ways::Both)
+        matches!(self, Underway::Receive | Underway::Both)
     }
 
     const fn sends(self) -> bool {
-        matches!(self, Ways::Send | Ways::Both)
+        matches!(self, Underway::Send | Underway::Both)
     }
 }
 
 impl State {
     const fn is_sending(self) -> bool {
-        matches!(self, State::Sending | State::Duplex(Ways::Send | Ways::Both))
+        matches!(
+            self,
+            State::Sending | State::Duplex(Underway::Send | Underway::Both)
+        )
     }
 
     const fn is_receiving(self) -> bool {
-        matches!(self, State::Reading | State::Duplex(Ways::Receive | Ways::Both))
+        matches!(
+            self,
+            State::Reading | State::Duplex(Underway::Receive | Underway::Both)
+        )
     }
 
     /// Whether all it waits for is its peer's next bytes; jobs may be under way.
     const fn awaits_input(self) -> bool {
-        matches!(self, State::Reading | State::Duplex(Ways::Receive))
+        matches!(self, State::Reading | State::Duplex(Underway::Receive))
     }
 
     /// The ways of a connection that works both ways from now on.
-    const fn ways(self) -> Ways {
+    const fn underway(self) -> Underway {
         match self {
-            State::Duplex(ways) => ways,
-            State::Reading => Ways::Receive,
-            State::Sending => Ways::Send,
-            State::Turn | State::Queued | State::Working => Ways::Neither,
+            State::Duplex(underway) => underway,
+            State::Reading => Underway::Receive,
+            State::Sending => Underway::Send,
+            State::Turn | State::Queued | State::Working => Underway::Neither,
         }
     }
 
     /// After a receive.
     const fn received(self) -> State {
         match self {
-            State::Duplex(ways) => State::Duplex(Ways::new(false, ways.sends())),
+            State::Duplex(underway) => State::Duplex(Underway::new(false, underway.sends())),
             _ => State::Turn,
         }
     }
@@ -145,7 +151,7 @@ impl State {
     /// After a send.
     const fn sent(self) -> State {
         match self {
-            State::Duplex(ways) => State::Duplex(Ways::new(ways.receives(), false)),
+            State::Duplex(underway) => State::Duplex(Underway::new(underway.receives(), false)),
             _ => State::Turn,
         }
     }
@@ -153,7 +159,7 @@ impl State {
     /// With a receive under way.
     const fn receiving(self) -> State {
         match self {
-            State::Duplex(ways) => State::Duplex(Ways::new(true, ways.sends())),
+            State::Duplex(underway) => State::Duplex(Underway::new(true, underway.sends())),
             _ => State::Reading,
         }
     }
@@ -161,7 +167,7 @@ impl State {
     /// With a send under way.
     const fn sending(self) -> State {
         match self {
-            State::Duplex(ways) => State::Duplex(Ways::new(ways.receives(), true)),
+            State::Duplex(underway) => State::Duplex(Underway::new(underway.receives(), true)),
             _ => State::Sending,
         }
     }
@@ -243,7 +249,7 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     /// For output that has waited for a while: what its peer has acknowledged, by slot.
     looks: HashMap<u32, Look>,
     /// Jobs that sessions wait for, by slot.
-    awaited: HashMap<u32, Errand>,
+    awaited: HashMap<u32, JobId>,
     /// How many jobs of `Action::Start` are under way, by slot.
     started: HashMap<u32, u32>,
     /// Jobs started so far.
@@ -482,7 +488,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
     fn go_on(&mut self) {
         for (id, owed) in std::mem::take(&mut self.again) {
             match (self.conns.get_mut(id).map(|conn| conn.state), owed) {
-                (Some(State::Queued | State::Duplex(_)), Owed::Receive) => self.run(Next::Receive(id)),
+                // One that has closed its half since reads until its peer does so.
+                (Some(State::Queued | State::Duplex(_) | State::Reading), Owed::Receive) => {
+                    self.run(Next::Receive(id));
+                }
                 (Some(State::Queued | State::Duplex(_)), Owed::Sent) => self.run(Next::Sent(id)),
                 _ => {}
             }
@@ -692,7 +701,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
         };
         let action = conn.session.poll(&mut self.cx, &mut self.out.tx, self.now);
         let action = match action {
-            Action::Start(ticket, job) => return self.start(id, ticket, job),
+            Action::Start(ticket, job) => {
+                conn.state = State::Duplex(conn.state.underway());
+                return self.begin(id, ticket, job);
+            }
             Action::Duplex { read } => return self.both_ways(id, read, rounds_left),
             other => other,
         };
@@ -711,7 +723,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if self.is_aside && !conn.state.is_sending() {
             let job = patience::clear(&mut self.looks, &mut self.held, &mut self.is_aside, id);
             if let Some(job) = job {
-                return self.begin(id, job);
+                return self.begin(id, Ticket::ONLY, job);
             }
         }
         match action {
@@ -732,7 +744,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 }
                 self.take_turn(id, Owed::Receive, rounds_left)
             }
-            Action::Wait(job) => self.begin(id, job),
+            Action::Wait(job) => self.begin(id, Ticket::ONLY, job),
             Action::Close => self.cut_off(id),
             // The last two were dealt with above.
             Action::Write | Action::Stay | Action::Start(..) | Action::Duplex { .. } => {
@@ -834,34 +846,41 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.close(id)
     }
 
-    /// Starts the job; continues at once with its output if it did not block.
-    fn begin(&mut self, id: Id, job: JobOf<V::Session>) -> Next<JobOf<V::Session>> {
+    /// Starts a job; continues at once with its output if it did not block. A session that waits for it alone rests; one
+    /// with several is polled next.
+    fn begin(&mut self, id: Id, ticket: Ticket, job: JobOf<V::Session>) -> Next<JobOf<V::Session>> {
         count(&self.counters.jobs, 1);
         let job = match &self.hands {
             Hands::Held { try_first: false, .. } => job,
             Hands::Own(_) | Hands::Crew(_) | Hands::Held { .. } => match job.try_now() {
-                Ok(output) => return Next::Output(id, Ticket::ONLY, output),
+                Ok(output) => return Next::Output(id, ticket, output),
                 Err(job) => job,
             },
         };
-        let errand = self.errand(Ticket::ONLY);
-        if let Some(conn) = self.conns.get_mut(id) {
+        let job_id = self.job_id(ticket);
+        let is_alone = ticket == Ticket::ONLY;
+        if is_alone && let Some(conn) = self.conns.get_mut(id) {
             conn.state = State::Working;
         }
-        let work = Work::Job(errand, job);
+        let work = Work::Job(job_id, job);
         if let Hands::Own(crew) = &self.hands {
             let crew = Arc::clone(crew);
             return self.wait_for(id, work, &crew);
         }
-        self.awaited.insert(id.index, errand);
         count(&self.counters.offloaded, 1);
-        self.offload(id, work)
+        if is_alone {
+            self.awaited.insert(id.index, job_id);
+            return self.offload(id, work);
+        }
+        *self.started.entry(id.index).or_default() += 1;
+        let _ = self.offload(id, work);
+        Next::Poll(id)
     }
 
     /// A name for a job that no other has.
-    fn errand(&mut self, ticket: Ticket) -> Errand {
+    fn job_id(&mut self, ticket: Ticket) -> JobId {
         self.jobs += 1;
-        Errand {
+        JobId {
             number: self.jobs,
             ticket,
         }
@@ -888,9 +907,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
     fn deliver(&mut self) {
         for finished in std::mem::take(&mut self.finished) {
             match finished {
-                Finished::Job(id, errand, output) => {
-                    if self.is_awaited(id, errand) {
-                        self.run(Next::Output(id, errand.ticket, output));
+                Finished::Job(id, job_id, output) => {
+                    if self.is_awaited(id, job_id) {
+                        self.run(Next::Output(id, job_id.ticket, output));
                     }
                 }
                 Finished::Warm(id, warmed) => {
@@ -898,8 +917,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
                         self.run(Next::Done(done));
                     }
                 }
-                Finished::Panicked(id, errand) => {
-                    if self.is_awaited(id, errand) {
+                Finished::Panicked(id, job_id) => {
+                    if self.is_awaited(id, job_id) {
                         let _ = self.lose(id, Loss::File(libc::EIO));
                     }
                 }

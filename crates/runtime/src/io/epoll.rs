@@ -11,7 +11,7 @@
 //!                      └ next part of the file is cold ──▶ Done::Cold
 //! ```
 //! A connection is registered when it first has to wait; a short exchange never is. It is registered for input and
-//! output shared_state, edge-triggered, so it is never modified: `ADD` and `DEL` cost 840 ns shared_state, `MOD` 197. Closing
+//! output together, edge-triggered, so it is never modified: `ADD` and `DEL` cost 840 ns together, `MOD` 197. Closing
 //! the descriptor ends the registration. Waiting has no timeout: a timer descriptor, armed about once a second, is
 //! cheaper than a kernel timer started for every wait.
 
@@ -135,7 +135,7 @@ pub(crate) struct Epoll {
 }
 
 impl Epoll {
-    /// A back end that accepts from these listeners, through this accept_mutex.
+    /// A back end that accepts from these listeners, one worker at a time if the mutex says so.
     ///
     /// # Errors
     /// The system's, if it refuses descriptors.

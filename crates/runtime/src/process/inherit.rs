@@ -18,8 +18,8 @@
 //! is the new process's standard input. It trusts the channel only if the kernel confirms that the process named in its
 //! environment made it (`SO_PEERCRED`): a variable that leaks to a grandchild has no effect.
 //!
-//! A secret travels in a pipe and not in a message, because a program that does not know a message quotes it in its error.
-//! An older program ignores descriptors that come with `end`.
+//! A secret travels in a pipe. A program quotes a message that it does not know in its error, but ignores descriptors
+//! that come with `end`, so an older one never shows the secret.
 //!
 //! Decides how sockets travel and when the new process counts as started. What is served, and when to upgrade, is not
 //! known here.

@@ -1,8 +1,8 @@
 //! TLS around a session that works both ways at once.
 //!
-//! Two may write: the session, and TLS itself when a peer updates its keys or ends. The driver takes one output at a time,
-//! so what comes while one is under way is kept in `pending` and goes next, in the order in which it was encrypted. A
-//! session's body in a file is read by a job under a ticket of this layer, a chunk after the one before it was sent.
+//! Two may write: the session, and TLS itself when a peer updates its keys or ends. The driver takes one output at a time.
+//! What comes meanwhile is kept in `pending` and goes next, in the order in which it was encrypted. A job under a ticket
+//! of this layer reads a body in a file, one chunk after the other.
 
 use super::{Done, Output, Secured, SecuredCx, Work, unwrapped, wrapped};
 use measure::{Duration, Instant};
@@ -117,7 +117,8 @@ impl<S: Session> Secured<S> {
             action @ (Action::HalfClose | Action::Close) => self.end(action, tx, now),
             Action::Duplex { read } => self.go_on(read, tx),
             Action::Read => self.go_on(true, tx),
-            Action::Write | Action::Stay | Action::Wait(_) => self.go_on(false, tx),
+            Action::Write | Action::Stay => self.go_on(false, tx),
+            Action::Wait(_) => unreachable!("a session that works both ways starts its jobs"),
         }
     }
 

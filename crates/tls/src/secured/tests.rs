@@ -4,44 +4,11 @@ use super::*;
 use crate::engine::tests::{client, configurations};
 use crate::tickets::Secret;
 use runtime::sim::{Client, Jobs, Sim};
+use runtime::{NoJob, Unshared};
 use std::net::SocketAddr;
 
 /// `N` asks for N bytes of memory, `bye` for an end.
 struct Bytes;
-struct Cx;
-enum NoJob {}
-
-impl Job for NoJob {
-    type Output = ();
-    fn try_now(self) -> Result<(), Self> {
-        match self {}
-    }
-    fn run(self) {
-        match self {}
-    }
-}
-
-impl Context for Cx {
-    type Job = NoJob;
-    fn turn(&mut self, _: Instant, _: UnixTime) {}
-    fn wake(&self) -> Option<Instant> {
-        None
-    }
-    fn has_new_bounds(&mut self) -> bool {
-        false
-    }
-    fn is_timed(&self) -> bool {
-        false
-    }
-    fn wants_path(&self) -> bool {
-        false
-    }
-    fn withheld(&mut self, _: Withheld) {}
-    fn line_patience(&self) -> Duration {
-        Duration::MAX
-    }
-    fn rest(&mut self, _: Instant, _: Line) {}
-}
 
 /// A silent client is given up after this.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -60,9 +27,9 @@ enum State {
 }
 
 impl Session for Asking {
-    type Cx = Cx;
+    type Cx = Unshared<NoJob>;
 
-    fn handle(&mut self, _: &mut Cx, event: Event<'_, NoJob>, tx: &mut Tx, now: Instant) {
+    fn handle(&mut self, _: &mut Unshared<NoJob>, event: Event<'_, NoJob>, tx: &mut Tx, now: Instant) {
         match event {
             Event::Bytes(bytes) => {
                 self.line.extend_from_slice(bytes);
@@ -91,7 +58,7 @@ impl Session for Asking {
         }
     }
 
-    fn poll(&mut self, _: &mut Cx, tx: &mut Tx, _: Instant) -> Action<NoJob> {
+    fn poll(&mut self, _: &mut Unshared<NoJob>, tx: &mut Tx, _: Instant) -> Action<NoJob> {
         match self.state {
             State::Reading => Action::Read,
             State::Sending { .. } if tx.is_empty() => Action::Stay,
@@ -104,17 +71,17 @@ impl Session for Asking {
         Some(self.deadline)
     }
 
-    fn closed(&mut self, _: &mut Cx, _: Instant) {}
+    fn closed(&mut self, _: &mut Unshared<NoJob>, _: Instant) {}
 }
 
 impl Service for Bytes {
     type Session = Asking;
 
-    fn context(&self, _: usize) -> Cx {
-        Cx
+    fn context(&self, _: usize) -> Unshared<NoJob> {
+        Unshared::default()
     }
 
-    fn accept(&self, _: &mut Cx, _: &Accepted, now: Instant) -> Option<Asking> {
+    fn accept(&self, _: &mut Unshared<NoJob>, _: &Accepted, now: Instant) -> Option<Asking> {
         Some(Asking {
             line: Vec::new(),
             deadline: now + SILENCE,
@@ -297,9 +264,9 @@ struct BothWays {
 }
 
 impl Session for BothWays {
-    type Cx = Cx;
+    type Cx = Unshared<NoJob>;
 
-    fn handle(&mut self, _: &mut Cx, event: Event<'_, NoJob>, _: &mut Tx, _: Instant) {
+    fn handle(&mut self, _: &mut Unshared<NoJob>, event: Event<'_, NoJob>, _: &mut Tx, _: Instant) {
         match event {
             Event::Bytes(bytes) => {
                 self.line.extend_from_slice(bytes);
@@ -326,7 +293,7 @@ impl Session for BothWays {
         }
     }
 
-    fn poll(&mut self, _: &mut Cx, tx: &mut Tx, _: Instant) -> Action<NoJob> {
+    fn poll(&mut self, _: &mut Unshared<NoJob>, tx: &mut Tx, _: Instant) -> Action<NoJob> {
         if !self.is_sending {
             tx.body = self.answers.pop_front();
             self.is_sending = tx.body.is_some();
@@ -343,17 +310,17 @@ impl Session for BothWays {
         None
     }
 
-    fn closed(&mut self, _: &mut Cx, _: Instant) {}
+    fn closed(&mut self, _: &mut Unshared<NoJob>, _: Instant) {}
 }
 
 impl Service for Sides {
     type Session = BothWays;
 
-    fn context(&self, _: usize) -> Cx {
-        Cx
+    fn context(&self, _: usize) -> Unshared<NoJob> {
+        Unshared::default()
     }
 
-    fn accept(&self, _: &mut Cx, _: &Accepted, _: Instant) -> Option<BothWays> {
+    fn accept(&self, _: &mut Unshared<NoJob>, _: &Accepted, _: Instant) -> Option<BothWays> {
         Some(BothWays {
             file: self.0.clone(),
             line: Vec::new(),

@@ -59,7 +59,7 @@ fn numbered(listener: usize) -> u8 {
 }
 
 impl<V: Service, B: Backend> Worker<V, B> {
-    /// Makes this dispatcher take connections with input.
+    /// Gives connections with input to this dispatcher from now on.
     pub(crate) fn hand_over_to(&mut self, dispatcher: Dispatcher<V::Session>) {
         self.dispatcher = Some(dispatcher);
     }

@@ -7,7 +7,7 @@
 //! Decides when to check and which results are no longer awaited. The session decides how long to wait.
 
 use super::{Next, State, Worker};
-use crate::concurrency::offload::{Crew, Errand, Finished, Inbox, Work};
+use crate::concurrency::offload::{Crew, Finished, Inbox, JobId, Work};
 use crate::io::{Backend, Id};
 use crate::session::{Action, Context, Event, JobOf, Loss, Service, Session, Taken, Ticket};
 use measure::{Duration, Instant};
@@ -110,11 +110,11 @@ impl<V: Service, B: Backend> Worker<V, B> {
     }
 
     /// Whether a session waits for this job; it no longer waits afterwards.
-    pub(super) fn is_awaited(&mut self, id: Id, errand: Errand) -> bool {
+    pub(super) fn is_awaited(&mut self, id: Id, job_id: JobId) -> bool {
         let Some(conn) = self.conns.get_mut(id) else {
             return false;
         };
-        if errand.ticket != Ticket::ONLY {
+        if job_id.ticket != Ticket::ONLY {
             if let Some(started) = self.started.get_mut(&id.index) {
                 *started -= 1;
                 if *started == 0 {
@@ -123,7 +123,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             }
             return true;
         }
-        let is_awaited = conn.state == State::Working && self.awaited.get(&id.index) == Some(&errand);
+        let is_awaited = conn.state == State::Working && self.awaited.get(&id.index) == Some(&job_id);
         if is_awaited {
             conn.state = State::Turn;
             self.awaited.remove(&id.index);
@@ -152,7 +152,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Waits for a job on this thread, as long as its session does.
+    /// Waits for a job on this thread: as long as its session does, or, for one of several, until it is done.
     pub(super) fn wait_for(
         &mut self,
         id: Id,
@@ -161,7 +161,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
     ) -> Next<JobOf<V::Session>> {
         let waiter = std::thread::current();
         let inbox = Inbox::new(move || waiter.unpark());
-        let mut until = self.conns.get_mut(id).and_then(|conn| conn.session.deadline());
+        let is_alone = work.is_awaited_alone();
+        let deadline = self.conns.get_mut(id).and_then(|conn| conn.session.deadline());
+        let mut until = deadline.filter(|_| is_alone);
         let mut finished = Vec::new();
         if let Err(work) = crew.give(id, work, &inbox, until) {
             // The system refuses a thread: the job runs here, for as long as it takes.
@@ -172,19 +174,19 @@ impl<V: Service, B: Backend> Worker<V, B> {
             self.now = self.backend.now();
             match finished.pop() {
                 None => {}
-                Some(Finished::Job(_, _, output)) => {
+                Some(Finished::Job(_, job_id, output)) => {
                     self.cx.turn(self.now, self.backend.wall());
-                    if let Some(conn) = self.conns.get_mut(id) {
+                    if let Some(conn) = self.conns.get_mut(id).filter(|_| is_alone) {
                         conn.state = State::Turn;
                     }
-                    return Next::Output(id, Ticket::ONLY, output);
+                    return Next::Output(id, job_id.ticket, output);
                 }
                 Some(Finished::Warm(..) | Finished::Panicked(..)) => {
                     return self.lose(id, Loss::File(libc::EIO));
                 }
             }
             if self.control.is_over(self.now) {
-                return self.close(id);
+                return self.cut_off(id);
             }
             if until.is_some_and(|until| until <= self.now) {
                 self.cx.turn(self.now, self.backend.wall());

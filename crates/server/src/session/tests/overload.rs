@@ -3,7 +3,7 @@
 use crate::adapt::{Decision, Knob, Knobs, Settings};
 use crate::config::{Adapt, Concurrency, Config, LiveFor, MaxTurn};
 use crate::limits::Limits;
-use crate::service::{Additions, Family, Server};
+use crate::service::{Additions, Interprocess, Server};
 use crate::session::rig::{End, Lines, Rig, answers, source};
 use measure::{Bytes, Duration, Seed, UnixTime};
 use runtime::memory::{Bound, Step};
@@ -99,11 +99,19 @@ fn nobody_is_refused_where_turns_are_not_bounded_or_mean_nothing() {
 
 /// A rig whose settings may change.
 fn adapted(config: Config) -> Rig {
-    let family = Family {
+    let interprocess = Interprocess {
         knobs: Knobs::new().unwrap(),
-        ..Family::default()
+        ..Interprocess::default()
     };
-    let server = Server::open_with(Additions::default(), family, config, source(), None, Seed(1)).unwrap();
+    let server = Server::open_with(
+        Additions::default(),
+        interprocess,
+        config,
+        source(),
+        None,
+        Seed(1),
+    )
+    .unwrap();
     Rig::of(server, Arc::new(Lines::default()))
 }
 

@@ -3,7 +3,7 @@
 use super::rig::{End, Lines, Rig, answers, source};
 use crate::adapt::{Knobs, Settings};
 use crate::config::Config;
-use crate::{Additions, Family, Server};
+use crate::{Additions, Interprocess, Server};
 use measure::{Duration, Seed, UnixTime};
 use std::sync::Arc;
 
@@ -171,11 +171,19 @@ fn an_answer_carries_the_second_it_was_made_in() {
 
 /// A rig with a shortened idle timeout.
 fn adapted(config: Config) -> Rig {
-    let family = Family {
+    let interprocess = Interprocess {
         knobs: Knobs::new().unwrap(),
-        ..Family::default()
+        ..Interprocess::default()
     };
-    let server = Server::open_with(Additions::default(), family, config, source(), None, Seed(1)).unwrap();
+    let server = Server::open_with(
+        Additions::default(),
+        interprocess,
+        config,
+        source(),
+        None,
+        Seed(1),
+    )
+    .unwrap();
     Rig::of(server, Arc::new(Lines::default()))
 }
 
