@@ -67,12 +67,43 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
                 answer["retiring"]
             ))?;
         }
+    } else if let Some(certificates) = answer["certificates"].as_array() {
+        if certificates.is_empty() {
+            line("no certificates: the server speaks cleartext")?;
+        }
+        for certificate in certificates {
+            line(in_words(certificate))?;
+        }
     } else if let Some(now) = answer["now"].as_str() {
         line(format_args!("done: {now}"))?;
     } else {
         line("done")?;
     }
     Ok(())
+}
+
+/// A certificate in one line: its end, what to do, its names and its file.
+fn in_words(certificate: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let names: Vec<String> = certificate["names"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(text)
+        .collect();
+    let left = certificate["left-s"].as_i64().unwrap_or_default();
+    let state = match (left, certificate["is-due"].as_bool()) {
+        (..=0, _) => "expired".to_owned(),
+        (1..86_400, _) => format!("{} hours left, renew it", left / 3_600),
+        (_, Some(true)) => format!("{} days left, renew it", left / 86_400),
+        _ => format!("{} days left", left / 86_400),
+    };
+    format!(
+        "{}  {state}  {}  {}",
+        text(&certificate["expires"]),
+        names.join(", "),
+        text(&certificate["file"])
+    )
 }
 
 /// The command as the control socket takes it.
@@ -90,6 +121,7 @@ fn wish(command: &Command) -> Wish {
             workers: *workers,
             listener: *listener,
         }),
+        Command::Certificates => Wish::Certificates,
         Command::Reload => Wish::Reload,
         Command::ReopenLogs => Wish::ReopenLogs,
         Command::Stop => Wish::Stop,

@@ -12,6 +12,7 @@ Examples:
   weir ctl --socket /run/weir.sock status
   weir ctl --socket /run/weir.sock strategy pool --workers 64
   weir ctl --socket /run/weir.sock strategy loops --io uring --listener 127.0.0.1:8080
+  weir ctl --socket /run/weir.sock certificates
 
 Users with write permission on the socket's file may send commands: its owner only,
 until chmod or chgrp admit others.";
@@ -50,6 +51,8 @@ pub(crate) enum Command {
         #[arg(long, value_name = "ADDR:PORT")]
         listener: Option<SocketAddr>,
     },
+    /// Lists the certificates in use, with their names and how long they are valid
+    Certificates,
     /// Reloads the configuration, as SIGHUP does
     Reload,
     /// Reopens the access log, as SIGUSR1 does

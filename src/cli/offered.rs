@@ -47,6 +47,8 @@ pub(crate) const ADAPT: &[&str] = &["auto", "dry-run", "off"];
 pub(crate) const LIVE: &[&str] = &["nobody", "local", "all"];
 /// See `--landlock`.
 pub(crate) const LANDLOCK: &[&str] = &["auto", "root", "off"];
+/// See `--tls-client-auth`.
+pub(crate) const CLIENT_AUTH: &[&str] = &["auto", "off", "optional", "required"];
 /// See `--seccomp`.
 pub(crate) const SECCOMP: &[&str] = &["auto", "off"];
 /// See `--line-order`.
@@ -128,6 +130,7 @@ mod tests {
         assert_eq!(sorted(ADAPT), named::<Adapt>());
         assert_eq!(sorted(LIVE), named::<LiveFor>());
         assert_eq!(sorted(LANDLOCK), named::<Landlock>());
+        assert_eq!(sorted(CLIENT_AUTH), named::<server::config::ClientAuth>());
         assert_eq!(sorted(SECCOMP), named::<Seccomp>());
         assert_eq!(sorted(LINE_ORDERS), named::<LineOrder>());
         assert_eq!(sorted(LOOKUP), named::<LookupTime>());

@@ -5,7 +5,8 @@
 use super::Cli;
 use super::behavior::BehaviorFlags;
 use super::offered::{
-    ADAPT, CONCURRENCY, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES, PRESETS, SECCOMP, offered,
+    ADAPT, CLIENT_AUTH, CONCURRENCY, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES, PRESETS,
+    SECCOMP, offered,
 };
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
@@ -13,9 +14,9 @@ use crate::failure::Failure;
 use clap::Args;
 use measure::{Bytes, Duration, Rate};
 use server::config::{
-    Adapt, Behavior, CachePolicy, Concurrency, Config, ConfigError, FieldLine, IoKind, Keys, Landlock,
-    LineOrder, Listen, LiveFor, LogFormat, MaxTurn, MemoryBound, Preset, SPA_FALLBACK, Seccomp, Tuned, User,
-    Workers, parse_duration, parse_line_rate,
+    Adapt, Behavior, CachePolicy, ClientAuth, Concurrency, Config, ConfigError, FieldLine, Hsts,
+    HttpsRedirect, IoKind, Keys, Landlock, LineOrder, Listen, LiveFor, LogFormat, MaxTurn, MemoryBound,
+    Preset, SPA_FALLBACK, Seccomp, Tuned, User, Workers, parse_duration, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;
@@ -94,6 +95,43 @@ pub(crate) struct Flags {
         help_heading = "TLS"
     )]
     tls_key: Vec<PathBuf>,
+
+    /// PEM file with the authorities of client certificates: clients of --listen must show one [default: none]
+    #[arg(long, value_name = "FILE", env = "WEIR_TLS_CLIENT_CA", help_heading = "TLS")]
+    tls_client_ca: Option<PathBuf>,
+
+    /// Whether clients must show a certificate: auto (if --tls-client-ca names who signs it), off, optional, required
+    /// [default: auto]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        env = "WEIR_TLS_CLIENT_AUTH", value_parser = offered::<ClientAuth>(CLIENT_AUTH), hide_possible_values = true,
+        help_heading = "TLS"
+    )]
+    tls_client_auth: Option<ClientAuth>,
+
+    /// Redirects requests in cleartext to https: true (to the port of the first address with TLS), false, or a port
+    /// [default: false]
+    #[arg(
+        long,
+        value_name = "PORT",
+        env = "WEIR_HTTPS_REDIRECT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        help_heading = "TLS"
+    )]
+    https_redirect: Option<HttpsRedirect>,
+
+    /// Tells browsers to use https only for this long (Strict-Transport-Security), as in 365d or "365d subdomains
+    /// preload"; off: does not [default: off]
+    #[arg(long, value_name = "TIME", env = "WEIR_HSTS", help_heading = "TLS")]
+    hsts: Option<Hsts>,
+
+    /// Appends the secrets of all TLS connections to this file, in the format of SSLKEYLOGFILE: everyone who has it can
+    /// read all traffic. For debugging [default: none]
+    #[arg(long, value_name = "FILE", env = "WEIR_TLS_KEY_LOG", help_heading = "TLS")]
+    tls_key_log: Option<PathBuf>,
 
     /// Number of worker threads or processes; a maximum for strategies that start them on demand. auto: depends on
     /// the strategy, one per usable core for event loops [default: auto]
@@ -574,6 +612,8 @@ impl Flags {
             "user" => self.user.is_some(),
             "tls-cert" => !self.tls_cert.is_empty(),
             "tls-key" => !self.tls_key.is_empty(),
+            "tls-client-ca" => self.tls_client_ca.is_some(),
+            "tls-key-log" => self.tls_key_log.is_some(),
             "error-pages" => !self.error_page.is_empty(),
             "spa-fallback" => self.spa_fallback.is_some(),
             _ => false,
@@ -686,6 +726,9 @@ impl Flags {
             linger_timeout,
             grace,
             drain_delay,
+            tls_client_auth,
+            https_redirect,
+            hsts,
         );
         self.behavior.override_in(&mut config.behavior);
         config.say(|(_, key)| match key {
@@ -709,6 +752,12 @@ impl Flags {
         }
         if self.record.is_some() {
             config.record.clone_from(&self.record);
+        }
+        if self.tls_client_ca.is_some() {
+            config.tls_client_ca.clone_from(&self.tls_client_ca);
+        }
+        if self.tls_key_log.is_some() {
+            config.tls_key_log.clone_from(&self.tls_key_log);
         }
         if self.access_log.is_some() {
             config.access_log.clone_from(&self.access_log);
@@ -812,6 +861,8 @@ fn put_below(config: &mut Config, folder: &Path) {
         &mut config.access_log,
         &mut config.control,
         &mut config.record,
+        &mut config.tls_client_ca,
+        &mut config.tls_key_log,
     ];
     for inner in own.into_iter().chain(hosts).flatten() {
         if inner.as_os_str() != "-" {
@@ -822,12 +873,19 @@ fn put_below(config: &mut Config, folder: &Path) {
         .listener
         .iter_mut()
         .filter_map(|listener| listener.tls.as_mut());
-    let pairs = tables.flat_map(|tls| [&mut tls.cert, &mut tls.key]);
-    for file in [&mut config.tls_cert, &mut config.tls_key]
-        .into_iter()
-        .chain(pairs)
-        .flatten()
-    {
+    let own = [&mut config.tls_cert, &mut config.tls_key];
+    for file in own.into_iter().flatten() {
+        *file = folder.join(&*file);
+    }
+    for tls in tables {
+        let named = tls.cert.iter_mut().chain(&mut tls.key).chain(&mut tls.client_ca);
+        named.for_each(|file| *file = folder.join(&*file));
+    }
+    let pairs = config
+        .host
+        .iter_mut()
+        .flat_map(|host| [&mut host.tls_cert, &mut host.tls_key]);
+    for file in pairs.flatten() {
         *file = folder.join(&*file);
     }
     let tildes = config.host.iter_mut().filter_map(|host| host.tilde.as_mut());

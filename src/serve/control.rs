@@ -3,11 +3,15 @@
 
 use super::drivers::Drivers;
 use super::strategy::Choice;
+use super::tls::Tls;
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
+use measure::UnixTime;
+use runtime::clock;
 use runtime::control::Question;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use server::clock::Clock;
 use server::config::{Concurrency, IoKind, Workers};
 use std::net::SocketAddr;
 
@@ -19,6 +23,8 @@ pub(crate) enum Wish {
     Status,
     /// Switches the strategy of one address or of all.
     Strategy(Change),
+    /// Lists certificates.
+    Certificates,
     /// Reloads the configuration, as SIGHUP does.
     Reload,
     /// Reopens the access log, as SIGUSR1 does.
@@ -154,6 +160,30 @@ pub(super) fn status(drivers: &mut Drivers, is_ready: bool) -> Value {
         "listeners": listeners,
         "retiring": retiring,
     })
+}
+
+/// The certificates in use, those that end first first.
+pub(super) fn certificates(tls: Option<&Tls>) -> Value {
+    let mut all = tls.map(Tls::certificates).unwrap_or_default();
+    all.sort_by_key(|one| one.expires);
+    let now = clock::wall();
+    let listed = all.iter().map(|one| {
+        json!({
+            "file": one.file,
+            "names": one.names,
+            "expires": iso(one.expires),
+            "left-s": one.expires.secs - now.secs,
+            "is-due": now.secs > one.due.secs,
+        })
+    });
+    json!({ "ok": true, "certificates": listed.collect::<Vec<_>>() })
+}
+
+/// The time in the format of ISO 8601.
+fn iso(time: UnixTime) -> String {
+    let mut clock = Clock::default();
+    clock.set(time);
+    String::from_utf8_lossy(clock.iso()).into_owned()
 }
 
 /// The answer to a command: success, with the strategy now in use if it changed, or the error.

@@ -65,7 +65,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use strategy::{choose, choose_all};
-use tls::Tls;
+use tls::{Tls, Watch};
 use upgrade::Upgrade;
 
 /// `Last-Modified` of the embedded site. Fixed, so that a rebuild does not invalidate client caches.
@@ -142,6 +142,7 @@ fn serve(
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &groups);
     fit(&mut config, &shares);
     let listeners = sockets::open(&config, &groups, &mut given)?;
+    let watch = Watch::new(&config, clock::now());
     let tls = Tls::open(&config, flags, &given.secret)?.map(Arc::new);
     // Before the first thread, which would keep the rights dropped here; and before opening any file that the successor
     // of an upgrade must be able to open with these rights.
@@ -175,7 +176,10 @@ fn serve(
         ..Listening::default()
     };
     let mut workers = Drivers::start(&server, tls.clone(), None, &groups, &listeners, &shares, how)?;
-    server.set_about(about(workers.in_words(), None));
+    server.set_about(About {
+        certificates: tls::shown(tls.as_deref()),
+        ..about(workers.in_words(), None)
+    });
     let upgrade = Upgrade::new(program, workers.sockets(), rights.bounds());
     let served = workers
         .serving()
@@ -212,6 +216,7 @@ fn serve(
         earlier_logs: Vec::new(),
         descriptors: shares.total,
         rights,
+        watch,
         tls,
         role: Role::Whole {
             upgrade: Box::new(upgrade),
@@ -288,6 +293,7 @@ fn about(strategy: String, process: Option<u32>) -> About {
         strategy,
         started: clock::wall(),
         process,
+        certificates: Vec::new(),
     }
 }
 
@@ -462,6 +468,8 @@ struct Operator<'a> {
     rights: Rights,
     /// TLS of the listeners; `None`: all are cleartext.
     tls: Option<Arc<Tls>>,
+    /// The files of their certificates.
+    watch: Option<Watch>,
     role: Role,
 }
 
@@ -470,7 +478,9 @@ impl Operator<'_> {
     fn run(&mut self, signals: &mut Signals, workers: &mut Drivers) -> Result<Instant, Failure> {
         machine::let_go_of_program();
         loop {
-            let patience = [self.role.patience(clock::now()), workers.patience()];
+            let now = clock::now();
+            let look = self.watch.as_ref().map(|watch| watch.patience(now));
+            let patience = [self.role.patience(now), look, workers.patience()];
             let signal = signals
                 .wait(patience.into_iter().flatten().min())
                 .map_err(|error| refused("poll", &error))?;
@@ -516,6 +526,7 @@ impl Operator<'_> {
                 None => {}
             }
             self.role.adapt(&self.server);
+            self.look_after_certificates();
             if let Role::Whole { upgrade, heart, .. } = &mut self.role {
                 if let Some(pid) = upgrade.look(clock::now()) {
                     tracing::info!("upgraded: process {pid} serves");
@@ -545,6 +556,7 @@ impl Operator<'_> {
         let answer = match &wish {
             Wish::Status => control::status(workers, self.server.is_ready()),
             Wish::Strategy(change) => control::outcome(self.switch(workers, *change).map(Some)),
+            Wish::Certificates => control::certificates(self.tls.as_deref()),
             Wish::Reload => control::outcome(self.reload().map_err(Failure::System).map(|()| None)),
             Wish::ReopenLogs => control::outcome(self.reopen_logs().map(|()| None)),
             Wish::Stop => control::outcome(Ok(None)),
@@ -648,15 +660,20 @@ impl Operator<'_> {
         // Keys that need a restart keep the value in force, so that the next reload is compared with that value.
         next.keep_until_restart(&running);
         let certificates = match &self.tls {
-            Some(tls) => Some((tls, tls.read_again(&next, self.flags)?)),
+            Some(tls) => {
+                let watch = Watch::new(&next, clock::now());
+                Some((tls, tls.read_again(&next, self.flags)?, watch))
+            }
             None => None,
         };
         let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
         self.server
             .reload(next, sink(log.as_ref()))
             .map_err(|error| unservable(&error, self.flags))?;
-        if let Some((tls, fresh)) = certificates {
+        if let Some((tls, fresh, watch)) = certificates {
             tls.install(fresh);
+            self.watch = watch;
+            self.show_certificates();
         }
         if let Some(bound) = bound {
             self.server.budget().set(bound);
@@ -683,6 +700,35 @@ impl Operator<'_> {
             adaptation.follow(&self.server);
         }
         Ok(())
+    }
+
+    /// Reads certificates again whose files have changed, and nothing else of the configuration.
+    fn look_after_certificates(&mut self) {
+        let (Some(tls), Some(watch)) = (&self.tls, &mut self.watch) else {
+            return;
+        };
+        let now = clock::now();
+        let has_changed = watch.has_changed(now);
+        let is_whole = matches!(self.role, Role::Whole { .. });
+        if is_whole {
+            watch.remind(|| tls.certificates(), now);
+        }
+        if has_changed {
+            let outcome = tls.read_again(&self.server.config(), self.flags);
+            let outcome = outcome.map(|fresh| tls.install(fresh));
+            self.show_certificates();
+            // The parent reads them, too, and speaks for all.
+            if is_whole {
+                say_certificates(outcome, &self.rights);
+            }
+        }
+    }
+
+    fn show_certificates(&self) {
+        self.server.set_about(About {
+            certificates: tls::shown(self.tls.as_deref()),
+            ..self.server.about()
+        });
     }
 
     /// Before draining, if no other process accepts: keeps accepting for the drain delay while `/readyz` is 503, then
@@ -819,6 +865,17 @@ fn complain_of_reload(failure: Failure, rights: &Rights) -> String {
     let why = failure.with(|text| rights.hint(text)).to_string();
     tracing::error!("not reloaded, the old configuration stays: {why}");
     why
+}
+
+/// Logs what came of reading changed certificates.
+fn say_certificates(outcome: Result<(), Failure>, rights: &Rights) {
+    match outcome {
+        Ok(()) => tracing::info!("the files of certificates have changed: new connections get the new ones"),
+        Err(failure) => {
+            let why = failure.with(|text| rights.hint(text));
+            tracing::error!("the files of certificates have changed, the old certificates stay: {why}");
+        }
+    }
 }
 
 /// Logs a reload. `waiting`: the changed keys that take effect at the next start.

@@ -28,12 +28,12 @@ use super::report::{self, Started};
 use super::rights::Rights;
 use super::sockets::{self, Given};
 use super::strategy::{Choice, Group, choose, choose_all};
-use super::tls::{self, Tls};
+use super::tls::{self, Tls, Watch};
 use super::upgrade::{self, Upgrade};
 use super::{
     AccessLog, Change, LOG_GRACE, Operator, Role, Wish, about, announce, bound, complain_of_reload,
-    configuration_again, control, demo_size, fit, memory_limit, open, open_control, refused, say_reloaded,
-    say_stopping, warn_of_missing_pages, watched,
+    configuration_again, control, demo_size, fit, memory_limit, open, open_control, refused,
+    say_certificates, say_reloaded, say_stopping, warn_of_missing_pages, watched,
 };
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
@@ -91,6 +91,7 @@ pub(super) fn run(
         Prefork::new(size(choice), common_len, Board::SHAPE).map_err(|error| refused("signals", &error))?;
     runtime::complaints::share().map_err(|error| refused("shared memory", &error))?;
     let listeners = sockets::open(&config, groups, &mut given)?.concat();
+    let watch = Watch::new(&config, clock::now());
     let tls = Tls::open(&config, flags, &given.secret)?.map(Arc::new);
     let addresses = sockets::addresses(&listeners);
     let is_secured = |address: SocketAddr| {
@@ -118,6 +119,7 @@ pub(super) fn run(
         voice,
         group,
         tls: tls.clone(),
+        watch,
         shares,
         common_len,
         started: clock::wall(),
@@ -192,6 +194,8 @@ struct Founder<'a> {
     group: &'a Group,
     /// TLS of the listeners; members inherit it with its ticket keys.
     tls: Option<Arc<Tls>>,
+    /// The files of their certificates.
+    watch: Option<Watch>,
     shares: Shares,
     common_len: usize,
     /// Start of the founder, which members show as the server's start.
@@ -220,11 +224,7 @@ impl Founder<'_> {
     /// Opens all that members will open, in a separate process, to find errors.
     fn check_apart(&mut self, config: &Config) -> Result<(), Failure> {
         let flags = self.flags;
-        let tls = self.tls.clone();
         self.apart(|| {
-            if let Some(tls) = &tls {
-                tls.read_again(config, flags)?;
-            }
             let log = AccessLog::open(config.access_log.as_deref(), None)?;
             let server = open(
                 config.clone(),
@@ -268,6 +268,7 @@ impl Founder<'_> {
             voice,
             group,
             tls,
+            watch,
             shares,
             common_len,
             started,
@@ -306,6 +307,7 @@ impl Founder<'_> {
                 started: *started,
                 listeners,
                 tls: tls.clone(),
+                watch: watch.clone(),
             };
             match live(member, flags, group, shares, work) {
                 Ok(()) => 0,
@@ -362,10 +364,12 @@ impl Founder<'_> {
                 .as_ref()
                 .map(|adaptation| adaptation.patience(now));
             let tick = self.upgrade.is_underway().then_some(upgrade::TICK);
-            let patience = [self.heart.patience(now), look, tick];
+            let certificates = self.watch.as_ref().map(|watch| watch.patience(now));
+            let patience = [self.heart.patience(now), look, certificates, tick];
             let news = self.wait(patience.into_iter().flatten().min())?;
             self.heart.beat(clock::now());
             self.adapt();
+            self.look_after_certificates();
             if let Some(pid) = self.upgrade.look(clock::now()) {
                 tracing::info!("upgraded: process {pid} serves");
                 manager::followed_by(pid);
@@ -416,6 +420,20 @@ impl Founder<'_> {
         });
     }
 
+    /// Reads certificates again whose files have changed, for members that are forked later, and reports it. Each member
+    /// reads them for itself.
+    fn look_after_certificates(&mut self) {
+        let (Some(tls), Some(watch)) = (&self.tls, &mut self.watch) else {
+            return;
+        };
+        let now = clock::now();
+        watch.remind(|| tls.certificates(), now);
+        if watch.has_changed(now) {
+            let outcome = tls.read_again(&self.config, self.flags);
+            say_certificates(outcome.map(|fresh| tls.install(fresh)), &self.rights);
+        }
+    }
+
     /// Executes one command from the control socket. Returns a stop command as the equivalent signal.
     fn listen_to(&mut self) -> Option<Signal> {
         let (wish, question) = control::understood(self.control.as_ref()?.next()?)?;
@@ -430,6 +448,7 @@ impl Founder<'_> {
                 )
             }
             Wish::Strategy(change) => control::outcome(self.refuse_to_switch(change)),
+            Wish::Certificates => control::certificates(self.tls.as_deref()),
             Wish::Reload if self.waiting.len() == WAITING_MAX => {
                 let why = "too many reload commands are waiting for a reload to finish; try again later";
                 control::outcome(Err(Failure::System(why.to_owned())))
@@ -498,6 +517,12 @@ impl Founder<'_> {
         self.check_apart(&next)?;
         let waiting = next.needs_restart(&self.config);
         next.keep_until_restart(&self.config);
+        if let Some(tls) = &self.tls {
+            let watch = Watch::new(&next, clock::now());
+            // For members that are forked later; each of those that serve reads them again.
+            tls.install(tls.read_again(&next, self.flags)?);
+            self.watch = watch;
+        }
         self.config = next;
         if let Some(adaptation) = &mut self.adaptation {
             adaptation.follow_processes(&self.config, &self.knobs);
@@ -555,6 +580,7 @@ struct Work {
     started: UnixTime,
     listeners: Vec<Listener>,
     tls: Option<Arc<Tls>>,
+    watch: Option<Watch>,
 }
 
 /// Runs a member until it ends.
@@ -566,6 +592,7 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
         started,
         listeners,
         tls,
+        watch,
     } = work;
     let mut signals = member
         .signals()
@@ -574,6 +601,7 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
     let server = Arc::new(open(config, prefork, log.as_ref(), flags)?);
     server.set_about(About {
         started,
+        certificates: tls::shown(tls.as_deref()),
         ..about(group.choice.in_words(), Some(std::process::id()))
     });
     let mut workers = Drivers::start(
@@ -595,6 +623,7 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
         descriptors: shares.total,
         rights,
         tls,
+        watch,
         role: Role::Member(member),
     };
     let until = operator.run(&mut signals, &mut workers)?;

@@ -4,6 +4,7 @@
 //! Roots, log and configuration are opened after that, with the remaining rights, also at start. So if they can be
 //! opened at start, they can be opened at every reload.
 
+use super::tls;
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use runtime::listen::Listener;
@@ -306,13 +307,7 @@ fn reach(
     // Editors and Kubernetes replace the file, so access must be to its folder.
     read.extend(file.map(folder));
     // A reload reads certificates again, and tools that renew them replace the files.
-    let configured = config.listeners();
-    let pairs = configured.iter().filter_map(|listener| listener.tls.as_ref());
-    read.extend(
-        pairs
-            .flat_map(|tls| tls.cert.iter().chain(&tls.key))
-            .flat_map(|file| around(file)),
-    );
+    read.extend(tls::files::named(config).iter().flat_map(|file| around(file)));
     // The recording is appended to, and the successor of an upgrade opens it again.
     let record = config.record.as_deref().map(folder);
     read.extend(record.clone());
@@ -324,7 +319,9 @@ fn reach(
         let is_special = log.exists() && !log.is_file();
         if is_special { log.to_owned() } else { folder(log) }
     });
-    let mut write: Vec<PathBuf> = write.into_iter().chain(record).collect();
+    // The successor of an upgrade opens the file of secrets again.
+    let key_log = config.tls_key_log.as_deref().map(folder);
+    let mut write: Vec<PathBuf> = write.into_iter().chain(record).chain(key_log).collect();
     write.push("/dev/null".into());
     let mut ports: Vec<u16> = listeners
         .iter()

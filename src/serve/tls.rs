@@ -1,37 +1,57 @@
-//! Certificates of the listeners: reads the PEM files and keeps a replaceable TLS configuration for each listener.
-//! Decides what to report about certificates; `tls` knows the protocol, `server::config` the keys.
+//! TLS of the listeners: a replaceable configuration for each, and what `weir ctl` and the metrics tell of
+//! certificates. `files` reads them, `watch` notices when they change; `tls` knows the protocol, `server::config` the
+//! keys.
 //!
 //! Files are read before rights are dropped, so that keys may belong to root alone. A reload reads them again with the
 //! remaining rights, all before it changes any.
 
+pub(super) mod files;
+mod key_log;
+mod watch;
+
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
-use ::tls::certificates::{Pair, PairError, Unknown};
-use ::tls::rustls::ServerConfig;
-use ::tls::secured::{Counters, SecuredService, Shared};
+use ::tls::rustls::KeyLog;
+use ::tls::secured::SecuredService;
 use ::tls::settings::{Maker, Slot};
 use ::tls::tickets::{Ratchet, Secret};
+use files::Fresh;
+use key_log::KeyLogFile;
+use measure::UnixTime;
 use runtime::clock;
 use runtime::listen::{Listener, Origin};
 use runtime::process::prefork::Member;
 use runtime::process::{inherit, privilege};
 use runtime::strategy::{self, Handle, Limits, Strategy};
 use server::Server;
-use server::config::{self, Config, UnknownName};
+use server::config::Config;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::Arc;
-
-/// Protocols offered by ALPN (RFC 7301), the preferred one first.
-const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+pub(super) use watch::Watch;
 
 /// TLS of all listeners of a process.
 #[derive(Debug)]
 pub(super) struct Tls {
-    shared: Arc<Shared>,
+    tickets: Ratchet,
     maker: Maker,
+    key_log: Option<Arc<dyn KeyLog>>,
     listeners: Vec<OfListener>,
+    in_use: Mutex<Vec<Certificate>>,
+}
+
+/// What is told of a certificate.
+#[derive(Clone, Debug)]
+pub(super) struct Certificate {
+    /// The PEM file that it is from.
+    pub(super) file: PathBuf,
+    /// The names that it is for.
+    pub(super) names: Vec<String>,
+    /// The end of its validity.
+    pub(super) expires: UnixTime,
+    /// When it should be renewed at the latest.
+    pub(super) due: UnixTime,
 }
 
 /// TLS of the addresses of one listener.
@@ -44,9 +64,6 @@ struct OfListener {
     /// `None`: cleartext.
     slot: Option<Slot>,
 }
-
-/// Certificates that were read and are not in use yet.
-pub(super) struct Fresh(Vec<Option<Arc<ServerConfig>>>);
 
 impl Tls {
     /// Reads all certificates. `None` if no listener speaks TLS. Tickets of a predecessor that handed `given` on stay
@@ -69,15 +86,15 @@ impl Tls {
         };
         let tickets = Ratchet::new(secret).map_err(no_tickets)?;
         let maker = Maker::new(tickets.clone());
-        let Fresh(configs) = read(&maker, config, flags)?;
+        let key_log = key_log(config, flags)?;
+        let fresh = files::read(&maker, config, flags, key_log.as_ref())?;
         let short_forms = usize::from(!config.listen.0.is_empty());
-        let listeners = config.listeners().into_iter().zip(configs).enumerate();
+        let listeners = config.listeners().into_iter().zip(fresh.configs).enumerate();
         let tls = Tls {
-            shared: Arc::new(Shared {
-                tickets,
-                counters: Counters::default(),
-            }),
+            tickets,
             maker,
+            key_log,
+            in_use: Mutex::new(fresh.certificates),
             listeners: listeners
                 .map(|(at, (listener, config))| OfListener {
                     addresses: listener.address.0,
@@ -97,16 +114,22 @@ impl Tls {
     /// # Errors
     /// As [`Tls::open`]; the certificates in use stay.
     pub(super) fn read_again(&self, config: &Config, flags: &Flags) -> Result<Fresh, Failure> {
-        read(&self.maker, config, flags)
+        files::read(&self.maker, config, flags, self.key_log.as_ref())
     }
 
     /// Uses certificates for connections accepted from now on.
-    pub(super) fn install(&self, Fresh(configs): Fresh) {
-        for (listener, config) in self.listeners.iter().zip(configs) {
+    pub(super) fn install(&self, fresh: Fresh) {
+        for (listener, config) in self.listeners.iter().zip(fresh.configs) {
             if let (Some(slot), Some(config)) = (&listener.slot, config) {
                 slot.replace(config);
             }
         }
+        *self.in_use.lock().unwrap_or_else(PoisonError::into_inner) = fresh.certificates;
+    }
+
+    /// The certificates in use.
+    pub(super) fn certificates(&self) -> Vec<Certificate> {
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether connections to this listening socket speak TLS.
@@ -131,12 +154,50 @@ pub(super) fn is_at(tls: Option<&Tls>, listener: &Listener) -> bool {
     tls.is_some_and(|tls| tls.slot(listener).is_some())
 }
 
+/// The certificates as the live page and the metrics show them; none without TLS.
+pub(super) fn shown(tls: Option<&Tls>) -> Vec<server::Certificate> {
+    let all = tls.map(Tls::certificates).unwrap_or_default();
+    let shown = all.into_iter().map(|one| server::Certificate {
+        name: one.title(),
+        expires: one.expires,
+    });
+    shown.collect()
+}
+
+impl Certificate {
+    /// The first of its names, else its file.
+    pub(super) fn title(&self) -> String {
+        let name = self.names.first().cloned();
+        name.unwrap_or_else(|| self.file.display().to_string())
+    }
+}
+
+/// The file of secrets, opened before rights are dropped, with a warning.
+fn key_log(config: &Config, flags: &Flags) -> Result<Option<Arc<dyn KeyLog>>, Failure> {
+    let Some(path) = &config.tls_key_log else {
+        return Ok(None);
+    };
+    let file = KeyLogFile::open(path).map_err(|error| {
+        let why = format!(
+            "cannot open `{}`: {error}; name a file that this user can write",
+            path.display()
+        );
+        flags.blame("tls-key-log", why)
+    })?;
+    tracing::warn!(
+        "the secrets of all TLS connections are written to `{}`: everyone who has it can read all traffic; remove --tls-key-log \
+         and the file when you are done",
+        path.display()
+    );
+    Ok(Some(Arc::new(file)))
+}
+
 /// The ticket keys for the successor in an upgrade; empty without TLS.
 pub(super) fn hand_on(tls: Option<&Tls>) -> inherit::Secret {
     let Some(tls) = tls else {
         return inherit::Secret::default();
     };
-    let tickets = &tls.shared.tickets;
+    let tickets = &tls.tickets;
     // A founder of worker processes has no worker of its own that does this.
     tickets.advance(clock::wall().secs.unsigned_abs());
     inherit::Secret(tickets.hand_on().to_vec())
@@ -163,98 +224,10 @@ pub(super) fn serve(
         };
     };
     let slots = listeners.iter().map(|listener| tls.slot(listener).cloned());
-    let service = SecuredService::new(Arc::clone(server), slots.collect(), Arc::clone(&tls.shared));
+    let service = SecuredService::new(Arc::clone(server), slots.collect(), tls.tickets.clone());
     let service = Arc::new(service);
     match member {
         None => strategy::serve(strategy, listeners, &service, limits),
         Some(member) => strategy::serve_as(member, strategy, listeners, &service, limits),
-    }
-}
-
-/// The configuration of every listener, `None` for cleartext.
-fn read(maker: &Maker, config: &Config, flags: &Flags) -> Result<Fresh, Failure> {
-    let has_short_form = !config.listen.0.is_empty();
-    let listeners = config.listeners();
-    let configs = listeners.iter().enumerate().map(|(at, listener)| {
-        let Some(tls) = &listener.tls else { return Ok(None) };
-        let keys = match has_short_form && at == 0 {
-            true => ("tls-cert", "tls-key"),
-            false => ("cert", "key"),
-        };
-        read_one(maker, tls, keys, flags).map(Some)
-    });
-    configs.collect::<Result<_, _>>().map(Fresh)
-}
-
-fn read_one(
-    maker: &Maker,
-    tls: &config::Tls,
-    keys: (&str, &str),
-    flags: &Flags,
-) -> Result<Arc<ServerConfig>, Failure> {
-    let mut pairs = Vec::new();
-    for (cert, key) in tls.cert.iter().zip(&tls.key) {
-        let chain = content(cert, keys.0, flags)?;
-        let secret = content(key, keys.1, flags)?;
-        warn_of_mode(key);
-        let pair = maker.pair(chain.as_bytes(), secret.as_bytes()).map_err(|error| {
-            let (at, path) = match error {
-                PairError::Chain(_) => (keys.0, cert),
-                PairError::Key(_) | PairError::Mismatch => (keys.1, key),
-            };
-            flags.blame(at, format!("`{}`: {error}", path.display()))
-        })?;
-        warn_of_expiry(cert, &pair);
-        pairs.push(pair);
-    }
-    let mut pairs = pairs.into_iter();
-    let Some(first) = pairs.next() else {
-        return Err(flags.blame(keys.0, "no certificate; name a PEM file".to_owned()));
-    };
-    let unknown = match tls.unknown_name {
-        UnknownName::First => Unknown::FirstPair,
-        UnknownName::Reject => Unknown::Alert,
-    };
-    let further: Vec<Pair> = pairs.collect();
-    maker
-        .server(first, &further, unknown, &PROTOCOLS)
-        .map_err(|error| Failure::System(format!("TLS cannot be set up: {error}")))
-}
-
-fn content(path: &Path, key: &str, flags: &Flags) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|error| {
-        let advice = match error.kind() {
-            io::ErrorKind::PermissionDenied => "; the user of the server must be able to read it at a reload",
-            _ => "; name a readable PEM file",
-        };
-        flags.blame(key, format!("cannot read `{}`: {error}{advice}", path.display()))
-    })
-}
-
-/// Warns of a private key that every user of the machine can read.
-fn warn_of_mode(key: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    let mode = key.metadata().map_or(0, |found| found.permissions().mode());
-    if mode & 0o004 != 0 {
-        tracing::warn!(
-            "every user can read the private key `{}`; run `chmod o-r` on it",
-            key.display()
-        );
-    }
-}
-
-/// Warns of a certificate that has expired or is due for renewal.
-fn warn_of_expiry(cert: &Path, pair: &Pair) {
-    let now = clock::wall();
-    let left = pair.expires().secs.saturating_sub(now.secs);
-    let path = cert.display();
-    if left <= 0 {
-        tracing::warn!("the certificate `{path}` has expired; clients reject it: renew it and send SIGHUP");
-    } else if pair.is_due(now) {
-        let (count, unit) = match left / 86_400 {
-            0 => (left / 3_600, "hours"),
-            days => (days, "days"),
-        };
-        tracing::warn!("the certificate `{path}` expires in {count} {unit}; renew it and send SIGHUP");
     }
 }

@@ -50,6 +50,7 @@ mod adapt;
 mod ahead;
 mod behavior;
 mod bounds;
+mod certificates;
 mod clients;
 mod connections;
 mod control;

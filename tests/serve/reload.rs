@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Keys that take effect at the next start; a reload says so.
-const AT_START: [&str; 16] = [
+const AT_START: [&str; 17] = [
     "listen",
     "send-buffer",
     "pacing",
@@ -30,6 +30,7 @@ const AT_START: [&str; 16] = [
     "adapt",
     "record",
     "control",
+    "tls-key-log",
     "behavior",
 ];
 /// Keys whose effect depends on how turns and disks happen to go; `disk` and unit tests look at them.
@@ -40,8 +41,17 @@ const UNSEEN: [&str; 5] = [
     "disk-timeout",
     "max-disk-queue",
 ];
-/// Keys whose effect `tls` and `listeners` look at: certificates change with a reload, listeners at the next start.
-const ELSEWHERE: [&str; 3] = ["tls-cert", "tls-key", "listener"];
+/// Keys whose effect `tls`, `certificates` and `listeners` look at: certificates change with a reload, listeners at the
+/// next start.
+const ELSEWHERE: [&str; 7] = [
+    "tls-cert",
+    "tls-key",
+    "tls-client-ca",
+    "tls-client-auth",
+    "https-redirect",
+    "hsts",
+    "listener",
+];
 /// A timeout of 300 ms has been noticed by then.
 const NOTICED: Duration = Duration::from_secs(10);
 /// What lasts longer than this was not cut off after 300 ms.

@@ -19,13 +19,13 @@ use tls::rustls::{self, ClientConfig, ClientConnection, HandshakeKind, RootCertS
 const BESIDE_ABUSE: Duration = Duration::from_secs(1);
 
 /// Certificates and keys in a folder, and what a client trusts of them.
-struct Pairs {
-    tree: Tree,
-    roots: RootCertStore,
+pub(crate) struct Pairs {
+    pub(crate) tree: Tree,
+    pub(crate) roots: RootCertStore,
 }
 
 impl Pairs {
-    fn new() -> Pairs {
+    pub(crate) fn new() -> Pairs {
         Pairs {
             tree: Tree::with(&[("site/index.html", "hello")]),
             roots: RootCertStore::empty(),
@@ -33,7 +33,7 @@ impl Pairs {
     }
 
     /// Writes `NAME.pem` and `NAME.key`, with a certificate for these names.
-    fn add(&mut self, file: &str, names: &[&str]) -> CertificateDer<'static> {
+    pub(crate) fn add(&mut self, file: &str, names: &[&str]) -> CertificateDer<'static> {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
         self.tree.write(&format!("{file}.pem"), made.cert.pem());
@@ -45,7 +45,7 @@ impl Pairs {
     }
 
     /// `weir serve` of the site with the pairs of these names.
-    fn launch(&self, strategy: Strategy, files: &[&str]) -> Launch {
+    pub(crate) fn launch(&self, strategy: Strategy, files: &[&str]) -> Launch {
         let mut launch = Launch::new(strategy).root(&self.tree.join("site"));
         for file in files {
             launch = launch
@@ -61,7 +61,7 @@ impl Pairs {
         launch
     }
 
-    fn client(&self) -> Arc<ClientConfig> {
+    pub(crate) fn client(&self) -> Arc<ClientConfig> {
         let config = ClientConfig::builder()
             .with_root_certificates(self.roots.clone())
             .with_no_client_auth();
@@ -78,14 +78,14 @@ fn one_pair(strategy: Strategy) -> (Pairs, Server) {
 }
 
 /// A TLS connection of a client that asks for this name.
-struct Secure(StreamOwned<ClientConnection, TcpStream>);
+pub(crate) struct Secure(pub(crate) StreamOwned<ClientConnection, TcpStream>);
 
 impl Secure {
-    fn open(server: SocketAddr, config: &Arc<ClientConfig>, name: &str) -> Secure {
+    pub(crate) fn open(server: SocketAddr, config: &Arc<ClientConfig>, name: &str) -> Secure {
         Secure::try_open(server, config, name).expect("a handshake")
     }
 
-    fn try_open(
+    pub(crate) fn try_open(
         server: SocketAddr,
         config: &Arc<ClientConfig>,
         name: &str,
@@ -129,7 +129,32 @@ impl Secure {
         text
     }
 
-    fn certificate(&self) -> CertificateDer<'static> {
+    /// The response to a GET, on a connection that stays open; `None` if the server ends it.
+    pub(crate) fn try_ask(&mut self, path: &str) -> Option<String> {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        self.0.write_all(request.as_bytes()).ok()?;
+        let mut text = Vec::new();
+        let mut buffer = [0; 16_384];
+        loop {
+            let head = crate::wire::find(&text, b"\r\n\r\n").map(|at| at + 4);
+            if let Some(head) = head {
+                let lines = String::from_utf8_lossy(&text[..head]).to_ascii_lowercase();
+                let length = lines
+                    .lines()
+                    .find_map(|line| line.strip_prefix("content-length: "));
+                let length: usize = length.and_then(|length| length.parse().ok()).unwrap_or(0);
+                if text.len() >= head + length {
+                    return String::from_utf8(text).ok();
+                }
+            }
+            match self.0.read(&mut buffer) {
+                Ok(0) | Err(_) => return None,
+                Ok(count) => text.extend_from_slice(&buffer[..count]),
+            }
+        }
+    }
+
+    pub(crate) fn certificate(&self) -> CertificateDer<'static> {
         let chain = self.0.conn.peer_certificates().expect("a certificate");
         chain[0].clone().into_owned()
     }

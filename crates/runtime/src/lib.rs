@@ -45,5 +45,5 @@ pub mod world;
 
 pub use session::{
     Accepted, Action, Body, Context, Event, FileRange, Job, Line, NoJob, Path, Service, Session, Ticket, Tx,
-    Unshared,
+    Unsecured, Unshared,
 };

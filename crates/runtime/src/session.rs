@@ -100,6 +100,30 @@ pub enum Event<'a, J: Job> {
     Reconsider,
     /// The connection failed (reset, broken pipe, unreadable file). The only sensible answer is `Close`.
     Lost(Loss),
+    /// A layer around the session agreed with the peer (TLS, RFC 8446). Once, before any bytes.
+    Secured(Secured<'a>),
+    /// A layer around the session ends the connection. The session takes note; the layer closes.
+    Unsecured(Unsecured),
+}
+
+/// What a layer around a session and the peer agreed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Secured<'a> {
+    /// The protocol above the layer (ALPN, RFC 7301), if one was agreed on.
+    pub protocol: Option<&'a [u8]>,
+    /// Whether an earlier session was resumed.
+    pub resumed: bool,
+    /// Who the peer is, as its certificate says. Only if one was asked for, sent and verified.
+    pub identity: Option<&'a str>,
+}
+
+/// Why a layer around a session ends a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsecured {
+    /// The peer and the layer could not agree, or the peer broke the layer's rules.
+    Fault,
+    /// The peer spoke plain HTTP.
+    PlainHttp,
 }
 
 /// Why an idle connection has to be closed.

@@ -265,7 +265,7 @@ impl Session for Line {
                     }
                 }
             }
-            Event::Path(_) => {}
+            Event::Path(_) | Event::Secured(_) | Event::Unsecured(_) => {}
             Event::Reconsider => cx.seen.lock().unwrap().reconsidered += 1,
             Event::Taken(taken) => {
                 cx.seen.lock().unwrap().taken.push(taken);

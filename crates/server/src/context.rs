@@ -35,6 +35,8 @@ pub(crate) struct Desk<'c> {
     pub(crate) head_cache: &'c mut HeadCache,
     /// Largest content that is currently copied behind its header block.
     pub(crate) copied_max: u64,
+    /// The line `Strict-Transport-Security` for responses over TLS; empty without one.
+    pub(crate) hsts: &'c [u8],
 }
 
 /// The context of one worker.
@@ -58,8 +60,9 @@ pub struct Cx {
     pub(crate) spares_codings: bool,
     /// The memory step in force.
     step: Step,
-    /// Whether known request heads are currently answered from memory without parsing them.
-    pub(crate) uses_head_cache: bool,
+    /// Whether known request heads are currently answered from memory without parsing them: those in cleartext, and
+    /// those over TLS.
+    pub(crate) uses_head_cache: [bool; 2],
     /// Largest content that is currently copied behind its header block.
     pub(crate) copied_max: u64,
     /// Output per turn after which no further request is currently answered.
@@ -84,7 +87,7 @@ impl Cx {
         let seat = hub.board.join();
         let mut cx = Cx {
             step: Step::Calm,
-            uses_head_cache: false,
+            uses_head_cache: [false; 2],
             copied_max: 0,
             output_max: 0,
             journal: Journal::new(state.log.as_ref().map(|_| state.config.log_format)),
@@ -116,7 +119,8 @@ impl Cx {
     fn take_step(&mut self, step: Step) {
         self.step = step;
         let is_pressed = step >= Step::Output;
-        self.uses_head_cache = self.state.uses_head_cache && !is_pressed;
+        let uses = self.state.uses_head_cache && !is_pressed;
+        self.uses_head_cache = [uses && self.state.https_port.is_none(), uses];
         // Referenced content belongs to the cache, however many connections wait with it; copies belong to each
         // connection.
         self.copied_max = if is_pressed { 0 } else { self.state.copied_max };
@@ -195,6 +199,7 @@ impl Cx {
             journal: &mut self.journal,
             head_cache: &mut self.head_cache,
             copied_max: self.copied_max,
+            hsts: &self.state.hsts,
         };
         (scope, desk)
     }

@@ -88,6 +88,14 @@ counters! {
     refused_total,
     /// Connections rejected because of the per-address limit.
     refused_address,
+    /// TLS handshakes completed.
+    tls_handshakes,
+    /// TLS handshakes that resumed an earlier session.
+    tls_resumed,
+    /// Connections ended by a fault of TLS: nothing in common, a certificate refused, or bytes that are no TLS.
+    tls_failed,
+    /// Connections of clients that spoke plain HTTP to an address with TLS.
+    tls_plain_http,
     /// Idle connections closed for new ones at the connection limit.
     idle_closed,
     /// Idle connections closed because the memory limit was nearly reached.

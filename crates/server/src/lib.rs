@@ -40,7 +40,7 @@ mod waiting;
 
 pub use context::{Cx, Work};
 pub use hosts::{MissingPage, NamedBy};
-pub use service::{About, Additions, Interprocess, LogSink, Server};
+pub use service::{About, Additions, Certificate, Interprocess, LogSink, Server};
 pub use session::Session;
 
 #[cfg(fuzzing)]

@@ -81,6 +81,10 @@ pub(crate) struct State {
     pub(crate) uses_head_cache: bool,
     /// Content of up to this length is copied behind the header block.
     pub(crate) copied_max: u64,
+    /// The port that requests in cleartext are redirected to; `None`: they are answered.
+    pub(crate) https_port: Option<u16>,
+    /// The line `Strict-Transport-Security` for responses over TLS; empty without one.
+    pub(crate) hsts: Vec<u8>,
 }
 
 impl State {
@@ -122,6 +126,11 @@ impl State {
             copied_max: match config.behavior.split_head {
                 true => 0,
                 false => Limits::COPIED_BODY,
+            },
+            https_port: config.https_port(),
+            hsts: match config.hsts.value() {
+                None => Vec::new(),
+                Some(value) => format!("Strict-Transport-Security: {value}\r\n").into(),
             },
             uses_head_cache: config.behavior.allows_head_cache() && each_answer.is_empty(),
             each_answer,
@@ -168,6 +177,17 @@ pub struct About {
     pub started: UnixTime,
     /// ID of this process, if it is one of several.
     pub process: Option<u32>,
+    /// The certificates in use.
+    pub certificates: Vec<Certificate>,
+}
+
+/// What is shown of a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// The first name that it is for.
+    pub name: String,
+    /// The end of its validity (RFC 5280 section 4.1.2.5).
+    pub expires: UnixTime,
 }
 
 impl Hub {

@@ -87,12 +87,11 @@ impl Pair {
         self.expires
     }
 
-    /// Whether the certificate should have been renewed by this time: less is left than [`RENEWAL_SECS_MAX`], and less
-    /// than a third of its lifetime, so that short-lived certificates do not always count as due.
-    pub fn is_due(&self, now: UnixTime) -> bool {
+    /// When it should have been renewed at the latest: [`RENEWAL_SECS_MAX`] before its end, or, if that is later, when a
+    /// third of its lifetime is left, so that short-lived certificates do not always count as due.
+    pub fn due(&self) -> UnixTime {
         let lifetime = self.expires.secs.saturating_sub(self.begins.secs).max(0);
-        let left = self.expires.secs.saturating_sub(now.secs);
-        left < (lifetime / 3).min(RENEWAL_SECS_MAX)
+        UnixTime::from_secs(self.expires.secs - (lifetime / 3).min(RENEWAL_SECS_MAX))
     }
 
     /// The pair as rustls takes it.
@@ -122,6 +121,27 @@ fn read(pair: &CertifiedKey) -> Result<(Vec<Box<str>>, [UnixTime; 2]), String> {
     let limits =
         [validity.not_before, validity.not_after].map(|limit| UnixTime::from_secs(limit.timestamp()));
     Ok((names.collect(), limits))
+}
+
+/// Whom a certificate names: the subject's common name (RFC 5280 section 4.1.2.6), else its first alternative name of
+/// a DNS name, an email address or a URI. `None` if it names nobody or cannot be read.
+pub fn identity(certificate: &CertificateDer<'_>) -> Option<String> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    let common = certificate.subject().iter_common_name().next();
+    if let Some(name) = common.and_then(|name| name.as_str().ok()) {
+        return Some(name.to_owned());
+    }
+    let alternative = certificate.subject_alternative_name().ok()??;
+    alternative
+        .value
+        .general_names
+        .iter()
+        .find_map(|name| match name {
+            GeneralName::DNSName(name) | GeneralName::RFC822Name(name) | GeneralName::URI(name) => {
+                Some((*name).to_owned())
+            }
+            _ => None,
+        })
 }
 
 /// What a client gets that asks for a name without a certificate, or for none.
@@ -250,6 +270,28 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_names_its_subject() {
+        let named = |common: Option<&str>, others: Vec<rcgen::SanType>| {
+            let mut parameters = rcgen::CertificateParams::default();
+            parameters.distinguished_name = rcgen::DistinguishedName::new();
+            if let Some(common) = common {
+                parameters
+                    .distinguished_name
+                    .push(rcgen::DnType::CommonName, common);
+            }
+            parameters.subject_alt_names = others;
+            let key = rcgen::KeyPair::generate().expect("a key");
+            let made = parameters.self_signed(&key).expect("a certificate");
+            identity(made.der())
+        };
+        let uri = || rcgen::SanType::URI("spiffe://a.test/db".try_into().expect("ASCII"));
+        assert_eq!(named(Some("Alice"), vec![uri()]).as_deref(), Some("Alice"));
+        assert_eq!(named(None, vec![uri()]).as_deref(), Some("spiffe://a.test/db"));
+        assert_eq!(named(None, Vec::new()), None);
+        assert_eq!(identity(&CertificateDer::from(vec![0x30, 0x01])), None);
+    }
+
+    #[test]
     fn the_end_of_validity_is_read() {
         let pair = valid((2030, 5, 7), (2031, 5, 7));
         assert_eq!(pair.expires().secs, 1_935_878_400);
@@ -260,10 +302,7 @@ mod tests {
         const DAY: i64 = 86_400;
         for (from, until, due_days) in [((2030, 5, 7), (2031, 5, 7), 14), ((2030, 5, 1), (2030, 5, 7), 2)] {
             let pair = valid(from, until);
-            let before_end = |secs: i64| UnixTime::from_secs(pair.expires().secs - secs);
-            assert!(!pair.is_due(before_end(due_days * DAY)), "{until:?}");
-            assert!(pair.is_due(before_end(due_days * DAY - 1)), "{until:?}");
-            assert!(pair.is_due(before_end(-1)), "{until:?}: it has expired");
+            assert_eq!(pair.due().secs, pair.expires().secs - due_days * DAY, "{until:?}");
         }
     }
 }

@@ -8,7 +8,7 @@
 //! Decides how large records are (see [`Sizes`]) and what is kept between calls: the part of a record that has arrived.
 
 use rustls::client::UnbufferedClientConnection;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, ServerConfig, SupportedCipherSuite};
@@ -364,6 +364,15 @@ impl Engine {
             Connection::Server(server) => server.alpn_protocol(),
             Connection::Client(client) => client.alpn_protocol(),
         }
+    }
+
+    /// The peer's own certificate, if it sent one. A server has verified it.
+    pub fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
+        let chain = match &self.connection {
+            Connection::Server(server) => server.peer_certificates(),
+            Connection::Client(client) => client.peer_certificates(),
+        };
+        chain?.first()
     }
 
     /// What was agreed on, as far as the handshake has come.

@@ -12,6 +12,7 @@
 
 mod duplex;
 
+use crate::certificates;
 use crate::engine::{Engine, Fault};
 use crate::settings::Slot;
 use crate::tickets::Ratchet;
@@ -19,11 +20,12 @@ use duplex::Duplex;
 use measure::{Duration, Instant, UnixTime};
 use runtime::fs::{ReadError, Wait};
 use runtime::memory::Budget;
-use runtime::session::{JobOf, Loss};
+use runtime::session::{self, JobOf, Loss};
 use runtime::shaping::Withheld;
-use runtime::{Accepted, Action, Body, Context, Event, FileRange, Job, Line, Service, Session, Tx};
+use runtime::{
+    Accepted, Action, Body, Context, Event, FileRange, Job, Line, Service, Session, Tx, Unsecured,
+};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a file read, encrypted and sent at a time: what a slow reader costs in memory.
 const CHUNK: u64 = 64 << 10;
@@ -36,64 +38,25 @@ const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 /// How long a handshake may keep its place while other connections need one.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What of TLS was counted since the start.
-#[derive(Debug, Default)]
-pub struct Counters {
-    handshakes: AtomicU64,
-    resumed: AtomicU64,
-    failed: AtomicU64,
-    plain: AtomicU64,
-}
-
-/// A reading of [`Counters`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Handshakes completed.
-    pub handshakes: u64,
-    /// Of these, resumptions.
-    pub resumed: u64,
-    /// Connections ended by a fault of TLS, before or after the handshake.
-    pub failed: u64,
-    /// Connections on which plain HTTP was spoken.
-    pub plain: u64,
-}
-
-impl Counters {
-    /// What was counted so far.
-    pub fn read(&self) -> Counts {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
-            handshakes: read(&self.handshakes),
-            resumed: read(&self.resumed),
-            failed: read(&self.failed),
-            plain: read(&self.plain),
-        }
-    }
-}
-
 /// A service whose connections speak TLS where their listener does.
 #[derive(Debug)]
 pub struct SecuredService<V> {
     inner: Arc<V>,
     /// By index of the listener; `None`: cleartext.
     slots: Vec<Option<Slot>>,
-    shared: Arc<Shared>,
-}
-
-/// What all TLS connections of a process share.
-#[derive(Debug)]
-pub struct Shared {
-    /// Keys of resumption tickets. Each worker moves them on with the time.
-    pub tickets: Ratchet,
-    /// Counted since the start.
-    pub counters: Counters,
+    tickets: Ratchet,
 }
 
 impl<V: Service> SecuredService<V> {
     /// Wraps a service. `slots` has one entry per listener, in the order in which the strategy gets them; `None` is
-    /// cleartext. Listeners beyond the end speak as the last one.
-    pub fn new(inner: Arc<V>, slots: Vec<Option<Slot>>, shared: Arc<Shared>) -> SecuredService<V> {
-        SecuredService { inner, slots, shared }
+    /// cleartext. Listeners beyond the end speak as the last one. Each worker moves the keys of `tickets` on with the
+    /// time.
+    pub fn new(inner: Arc<V>, slots: Vec<Option<Slot>>, tickets: Ratchet) -> SecuredService<V> {
+        SecuredService {
+            inner,
+            slots,
+            tickets,
+        }
     }
 
     fn slot(&self, listener: u8) -> Option<&Slot> {
@@ -108,7 +71,7 @@ impl<V: Service> Service for SecuredService<V> {
     fn context(&self, worker: usize) -> SecuredCx<<V::Session as Session>::Cx> {
         SecuredCx {
             inner: self.inner.context(worker),
-            shared: Arc::clone(&self.shared),
+            tickets: self.tickets.clone(),
             tickets_due: 0,
             scratch: Vec::new(),
             plain: Vec::new(),
@@ -128,7 +91,8 @@ impl<V: Service> Service for SecuredService<V> {
         let tls = match config.map(Engine::server).transpose() {
             Ok(engine) => engine.map(|engine| Box::new(Tls::new(engine, now))),
             Err(_) => {
-                self.shared.counters.failed.fetch_add(1, Ordering::Relaxed);
+                let event = Event::Unsecured(Unsecured::Fault);
+                inner.handle(&mut cx.inner, event, &mut cx.tx, now);
                 inner.closed(&mut cx.inner, now);
                 return None;
             }
@@ -153,7 +117,7 @@ impl<V: Service> Service for SecuredService<V> {
 #[derive(Debug)]
 pub struct SecuredCx<C> {
     inner: C,
-    shared: Arc<Shared>,
+    tickets: Ratchet,
     /// When the ticket keys are looked after again, in seconds since 1970.
     tickets_due: i64,
     /// Of no content between calls.
@@ -180,7 +144,7 @@ impl<C: Context> Context for SecuredCx<C> {
         }
         if wall.secs >= self.tickets_due {
             self.tickets_due = wall.secs + TICKETS_EVERY_SECS;
-            self.shared.tickets.advance(wall.secs.unsigned_abs());
+            self.tickets.advance(wall.secs.unsigned_abs());
         }
         self.inner.turn(now, wall);
     }
@@ -386,7 +350,6 @@ impl<S: Session> Secured<S> {
     /// Takes ciphertext in.
     fn decrypt(&mut self, cx: &mut SecuredCx<S::Cx>, cipher: &[u8], tx: &mut Tx, now: Instant) {
         let Some(tls) = &mut self.tls else { return };
-        let counters = &cx.shared.counters;
         cx.plain.clear();
         let received = tls
             .engine
@@ -394,25 +357,32 @@ impl<S: Session> Secured<S> {
         let is_closed = match received {
             Ok(received) => {
                 if received.completed {
-                    counters.handshakes.fetch_add(1, Ordering::Relaxed);
-                    let resumed = tls.engine.agreed().resumed;
-                    counters.resumed.fetch_add(u64::from(resumed), Ordering::Relaxed);
+                    let identity = tls.engine.peer_certificate().and_then(certificates::identity);
+                    let secured = session::Secured {
+                        protocol: tls.engine.protocol(),
+                        resumed: tls.engine.agreed().resumed,
+                        identity: identity.as_deref(),
+                    };
+                    self.inner
+                        .handle(&mut cx.inner, Event::Secured(secured), &mut cx.tx, now);
                 }
                 received.closed
             }
             Err(fault) => {
                 tls.has_failed = true;
                 tls.is_closing = true;
-                match fault {
+                let why = match fault {
                     Fault::PlainHttp => {
-                        counters.plain.fetch_add(1, Ordering::Relaxed);
                         tx.head.extend_from_slice(PLAIN_HTTP);
+                        Unsecured::PlainHttp
                     }
                     Fault::Tls(error) => {
-                        counters.failed.fetch_add(1, Ordering::Relaxed);
                         tracing::debug!("TLS: {error}");
+                        Unsecured::Fault
                     }
-                }
+                };
+                self.inner
+                    .handle(&mut cx.inner, Event::Unsecured(why), &mut cx.tx, now);
                 return;
             }
         };
@@ -597,6 +567,8 @@ fn unwrapped<J: Job>(event: Event<'_, Work<J>>) -> Option<Event<'_, J>> {
         Event::GiveWay(need) => Event::GiveWay(need),
         Event::Reconsider => Event::Reconsider,
         Event::Lost(loss) => Event::Lost(loss),
+        Event::Secured(secured) => Event::Secured(secured),
+        Event::Unsecured(why) => Event::Unsecured(why),
     })
 }
 

@@ -6,9 +6,14 @@
 
 use crate::certificates::{Certificates, Pair, PairError, Unknown};
 use crate::tickets::Ratchet;
-use rustls::ServerConfig;
+use aws_lc_rs::digest;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{KeyLog, RootCertStore, ServerConfig};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Reads certificates and makes configurations with one cryptography provider and one set of ticket keys, so that all
@@ -36,8 +41,7 @@ impl Maker {
         Pair::from_pem(chain, key, &self.provider)
     }
 
-    /// A server's configuration with these pairs; clients choose by name. `protocols` are offered by ALPN (RFC 7301),
-    /// the preferred one first.
+    /// A server's configuration with these pairs; clients choose by name.
     ///
     /// # Errors
     /// A configuration that rustls refuses.
@@ -45,20 +49,104 @@ impl Maker {
         &self,
         first: Pair,
         further: &[Pair],
-        unknown: Unknown,
-        protocols: &[&[u8]],
+        options: &Options<'_>,
     ) -> Result<Arc<ServerConfig>, rustls::Error> {
-        let mut certificates = Certificates::new(first, unknown);
+        let mut certificates = Certificates::new(first, options.unknown);
         for pair in further {
             certificates.insert(pair);
         }
+        let (verifier, tickets) = match options.clients {
+            None => (WebPkiClientVerifier::no_client_auth(), self.tickets.clone()),
+            Some(clients) => {
+                let verifier = clients.verifier(&self.provider)?;
+                (verifier, self.tickets.with_purpose(&clients.purpose()))
+            }
+        };
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
+            .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(certificates));
-        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-        config.ticketer = Arc::new(self.tickets.clone());
+        config.alpn_protocols = options.protocols.iter().map(|name| name.to_vec()).collect();
+        config.ticketer = Arc::new(tickets);
+        if let Some(log) = options.key_log {
+            config.key_log = Arc::clone(log);
+        }
         Ok(Arc::new(config))
+    }
+}
+
+/// What a server's configuration has besides certificates.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options<'a> {
+    /// For clients that ask for another name.
+    pub unknown: Unknown,
+    /// Protocols offered by ALPN (RFC 7301), the preferred one first.
+    pub protocols: &'a [&'a [u8]],
+    /// Clients that must, or may, show a certificate; `None`: they are not asked for one.
+    pub clients: Option<&'a Clients>,
+    /// Gets the secrets of every connection, in the format of SSLKEYLOGFILE.
+    pub key_log: Option<&'a Arc<dyn KeyLog>>,
+}
+
+/// Who may be a client: those with a certificate of certain authorities.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    authorities: Vec<CertificateDer<'static>>,
+    is_required: bool,
+}
+
+impl Clients {
+    /// Clients with a certificate of the authorities in this PEM text. Others are refused if it `is_required`; those
+    /// whose certificate proves nothing are refused anyway.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn from_pem(authorities: &[u8], is_required: bool) -> Result<Clients, PairError> {
+        let authorities = CertificateDer::pem_slice_iter(authorities)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| PairError::Chain(error.to_string()))?;
+        let clients = Clients {
+            authorities,
+            is_required,
+        };
+        clients.roots().map_err(PairError::Chain)?;
+        Ok(clients)
+    }
+
+    fn roots(&self) -> Result<RootCertStore, String> {
+        let mut roots = RootCertStore::empty();
+        for authority in &self.authorities {
+            roots
+                .add(authority.clone())
+                .map_err(|error| format!("not the certificate of an authority: {error}"))?;
+        }
+        match roots.is_empty() {
+            true => Err("there is no certificate in it".to_owned()),
+            false => Ok(roots),
+        }
+    }
+
+    fn verifier(&self, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, rustls::Error> {
+        let roots = Arc::new(self.roots().map_err(rustls::Error::General)?);
+        let builder = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider));
+        let builder = match self.is_required {
+            true => builder,
+            false => builder.allow_unauthenticated(),
+        };
+        builder
+            .build()
+            .map_err(|error| rustls::Error::General(error.to_string()))
+    }
+
+    /// Tells tickets of these clients from those of others.
+    fn purpose(&self) -> Vec<u8> {
+        let mut digest = digest::Context::new(&digest::SHA256);
+        digest.update(&[u8::from(self.is_required)]);
+        for authority in &self.authorities {
+            digest.update(&(authority.len() as u64).to_be_bytes());
+            digest.update(authority);
+        }
+        digest.finish().as_ref().to_vec()
     }
 }
 

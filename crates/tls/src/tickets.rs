@@ -121,7 +121,11 @@ struct Keys {
 
 /// Seals and opens tickets; shared by all configurations that accept each other's.
 #[derive(Clone)]
-pub struct Ratchet(Arc<RwLock<Keys>>);
+pub struct Ratchet {
+    keys: Arc<RwLock<Keys>>,
+    /// What the tickets are for: those for something else are not accepted. Authenticated with each ticket.
+    purpose: Arc<[u8]>,
+}
 
 impl fmt::Debug for Ratchet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,11 +142,24 @@ impl Ratchet {
         let current = secret
             .key()
             .ok_or_else(|| rustls::Error::General("no ticket key".to_owned()))?;
-        Ok(Ratchet(Arc::new(RwLock::new(Keys {
-            secret,
-            current,
-            previous: None,
-        }))))
+        Ok(Ratchet {
+            keys: Arc::new(RwLock::new(Keys {
+                secret,
+                current,
+                previous: None,
+            })),
+            purpose: Arc::default(),
+        })
+    }
+
+    /// The same keys for tickets of this purpose only. A resumption repeats no check of the handshake that it resumes,
+    /// so listeners that check clients differently must not accept each other's tickets.
+    #[must_use]
+    pub fn with_purpose(&self, purpose: &[u8]) -> Ratchet {
+        Ratchet {
+            keys: Arc::clone(&self.keys),
+            purpose: purpose.into(),
+        }
     }
 
     /// Moves on to the epoch of this time, in seconds since 1970; a clock that was set back changes nothing.
@@ -151,7 +168,7 @@ impl Ratchet {
         if self.read(|keys| keys.secret.epoch >= epoch) {
             return;
         }
-        let mut keys = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         // A clock that jumped by years would keep a worker busy for long.
         let steps = epoch.saturating_sub(keys.secret.epoch).min(4_096);
         for _ in 0..steps {
@@ -168,8 +185,13 @@ impl Ratchet {
         self.read(|keys| keys.secret.hand_on())
     }
 
+    /// What is authenticated with a ticket, and not encrypted.
+    fn authenticated(&self, epoch: [u8; EPOCH_LEN]) -> Vec<u8> {
+        [&epoch[..], &self.purpose].concat()
+    }
+
     fn read<T>(&self, look: impl FnOnce(&Keys) -> T) -> T {
-        look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        look(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -192,7 +214,7 @@ impl ProducesTickets for Ratchet {
                 .current
                 .seal_in_place_separate_tag(
                     Nonce::assume_unique_for_key(nonce),
-                    Aad::from(epoch),
+                    Aad::from(self.authenticated(epoch)),
                     &mut sealed,
                 )
                 .ok()?;
@@ -213,7 +235,7 @@ impl ProducesTickets for Ratchet {
             let mut opened = sealed.to_vec();
             let nonce = Nonce::assume_unique_for_key(*nonce);
             let length = key
-                .open_in_place(nonce, Aad::from(*epoch), &mut opened)
+                .open_in_place(nonce, Aad::from(self.authenticated(*epoch)), &mut opened)
                 .ok()?
                 .len();
             opened.truncate(length);
@@ -255,6 +277,20 @@ mod tests {
         }
         let stranger = Ratchet::new(Secret::new(THEN).expect("chance")).expect("a key");
         assert_eq!(stranger.decrypt(&ticket), None);
+    }
+
+    #[test]
+    fn a_ticket_is_not_opened_for_another_purpose() {
+        let (one, _) = pair();
+        let (open, closed) = (one.with_purpose(b""), one.with_purpose(b"clients of A"));
+        let ticket = open.encrypt(b"state").expect("a ticket");
+        assert_eq!(one.decrypt(&ticket).as_deref(), Some(&b"state"[..]));
+        assert_eq!(closed.decrypt(&ticket), None);
+        let ticket = closed.encrypt(b"state").expect("a ticket");
+        assert_eq!(closed.decrypt(&ticket).as_deref(), Some(&b"state"[..]));
+        assert_eq!(one.with_purpose(b"clients of B").decrypt(&ticket), None);
+        one.advance(THEN + EPOCH_SECS);
+        assert!(closed.decrypt(&ticket).is_some(), "the keys move on together");
     }
 
     #[test]

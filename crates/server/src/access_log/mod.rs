@@ -37,6 +37,8 @@ const SPARE_BYTES: usize = 4 * 1024;
 pub struct Request<'a> {
     /// Address of the client.
     pub peer: IpAddr,
+    /// Who the client is, as its certificate says.
+    pub user: Option<&'a [u8]>,
     /// Arrival of the first byte of the request.
     pub started: Instant,
     /// The request line.
@@ -405,10 +407,15 @@ impl Numbers {
     }
 }
 
-/// Composes `host - - [time] "request" status |bytes| "referer" "agent"`. Returns the position of the byte count.
+/// Composes `host - user [time] "request" status |bytes| "referer" "agent"`. Returns the position of the byte count.
 fn clf_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u16, combined: bool) -> u32 {
     push_ip(out, request.peer);
-    out.extend_from_slice(b" - - ");
+    out.extend_from_slice(b" - ");
+    match request.user {
+        None => out.push(b'-'),
+        Some(user) => push_user(out, user),
+    }
+    out.push(b' ');
     out.extend_from_slice(clock.bracketed());
     out.extend_from_slice(b" \"");
     match request.line {
@@ -444,6 +451,17 @@ fn clf_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u16
     at
 }
 
+/// Appends the name of a client. A space would end the field early, so it is escaped like a control character.
+#[cold]
+fn push_user(out: &mut Vec<u8>, user: &[u8]) {
+    for (at, word) in user.split(|&b| b == b' ').enumerate() {
+        if at > 0 {
+            out.extend_from_slice(b"\\x20");
+        }
+        push_clf(out, word);
+    }
+}
+
 /// Composes `{"time":…,…,"status":200|,"bytes":…|}`. Returns the position of the numbers.
 fn json_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u16) -> u32 {
     out.extend_from_slice(b"{\"time\":\"");
@@ -471,7 +489,8 @@ fn json_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u1
         RequestLine::Raw(bytes) => field(b"raw", bytes),
     }
     for (name, value) in [
-        (&b"host"[..], request.host),
+        (&b"user"[..], request.user),
+        (b"host", request.host),
         (b"referer", request.referer),
         (b"user_agent", request.user_agent),
     ] {

@@ -16,6 +16,7 @@ fn at(us: u64) -> Instant {
 fn request<'a>() -> Request<'a> {
     Request {
         peer: "192.0.2.7".parse().unwrap(),
+        user: None,
         started: at(100),
         line: RequestLine::Parsed {
             method: b"GET",
@@ -42,6 +43,21 @@ fn logged(format: LogFormat, request: &Request<'_>, status: u16, body: u64, sent
     };
     assert_eq!(slot, Slot::NONE);
     String::from_utf8(journal.take(Vec::new())).unwrap()
+}
+
+#[test]
+fn a_client_with_a_certificate_is_named() {
+    let known = Request {
+        user: Some(b"Alice A. \"x\"\x07"),
+        ..request()
+    };
+    let line = logged(LogFormat::Common, &known, 200, 1, None);
+    assert!(
+        line.starts_with(r#"192.0.2.7 - Alice\x20A.\x20\"x\"\x07 [06/"#),
+        "{line}"
+    );
+    let line = logged(LogFormat::Json, &known, 200, 1, None);
+    assert!(line.contains(r#","user":"Alice A. \"x\"\u0007","#), "{line}");
 }
 
 #[test]

@@ -78,6 +78,12 @@ pub struct Host {
     pub names: Vec<HostName>,
     /// See [`Config::root`].
     pub root: Option<PathBuf>,
+    /// PEM files with certificate chains for these names, at every address with TLS.
+    #[serde(default, deserialize_with = "values::paths")]
+    pub tls_cert: Vec<PathBuf>,
+    /// PEM files with their private keys, in the same order.
+    #[serde(default, deserialize_with = "values::paths")]
+    pub tls_key: Vec<PathBuf>,
     /// Byte budget of this host's cache. Hosts without one share the rest equally with the top level.
     #[serde(default, deserialize_with = "values::some_bytes")]
     pub cache_size: Option<Bytes>,

@@ -2,6 +2,7 @@
 //!
 //! `listen` is the short form: its addresses use the settings of the top level.
 
+use super::secure::{ClientAuth, HttpsRedirect};
 use super::values::{self, Concurrency, IoKind, Listen, Workers};
 use super::{Config, ConfigError};
 use serde::Deserialize;
@@ -31,11 +32,17 @@ pub struct Listener {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Tls {
     /// PEM files with certificate chains, the server's certificate first: one string or a list.
-    #[serde(deserialize_with = "values::paths")]
+    #[serde(default, deserialize_with = "values::paths")]
     pub cert: Vec<PathBuf>,
     /// PEM files with the private keys, in the order of `cert`.
-    #[serde(deserialize_with = "values::paths")]
+    #[serde(default, deserialize_with = "values::paths")]
     pub key: Vec<PathBuf>,
+    /// PEM file with the authorities of client certificates. `None`: clients are not asked for one.
+    #[serde(default)]
+    pub client_ca: Option<PathBuf>,
+    /// Whether clients must show a certificate.
+    #[serde(default)]
+    pub client_auth: ClientAuth,
     /// The certificate of clients that ask for another name, or for none.
     #[serde(default)]
     pub unknown_name: UnknownName,
@@ -53,11 +60,24 @@ pub enum UnknownName {
 }
 
 impl Tls {
-    /// Validates that there are certificates, and a key for each.
-    fn validate(&self, keys: (&str, &str)) -> Result<(), ConfigError> {
-        let (cert, key) = keys;
+    /// Whether clients are asked for a certificate, and must have one.
+    pub fn asks_clients(&self) -> Option<bool> {
+        match (self.client_auth, &self.client_ca) {
+            (ClientAuth::Auto, None) | (ClientAuth::Off, _) => None,
+            (ClientAuth::Auto, Some(_)) | (ClientAuth::Required, _) => Some(true),
+            (ClientAuth::Optional, _) => Some(false),
+        }
+    }
+
+    /// Validates that there are certificates, unless it `has_others`, a key for each, and authorities if clients are asked.
+    fn validate(&self, keys: [&str; 3], has_others: bool) -> Result<(), ConfigError> {
+        let [cert, key, authorities] = keys;
+        if self.asks_clients().is_some() && self.client_ca.is_none() {
+            let why = "clients are asked for certificates, and no authority is named; name a PEM file with those to trust";
+            return Err(ConfigError::invalid(authorities, why.to_owned()));
+        }
         let (certs, found) = (self.cert.len(), self.key.len());
-        if certs == found && certs > 0 {
+        if certs == found && (certs > 0 || has_others) {
             return Ok(());
         }
         let (wrong, why) = match certs > found {
@@ -114,8 +134,22 @@ impl Config {
         (!is_off).then(|| Tls {
             cert: self.tls_cert.clone(),
             key: self.tls_key.clone(),
+            client_ca: self.tls_client_ca.clone(),
+            client_auth: self.tls_client_auth,
             unknown_name: UnknownName::default(),
         })
+    }
+
+    /// The port that requests in cleartext are redirected to; `None`: they are answered.
+    pub fn https_port(&self) -> Option<u16> {
+        match self.https_redirect {
+            HttpsRedirect::Off => None,
+            HttpsRedirect::Port(port) => Some(port),
+            HttpsRedirect::On => {
+                let secured = self.listeners().into_iter().find(|one| one.tls.is_some());
+                secured.and_then(|one| Some(one.address.0.first()?.port()))
+            }
+        }
     }
 
     /// Whether some listener speaks TLS.
@@ -131,8 +165,23 @@ impl Config {
                 "no address; name at least one, as in \"127.0.0.1:8080\"",
             ));
         }
+        self.validate_redirect()?;
+        let mut has_others = false;
+        for host in &self.host {
+            let pairs = Tls {
+                cert: host.tls_cert.clone(),
+                key: host.tls_key.clone(),
+                ..Tls::default()
+            };
+            pairs.validate(["tls-cert", "tls-key", "tls-client-ca"], true)?;
+            has_others |= !pairs.cert.is_empty();
+        }
+        if has_others && !self.has_tls() {
+            let why = "no address has TLS, so nobody gets this certificate; add `tls = {}` to a [[listener]]";
+            return Err(ConfigError::invalid("tls-cert", why.to_owned()));
+        }
         if let Some(tls) = self.tls() {
-            tls.validate(("tls-cert", "tls-key"))?;
+            tls.validate(["tls-cert", "tls-key", "tls-client-ca"], has_others)?;
         }
         for listener in &self.listener {
             if listener.address.0.is_empty() {
@@ -148,9 +197,10 @@ impl Config {
                 ));
             }
             if let Some(tls) = &listener.tls {
-                tls.validate(("cert", "key"))?;
+                tls.validate(["cert", "key", "client-ca"], has_others)?;
             }
         }
+        self.validate_chosen_ports()?;
         let all: Vec<SocketAddr> = self.addresses().collect();
         for (at, one) in all.iter().enumerate() {
             let takes = |other: &SocketAddr| {
@@ -173,6 +223,47 @@ impl Config {
                     "address"
                 };
                 return Err(ConfigError::invalid(key, why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Validates that addresses whose port the system chooses can be told apart where their TLS differs.
+    fn validate_chosen_ports(&self) -> Result<(), ConfigError> {
+        let listeners = self.listeners();
+        for (at, one) in listeners.iter().enumerate() {
+            let differs = |other: &&Listener| other.tls != one.tls;
+            for other in listeners[..at].iter().filter(differs) {
+                let twice = one
+                    .address
+                    .0
+                    .iter()
+                    .find(|address| other.address.0.contains(address));
+                if let Some(address) = twice {
+                    let why = format!(
+                        "{address} is listed twice with different TLS; name the ports, or use different addresses"
+                    );
+                    return Err(ConfigError::invalid("address", why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Validates that a redirect to https has a place to lead to, and that keys for TLS are not without it.
+    fn validate_redirect(&self) -> Result<(), ConfigError> {
+        if self.https_redirect == HttpsRedirect::On && matches!(self.https_port(), None | Some(0)) {
+            let why = "the port of https is not known: no address has TLS, or the system chooses its port; name the port";
+            return Err(ConfigError::invalid("https-redirect", why.to_owned()));
+        }
+        if self.tls().is_none() {
+            let named = [
+                ("tls-client-ca", self.tls_client_ca.is_some()),
+                ("tls-client-auth", self.tls_client_auth != ClientAuth::Auto),
+            ];
+            if let Some((key, _)) = named.into_iter().find(|(_, is_named)| *is_named) {
+                let why = "the addresses in `listen` have no TLS; add tls-cert and tls-key";
+                return Err(ConfigError::invalid(key, why.to_owned()));
             }
         }
         Ok(())
@@ -232,6 +323,23 @@ mod tests {
         for (text, wanted) in [
             ("tls-cert = 'a.pem'", "tls-key"),
             ("tls-key = 'a.key'", "tls-cert"),
+            ("tls-client-ca = 'ca.pem'", "weir.toml:1: `tls-client-ca`"),
+            (
+                "tls-cert = 'a'\ntls-key = 'b'\ntls-client-auth = 'optional'",
+                "no authority",
+            ),
+            (
+                "[[host]]\nnames = ['a']\ntls-cert = 'a'\ntls-key = 'b'",
+                "no address has TLS",
+            ),
+            ("[[listener]]\naddress = ':1'\ntls = {}", "no certificate"),
+            (
+                "listen = '127.0.0.1:0'\n[[listener]]\naddress = '127.0.0.1:0'\ntls = { cert = 'a', key = 'b' }",
+                "with different TLS",
+            ),
+            ("https-redirect = true", "no address has TLS"),
+            ("https-redirect = 70000", "not a port"),
+            ("hsts = 'soon'", "`soon`"),
             ("[[listener]]\naddress = []", "weir.toml:2: `address`"),
             (
                 "[[listener]]\naddress = ':1'\ntls = { cert = [], key = [] }",

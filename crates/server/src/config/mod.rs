@@ -28,6 +28,7 @@ mod own;
 mod pattern;
 mod preset;
 mod redirect;
+mod secure;
 mod tilde;
 mod tuned;
 mod values;
@@ -45,6 +46,7 @@ pub use pattern::PathPattern;
 pub use preset::Preset;
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
+pub use secure::{ClientAuth, Hsts, HttpsRedirect};
 pub use tilde::{HomeDirectory, Tilde};
 /// A table of keys and values of a configuration file.
 pub use toml::Table as Keys;
@@ -81,6 +83,16 @@ pub struct Config {
     /// PEM files with their private keys, in the same order.
     #[serde(deserialize_with = "values::paths")]
     pub tls_key: Vec<PathBuf>,
+    /// PEM file with the authorities of client certificates, for the addresses in `listen`.
+    pub tls_client_ca: Option<PathBuf>,
+    /// Whether clients of these addresses must show a certificate.
+    pub tls_client_auth: ClientAuth,
+    /// File to which the secrets of all TLS connections are appended, for debugging. `None`: none.
+    pub tls_key_log: Option<PathBuf>,
+    /// Whether requests in cleartext are redirected to https.
+    pub https_redirect: HttpsRedirect,
+    /// The line `Strict-Transport-Security` of responses over TLS.
+    pub hsts: Hsts,
     /// Number of workers, or `"auto"`.
     pub workers: Workers,
     /// Strategy: how connections map to threads and processes.
@@ -262,6 +274,11 @@ impl Default for Config {
             listener: Vec::new(),
             tls_cert: Vec::new(),
             tls_key: Vec::new(),
+            tls_client_ca: None,
+            tls_client_auth: ClientAuth::default(),
+            tls_key_log: None,
+            https_redirect: HttpsRedirect::default(),
+            hsts: Hsts::default(),
             workers: Workers::Auto,
             concurrency: Concurrency::default(),
             io: IoKind::default(),
@@ -403,6 +420,12 @@ impl Config {
     /// # Errors
     /// The first key at fault and a valid value for it.
     pub fn validate(&self) -> Result<(), ConfigError> {
+        self.validate_listeners()?;
+        self.validate_site()
+    }
+
+    /// Validates all that a site can have of its own.
+    fn validate_site(&self) -> Result<(), ConfigError> {
         let at_least = |key: &'static str, value: u64, least: u64, why: &str| {
             if value >= least {
                 return Ok(());
@@ -421,7 +444,6 @@ impl Config {
                 format!("{value} is too large; it must be at most {most} ({why})"),
             ))
         };
-        self.validate_listeners()?;
         if let Some(rate) = self.line_rate
             && !(Shaping::RATE_MIN..=Shaping::RATE_MAX).contains(&rate)
         {
@@ -554,7 +576,7 @@ impl Config {
         redirect::all_end(&self.redirect).map_err(|why| ConfigError::invalid("redirect", why))?;
         if !self.host.is_empty() {
             for site in self.sites()? {
-                site.validate()?;
+                site.validate_site()?;
             }
         }
         Ok(())
@@ -643,6 +665,8 @@ impl Config {
             self.listener.clone_from(&running.listener);
             self.tls_cert.clone_from(&running.tls_cert);
             self.tls_key.clone_from(&running.tls_key);
+            self.tls_client_ca.clone_from(&running.tls_client_ca);
+            self.tls_client_auth = running.tls_client_auth;
         }
     }
 }
@@ -682,6 +706,7 @@ fixed!(
     "adapt" adapt,
     "record" record,
     "control" control,
+    "tls-key-log" tls_key_log,
     "behavior" behavior,
 );
 

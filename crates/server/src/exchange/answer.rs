@@ -213,6 +213,33 @@ impl<'e, 'b> Composer<'e, 'b> {
         self.built_in(ErrorPage::new(status), status)
     }
 
+    /// 308 to the same address with https (RFC 9110 section 15.4.9): the method stays. A request that names no host
+    /// gets 400, because nothing says where it should go.
+    #[cold]
+    pub(super) fn secure_address(self, head: &RequestHead<'_, '_>, port: u16) -> Answer<'e> {
+        let host = head.authority().map(without_port);
+        let (Some(host), Some(path)) = (host.filter(|host| !host.is_empty()), head.target.path()) else {
+            return self.page(Failure::of(Status::BAD_REQUEST));
+        };
+        self.lines.head.add_with("Location", |out| {
+            out.extend_from_slice(b"https://");
+            escape(host, out);
+            if port != 443 {
+                out.push(b':');
+                out.extend_from_slice(itoa::Buffer::new().format(port).as_bytes());
+            }
+            escape(path, out);
+            if let Some(query) = self.query {
+                out.push(b'?');
+                escape(query, out);
+            }
+        });
+        self.built_in(
+            ErrorPage::new(Status::PERMANENT_REDIRECT),
+            Status::PERMANENT_REDIRECT,
+        )
+    }
+
     /// The response of a handler.
     #[cold]
     pub(super) fn made(self, made: Made) -> Answer<'e> {
@@ -265,6 +292,15 @@ impl<'e, 'b> Composer<'e, 'b> {
             settled: None,
             _held: None,
         }
+    }
+}
+
+/// The host of an authority. An IPv6 address keeps its brackets.
+fn without_port(authority: &[u8]) -> &[u8] {
+    let bracket = authority.iter().rposition(|&b| b == b']').unwrap_or(0);
+    match authority[bracket..].iter().position(|&b| b == b':') {
+        Some(colon) => &authority[..bracket + colon],
+        None => authority,
     }
 }
 

@@ -113,6 +113,11 @@ impl Exchange {
                 return Step::Answer(composer.made(made));
             }
         }
+        if let (Start::Request, Some(head), Some(port), false) =
+            (start, head, state.https_port, self.is_secured)
+        {
+            return Step::Answer(composer.secure_address(head, port));
+        }
         let Some(view) = views.get_mut(site) else {
             // No turn has run yet, so there are no views; drivers that keep their contract never get here.
             return Step::Answer(composer.page(Failure::of_missing(Missing::Unavailable)));

@@ -92,6 +92,8 @@ pub(crate) enum Step<'e> {
 pub(crate) struct Exchange {
     /// Address of the client.
     peer: IpAddr,
+    /// Whether the request came encrypted.
+    is_secured: bool,
     /// Arrival of the first byte of the request.
     started: Instant,
     /// The log line, from the time the answer is composed.
@@ -110,11 +112,12 @@ struct Waits {
 }
 
 impl Exchange {
-    /// An exchange with `peer`, the first byte of which arrived at `started`.
+    /// An exchange with `peer`, over TLS if it `is_secured`, the first byte of which arrived at `started`.
     #[inline]
-    pub(crate) fn new(peer: IpAddr, started: Instant) -> Exchange {
+    pub(crate) fn new(peer: IpAddr, is_secured: bool, started: Instant) -> Exchange {
         Exchange {
             peer,
+            is_secured,
             started,
             slot: Slot::NONE,
             waits: None,
@@ -190,12 +193,12 @@ impl Exchange {
         self.choose(scope, asked, start)
     }
 
-    /// Counts the answer and composes its log line. `head_bytes` and `body_bytes` are the lengths that the session sends.
+    /// Composes the log line of the answer to what was asked, and by whom, if a certificate says so. `head_bytes` and `body_bytes` are the lengths that the session sends.
     #[inline]
     pub(crate) fn answered(
         &mut self,
         (journal, clock): (&mut Journal, &Clock),
-        asked: Asked<'_, '_, '_>,
+        (asked, user): (Asked<'_, '_, '_>, Option<&[u8]>),
         status: u16,
         head_bytes: u32,
         body_bytes: u64,
@@ -207,6 +210,7 @@ impl Exchange {
         let request = match asked {
             Asked::Request(head) => access_log::Request {
                 peer,
+                user,
                 started,
                 line: RequestLine::Parsed {
                     method: head.method_name.as_bytes(),
@@ -219,6 +223,7 @@ impl Exchange {
             },
             Asked::Input(bytes) => access_log::Request {
                 peer,
+                user,
                 started,
                 line: RequestLine::Raw(first_line(bytes)),
                 host: None,

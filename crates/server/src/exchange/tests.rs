@@ -112,7 +112,7 @@ fn send(exchange: &mut Exchange, cx: &mut Cx, head: &RequestHead<'_, '_>, loaded
         other => panic!("{other:?}"),
     };
     let status = answer.status.as_u16();
-    exchange.answered((desk.journal, desk.clock), asked, status, 50, answer.len);
+    exchange.answered((desk.journal, desk.clock), (asked, None), status, 50, answer.len);
     drop(answer);
     cx.journal.given(&mut exchange.slot, 50 + content.len() as u64);
     Sent {
@@ -150,9 +150,9 @@ fn two_exchanges_share_a_context_and_end_in_any_order() {
     ];
     let (one, two) = (request("/first.txt", &agent), request("/second.txt?q", &range));
     let peer = "192.0.2.7".parse().unwrap();
-    let mut first = Exchange::new(peer, at(0));
+    let mut first = Exchange::new(peer, false, at(0));
     let first_job = wait(first.begin(cx.split().0, &one));
-    let mut second = Exchange::new(peer, at(10));
+    let mut second = Exchange::new(peer, false, at(10));
     let second_job = wait(second.begin(cx.split().0, &two));
 
     let sent_second = send(&mut second, &mut cx, &two, second_job.run());
@@ -199,8 +199,8 @@ fn an_exchange_that_is_cut_short_leaves_the_other_alone() {
     let (mut cx, kept) = worker();
     let (one, two) = (request("/first.txt", &[]), request("/nothing", &[]));
     let peer = "2001:db8::1".parse().unwrap();
-    let mut first = Exchange::new(peer, at(0));
-    let mut second = Exchange::new(peer, at(0));
+    let mut first = Exchange::new(peer, false, at(0));
+    let mut second = Exchange::new(peer, false, at(0));
     let first_job = wait(first.begin(cx.split().0, &one));
     let second_job = wait(second.begin(cx.split().0, &two));
     send(&mut first, &mut cx, &one, first_job.run());
@@ -229,7 +229,7 @@ fn an_exchange_that_is_cut_short_leaves_the_other_alone() {
 fn an_exchange_whose_job_is_late_gets_an_error() {
     let (mut cx, _kept) = worker();
     let head = request("/first.txt", &[]);
-    let mut exchange = Exchange::new("192.0.2.7".parse().unwrap(), at(0));
+    let mut exchange = Exchange::new("192.0.2.7".parse().unwrap(), false, at(0));
     let _job = wait(exchange.begin(cx.split().0, &head));
     let entry = exchange.late(&cx);
     match exchange.resume(cx.split().0, Asked::Request(&head), &entry) {

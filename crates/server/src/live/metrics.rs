@@ -146,6 +146,17 @@ impl Collector for Gathered {
             let encoder = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
             gauge.encode(encoder)?;
         }
+        let certificates = server.about().certificates;
+        if !certificates.is_empty() {
+            let help = "End of validity of a certificate, in Unix time";
+            let unit = Some(&Unit::Seconds);
+            let mut family =
+                encoder.encode_descriptor("certificate_expiry_timestamp", help, unit, MetricType::Gauge)?;
+            for certificate in certificates {
+                let label = [("name", certificate.name)];
+                ConstGauge::new(certificate.expires.secs).encode(family.encode_family(&label)?)?;
+            }
+        }
         for (name, help, value) in [
             (
                 "adaptations",

@@ -4,7 +4,7 @@
 //! nothing is left to choose.
 
 use super::reply::content;
-use super::{Phase, Session};
+use super::{Phase, Session, user};
 use crate::access_log::{self, RequestLine};
 use crate::context::Cx;
 use crate::head_cache::Found;
@@ -27,6 +27,7 @@ impl Session {
     ) -> Option<&'b [u8]> {
         self.count(cx);
         let Cx {
+            state,
             copied_max,
             head_cache,
             views,
@@ -54,6 +55,9 @@ impl Session {
         out.reserve(representation.head_200.len() + copied + 96);
         out.extend_from_slice(&representation.head_200);
         out.extend_from_slice(clock.date_line());
+        if self.is_secured {
+            out.extend_from_slice(&state.hsts);
+        }
         out.extend_from_slice(persistence.line());
         out.extend_from_slice(b"\r\n");
         let head_len = (out.len() - start) as u32;
@@ -66,6 +70,7 @@ impl Session {
         if journal.is_on() {
             let request = access_log::Request {
                 peer: self.peer,
+                user: user(self.client.as_deref()),
                 started,
                 line: RequestLine::Parsed {
                     method: b"GET",

@@ -30,7 +30,7 @@ use crate::rate_limit::Pace;
 use http1::server::Connection;
 use measure::{Duration, Instant};
 use runtime::memory::Holding;
-use runtime::session::{Loss, Need, Taken};
+use runtime::session::{Loss, Need, Secured, Taken, Unsecured};
 use runtime::{Action, Event, Tx};
 use serve::Received;
 use std::net::IpAddr;
@@ -54,8 +54,19 @@ pub struct Session {
     slot: Slot,
     /// Number of requests so far.
     requests: u32,
+    /// Whether a layer around the connection encrypts it.
+    is_secured: bool,
+    /// `None` in most connections.
+    client: Option<Box<Client>>,
+}
+
+/// What is known of the client of a connection besides its address.
+#[derive(Debug, Default)]
+struct Client {
     /// The address's state in the request rate limit, if there is one.
     pace: Option<Pace>,
+    /// Who the client is, as its certificate says.
+    identity: Option<String>,
 }
 
 /// State of a connection.
@@ -167,8 +178,37 @@ impl Session {
             retiring: false,
             slot: Slot::NONE,
             requests: 0,
-            pace,
+            is_secured: false,
+            client: pace.map(|pace| {
+                Box::new(Client {
+                    pace: Some(pace),
+                    identity: None,
+                })
+            }),
         }
+    }
+
+    /// The address's state in the request rate limit, if there is one.
+    #[inline]
+    fn pace(&self) -> Option<&Pace> {
+        self.client.as_ref()?.pace.as_ref()
+    }
+
+    /// TLS agreed with the client.
+    #[cold]
+    fn secured(&mut self, cx: &Cx, secured: Secured<'_>) {
+        cx.counters.tls_handshakes().add(1);
+        cx.counters.tls_resumed().add(u64::from(secured.resumed));
+        self.is_secured = true;
+        if let Some(name) = secured.identity {
+            self.client.get_or_insert_default().identity = Some(name.to_owned());
+        }
+    }
+
+    /// The client, as the access log names it.
+    #[inline]
+    fn user(&self) -> Option<&[u8]> {
+        user(self.client.as_deref())
     }
 
     #[inline]
@@ -454,6 +494,9 @@ impl runtime::Session for Session {
             Event::GiveWay(need) => self.give_way(cx, need, tx, now),
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
+            Event::Secured(secured) => self.secured(cx, secured),
+            Event::Unsecured(Unsecured::Fault) => cx.counters.tls_failed().add(1),
+            Event::Unsecured(Unsecured::PlainHttp) => cx.counters.tls_plain_http().add(1),
         }
     }
 
@@ -504,6 +547,12 @@ impl runtime::Session for Session {
         cx.counters.closed().add(1);
         cx.hub.peers.leave(self.peer);
     }
+}
+
+/// The client, as the access log names it.
+#[inline]
+fn user(client: Option<&Client>) -> Option<&[u8]> {
+    client?.identity.as_ref().map(String::as_bytes)
 }
 
 /// The error for a fault of the client's bytes.

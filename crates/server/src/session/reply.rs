@@ -24,11 +24,19 @@ impl Session {
         answer: Answer<'_>,
         tx: &mut Tx,
     ) -> Option<Multipart> {
-        let head_bytes = head(&mut self.http, desk.clock, &answer, &mut tx.head);
+        let hsts = if self.is_secured { desk.hsts } else { b"" };
+        let head_bytes = head(&mut self.http, (desk.clock, hsts), &answer, &mut tx.head);
         let status = answer.status.as_u16();
         desk.counters.answered(status);
         let sent = if answer.sends_content { answer.len } else { 0 };
-        exchange.answered((desk.journal, desk.clock), asked, status, head_bytes, sent);
+        let user = self.user();
+        exchange.answered(
+            (desk.journal, desk.clock),
+            (asked, user),
+            status,
+            head_bytes,
+            sent,
+        );
         desk.journal.join(&mut self.slot, exchange.into_slot());
         if !answer.sends_content {
             return None;
@@ -48,7 +56,12 @@ impl Session {
 
 /// Appends the header block of an answer, with room for copied content behind it. Returns its length in bytes.
 #[inline]
-fn head(http: &mut Connection, clock: &Clock, answer: &Answer<'_>, out: &mut Vec<u8>) -> u32 {
+fn head(
+    http: &mut Connection,
+    (clock, hsts): (&Clock, &[u8]),
+    answer: &Answer<'_>,
+    out: &mut Vec<u8>,
+) -> u32 {
     let persistence = http.begin_response(true).unwrap_or_else(|_| {
         debug_assert!(false, "a response begins before the last one has ended");
         Persistence::Ends
@@ -79,6 +92,7 @@ fn head(http: &mut Connection, clock: &Clock, answer: &Answer<'_>, out: &mut Vec
     }
     out.extend_from_slice(answer.more.text());
     out.extend_from_slice(clock.date_line());
+    out.extend_from_slice(hsts);
     out.extend_from_slice(persistence.line());
     out.extend_from_slice(b"\r\n");
     (out.len() - start) as u32

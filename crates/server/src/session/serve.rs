@@ -109,8 +109,8 @@ impl Session {
                 let input = Input::keep(cx, rest, started);
                 return self.depart(cx, tx, Then::Input(input), now);
             }
-            if self.pace.is_none()
-                && cx.uses_head_cache
+            if self.pace().is_none()
+                && cx.uses_head_cache[usize::from(self.is_secured)]
                 && !cx.admission.is_shut()
                 && let Some(found) = cx.head_cache.find(rest, cx.clock.now())
                 && self.http.receive_again(found.version, found.persistent)
@@ -227,7 +227,7 @@ impl Session {
             self.http.drain();
             return Some(Failure::BEHIND);
         }
-        match (&self.pace, cx.state.rate) {
+        match (self.pace(), cx.state.rate) {
             (Some(pace), Some(rate)) if counts() && !pace.admits(rate, now) => {
                 cx.counters.too_many().add(1);
                 Some(Failure::TOO_MANY)
@@ -245,7 +245,7 @@ impl Session {
         failure: Option<Failure>,
         tx: &mut Tx,
     ) -> Outcome {
-        let mut exchange = Exchange::new(self.peer, received.started);
+        let mut exchange = Exchange::new(self.peer, self.is_secured, received.started);
         let (scope, desk) = cx.split();
         let next = match (failure, received.asked) {
             (None, Asked::Request(head)) => {

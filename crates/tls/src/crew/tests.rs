@@ -1,8 +1,7 @@
 //! A crew behind TLS, driven in memory against a server's engine.
 
 use super::*;
-use crate::certificates::Unknown;
-use crate::settings::Maker;
+use crate::settings::{Maker, Options};
 use crate::tickets::{Ratchet, Secret};
 use crate::trust::{Client, Trust, Versions};
 use runtime::dial::Wish;
@@ -62,7 +61,14 @@ impl Bench {
         let key = made.signing_key.serialize_pem();
         let pair = maker.pair(made.cert.pem().as_bytes(), key.as_bytes());
         let settings = maker
-            .server(pair.expect("a pair"), &[], Unknown::FirstPair, &[b"http/1.1"])
+            .server(
+                pair.expect("a pair"),
+                &[],
+                &Options {
+                    protocols: &[b"http/1.1"],
+                    ..Options::default()
+                },
+            )
             .expect("settings");
         let mut roots = RootCertStore::empty();
         if trusts {

@@ -6,14 +6,22 @@ use crate::tickets::Secret;
 use runtime::sim::{Client, Jobs, Sim};
 use runtime::{NoJob, Unshared};
 use std::net::SocketAddr;
+use std::sync::Mutex;
 
 /// `N` asks for N bytes of memory, `bye` for an end.
-struct Bytes;
+#[derive(Default)]
+struct Bytes {
+    told: Told,
+}
+
+/// What the layer told its sessions.
+type Told = Arc<Mutex<Vec<String>>>;
 
 /// A silent client is given up after this.
 const SILENCE: Duration = Duration::from_secs(10);
 
 struct Asking {
+    told: Told,
     line: Vec<u8>,
     deadline: Instant,
     state: State,
@@ -54,6 +62,8 @@ impl Session for Asking {
                 }
             }
             Event::Eof | Event::Drain | Event::Deadline | Event::Lost(_) => self.state = State::Ending,
+            Event::Secured(secured) => self.told.lock().expect("no panic").push(format!("{secured:?}")),
+            Event::Unsecured(why) => self.told.lock().expect("no panic").push(format!("{why:?}")),
             _ => {}
         }
     }
@@ -83,6 +93,7 @@ impl Service for Bytes {
 
     fn accept(&self, _: &mut Unshared<NoJob>, _: &Accepted, now: Instant) -> Option<Asking> {
         Some(Asking {
+            told: Arc::clone(&self.told),
             line: Vec::new(),
             deadline: now + SILENCE,
             state: State::Reading,
@@ -94,42 +105,44 @@ impl Service for Bytes {
     }
 }
 
-fn shared() -> Arc<Shared> {
+fn tickets() -> Ratchet {
     let secret = Secret::new(1_800_000_000).expect("random bytes");
-    Arc::new(Shared {
-        tickets: Ratchet::new(secret).expect("a key"),
-        counters: Counters::default(),
-    })
+    Ratchet::new(secret).expect("a key")
 }
 
 /// A server in memory and one client of it.
 struct Rig<V: Service = Bytes> {
     sim: Sim<SecuredService<V>>,
     slot: Slot,
-    shared: Arc<Shared>,
     wire: Client,
     engine: Engine,
     plain: Vec<u8>,
 }
 
 impl Rig {
-    fn new() -> Rig {
-        Rig::of(Bytes)
+    fn new() -> (Rig, Told) {
+        let service = Bytes::default();
+        let told = Arc::clone(&service.told);
+        (Rig::of(service), told)
     }
+}
+
+/// What was told, one line each.
+fn said(told: &Told) -> String {
+    told.lock().expect("no panic").join("\n")
 }
 
 impl<V: Service> Rig<V> {
     fn of(service: V) -> Rig<V> {
         let (server, client_config) = configurations();
-        let (slot, shared) = (Slot::new(server), shared());
+        let slot = Slot::new(server);
         let slots = vec![Some(slot.clone())];
-        let mut sim = Sim::new(SecuredService::new(Arc::new(service), slots, Arc::clone(&shared)));
+        let mut sim = Sim::new(SecuredService::new(Arc::new(service), slots, tickets()));
         sim.set_jobs(Jobs::AtOnce);
         let wire = sim.connect(SocketAddr::from(([192, 0, 2, 1], 4_000)));
         Rig {
             sim,
             slot,
-            shared,
             wire,
             engine: client(&client_config),
             plain: Vec::new(),
@@ -172,7 +185,7 @@ impl<V: Service> Rig<V> {
 
 #[test]
 fn a_protocol_is_served_over_tls_without_knowing() {
-    let mut rig = Rig::new();
+    let (mut rig, told) = Rig::new();
     rig.shake_hands();
     for count in [0, 1, 5_000, 300_000] {
         rig.plain.clear();
@@ -182,13 +195,15 @@ fn a_protocol_is_served_over_tls_without_knowing() {
     }
     rig.ask("bye\n");
     assert!(rig.sim.is_closed(rig.wire) && !rig.sim.was_reset(rig.wire));
-    let counts = rig.shared.counters.read();
-    assert_eq!((counts.handshakes, counts.failed), (1, 0));
+    assert_eq!(
+        said(&told),
+        "Secured { protocol: Some([104, 116, 116, 112, 47, 49, 46, 49]), resumed: false, identity: None }"
+    );
 }
 
 #[test]
 fn plain_http_is_told_so() {
-    let mut rig = Rig::new();
+    let (mut rig, told) = Rig::new();
     rig.sim.send(rig.wire, b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
     let answer = rig.sim.take_received(rig.wire);
     assert_eq!(answer, PLAIN_HTTP);
@@ -201,21 +216,21 @@ fn plain_http_is_told_so() {
         "{head}"
     );
     assert!(rig.sim.is_closed(rig.wire));
-    assert_eq!(rig.shared.counters.read().plain, 1);
+    assert_eq!(said(&told), "PlainHttp");
 }
 
 #[test]
 fn garbage_gets_an_alert_and_an_end() {
-    let mut rig = Rig::new();
+    let (mut rig, told) = Rig::new();
     rig.sim.send(rig.wire, &[0x16, 3, 1, 0, 4, 0xff, 0, 0, 0]);
     assert_eq!(rig.sim.take_received(rig.wire).first(), Some(&21));
     assert!(rig.sim.is_closed(rig.wire));
-    assert_eq!(rig.shared.counters.read().failed, 1);
+    assert_eq!(said(&told), "Fault");
 }
 
 #[test]
 fn a_handshake_that_does_not_go_on_is_given_up() {
-    let mut rig = Rig::new();
+    let (mut rig, _) = Rig::new();
     rig.sim.send(rig.wire, &[0x16, 3, 1, 2]);
     rig.sim.advance(SILENCE - Duration::from_secs(1));
     assert!(!rig.sim.is_closed(rig.wire));
@@ -225,7 +240,11 @@ fn a_handshake_that_does_not_go_on_is_given_up() {
 
 #[test]
 fn a_listener_without_tls_passes_through() {
-    let mut sim = Sim::new(SecuredService::new(Arc::new(Bytes), vec![None], shared()));
+    let mut sim = Sim::new(SecuredService::new(
+        Arc::new(Bytes::default()),
+        vec![None],
+        tickets(),
+    ));
     let wire = sim.connect_local();
     sim.send(wire, b"3\n");
     assert_eq!(sim.take_received(wire), b"head xxx");
@@ -233,7 +252,7 @@ fn a_listener_without_tls_passes_through() {
 
 #[test]
 fn a_replaced_configuration_is_for_new_connections() {
-    let mut rig = Rig::new();
+    let (mut rig, _) = Rig::new();
     rig.shake_hands();
     let (other, _) = configurations();
     rig.slot.replace(other);

@@ -1,7 +1,7 @@
 //! The content of responses.
 
 use super::rig::{DATE, End, MODIFIED, Rig, answers, ask, exchange, file, get, one};
-use crate::config::{Config, FieldLine};
+use crate::config::{Config, FieldLine, HttpsRedirect};
 
 #[test]
 fn a_file() {
@@ -533,4 +533,29 @@ fn http_0_9_gets_content_alone() {
     }
     let (text, _) = ask("GET /nothing\r\n");
     assert!(text.starts_with("<!DOCTYPE html>"), "{text}");
+}
+
+#[test]
+fn cleartext_is_redirected_to_https() {
+    let to = |port: u16, request: &str| {
+        let answer = one(|c| c.https_redirect = HttpsRedirect::Port(port), request);
+        (answer.status, answer.field("location").map(str::to_owned))
+    };
+    let moved = |location: &str| (308, Some(location.to_owned()));
+    for (host, wanted) in [
+        ("a.test", "https://a.test/x?y"),
+        ("a.test:80", "https://a.test/x?y"),
+        ("[2001:db8::1]", "https://[2001:db8::1]/x?y"),
+        ("[2001:db8::1]:80", "https://[2001:db8::1]/x?y"),
+    ] {
+        let request = format!("POST /x?y HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(to(443, &request), moved(wanted), "{host}");
+    }
+    assert_eq!(
+        to(8443, "GET http://a.test/x HTTP/1.1\r\nHost: b.test\r\n\r\n"),
+        moved("https://a.test:8443/x")
+    );
+    // Nothing says where to.
+    assert_eq!(to(443, "GET /x HTTP/1.0\r\n\r\n"), (400, None));
+    assert_eq!(to(443, "OPTIONS * HTTP/1.1\r\nHost: a.test\r\n\r\n"), (400, None));
 }

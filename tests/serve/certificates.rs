@@ -1,0 +1,312 @@
+//! Certificates in operation: replaced while the server runs, asked of clients, listed; and what goes with them: the way
+//! from http to https, the file of secrets, the counters.
+
+use crate::on_every_strategy;
+use crate::process::{Launch, Server, Strategy, eventually};
+use crate::tls::{Pairs, Secure};
+use crate::wire::Connection;
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::process::Command;
+use std::sync::Arc;
+use tls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tls::rustls::{ClientConfig, HandshakeKind};
+
+/// An authority for client certificates, and one certificate of it.
+struct Members {
+    authority: String,
+    chain: CertificateDer<'static>,
+    key: Vec<u8>,
+}
+
+impl Members {
+    fn new(member: &str) -> Members {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let mut parameters = rcgen::CertificateParams::default();
+        parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let authority = parameters.self_signed(&key).expect("an authority").pem();
+        let issuer = rcgen::Issuer::new(parameters, key);
+        let member_key = rcgen::KeyPair::generate().expect("a key");
+        let mut parameters = rcgen::CertificateParams::default();
+        parameters.distinguished_name = rcgen::DistinguishedName::new();
+        parameters
+            .distinguished_name
+            .push(rcgen::DnType::CommonName, member);
+        let made = parameters.signed_by(&member_key, &issuer).expect("a certificate");
+        Members {
+            authority,
+            chain: made.der().clone(),
+            key: member_key.serialize_der(),
+        }
+    }
+
+    /// A client that shows the certificate.
+    fn client(&self, pairs: &Pairs) -> Arc<ClientConfig> {
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.clone()));
+        let config = ClientConfig::builder()
+            .with_root_certificates(pairs.roots.clone())
+            .with_client_auth_cert(vec![self.chain.clone()], key)
+            .expect("a client");
+        Arc::new(config)
+    }
+}
+
+/// Whether the server answers a client of this configuration.
+fn is_answered(server: SocketAddr, config: &Arc<ClientConfig>) -> bool {
+    // In TLS 1.3 a client learns of its refusal only when it reads.
+    let Ok(mut secure) = Secure::try_open(server, config, "a.test") else {
+        return false;
+    };
+    secure
+        .try_ask("/")
+        .is_some_and(|text| text.starts_with("HTTP/1.1 200"))
+}
+
+fn address(server: &Server, at: usize) -> SocketAddr {
+    let text = server.started["listeners"][at]["address"].as_str();
+    text.and_then(|text| text.parse().ok()).expect("an address")
+}
+
+/// A server with the configuration in `text`.
+fn configured(launch: Launch, pairs: &Pairs, text: &str) -> Server {
+    let file = pairs.tree.write("weir.toml", format!("root = 'site'\n{text}"));
+    launch.args(["--config".as_ref(), file.as_os_str()]).start()
+}
+
+/// A server with these tables only.
+fn of_tables(pairs: &Pairs, text: &str) -> Server {
+    configured(Launch::file(env!("CARGO_BIN_EXE_weir").as_ref()), pairs, text)
+}
+
+fn certificates_are_read_again_when_their_files_change(strategy: Strategy) {
+    let mut pairs = Pairs::new();
+    let first = pairs.add("a", &["a.test"]);
+    let server = pairs.launch(strategy, &["a"]).start();
+    let seen = |pairs: &Pairs| Secure::open(server.address, &pairs.client(), "a.test").certificate();
+    assert_eq!(seen(&pairs), first);
+    let second = pairs.add("a", &["a.test"]);
+    // Every process has to notice, and which one answers is chance.
+    eventually("the new certificate", || {
+        (0..8).all(|_| seen(&pairs) == second).then_some(())
+    });
+    eventually("a line in the log", || {
+        server.stderr().contains("have changed: new").then_some(())
+    });
+    pairs.tree.write("a.key", "no key");
+    eventually("a complaint", || {
+        let log = server.stderr();
+        (log.contains("the old certificates stay") && log.contains("a.key")).then_some(())
+    });
+    assert_eq!(seen(&pairs), second);
+}
+
+fn clients_must_show_a_certificate(strategy: Strategy) {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    let (members, strangers) = (Members::new("Alice"), Members::new("Mallory"));
+    pairs.tree.write("members.pem", &members.authority);
+    let log = pairs.tree.join("access.log");
+    let launch = pairs.launch(strategy, &["a"]);
+    let server = launch
+        .args([
+            "--tls-client-ca".as_ref(),
+            pairs.tree.join("members.pem").as_os_str(),
+        ])
+        .args(["--access-log".as_ref(), log.as_os_str()])
+        .start();
+    assert!(!is_answered(server.address, &pairs.client()), "no certificate");
+    assert!(
+        !is_answered(server.address, &strangers.client(&pairs)),
+        "of another authority"
+    );
+    let member = members.client(&pairs);
+    assert!(is_answered(server.address, &member));
+    assert!(is_answered(server.address, &member), "resumed");
+    let lines = eventually("log lines", || {
+        let lines = std::fs::read_to_string(&log).ok()?;
+        (lines.lines().count() == 2).then_some(lines)
+    });
+    // A resumption remembers who the client is.
+    assert!(
+        lines.lines().all(|line| line.starts_with("127.0.0.1 - Alice [")),
+        "{lines}"
+    );
+}
+
+fn http_leads_to_https(strategy: Strategy) {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    let tables = "[[listener]]\naddress = '127.0.0.2:0'\ntls = { cert = 'a.pem', key = 'a.key' }\n";
+    let switches = "health = true\nhttps-redirect = 8443\nhsts = '1d subdomains'\n";
+    let server = configured(Launch::new(strategy), &pairs, &format!("{switches}{tables}"));
+    let mut clear = Connection::open(address(&server, 0));
+    for _ in 0..3 {
+        let response = clear.request("GET", "/a%20b?c=d", &[]);
+        assert_eq!(response.status, 308);
+        assert_eq!(response.must("Location"), "https://weir.localhost:8443/a%20b?c=d");
+        // RFC 6797 section 7.2: not in cleartext.
+        assert_eq!(response.field("Strict-Transport-Security"), None);
+    }
+    assert_eq!(clear.get("/healthz").status, 200, "for load balancers");
+    let mut secure = Secure::open(address(&server, 1), &pairs.client(), "a.test");
+    // The last of them is answered from memory.
+    for path in ["/nothing", "/", "/", "/"] {
+        let text = secure.try_ask(path).expect("a response");
+        let wanted = if path == "/" { "200" } else { "404" };
+        assert!(text.starts_with(&format!("HTTP/1.1 {wanted}")), "{text}");
+        let line = "\r\nStrict-Transport-Security: max-age=86400; includeSubDomains\r\n";
+        assert!(text.contains(line), "{text}");
+    }
+    pairs.tree.write("weir.toml", format!("root = 'site'\n{tables}"));
+    server.signal("HUP");
+    eventually("an answer in cleartext", || {
+        (Connection::open(address(&server, 0)).get("/").status == 200).then_some(())
+    });
+    eventually("no more such lines", || {
+        let mut secure = Secure::open(address(&server, 1), &pairs.client(), "a.test");
+        let text = secure.try_ask("/").expect("a response");
+        (!text.contains("Strict-Transport")).then_some(())
+    });
+}
+
+on_every_strategy!(
+    certificates_are_read_again_when_their_files_change,
+    clients_must_show_a_certificate,
+    http_leads_to_https,
+);
+
+#[test]
+fn a_ticket_is_no_way_around_a_client_certificate() {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    let members = Members::new("Alice");
+    pairs.tree.write("members.pem", &members.authority);
+    let pair = "cert = 'a.pem', key = 'a.key'";
+    let server = of_tables(
+        &pairs,
+        &format!(
+            "[[listener]]\naddress = '127.0.0.1:0'\ntls = {{ {pair} }}\n\
+             [[listener]]\naddress = '127.0.0.2:0'\ntls = {{ {pair}, client-ca = 'members.pem' }}\n\
+             [[listener]]\naddress = '127.0.0.3:0'\ntls = {{ {pair}, client-ca = 'members.pem', client-auth = 'optional' }}\n"
+        ),
+    );
+    let [open, required, optional] = [0, 1, 2].map(|at| address(&server, at));
+    let anyone = pairs.client();
+    assert!(is_answered(open, &anyone));
+    let again = Secure::open(open, &anyone, "a.test");
+    assert_eq!(again.0.conn.handshake_kind(), Some(HandshakeKind::Resumed));
+    assert!(!is_answered(required, &anyone), "a ticket of the open listener");
+    assert!(is_answered(optional, &anyone));
+    assert!(!is_answered(required, &anyone), "a ticket without a certificate");
+    assert!(is_answered(required, &members.client(&pairs)));
+}
+
+#[test]
+fn hosts_have_certificates_at_every_address_with_tls() {
+    let mut pairs = Pairs::new();
+    let a = pairs.add("a", &["a.test"]);
+    let b = pairs.add("b", &["b.test"]);
+    let server = of_tables(
+        &pairs,
+        "[[listener]]\naddress = '127.0.0.1:0'\ntls = {}\n\
+         [[host]]\nnames = ['a.test']\ntls-cert = 'a.pem'\ntls-key = 'a.key'\n\
+         [[host]]\nnames = ['b.test']\ntls-cert = 'b.pem'\ntls-key = 'b.key'\n",
+    );
+    let config = pairs.client();
+    for (name, wanted) in [("a.test", a), ("b.test", b)] {
+        assert_eq!(Secure::open(server.address, &config, name).certificate(), wanted);
+    }
+}
+
+#[test]
+fn certificates_and_handshakes_are_shown() {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test", "www.a.test"]);
+    let socket = pairs.tree.join("control");
+    let server = pairs
+        .launch(Strategy::LOOPS, &["a"])
+        .args(["--control".as_ref(), socket.as_os_str()])
+        .args(["--live=all"])
+        .start();
+    let config = pairs.client();
+    for _ in 0..2 {
+        assert!(is_answered(server.address, &config));
+    }
+    assert_eq!(server.connect().get("/").status, 400, "plain HTTP");
+    let mut bad = Connection::open(server.address);
+    bad.try_send([0x16, 3, 1, 0, 4, 0xff, 0, 0, 0]);
+    bad.rest();
+    let metrics = eventually("the counters", || {
+        let mut secure = Secure::open(server.address, &config, "a.test");
+        let text = secure.try_ask("/.weir/metrics")?;
+        text.contains("tls_failed_total{worker=\"0\"}").then_some(text)
+    });
+    let sum = |name: &str| -> f64 {
+        let of_name = metrics
+            .lines()
+            .filter(|line| line.starts_with(&format!("{name}{{")));
+        let counts = of_name.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        counts.sum()
+    };
+    assert!(sum("weir_tls_handshakes_total") >= 3.0, "{metrics}");
+    assert!(sum("weir_tls_resumed_total") >= 2.0, "{metrics}");
+    assert_eq!(sum("weir_tls_plain_http_total"), 1.0, "{metrics}");
+    assert_eq!(sum("weir_tls_failed_total"), 1.0, "{metrics}");
+    let expiry = sum("weir_certificate_expiry_timestamp_seconds");
+    assert!(expiry > 1.8e9, "{metrics}");
+    let ctl = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(words)
+            .args(["ctl", "--socket"])
+            .arg(&socket)
+            .arg("certificates")
+            .output()
+            .expect("the binary");
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let listed: Value = serde_json::from_str(&ctl(&["--json"])).expect("JSON");
+    let first = &listed["certificates"][0];
+    assert_eq!(first["names"], serde_json::json!(["a.test", "www.a.test"]));
+    assert_eq!(first["is-due"], false);
+    let line = ctl(&[]);
+    assert!(
+        line.contains("days left  a.test, www.a.test  ") && line.ends_with("a.pem\n"),
+        "{line}"
+    );
+}
+
+#[test]
+fn secrets_are_written_only_where_the_operator_wants_them() {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    let file = pairs.tree.join("secrets");
+    let server = pairs
+        .launch(Strategy::LOOPS, &["a"])
+        .env("SSLKEYLOGFILE", &file.to_string_lossy())
+        .start();
+    assert!(is_answered(server.address, &pairs.client()));
+    assert!(!file.exists(), "a variable alone is not enough");
+    drop(server);
+    let server = pairs
+        .launch(Strategy::LOOPS, &["a"])
+        .args(["--tls-key-log".as_ref(), file.as_os_str()])
+        .start();
+    assert!(is_answered(server.address, &pairs.client()));
+    let secrets = std::fs::read_to_string(&file).expect("secrets");
+    for label in ["CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_TRAFFIC_SECRET_0"] {
+        let line = secrets.lines().find(|line| line.starts_with(label));
+        let hex = line.and_then(|line| line.split(' ').nth(1)).expect("a line");
+        assert!(
+            hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()),
+            "{secrets}"
+        );
+    }
+    assert!(
+        server.stderr().contains("can read all traffic"),
+        "{}",
+        server.stderr()
+    );
+    let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().expect("it exists").permissions());
+    assert_eq!(mode & 0o777, 0o600);
+}
