@@ -1,0 +1,365 @@
+//! The way to a certificate: account, order, authorizations, challenges, finalization, chain (RFC 8555 section 7).
+
+use crate::account::{Account, Binding};
+use crate::challenge::{Challenge, Kind};
+use crate::dialogue::{Dialogue, parsed};
+use crate::error::{Error, Problem};
+use crate::world::{Response, World};
+use measure::Duration;
+use rcgen::{CertificateParams, DistinguishedName, KeyPair};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// How long the CA may take to check a name, or to issue.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Pause between two looks at something that the CA works on, and the longest that it may ask for.
+const PAUSE: Duration = Duration::from_secs(2);
+const PAUSE_MOST: Duration = Duration::from_secs(30);
+
+/// A CA, and how to be its customer.
+#[derive(Clone, Debug, Default)]
+pub struct Ca {
+    /// URL of its directory (RFC 8555 section 7.1.1).
+    pub directory: String,
+    /// An address for its messages.
+    pub email: Option<String>,
+    /// The account that the operator has with it already.
+    pub binding: Option<Binding>,
+}
+
+/// The certificate wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// DNS names and IP addresses, at least one.
+    pub names: Vec<String>,
+    /// Ways to show that they are ours, the preferred one first.
+    pub kinds: Vec<Kind>,
+    /// The kind of certificate, if the CA offers several (draft-aaron-acme-profiles).
+    pub profile: Option<String>,
+    /// ARI's name of the certificate that this one replaces (RFC 9773 section 5).
+    pub replaces: Option<String>,
+}
+
+/// A certificate that was issued.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Issued {
+    /// The chain, PEM, the certificate for the names first.
+    pub chain: String,
+    /// Its private key, PEM. New with every certificate.
+    pub key: String,
+}
+
+impl std::fmt::Debug for Issued {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Issued")
+            .field("chain", &self.chain)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Order {
+    status: String,
+    #[serde(default)]
+    authorizations: Vec<String>,
+    #[serde(default)]
+    finalize: String,
+    #[serde(default)]
+    certificate: Option<String>,
+    #[serde(default)]
+    error: Option<Problem>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Authorization {
+    status: String,
+    identifier: Identifier,
+    #[serde(default)]
+    wildcard: bool,
+    #[serde(default)]
+    challenges: Vec<Offered>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Identifier {
+    value: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Offered {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    url: String,
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    error: Option<Problem>,
+}
+
+/// Gets a certificate. Takes as long as the CA needs, at most some minutes for each name. The account is registered if
+/// it is new to the CA; keep it afterwards, also after an error.
+///
+/// # Errors
+/// See [`Error`].
+pub fn obtain(
+    world: &mut dyn World,
+    ca: &Ca,
+    account: &mut Account,
+    wanted: &Wanted,
+) -> Result<Issued, Error> {
+    let mut dialogue = Dialogue::begin(world, &ca.directory)?;
+    if let Some(profile) = &wanted.profile
+        && !dialogue.directory.meta.profiles.contains_key(profile)
+    {
+        let mut offered: Vec<&str> = dialogue
+            .directory
+            .meta
+            .profiles
+            .keys()
+            .map(String::as_str)
+            .collect();
+        offered.sort_unstable();
+        let offered = if offered.is_empty() {
+            "none".to_owned()
+        } else {
+            offered.join(", ")
+        };
+        return Err(Error::Here(format!(
+            "the CA has no profile `{profile}`, it offers: {offered} (--acme-profile)"
+        )));
+    }
+    let (url, answer) = match begun(&mut dialogue, ca, account, wanted) {
+        // The CA has forgotten the account.
+        Err(error) if account.url.is_some() && error.is("accountDoesNotExist") => {
+            account.url = None;
+            begun(&mut dialogue, ca, account, wanted)?
+        }
+        other => other?,
+    };
+    let order: Order = parsed(&answer, "the order")?;
+    for authorization in &order.authorizations {
+        authorize(&mut dialogue, account, authorization, &wanted.kinds)?;
+    }
+    let order = settled(&mut dialogue, account, &url, answer, &["pending"])?;
+    if order.status != "ready" {
+        return Err(not_issued(&order));
+    }
+    let (key, request) = csr(&wanted.names)?;
+    let payload = json!({ "csr": crate::account::encoded(request) }).to_string();
+    let answer = dialogue.post(account, &order.finalize, &payload)?;
+    let order = settled(&mut dialogue, account, &url, answer, &["processing", "ready"])?;
+    let (Some(certificate), "valid") = (&order.certificate, order.status.as_str()) else {
+        return Err(not_issued(&order));
+    };
+    let answer = dialogue.post(account, certificate, "")?;
+    let chain = String::from_utf8(answer.body)
+        .ok()
+        .filter(|chain| chain.contains("-----BEGIN CERTIFICATE-----"))
+        .ok_or_else(|| Error::Unexpected("the CA sent no certificate chain".to_owned()))?;
+    Ok(Issued { chain, key })
+}
+
+/// Tells the CA that a certificate (DER) must not be trusted any more (RFC 8555 section 7.6).
+///
+/// # Errors
+/// See [`Error`].
+pub fn revoke(
+    world: &mut dyn World,
+    ca: &Ca,
+    account: &mut Account,
+    certificate: &[u8],
+) -> Result<(), Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Places {
+        revoke_cert: String,
+    }
+    let mut dialogue = Dialogue::begin(world, &ca.directory)?;
+    let answer = dialogue.get(&ca.directory)?;
+    let Places { revoke_cert } = parsed(&answer, "the directory")?;
+    register(&mut dialogue, ca, account)?;
+    let payload = json!({ "certificate": crate::account::encoded(certificate) }).to_string();
+    dialogue.post(account, &revoke_cert, &payload).map(drop)
+}
+
+/// Registers the account if it is new; the CA answers with the old one if it knows the key (RFC 8555 section 7.3).
+fn register(dialogue: &mut Dialogue<'_>, ca: &Ca, account: &mut Account) -> Result<(), Error> {
+    if account.url.is_some() {
+        return Ok(());
+    }
+    let url = dialogue.directory.new_account.clone();
+    let mut payload = json!({ "termsOfServiceAgreed": true });
+    if let Some(email) = &ca.email {
+        payload["contact"] = json!([format!("mailto:{email}")]);
+    }
+    if let Some(binding) = &ca.binding {
+        payload["externalAccountBinding"] = account.bind(binding, &url);
+    }
+    let answer = dialogue.post(account, &url, &payload.to_string())?;
+    let place = answer.field("Location");
+    let place =
+        place.ok_or_else(|| Error::Unexpected("the CA does not say where the account is".to_owned()))?;
+    account.url = Some(place.to_owned());
+    Ok(())
+}
+
+/// A new order: its URL and its content.
+fn begun(
+    dialogue: &mut Dialogue<'_>,
+    ca: &Ca,
+    account: &mut Account,
+    wanted: &Wanted,
+) -> Result<(String, Response), Error> {
+    register(dialogue, ca, account)?;
+    let identifiers: Vec<Value> = wanted
+        .names
+        .iter()
+        .map(|name| {
+            // RFC 8738 section 3.
+            let kind = if name.parse::<std::net::IpAddr>().is_ok() {
+                "ip"
+            } else {
+                "dns"
+            };
+            json!({ "type": kind, "value": name })
+        })
+        .collect();
+    let mut payload = json!({ "identifiers": identifiers });
+    if let Some(profile) = &wanted.profile {
+        payload["profile"] = json!(profile);
+    }
+    if let (Some(id), Some(_)) = (&wanted.replaces, &dialogue.directory.renewal_info) {
+        payload["replaces"] = json!(id);
+    }
+    let url = dialogue.directory.new_order.clone();
+    let answer = match dialogue.post(account, &url, &payload.to_string()) {
+        // Another order replaces it already (RFC 9773 section 5), or the CA has forgotten the certificate: this one is
+        // for itself.
+        Err(Error::Refused(problem))
+            if payload["replaces"].is_string()
+                && matches!(
+                    problem.short(),
+                    "alreadyReplaced" | "malformed" | "conflict" | "notFound"
+                ) =>
+        {
+            payload["replaces"].take();
+            if let Some(members) = payload.as_object_mut() {
+                members.remove("replaces");
+            }
+            dialogue.post(account, &url, &payload.to_string())?
+        }
+        other => other?,
+    };
+    let place = answer.field("Location");
+    let place =
+        place.ok_or_else(|| Error::Unexpected("the CA does not say where the order is".to_owned()))?;
+    Ok((place.to_owned(), answer))
+}
+
+/// Shows the CA that one name is ours.
+fn authorize(dialogue: &mut Dialogue<'_>, account: &Account, url: &str, kinds: &[Kind]) -> Result<(), Error> {
+    let answer = dialogue.post(account, url, "")?;
+    let found: Authorization = parsed(&answer, "an authorization")?;
+    if found.status == "valid" {
+        return Ok(());
+    }
+    let name = &found.identifier.value;
+    let registered = |kind: Kind| {
+        Kind::ALL
+            .iter()
+            .find(|(other, _)| *other == kind)
+            .map_or("", |(_, name)| *name)
+    };
+    let offer = |kind: &Kind| found.challenges.iter().find(|one| one.kind == registered(*kind));
+    let Some((kind, offered)) = kinds.iter().find_map(|kind| Some((*kind, offer(kind)?))) else {
+        let all: Vec<&str> = found.challenges.iter().map(|one| one.kind.as_str()).collect();
+        let wildcard = if found.wildcard {
+            " (a wildcard needs dns-01)"
+        } else {
+            ""
+        };
+        return Err(Error::Here(format!(
+            "for {name}, the CA offers {}{wildcard}, and this server answers none of these (--acme-challenge)",
+            all.join(", ").escape_debug()
+        )));
+    };
+    let challenge = Challenge::new(kind, &offered.token, name, account)?;
+    dialogue.world.present(&challenge).map_err(Error::Here)?;
+    let outcome = validated(dialogue, account, url, &offered.url, kind);
+    dialogue.world.withdraw(&challenge);
+    outcome
+}
+
+/// Asks the CA to check a challenge and waits for what comes of it.
+fn validated(
+    dialogue: &mut Dialogue<'_>,
+    account: &Account,
+    url: &str,
+    challenge: &str,
+    kind: Kind,
+) -> Result<(), Error> {
+    let mut answer = dialogue.post(account, challenge, "{}")?;
+    let mut waited = Duration::ZERO;
+    loop {
+        waited += dialogue.pause(&answer, PAUSE, PAUSE_MOST);
+        answer = dialogue.post(account, url, "")?;
+        let found: Authorization = parsed(&answer, "an authorization")?;
+        match found.status.as_str() {
+            "valid" => return Ok(()),
+            "pending" if waited < PATIENCE => {}
+            status => {
+                let of_kind = |one: &Offered| Kind::ALL.contains(&(kind, one.kind.as_str()));
+                let offered = found.challenges.into_iter().find(of_kind);
+                let mut problem = offered.and_then(|one| one.error).unwrap_or_default();
+                if problem.detail.is_empty() {
+                    problem.detail = format!("the check of the name is {status}");
+                }
+                problem.name = Some(found.identifier.value);
+                return Err(Error::Refused(Box::new(problem)));
+            }
+        }
+    }
+}
+
+/// The order once it is in none of these states, or after some minutes.
+fn settled(
+    dialogue: &mut Dialogue<'_>,
+    account: &Account,
+    url: &str,
+    first: Response,
+    passing: &[&str],
+) -> Result<Order, Error> {
+    let mut answer = first;
+    let mut order: Order = parsed(&answer, "the order")?;
+    let mut waited = Duration::ZERO;
+    while passing.contains(&order.status.as_str()) && waited < PATIENCE {
+        waited += dialogue.pause(&answer, PAUSE, PAUSE_MOST);
+        answer = dialogue.post(account, url, "")?;
+        order = parsed(&answer, "the order")?;
+    }
+    Ok(order)
+}
+
+fn not_issued(order: &Order) -> Error {
+    let mut problem = order.error.clone().unwrap_or_default();
+    if problem.detail.is_empty() {
+        problem.detail = format!("the order is {}", order.status);
+    }
+    Error::Refused(Box::new(problem))
+}
+
+/// A new key (PEM) and a request for a certificate of it (PKCS #10, DER). Without a common name, which has no meaning
+/// any more (RFC 9525 section 2).
+fn csr(names: &[String]) -> Result<(String, Vec<u8>), Error> {
+    let impossible = |error: rcgen::Error| Error::Here(format!("no certificate can be requested: {error}"));
+    let key = KeyPair::generate().map_err(impossible)?;
+    let mut parameters = CertificateParams::new(names.to_vec()).map_err(impossible)?;
+    parameters.distinguished_name = DistinguishedName::new();
+    let request = parameters.serialize_request(&key).map_err(impossible)?;
+    Ok((key.serialize_pem(), request.der().to_vec()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,483 @@
+//! The way to a certificate against a CA in memory, with every step cut.
+
+use super::*;
+use crate::renewal;
+use crate::world::Request;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use measure::UnixTime;
+use proptest::prelude::*;
+
+const DIRECTORY: &str = "https://ca.test/dir";
+const CHAIN: &str = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
+
+/// A CA that issues to everyone who presents what it asked for.
+struct Mock {
+    now: i64,
+    /// Requests so far: method and path.
+    asked: Vec<String>,
+    presented: Vec<Challenge>,
+    /// Challenges presented so far, withdrawn ones too.
+    all_presented: usize,
+    is_valid: bool,
+    is_finalized: bool,
+    knows_account: bool,
+    nonce: u64,
+    /// Nonces that it will refuse.
+    bad_nonces: u32,
+    /// Answers the request of this number with that.
+    cut: Option<(usize, Cut)>,
+    /// How often it says `processing`.
+    processing: u32,
+    /// What the check of the name comes to.
+    verdict: &'static str,
+    /// Refuses an order that replaces a certificate.
+    is_replaced: bool,
+}
+
+#[derive(Clone)]
+enum Cut {
+    Unreachable,
+    Answer(Response),
+}
+
+impl Mock {
+    fn new() -> Mock {
+        Mock {
+            now: 1_800_000_000,
+            asked: Vec::new(),
+            presented: Vec::new(),
+            all_presented: 0,
+            is_valid: false,
+            is_finalized: false,
+            knows_account: true,
+            nonce: 0,
+            bad_nonces: 0,
+            cut: None,
+            processing: 2,
+            verdict: "valid",
+            is_replaced: false,
+        }
+    }
+
+    fn obtain(&mut self) -> Result<Issued, Error> {
+        let mut account = Account::new().expect("a key");
+        self.obtain_for(&mut account, &wanted())
+    }
+
+    fn obtain_for(&mut self, account: &mut Account, wanted: &Wanted) -> Result<Issued, Error> {
+        let ca = Ca {
+            directory: DIRECTORY.to_owned(),
+            ..Ca::default()
+        };
+        obtain(self, &ca, account, wanted)
+    }
+
+    fn order(&mut self) -> Value {
+        let status = match (self.is_valid, self.is_finalized) {
+            (false, _) => "pending",
+            (true, false) => "ready",
+            (true, true) if self.processing > 0 => {
+                self.processing -= 1;
+                "processing"
+            }
+            (true, true) => "valid",
+        };
+        json!({
+            "status": status,
+            "authorizations": ["https://ca.test/authz"],
+            "finalize": "https://ca.test/finalize",
+            "certificate": (status == "valid").then_some("https://ca.test/cert"),
+        })
+    }
+
+    fn authorization(&mut self) -> Value {
+        let status = match (&self.presented[..], self.is_valid) {
+            (_, true) => "valid",
+            ([], false) => "pending",
+            _ => self.verdict,
+        };
+        json!({
+            "status": status,
+            "identifier": { "type": "dns", "value": "a.test" },
+            "challenges": [
+                { "type": "dns-01", "url": "https://ca.test/chall/d", "token": "d" },
+                { "type": "http-01", "url": "https://ca.test/chall/h", "token": "h-1",
+                  "error": { "type": "urn:ietf:params:acme:error:connection", "detail": "timed out" } },
+                { "type": "tls-alpn-01", "url": "https://ca.test/chall/t", "token": "t_1" },
+            ],
+        })
+    }
+
+    fn answer(&mut self, request: &Request) -> Response {
+        let path = request.url.strip_prefix("https://ca.test/").expect("its own URL");
+        let problem = |status, kind: &str| Response {
+            status,
+            body: json!({ "type": format!("urn:ietf:params:acme:error:{kind}"), "detail": "no" })
+                .to_string()
+                .into(),
+            ..Response::default()
+        };
+        let mut payload = Value::Null;
+        if request.method == "POST" {
+            let body: Value = serde_json::from_slice(&request.body).expect("JSON");
+            let part = |name: &str| {
+                let text = body[name].as_str().expect("text");
+                URL_SAFE_NO_PAD.decode(text).expect("base64url")
+            };
+            let protected: Value = serde_json::from_slice(&part("protected")).expect("JSON");
+            assert_eq!(protected["url"], request.url);
+            assert_eq!(
+                protected["nonce"],
+                self.nonce.to_string(),
+                "the newest nonce, once"
+            );
+            if self.bad_nonces > 0 {
+                self.bad_nonces -= 1;
+                return problem(400, "badNonce");
+            }
+            if path != "account" && !self.knows_account {
+                return problem(400, "accountDoesNotExist");
+            }
+            assert_eq!(protected["jwk"].is_object(), path == "account");
+            payload = serde_json::from_slice(&part("payload")).unwrap_or_default();
+        }
+        let (status, body) = match path {
+            "dir" => (
+                200,
+                json!({
+                    "newNonce": "https://ca.test/nonce",
+                    "newAccount": "https://ca.test/account",
+                    "newOrder": "https://ca.test/order/new",
+                    "renewalInfo": "https://ca.test/ari",
+                    "meta": { "profiles": { "short": "for days" } },
+                }),
+            ),
+            "nonce" => (200, Value::Null),
+            "account" => {
+                self.knows_account = true;
+                (201, json!({ "status": "valid" }))
+            }
+            "order/new" if self.is_replaced && payload["replaces"].is_string() => {
+                return problem(409, "alreadyReplaced");
+            }
+            "order/new" => (201, self.order()),
+            "order/1" => (200, self.order()),
+            "authz" => {
+                let authorization = self.authorization();
+                self.is_valid |= authorization["status"] == "valid";
+                (200, authorization)
+            }
+            "chall/h" | "chall/t" | "chall/d" => {
+                assert_eq!(self.presented.len(), 1, "presented before the CA is told");
+                (200, json!({ "status": "processing" }))
+            }
+            "finalize" => {
+                self.is_finalized = true;
+                (200, self.order())
+            }
+            "cert" => {
+                return Response {
+                    status: 200,
+                    body: CHAIN.into(),
+                    ..Response::default()
+                };
+            }
+            other => panic!("no such place: {other}"),
+        };
+        let place = match path {
+            "account" => Some("https://ca.test/account/1"),
+            "order/new" => Some("https://ca.test/order/1"),
+            _ => None,
+        };
+        Response {
+            status,
+            fields: place
+                .map(|place| ("location".to_owned(), place.to_owned()))
+                .into_iter()
+                .collect(),
+            body: body.to_string().into(),
+        }
+    }
+}
+
+impl World for Mock {
+    fn send(&mut self, request: &Request) -> Result<Response, String> {
+        let number = self.asked.len();
+        let path = request.url.trim_start_matches("https://ca.test/");
+        self.asked.push(format!("{} {path}", request.method));
+        match &self.cut {
+            Some((at, Cut::Unreachable)) if *at == number => return Err("connection refused".to_owned()),
+            Some((at, Cut::Answer(answer))) if *at == number => return Ok(answer.clone()),
+            _ => {}
+        }
+        let mut answer = self.answer(request);
+        self.nonce += 1;
+        answer
+            .fields
+            .push(("Replay-Nonce".to_owned(), self.nonce.to_string()));
+        Ok(answer)
+    }
+
+    fn present(&mut self, challenge: &Challenge) -> Result<(), String> {
+        self.presented.push(challenge.clone());
+        self.all_presented += 1;
+        Ok(())
+    }
+
+    fn withdraw(&mut self, challenge: &Challenge) {
+        self.presented.retain(|other| other != challenge);
+    }
+
+    fn now(&self) -> UnixTime {
+        UnixTime::from_secs(self.now)
+    }
+
+    fn wait(&mut self, span: Duration) {
+        assert!(span > Duration::ZERO && span <= PAUSE_MOST, "{span:?}");
+        self.now += i64::try_from(span.as_secs()).expect("seconds");
+    }
+}
+
+fn wanted() -> Wanted {
+    Wanted {
+        names: vec!["a.test".to_owned()],
+        kinds: vec![Kind::TlsAlpn, Kind::Http],
+        ..Wanted::default()
+    }
+}
+
+#[test]
+fn a_certificate_is_issued_and_nothing_stays_presented() {
+    let mut mock = Mock::new();
+    let issued = mock.obtain().expect("a certificate");
+    assert_eq!(issued.chain, CHAIN);
+    assert!(issued.key.contains("PRIVATE KEY"));
+    assert!(!format!("{issued:?}").contains("PRIVATE"));
+    assert!(mock.presented.is_empty() && mock.all_presented == 1);
+    assert!(
+        mock.asked.contains(&"POST chall/t".to_owned()),
+        "{:?}",
+        mock.asked
+    );
+}
+
+#[test]
+fn refused_nonces_are_replaced() {
+    let mut mock = Mock::new();
+    mock.bad_nonces = 7;
+    assert!(mock.obtain().is_ok());
+    mock = Mock::new();
+    mock.bad_nonces = 1_000;
+    assert!(matches!(mock.obtain(), Err(Error::Unexpected(_))));
+    assert!(mock.asked.len() < 20, "it gives up");
+}
+
+#[test]
+fn an_account_that_the_ca_forgot_is_registered_again() {
+    let mut account = Account::new().expect("a key");
+    account.url = Some("https://ca.test/account/0".to_owned());
+    let mut mock = Mock::new();
+    mock.knows_account = false;
+    assert!(mock.obtain_for(&mut account, &wanted()).is_ok());
+    assert_eq!(account.url.as_deref(), Some("https://ca.test/account/1"));
+    let mut mock = Mock::new();
+    assert!(mock.obtain_for(&mut account, &wanted()).is_ok());
+    assert!(
+        !mock.asked.contains(&"POST account".to_owned()),
+        "{:?}",
+        mock.asked
+    );
+}
+
+#[test]
+fn a_failed_check_names_the_name_and_what_to_do() {
+    let mut mock = Mock::new();
+    mock.verdict = "invalid";
+    let mut account = Account::new().expect("a key");
+    let http = Wanted {
+        kinds: vec![Kind::Http],
+        ..wanted()
+    };
+    let why = mock
+        .obtain_for(&mut account, &http)
+        .expect_err("refused")
+        .to_string();
+    for part in ["for a.test", "timed out", "(connection)", "port 80"] {
+        assert!(why.contains(part), "{why}");
+    }
+    assert!(mock.presented.is_empty(), "withdrawn");
+    mock = Mock::new();
+    mock.verdict = "pending";
+    let why = mock.obtain().expect_err("never checked").to_string();
+    assert!(why.contains("is pending"), "{why}");
+    let waited = mock.now - 1_800_000_000;
+    assert!((300..=330).contains(&waited), "{waited} s");
+}
+
+#[test]
+fn what_cannot_be_is_said_before_anything_is_ordered() {
+    let mut account = Account::new().expect("a key");
+    let mut mock = Mock::new();
+    let profile = Wanted {
+        profile: Some("long".to_owned()),
+        ..wanted()
+    };
+    let why = mock
+        .obtain_for(&mut account, &profile)
+        .expect_err("no such profile");
+    assert!(why.to_string().contains("offers: short"), "{why}");
+    assert_eq!(mock.asked.len(), 1);
+    let none = Wanted {
+        kinds: Vec::new(),
+        ..wanted()
+    };
+    let why = mock.obtain_for(&mut account, &none).expect_err("no way");
+    assert!(why.to_string().contains("dns-01, http-01, tls-alpn-01"), "{why}");
+}
+
+#[test]
+fn a_certificate_that_was_replaced_already_is_no_obstacle() {
+    let mut account = Account::new().expect("a key");
+    let replacing = Wanted {
+        replaces: Some("aki.serial".to_owned()),
+        ..wanted()
+    };
+    for is_replaced in [false, true] {
+        let mut mock = Mock::new();
+        mock.is_replaced = is_replaced;
+        account.url = None;
+        assert!(mock.obtain_for(&mut account, &replacing).is_ok());
+    }
+}
+
+#[test]
+fn a_limit_says_how_long_to_wait() {
+    let mut mock = Mock::new();
+    let body = json!({ "type": "urn:ietf:params:acme:error:rateLimited", "detail": "too many certificates" });
+    let limited = Response {
+        status: 429,
+        fields: vec![("Retry-After".to_owned(), "3600".to_owned())],
+        body: body.to_string().into(),
+    };
+    mock.cut = Some((3, Cut::Answer(limited)));
+    let error = mock.obtain().expect_err("a limit");
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(3_600)));
+    assert!(error.to_string().contains("too many certificates"), "{error}");
+}
+
+#[test]
+fn every_step_may_fail_and_nothing_stays_presented() {
+    let mut whole = Mock::new();
+    whole.obtain().expect("a certificate");
+    let steps = whole.asked.len();
+    assert!(steps >= 10);
+    let answer = |status, body: &str| {
+        Cut::Answer(Response {
+            status,
+            body: body.into(),
+            ..Response::default()
+        })
+    };
+    let cuts = [
+        Cut::Unreachable,
+        answer(500, ""),
+        answer(503, "<html>"),
+        answer(200, ""),
+        answer(200, "{}"),
+        answer(200, "[]"),
+        answer(404, "{\"type\":7}"),
+    ];
+    for step in 0..steps {
+        for cut in &cuts {
+            let mut mock = Mock::new();
+            mock.cut = Some((step, cut.clone()));
+            // An empty answer to a step whose content does not matter is no failure.
+            if let Err(error) = mock.obtain() {
+                assert!(!error.to_string().is_empty());
+            }
+            assert!(mock.presented.is_empty(), "step {step}");
+            assert!(mock.now - 1_800_000_000 < 700, "step {step}");
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_ends_no_wait_and_makes_none_endless() {
+    struct Jumping(Mock, i64);
+    impl World for Jumping {
+        fn send(&mut self, request: &Request) -> Result<Response, String> {
+            self.0.send(request)
+        }
+        fn present(&mut self, challenge: &Challenge) -> Result<(), String> {
+            self.0.present(challenge)
+        }
+        fn withdraw(&mut self, challenge: &Challenge) {
+            self.0.withdraw(challenge);
+        }
+        fn now(&self) -> UnixTime {
+            self.0.now()
+        }
+        fn wait(&mut self, span: Duration) {
+            self.0.wait(span);
+            self.0.now += self.1;
+        }
+    }
+    for jump in [-5, 200] {
+        let ca = Ca {
+            directory: DIRECTORY.to_owned(),
+            ..Ca::default()
+        };
+        let mut account = Account::new().expect("a key");
+        let mut world = Jumping(Mock::new(), jump);
+        assert!(obtain(&mut world, &ca, &mut account, &wanted()).is_ok(), "{jump}");
+        world.0 = Mock::new();
+        world.0.verdict = "pending";
+        account.url = None;
+        assert!(
+            obtain(&mut world, &ca, &mut account, &wanted()).is_err(),
+            "{jump}"
+        );
+    }
+}
+
+#[test]
+fn the_window_of_the_ca_is_asked_for() {
+    let mut mock = Mock::new();
+    let body =
+        json!({ "suggestedWindow": { "start": "2027-01-02T04:00:00Z", "end": "2027-01-03T04:00:00Z" } });
+    let window = |body: String, after: &str| {
+        Cut::Answer(Response {
+            status: 200,
+            fields: vec![("Retry-After".to_owned(), after.to_owned())],
+            body: body.into(),
+        })
+    };
+    mock.cut = Some((1, window(body.to_string(), "21600")));
+    let found = renewal::ask(&mut mock, DIRECTORY, "a.b").expect("a window");
+    assert_eq!(mock.asked[1], "GET ari/a.b");
+    assert_eq!(found.again, Duration::from_secs(21_600));
+    assert_eq!(found.window.map(|window| window.end - window.start), Some(86_400));
+    let mut mock = Mock::new();
+    let turned =
+        json!({ "suggestedWindow": { "start": "2027-01-03T04:00:00Z", "end": "2027-01-02T04:00:00Z" } });
+    mock.cut = Some((1, window(turned.to_string(), "1")));
+    assert!(renewal::ask(&mut mock, DIRECTORY, "a.b").is_err());
+}
+
+proptest! {
+    #[test]
+    fn a_ca_may_say_anything(step in 0_usize..14, status in 100_u16..600, body in ".{0,80}", field in ".{0,20}") {
+        let mut mock = Mock::new();
+        let fields = ["Retry-After", "Location", "Replay-Nonce"].map(|name| (name.to_owned(), field.clone()));
+        // A nonce of its own making would rightly fail this test's own check.
+        let fields = fields[..2].to_vec();
+        mock.cut = Some((step, Cut::Answer(Response { status, fields, body: body.into() })));
+        let wild = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(mock.obtain())));
+        // The CA in memory panics for URLs that it does not have; only those are its own fault.
+        if let Err(panic) = wild {
+            let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+            prop_assert!(text.contains("its own URL") || text.contains("no such place"), "{text}");
+        }
+    }
+}
