@@ -68,11 +68,15 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
             ))?;
         }
     } else if let Some(certificates) = answer["certificates"].as_array() {
-        if certificates.is_empty() {
-            line("no certificates: the server speaks cleartext")?;
+        let trouble = answer["trouble"].as_str();
+        if certificates.is_empty() && trouble.is_none() {
+            line("no certificates")?;
         }
         for certificate in certificates {
             line(in_words(certificate))?;
+        }
+        if let Some(trouble) = trouble {
+            line(format_args!("renewal fails: {trouble}"))?;
         }
     } else if let Some(now) = answer["now"].as_str() {
         line(format_args!("done: {now}"))?;

@@ -16,7 +16,7 @@ use tls::rustls::RootCertStore;
 use tls::rustls::crypto::aws_lc_rs::default_provider;
 use tls::rustls::pki_types::pem::PemObject;
 use tls::rustls::pki_types::{CertificateDer, ServerName};
-use tls::trust::{Client, Trust};
+use tls::trust::{Client, Trust, Versions};
 
 /// Protocols offered by ALPN (RFC 7301).
 const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
@@ -58,7 +58,7 @@ impl Secure {
             Trust::Anyone
         } else {
             Trust::Roots(Arc::new(match &flags.ca {
-                Some(file) => named_roots(file)?,
+                Some(file) => named_roots(file, "--ca")?,
                 None => system_roots()?,
             }))
         };
@@ -76,6 +76,26 @@ impl Secure {
         })
     }
 
+    /// TLS to this host, a name or an IP address without brackets, whose certificate these roots vouch for.
+    ///
+    /// # Errors
+    /// In words, why that cannot be.
+    pub(crate) fn trusting(roots: Arc<RootCertStore>, host: &str) -> Result<Secure, String> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+            format!(
+                "`{}` is neither a host name nor an IP address",
+                host.escape_debug()
+            )
+        })?;
+        let client = Client::new(Trust::Roots(roots), Versions::All, false, &PROTOCOLS)
+            .map_err(|error| format!("TLS cannot be set up: {error}"))?;
+        Ok(Secure {
+            client,
+            name,
+            is_insecure: false,
+        })
+    }
+
     /// Refuses TLS flags for a cleartext URL.
     pub(crate) fn none(flags: &TlsFlags) -> Result<(), Fault> {
         match flags.first() {
@@ -87,10 +107,13 @@ impl Secure {
     }
 }
 
-/// The roots in a file.
+/// The roots in the file that a flag names.
+///
+/// # Errors
+/// `Usage` for a file that cannot be used.
 #[allow(clippy::disallowed_methods, reason = "a command reads the file it is given")]
-fn named_roots(file: &Path) -> Result<RootCertStore, Fault> {
-    let fault = |why: String| Fault::Usage(format!("--ca: `{}`: {why}", file.display()));
+pub(crate) fn named_roots(file: &Path, flag: &str) -> Result<RootCertStore, Fault> {
+    let fault = |why: String| Fault::Usage(format!("{flag}: `{}`: {why}", file.display()));
     let content = std::fs::read(file).map_err(|error| fault(format!("{error}; name a readable PEM file")))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&content) {
@@ -121,7 +144,10 @@ fn pair(cert: &Path, key: &Path) -> Result<Pair, Fault> {
 }
 
 /// The system's roots.
-fn system_roots() -> Result<RootCertStore, Fault> {
+///
+/// # Errors
+/// `System` if there are none.
+pub(crate) fn system_roots() -> Result<RootCertStore, Fault> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);

@@ -17,6 +17,7 @@ use std::process::Command;
 const ARROWS: &[(&str, &[&str])] = &[
     ("measure", &[]),
     ("accesslog", &["measure"]),
+    ("acme", &["measure"]),
     ("chart", &["measure"]),
     ("http-semantics", &["measure"]),
     ("http1", &["http-semantics", "measure"]),

@@ -47,6 +47,10 @@ pub(crate) const ADAPT: &[&str] = &["auto", "dry-run", "off"];
 pub(crate) const LIVE: &[&str] = &["nobody", "local", "all"];
 /// See `--landlock`.
 pub(crate) const LANDLOCK: &[&str] = &["auto", "root", "off"];
+/// See `--tls`.
+pub(crate) const TLS_SOURCES: &[&str] = &["auto", "internal"];
+/// See `--acme-challenge`.
+pub(crate) const ACME_CHALLENGES: &[&str] = &["auto", "http-01", "tls-alpn-01"];
 /// See `--tls-client-auth`.
 pub(crate) const CLIENT_AUTH: &[&str] = &["auto", "off", "optional", "required"];
 /// See `--seccomp`.
@@ -130,6 +134,8 @@ mod tests {
         assert_eq!(sorted(ADAPT), named::<Adapt>());
         assert_eq!(sorted(LIVE), named::<LiveFor>());
         assert_eq!(sorted(LANDLOCK), named::<Landlock>());
+        assert_eq!(sorted(TLS_SOURCES), named::<server::config::TlsSource>());
+        assert_eq!(sorted(ACME_CHALLENGES), named::<server::config::AcmeChallenge>());
         assert_eq!(sorted(CLIENT_AUTH), named::<server::config::ClientAuth>());
         assert_eq!(sorted(SECCOMP), named::<Seccomp>());
         assert_eq!(sorted(LINE_ORDERS), named::<LineOrder>());

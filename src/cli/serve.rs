@@ -5,8 +5,8 @@
 use super::Cli;
 use super::behavior::BehaviorFlags;
 use super::offered::{
-    ADAPT, CLIENT_AUTH, CONCURRENCY, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES, PRESETS,
-    SECCOMP, offered,
+    ACME_CHALLENGES, ADAPT, CLIENT_AUTH, CONCURRENCY, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES,
+    PRESETS, SECCOMP, TLS_SOURCES, offered,
 };
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
@@ -14,9 +14,10 @@ use crate::failure::Failure;
 use clap::Args;
 use measure::{Bytes, Duration, Rate};
 use server::config::{
-    Adapt, Behavior, CachePolicy, ClientAuth, Concurrency, Config, ConfigError, FieldLine, Hsts,
-    HttpsRedirect, IoKind, Keys, Landlock, LineOrder, Listen, LiveFor, LogFormat, MaxTurn, MemoryBound,
-    Preset, SPA_FALLBACK, Seccomp, Tuned, User, Workers, parse_duration, parse_line_rate,
+    AcmeCa, AcmeChallenge, Adapt, Behavior, CachePolicy, ClientAuth, Concurrency, Config, ConfigError,
+    FieldLine, Hsts, HttpsRedirect, IoKind, Keys, Landlock, LineOrder, Listen, LiveFor, LogFormat, MaxTurn,
+    MemoryBound, Preset, SPA_FALLBACK, Seccomp, TlsSource, Tuned, User, Workers, parse_domain,
+    parse_duration, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;
@@ -75,6 +76,59 @@ pub(crate) struct Flags {
     #[arg(long, short, value_name = "ADDR:PORT", env = "WEIR_LISTEN", value_delimiter = ',',
           value_parser = Listen::parse_one, help_heading = "Strategy")]
     listen: Vec<SocketAddr>,
+
+    /// Name to get a certificate for by ACME, from Let's Encrypt: listens on 443 and 80, and redirects http to https;
+    /// repeatable [default: none]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "WEIR_DOMAIN",
+        value_delimiter = ',',
+        value_parser = parse_domain,
+        help_heading = "TLS"
+    )]
+    domain: Vec<String>,
+
+    /// auto: TLS with the certificates of --domain or --tls-cert; internal: TLS with an authority made on this machine,
+    /// for localhost and this machine's names [default: auto]
+    #[arg(long, value_name = "SOURCE", env = "WEIR_TLS", value_parser = offered::<TlsSource>(TLS_SOURCES), hide_possible_values = true, help_heading = "TLS")]
+    tls: Option<TlsSource>,
+
+    /// Address in cleartext beside --listen, with --domain; repeatable [default: :80]
+    #[arg(long, value_name = "ADDR:PORT", env = "WEIR_HTTP_LISTEN", value_delimiter = ',',
+          value_parser = Listen::parse_one, help_heading = "TLS")]
+    http_listen: Vec<SocketAddr>,
+
+    /// Folder for the account, certificates and keys of --domain and --tls=internal [default: $STATE_DIRECTORY, else
+    /// weir in $XDG_DATA_HOME or in ~/.local/share]
+    #[arg(long, value_name = "DIR", env = "WEIR_TLS_STATE", help_heading = "TLS")]
+    tls_state: Option<PathBuf>,
+
+    /// CA for --domain: letsencrypt, letsencrypt-staging (for trials), or the URL of an ACME directory
+    /// [default: letsencrypt]
+    #[arg(long, value_name = "CA", env = "WEIR_ACME_CA", help_heading = "TLS")]
+    acme_ca: Option<AcmeCa>,
+
+    /// PEM file with the roots that the CA's server is checked with [default: the system's]
+    #[arg(long, value_name = "FILE", env = "WEIR_ACME_CA_ROOT", help_heading = "TLS")]
+    acme_ca_root: Option<PathBuf>,
+
+    /// Address for messages of the CA [default: none]
+    #[arg(long, value_name = "ADDRESS", env = "WEIR_ACME_EMAIL", help_heading = "TLS")]
+    acme_email: Option<String>,
+
+    /// File with key ID and key of an account that you have with the CA (external account binding) [default: none]
+    #[arg(long, value_name = "FILE", env = "WEIR_ACME_EAB", help_heading = "TLS")]
+    acme_eab: Option<PathBuf>,
+
+    /// Kind of certificate, such as shortlived, if the CA offers several [default: the CA's]
+    #[arg(long, value_name = "NAME", env = "WEIR_ACME_PROFILE", help_heading = "TLS")]
+    acme_profile: Option<String>,
+
+    /// How the CA checks that a name is yours: auto (either), http-01 (at port 80), tls-alpn-01 (at port 443)
+    /// [default: auto]
+    #[arg(long, value_name = "KIND", env = "WEIR_ACME_CHALLENGE", value_parser = offered::<AcmeChallenge>(ACME_CHALLENGES), hide_possible_values = true, help_heading = "TLS")]
+    acme_challenge: Option<AcmeChallenge>,
 
     /// PEM file with a certificate chain: the addresses of --listen speak TLS; repeatable, clients choose by name
     #[arg(
@@ -505,6 +559,7 @@ impl Flags {
             put_below(&mut config, folder);
         }
         self.override_in(&mut config).map_err(Failure::Usage)?;
+        config.settle();
         config.validate().map_err(usage)?;
         let file = text.parse::<Keys>().unwrap_or_default();
         let source = |key: &str| self.source(key, &file, config.preset, tuned);
@@ -612,6 +667,9 @@ impl Flags {
             "user" => self.user.is_some(),
             "tls-cert" => !self.tls_cert.is_empty(),
             "tls-key" => !self.tls_key.is_empty(),
+            "tls-state" => self.tls_state.is_some(),
+            "acme-ca-root" => self.acme_ca_root.is_some(),
+            "acme-eab" => self.acme_eab.is_some(),
             "tls-client-ca" => self.tls_client_ca.is_some(),
             "tls-key-log" => self.tls_key_log.is_some(),
             "error-pages" => !self.error_page.is_empty(),
@@ -729,6 +787,8 @@ impl Flags {
             tls_client_auth,
             https_redirect,
             hsts,
+            tls,
+            acme_challenge,
         );
         self.behavior.override_in(&mut config.behavior);
         config.say(|(_, key)| match key {
@@ -752,6 +812,32 @@ impl Flags {
         }
         if self.record.is_some() {
             config.record.clone_from(&self.record);
+        }
+        if !self.domain.is_empty() {
+            config.domain.clone_from(&self.domain);
+        }
+        if !self.http_listen.is_empty() {
+            config.http_listen = Some(Listen(self.http_listen.clone()));
+        }
+        if let Some(ca) = &self.acme_ca {
+            config.acme_ca = ca.clone();
+        }
+        for (set, flag) in [
+            (&mut config.tls_state, &self.tls_state),
+            (&mut config.acme_ca_root, &self.acme_ca_root),
+            (&mut config.acme_eab, &self.acme_eab),
+        ] {
+            if flag.is_some() {
+                set.clone_from(flag);
+            }
+        }
+        for (set, flag) in [
+            (&mut config.acme_email, &self.acme_email),
+            (&mut config.acme_profile, &self.acme_profile),
+        ] {
+            if flag.is_some() {
+                set.clone_from(flag);
+            }
         }
         if self.tls_client_ca.is_some() {
             config.tls_client_ca.clone_from(&self.tls_client_ca);
@@ -863,6 +949,9 @@ fn put_below(config: &mut Config, folder: &Path) {
         &mut config.record,
         &mut config.tls_client_ca,
         &mut config.tls_key_log,
+        &mut config.tls_state,
+        &mut config.acme_ca_root,
+        &mut config.acme_eab,
     ];
     for inner in own.into_iter().chain(hosts).flatten() {
         if inner.as_os_str() != "-" {

@@ -40,8 +40,8 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     if let Some(why) = log.and_then(cannot_be_written) {
         return Err(flags.blame("access-log", why));
     }
-    Tls::open(&config, flags, &Secret::default())?;
-    let server = open(config, Interprocess::default(), None, flags)?;
+    Tls::open(&config, flags, None, &Secret::default())?;
+    let server = open(config, Interprocess::default(), None, None, flags)?;
     // A start only warns of missing pages, because they may be created later. A check fails for a page that the site
     // itself configures, and warns of one that a host inherits.
     let missing = server.missing_pages(clock::now(), clock::wall());

@@ -2,6 +2,7 @@
 //! founder execute the commands.
 
 use super::drivers::Drivers;
+use super::managed::Managed;
 use super::strategy::Choice;
 use super::tls::Tls;
 use crate::cli::serve::Flags;
@@ -163,7 +164,7 @@ pub(super) fn status(drivers: &mut Drivers, is_ready: bool) -> Value {
 }
 
 /// The certificates in use, those that end first first.
-pub(super) fn certificates(tls: Option<&Tls>) -> Value {
+pub(super) fn certificates(tls: Option<&Tls>, managed: Option<&Managed>) -> Value {
     let mut all = tls.map(Tls::certificates).unwrap_or_default();
     all.sort_by_key(|one| one.expires);
     let now = clock::wall();
@@ -174,9 +175,14 @@ pub(super) fn certificates(tls: Option<&Tls>) -> Value {
             "expires": iso(one.expires),
             "left-s": one.expires.secs - now.secs,
             "is-due": now.secs > one.due.secs,
+            "is-managed": one.is_managed,
         })
     });
-    json!({ "ok": true, "certificates": listed.collect::<Vec<_>>() })
+    json!({
+        "ok": true,
+        "certificates": listed.collect::<Vec<_>>(),
+        "trouble": managed.and_then(|managed| managed.state(now)),
+    })
 }
 
 /// The time in the format of ISO 8601.

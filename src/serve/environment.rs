@@ -7,7 +7,7 @@
 use std::io;
 
 /// Names to keep: of search paths and folders, the terminal, the locale and the service manager.
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 26] = [
     "CLICOLOR",
     "COLORTERM",
     "COLUMNS",
@@ -26,12 +26,14 @@ const NAMES: [&str; 24] = [
     "PATH",
     "PWD",
     "SHELL",
+    "STATE_DIRECTORY",
     "SYSTEMD_EXEC_PID",
     "TERM",
     "TMPDIR",
     "TZ",
     "TZDIR",
     "USER",
+    "XDG_DATA_HOME",
 ];
 /// Prefixes of names to keep: flags, passed sockets, the watchdog, the locale, the loader, the allocator.
 const PREFIXES: [&str; 7] = ["WEIR_", "LISTEN_", "WATCHDOG_", "LC_", "LD_", "MALLOC_", "RUST_"];

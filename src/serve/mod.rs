@@ -21,6 +21,7 @@ mod control;
 mod descriptors;
 mod drivers;
 mod environment;
+mod managed;
 mod manager;
 mod processes;
 mod report;
@@ -40,6 +41,7 @@ use adaptation::Adaptation;
 pub(crate) use control::{Change, Wish};
 use descriptors::Shares;
 use drivers::Drivers;
+use managed::{Managed, Tending};
 use manager::Heart;
 use measure::{Duration, Instant, Seed, UnixTime};
 use report::Started;
@@ -142,8 +144,9 @@ fn serve(
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &groups);
     fit(&mut config, &shares);
     let listeners = sockets::open(&config, &groups, &mut given)?;
+    let managed = Managed::open(&config, flags)?;
     let watch = Watch::new(&config, clock::now());
-    let tls = Tls::open(&config, flags, &given.secret)?.map(Arc::new);
+    let tls = Tls::open(&config, flags, managed.as_ref(), &given.secret)?.map(Arc::new);
     // Before the first thread, which would keep the rights dropped here; and before opening any file that the successor
     // of an upgrade must be able to open with these rights.
     let rights = Rights::give_up(&config, flags, &listeners.concat(), &program, given.bounds)?;
@@ -165,7 +168,7 @@ fn serve(
     let explained = |failure: Failure| failure.with(|text| rights.hint(text));
     rights.refuse(&config, flags).map_err(explained)?;
     let log = AccessLog::open(config.access_log.as_deref(), None).map_err(explained)?;
-    let server = open(config.clone(), prefork, log.as_ref(), flags).map_err(explained)?;
+    let server = open(config.clone(), prefork, managed.as_ref(), log.as_ref(), flags).map_err(explained)?;
     warn_of_missing_pages(&server, flags);
     let server = Arc::new(server);
     let how = Listening {
@@ -218,6 +221,8 @@ fn serve(
         rights,
         watch,
         tls,
+        tending: managed.as_ref().map(|managed| managed.tend(clock::now())),
+        managed,
         role: Role::Whole {
             upgrade: Box::new(upgrade),
             control,
@@ -308,6 +313,7 @@ fn configuration(flags: &Flags) -> Result<Config, Failure> {
         let (status, page) = DEMO_NOT_FOUND;
         config.error_pages.insert(status, page).map_err(Failure::Usage)?;
     }
+    managed::choose_folder(&mut config);
     Ok(config)
 }
 
@@ -327,12 +333,18 @@ fn configuration_again(flags: &Flags) -> Result<Config, Failure> {
 fn open(
     config: Config,
     prefork: Interprocess,
+    managed: Option<&Managed>,
     log: Option<&Arc<AccessLog>>,
     flags: &Flags,
 ) -> Result<Server, Failure> {
+    let handlers = managed.map(|managed| (managed::ANSWERS_AT.to_owned(), managed.answers()));
+    let additions = Additions {
+        handlers: handlers.into_iter().collect(),
+        ..Additions::default()
+    };
     let wall = clock::wall();
     let seed = Seed(u64::from(wall.nanos) << 32 ^ wall.secs.unsigned_abs() ^ u64::from(std::process::id()));
-    Server::open_with(Additions::default(), prefork, config, embedded(), sink(log), seed)
+    Server::open_with(additions, prefork, config, embedded(), sink(log), seed)
         .map_err(|error| unservable(&error, flags))
 }
 
@@ -470,6 +482,9 @@ struct Operator<'a> {
     tls: Option<Arc<Tls>>,
     /// The files of their certificates.
     watch: Option<Watch>,
+    /// The certificate that Weir gets by itself, and the thread that looks after it.
+    managed: Option<Managed>,
+    tending: Option<Tending>,
     role: Role,
 }
 
@@ -480,7 +495,8 @@ impl Operator<'_> {
         loop {
             let now = clock::now();
             let look = self.watch.as_ref().map(|watch| watch.patience(now));
-            let patience = [self.role.patience(now), look, workers.patience()];
+            let tend = self.tending.as_ref().map(|tending| tending.patience(now));
+            let patience = [self.role.patience(now), look, tend, workers.patience()];
             let signal = signals
                 .wait(patience.into_iter().flatten().min())
                 .map_err(|error| refused("poll", &error))?;
@@ -527,6 +543,9 @@ impl Operator<'_> {
             }
             self.role.adapt(&self.server);
             self.look_after_certificates();
+            if let Some(tending) = &mut self.tending {
+                tending.go_on(clock::now(), clock::wall());
+            }
             if let Role::Whole { upgrade, heart, .. } = &mut self.role {
                 if let Some(pid) = upgrade.look(clock::now()) {
                     tracing::info!("upgraded: process {pid} serves");
@@ -556,7 +575,7 @@ impl Operator<'_> {
         let answer = match &wish {
             Wish::Status => control::status(workers, self.server.is_ready()),
             Wish::Strategy(change) => control::outcome(self.switch(workers, *change).map(Some)),
-            Wish::Certificates => control::certificates(self.tls.as_deref()),
+            Wish::Certificates => control::certificates(self.tls.as_deref(), self.managed.as_ref()),
             Wish::Reload => control::outcome(self.reload().map_err(Failure::System).map(|()| None)),
             Wish::ReopenLogs => control::outcome(self.reopen_logs().map(|()| None)),
             Wish::Stop => control::outcome(Ok(None)),

@@ -22,6 +22,7 @@
 use super::adaptation::{self, Adaptation};
 use super::descriptors::Shares;
 use super::drivers::Drivers;
+use super::managed::Managed;
 use super::manager::{self, Heart};
 use super::profile;
 use super::report::{self, Started};
@@ -91,8 +92,9 @@ pub(super) fn run(
         Prefork::new(size(choice), common_len, Board::SHAPE).map_err(|error| refused("signals", &error))?;
     runtime::complaints::share().map_err(|error| refused("shared memory", &error))?;
     let listeners = sockets::open(&config, groups, &mut given)?.concat();
+    let managed = Managed::open(&config, flags)?;
     let watch = Watch::new(&config, clock::now());
-    let tls = Tls::open(&config, flags, &given.secret)?.map(Arc::new);
+    let tls = Tls::open(&config, flags, managed.as_ref(), &given.secret)?.map(Arc::new);
     let addresses = sockets::addresses(&listeners);
     let is_secured = |address: SocketAddr| {
         let mut here = listeners.iter().filter(|listener| listener.address() == address);
@@ -120,6 +122,7 @@ pub(super) fn run(
         group,
         tls: tls.clone(),
         watch,
+        managed,
         shares,
         common_len,
         started: clock::wall(),
@@ -196,6 +199,8 @@ struct Founder<'a> {
     tls: Option<Arc<Tls>>,
     /// The files of their certificates.
     watch: Option<Watch>,
+    /// The certificate that Weir gets by itself; members look after it.
+    managed: Option<Managed>,
     shares: Shares,
     common_len: usize,
     /// Start of the founder, which members show as the server's start.
@@ -229,6 +234,7 @@ impl Founder<'_> {
             let server = open(
                 config.clone(),
                 server::Interprocess::default(),
+                None,
                 log.as_ref(),
                 flags,
             )?;
@@ -269,6 +275,7 @@ impl Founder<'_> {
             group,
             tls,
             watch,
+            managed,
             shares,
             common_len,
             started,
@@ -308,6 +315,7 @@ impl Founder<'_> {
                 listeners,
                 tls: tls.clone(),
                 watch: watch.clone(),
+                managed: managed.clone(),
             };
             match live(member, flags, group, shares, work) {
                 Ok(()) => 0,
@@ -448,7 +456,7 @@ impl Founder<'_> {
                 )
             }
             Wish::Strategy(change) => control::outcome(self.refuse_to_switch(change)),
-            Wish::Certificates => control::certificates(self.tls.as_deref()),
+            Wish::Certificates => control::certificates(self.tls.as_deref(), self.managed.as_ref()),
             Wish::Reload if self.waiting.len() == WAITING_MAX => {
                 let why = "too many reload commands are waiting for a reload to finish; try again later";
                 control::outcome(Err(Failure::System(why.to_owned())))
@@ -581,6 +589,7 @@ struct Work {
     listeners: Vec<Listener>,
     tls: Option<Arc<Tls>>,
     watch: Option<Watch>,
+    managed: Option<Managed>,
 }
 
 /// Runs a member until it ends.
@@ -593,12 +602,13 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
         listeners,
         tls,
         watch,
+        managed,
     } = work;
     let mut signals = member
         .signals()
         .map_err(|error| refused("signal handlers", &error))?;
     let log = AccessLog::open(config.access_log.as_deref(), None)?;
-    let server = Arc::new(open(config, prefork, log.as_ref(), flags)?);
+    let server = Arc::new(open(config, prefork, managed.as_ref(), log.as_ref(), flags)?);
     server.set_about(About {
         started,
         certificates: tls::shown(tls.as_deref()),
@@ -624,6 +634,8 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
         rights,
         tls,
         watch,
+        tending: managed.as_ref().map(|managed| managed.tend(clock::now())),
+        managed,
         role: Role::Member(member),
     };
     let until = operator.run(&mut signals, &mut workers)?;

@@ -4,7 +4,7 @@
 //! Roots, log and configuration are opened after that, with the remaining rights, also at start. So if they can be
 //! opened at start, they can be opened at every reload.
 
-use super::tls;
+use super::{managed, tls};
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use runtime::listen::Listener;
@@ -26,6 +26,15 @@ const SYSTEM_READ: [&str; 7] = [
     "/etc/nsswitch.conf",
     "/etc/ld.so.cache",
     "/dev/null",
+];
+/// Files by which the C library finds a CA's address.
+const RESOLVER_READ: [&str; 6] = [
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/host.conf",
+    "/etc/gai.conf",
+    "/etc/services",
+    "/run/systemd/resolve",
 ];
 /// Folders of the libraries that they load.
 const SYSTEM_EXECUTE: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
@@ -232,7 +241,7 @@ fn filter(config: &Config) -> (String, bool) {
     let needs = Needs {
         // `weir ctl strategy` may switch to io_uring.
         uring: config.io == IoKind::Uring || config.control.is_some(),
-        connects: false,
+        connects: !config.domain.is_empty(),
     };
     let ring = if needs.uring { "" } else { ", io_uring" };
     match seccomp::restrict(needs) {
@@ -252,7 +261,10 @@ fn words(reach: &Reach) -> String {
     let own = |paths: &[PathBuf]| {
         let shown: Vec<String> = paths
             .iter()
-            .filter(|path| !SYSTEM_READ.iter().any(|other| Path::new(other) == *path))
+            .filter(|path| {
+                let mut system = SYSTEM_READ.iter().chain(&RESOLVER_READ);
+                !system.any(|other| Path::new(other) == *path)
+            })
             .map(|path| path.display().to_string())
             .collect();
         if shown.is_empty() {
@@ -261,11 +273,16 @@ fn words(reach: &Reach) -> String {
             shown.join(", ")
         }
     };
-    let ports: Vec<String> = reach.ports.iter().map(u16::to_string).collect();
+    let listed = |ports: &[u16]| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+    let written: Vec<PathBuf> = reach.write.iter().chain(&reach.keep).cloned().collect();
+    let connects = match &*reach.connects {
+        [] => String::new(),
+        ports => format!("; connects to ports {}", listed(ports)),
+    };
     format!(
-        "reads {}; writes {}; {}binds {}",
+        "reads {}; writes {}; {}binds {}{connects}",
         own(&reach.read),
-        own(&reach.write),
+        own(&written),
         match &*reach.programs {
             [] => String::new(),
             programs => format!(
@@ -273,10 +290,10 @@ fn words(reach: &Reach) -> String {
                 own(programs)
             ),
         },
-        if ports.is_empty() {
+        if reach.ports.is_empty() {
             "nothing".to_owned()
         } else {
-            ports.join(", ")
+            listed(&reach.ports)
         }
     )
 }
@@ -313,6 +330,9 @@ fn reach(
     read.extend(record.clone());
     let mut read: Vec<PathBuf> = read.into_iter().collect();
     read.extend(SYSTEM_READ.map(PathBuf::from));
+    if !config.domain.is_empty() {
+        read.extend(RESOLVER_READ.map(PathBuf::from));
+    }
     let log = config.access_log.as_deref().filter(|log| *log != Path::new("-"));
     let write = log.map(|log| {
         // For a device or a pipe, the file itself; its folder holds unrelated files.
@@ -335,6 +355,8 @@ fn reach(
         // For the new program of an upgrade in place.
         programs: around(program.path()).into_iter().collect(),
         write,
+        keep: managed::folder(config).map(Path::to_owned).into_iter().collect(),
+        connects: managed::ports(config),
         sockets: config.control.as_deref().map(folder).into_iter().collect(),
         ports,
         abstract_sockets: notify::is_at_abstract_socket(),

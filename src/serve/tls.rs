@@ -9,8 +9,10 @@ pub(super) mod files;
 mod key_log;
 mod watch;
 
+use super::managed::Managed;
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
+use ::tls::certificates::Challenges;
 use ::tls::rustls::KeyLog;
 use ::tls::secured::SecuredService;
 use ::tls::settings::{Maker, Slot};
@@ -36,9 +38,18 @@ pub(super) use watch::Watch;
 pub(super) struct Tls {
     tickets: Ratchet,
     maker: Maker,
-    key_log: Option<Arc<dyn KeyLog>>,
+    extras: Extras,
     listeners: Vec<OfListener>,
     in_use: Mutex<Vec<Certificate>>,
+}
+
+/// What all listeners with TLS have, whatever their certificates.
+#[derive(Debug)]
+pub(super) struct Extras {
+    /// Gets the secrets of every connection.
+    key_log: Option<Arc<dyn KeyLog>>,
+    /// Certificates for a CA that checks names.
+    challenges: Option<Arc<dyn Challenges>>,
 }
 
 /// What is told of a certificate.
@@ -52,6 +63,8 @@ pub(super) struct Certificate {
     pub(super) expires: UnixTime,
     /// When it should be renewed at the latest.
     pub(super) due: UnixTime,
+    /// Whether Weir renews it.
+    pub(super) is_managed: bool,
 }
 
 /// TLS of the addresses of one listener.
@@ -74,6 +87,7 @@ impl Tls {
     pub(super) fn open(
         config: &Config,
         flags: &Flags,
+        managed: Option<&Managed>,
         given: &inherit::Secret,
     ) -> Result<Option<Tls>, Failure> {
         if !config.has_tls() {
@@ -86,14 +100,17 @@ impl Tls {
         };
         let tickets = Ratchet::new(secret).map_err(no_tickets)?;
         let maker = Maker::new(tickets.clone());
-        let key_log = key_log(config, flags)?;
-        let fresh = files::read(&maker, config, flags, key_log.as_ref())?;
+        let extras = Extras {
+            key_log: key_log(config, flags)?,
+            challenges: managed.map(Managed::challenges),
+        };
+        let fresh = files::read(&maker, config, flags, &extras)?;
         let short_forms = usize::from(!config.listen.0.is_empty());
         let listeners = config.listeners().into_iter().zip(fresh.configs).enumerate();
         let tls = Tls {
             tickets,
             maker,
-            key_log,
+            extras,
             in_use: Mutex::new(fresh.certificates),
             listeners: listeners
                 .map(|(at, (listener, config))| OfListener {
@@ -114,7 +131,7 @@ impl Tls {
     /// # Errors
     /// As [`Tls::open`]; the certificates in use stay.
     pub(super) fn read_again(&self, config: &Config, flags: &Flags) -> Result<Fresh, Failure> {
-        files::read(&self.maker, config, flags, self.key_log.as_ref())
+        files::read(&self.maker, config, flags, &self.extras)
     }
 
     /// Uses certificates for connections accepted from now on.

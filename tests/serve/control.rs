@@ -16,7 +16,7 @@ const USAGE: i32 = 2;
 const SYSTEM: i32 = 4;
 
 /// `weir ctl` with these arguments: its exit code, and the answer or the complaint.
-fn ctl(socket: &Path, arguments: &[&str]) -> (i32, String) {
+pub(crate) fn ctl(socket: &Path, arguments: &[&str]) -> (i32, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(["--json", "ctl", "--socket"])
         .arg(socket)

@@ -46,6 +46,7 @@ mod process;
 mod tree;
 mod wire;
 
+mod acme;
 mod adapt;
 mod ahead;
 mod behavior;

@@ -156,6 +156,14 @@ impl Launch {
         }
     }
 
+    /// `weir serve` of this strategy at this address.
+    pub(crate) fn at(strategy: Strategy, address: &str) -> Launch {
+        Launch::file(env!("CARGO_BIN_EXE_weir").as_ref())
+            .args(["--listen", address])
+            .args(["--concurrency", strategy.concurrency, "--io", strategy.io])
+            .args(["--workers", &strategy.workers.to_string()])
+    }
+
     /// `weir serve` started as this file, of whatever strategy its configuration says.
     pub(crate) fn file(binary: &Path) -> Launch {
         let mut command = Command::new(binary);

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Keys that take effect at the next start; a reload says so.
-const AT_START: [&str; 17] = [
+const AT_START: [&str; 27] = [
     "listen",
     "send-buffer",
     "pacing",
@@ -31,6 +31,16 @@ const AT_START: [&str; 17] = [
     "record",
     "control",
     "tls-key-log",
+    "domain",
+    "tls",
+    "http-listen",
+    "tls-state",
+    "acme-ca",
+    "acme-ca-root",
+    "acme-email",
+    "acme-eab",
+    "acme-profile",
+    "acme-challenge",
     "behavior",
 ];
 /// Keys whose effect depends on how turns and disks happen to go; `disk` and unit tests look at them.

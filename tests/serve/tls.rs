@@ -131,7 +131,18 @@ impl Secure {
 
     /// The response to a GET, on a connection that stays open; `None` if the server ends it.
     pub(crate) fn try_ask(&mut self, path: &str) -> Option<String> {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        self.exchange(&format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n"))
+    }
+
+    /// The response to a POST.
+    pub(crate) fn post(&mut self, path: &str, body: &str) -> Option<String> {
+        let length = body.len();
+        self.exchange(&format!(
+            "POST {path} HTTP/1.1\r\nHost: a.test\r\nUser-Agent: test\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+    }
+
+    fn exchange(&mut self, request: &str) -> Option<String> {
         self.0.write_all(request.as_bytes()).ok()?;
         let mut text = Vec::new();
         let mut buffer = [0; 16_384];

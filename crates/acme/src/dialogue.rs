@@ -1,6 +1,7 @@
 //! Requests and answers: the directory, nonces, signatures, problem documents.
 
 use crate::account::Account;
+use crate::date::http_date;
 use crate::error::{Error, Problem};
 use crate::world::{Request, Response, World};
 use measure::{Duration, UnixTime};
@@ -145,26 +146,6 @@ pub(crate) fn retry_after(answer: &Response, now: UnixTime) -> Option<Duration> 
         }
     };
     Some(Duration::from_secs(secs).min(RETRY_MAX))
-}
-
-/// `Sun, 06 Nov 1994 08:49:37 GMT` as Unix time.
-fn http_date(text: &str) -> Option<i64> {
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
-    let mut words = text.split_ascii_whitespace().skip(1);
-    let day = words.next()?.parse().ok()?;
-    let name = words.next()?;
-    let month = 1 + MONTHS.iter().position(|month| *month == name)?;
-    let year = words.next()?.parse().ok()?;
-    let mut time = words.next()?.split(':').map(|part| part.parse::<i64>().ok());
-    let [hour, minute, second] = [time.next()??, time.next()??, time.next()??];
-    Some(
-        crate::renewal::days(year, i64::try_from(month).ok()?, day)? * 86_400
-            + hour * 3_600
-            + minute * 60
-            + second,
-    )
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 
 pub mod account;
 pub mod challenge;
+mod date;
 mod dialogue;
 pub mod error;
 pub mod order;

@@ -17,6 +17,11 @@ pub(crate) fn coarse() -> Instant {
     Instant::from_nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
+/// Blocks this thread for a span.
+pub fn pause(span: measure::Duration) {
+    std::thread::sleep(span);
+}
+
 /// Civil time, to within one timer tick (4 ms): 8 ns instead of 22.
 #[inline]
 pub fn wall() -> UnixTime {

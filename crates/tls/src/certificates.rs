@@ -12,6 +12,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
@@ -76,10 +77,15 @@ impl Pair {
         })
     }
 
-    /// The DNS names of the certificate (subjectAltName, RFC 5280 section 4.2.1.6), in lower case. Wildcards keep
+    /// The DNS names and addresses of the certificate (subjectAltName, RFC 5280 section 4.2.1.6), in lower case. Wildcards keep
     /// their star. The common name is not used (RFC 9525 section 2).
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|name| &**name)
+    }
+
+    /// When the certificate becomes valid (notBefore, RFC 5280 section 4.1.2.5).
+    pub fn begins(&self) -> UnixTime {
+        self.begins
     }
 
     /// When the certificate becomes invalid (notAfter, RFC 5280 section 4.1.2.5).
@@ -115,6 +121,7 @@ fn read(pair: &CertifiedKey) -> Result<(Vec<Box<str>>, [UnixTime; 2]), String> {
     let names = alternative.iter().flat_map(|names| &names.value.general_names);
     let names = names.filter_map(|name| match name {
         GeneralName::DNSName(name) => Some(name.trim_end_matches('.').to_ascii_lowercase().into()),
+        GeneralName::IPAddress(octets) => Some(address(octets)?.to_string().into()),
         _ => None,
     });
     let validity = certificate.validity();
@@ -144,6 +151,12 @@ pub fn identity(certificate: &CertificateDer<'_>) -> Option<String> {
         })
 }
 
+/// An address of a certificate (RFC 5280 section 4.2.1.6).
+fn address(octets: &[u8]) -> Option<IpAddr> {
+    let v4 = || Some(IpAddr::from(<[u8; 4]>::try_from(octets).ok()?));
+    v4().or_else(|| Some(IpAddr::from(<[u8; 16]>::try_from(octets).ok()?)))
+}
+
 /// What a client gets that asks for a name without a certificate, or for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unknown {
@@ -154,29 +167,65 @@ pub enum Unknown {
     Alert,
 }
 
+/// Where the certificates are with which a CA checks names (tls-alpn-01, RFC 8737).
+pub trait Challenges: Send + Sync + fmt::Debug {
+    /// Chain and key, PEM, for a name that is being checked. Called only for clients that offer [`CHALLENGE_PROTOCOL`].
+    fn pem(&self, name: &str) -> Option<Vec<u8>>;
+}
+
+/// The protocol that a CA offers to check a name (ALPN, RFC 8737 section 6.2).
+pub const CHALLENGE_PROTOCOL: &[u8] = b"acme-tls/1";
+
 /// Pairs by name.
 #[derive(Debug)]
 pub struct Certificates {
     by_name: HashMap<Box<str>, Pair>,
-    first: Pair,
+    first: Option<Pair>,
     unknown: Unknown,
+    challenges: Option<(Arc<dyn Challenges>, Arc<CryptoProvider>)>,
 }
 
 impl Certificates {
-    /// Certificates whose first pair is this one; `unknown` says which clients get it.
-    pub fn new(first: Pair, unknown: Unknown) -> Certificates {
+    /// Certificates of which the first is for clients that `unknown` says. Without any, every client gets an alert.
+    pub fn new(pairs: &[Pair], unknown: Unknown) -> Certificates {
         let mut all = Certificates {
             by_name: HashMap::new(),
-            first: first.clone(),
+            first: pairs.first().cloned(),
             unknown,
+            challenges: None,
         };
-        all.insert(&first);
+        for pair in pairs {
+            all.insert(pair);
+        }
         all
+    }
+
+    /// Lets a CA check names, too.
+    #[must_use]
+    pub fn with_challenges(self, from: Arc<dyn Challenges>, provider: Arc<CryptoProvider>) -> Certificates {
+        Certificates {
+            challenges: Some((from, provider)),
+            ..self
+        }
+    }
+
+    /// The certificate for a CA that checks a name.
+    fn challenge(&self, hello: &ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let (from, provider) = self.challenges.as_ref()?;
+        let pem = from.pem(hello.server_name()?)?;
+        let chain = CertificateDer::pem_slice_iter(&pem)
+            .collect::<Result<Vec<_>, _>>()
+            .ok()?;
+        let key = PrivateKeyDer::from_pem_slice(&pem).ok()?;
+        // Not `CertifiedKey::from_der`: it refuses the critical extension that such a certificate must have (RFC 8737
+        // section 3).
+        let key = provider.key_provider.load_private_key(key).ok()?;
+        Some(Arc::new(CertifiedKey::new(chain, key)))
     }
 
     /// Uses a pair for the names of its certificate: `example.org`, or `*.example.org` for all names with one more
     /// label. A name that another pair has keeps that pair.
-    pub fn insert(&mut self, pair: &Pair) {
+    fn insert(&mut self, pair: &Pair) {
         for name in &pair.names {
             self.by_name.entry(name.clone()).or_insert_with(|| pair.clone());
         }
@@ -192,7 +241,7 @@ impl Certificates {
             })
         });
         named.or(match self.unknown {
-            Unknown::FirstPair => Some(&self.first),
+            Unknown::FirstPair => self.first.as_ref(),
             Unknown::Alert => None,
         })
     }
@@ -200,6 +249,10 @@ impl Certificates {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let mut offered = hello.alpn().into_iter().flatten();
+        if offered.any(|name| name == CHALLENGE_PROTOCOL) {
+            return self.challenge(&hello);
+        }
         self.find(hello.server_name()).map(|pair| Arc::clone(&pair.key))
     }
 }
@@ -222,9 +275,12 @@ mod tests {
 
     #[test]
     fn the_name_chooses_the_certificate() {
-        let mut all = Certificates::new(pair(&["a.test", "www.a.test"]), Unknown::FirstPair);
-        all.insert(&pair(&["*.b.test", "b.test"]));
-        all.insert(&pair(&["special.b.test"]));
+        let pairs = [
+            pair(&["a.test", "www.a.test"]),
+            pair(&["*.b.test", "b.test"]),
+            pair(&["special.b.test"]),
+        ];
+        let all = Certificates::new(&pairs, Unknown::FirstPair);
         for (asked, wanted) in [
             ("a.test", "a.test"),
             ("WWW.A.test.", "a.test"),
@@ -237,9 +293,11 @@ mod tests {
             assert_eq!(first_name(all.find(Some(asked))), Some(wanted), "{asked}");
         }
         assert_eq!(first_name(all.find(None)), Some("a.test"));
-        let strict = Certificates::new(pair(&["a.test"]), Unknown::Alert);
+        let strict = Certificates::new(&pairs[..1], Unknown::Alert);
         assert!(strict.find(Some("other.test")).is_none() && strict.find(None).is_none());
         assert_eq!(first_name(strict.find(Some("a.test"))), Some("a.test"));
+        let none = Certificates::new(&[], Unknown::FirstPair);
+        assert!(none.find(Some("a.test")).is_none() && none.find(None).is_none());
     }
 
     #[test]

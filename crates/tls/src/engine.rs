@@ -493,7 +493,7 @@ pub(crate) mod tests {
             .with_safe_default_protocol_versions()
             .expect("versions")
             .with_no_client_auth()
-            .with_cert_resolver(Arc::new(Certificates::new(pair, Unknown::FirstPair)));
+            .with_cert_resolver(Arc::new(Certificates::new(&[pair], Unknown::FirstPair)));
         server.alpn_protocols = vec![b"http/1.1".to_vec()];
         let secret = Secret::new(1_800_000_000).expect("chance");
         server.ticketer = Arc::new(Ratchet::new(secret).expect("a key"));

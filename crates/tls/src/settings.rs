@@ -4,7 +4,7 @@
 //! Decides versions, key exchange and ciphers: what rustls with aws-lc-rs considers safe, X25519MLKEM768 first. Early
 //! data (RFC 8446 section 2.3) is off, because a request in it can be replayed.
 
-use crate::certificates::{Certificates, Pair, PairError, Unknown};
+use crate::certificates::{CHALLENGE_PROTOCOL, Certificates, Challenges, Pair, PairError, Unknown};
 use crate::tickets::Ratchet;
 use aws_lc_rs::digest;
 use rustls::crypto::CryptoProvider;
@@ -45,15 +45,12 @@ impl Maker {
     ///
     /// # Errors
     /// A configuration that rustls refuses.
-    pub fn server(
-        &self,
-        first: Pair,
-        further: &[Pair],
-        options: &Options<'_>,
-    ) -> Result<Arc<ServerConfig>, rustls::Error> {
-        let mut certificates = Certificates::new(first, options.unknown);
-        for pair in further {
-            certificates.insert(pair);
+    pub fn server(&self, pairs: &[Pair], options: &Options<'_>) -> Result<Arc<ServerConfig>, rustls::Error> {
+        let mut certificates = Certificates::new(pairs, options.unknown);
+        let mut protocols: Vec<Vec<u8>> = options.protocols.iter().map(|name| name.to_vec()).collect();
+        if let Some(challenges) = options.challenges {
+            certificates = certificates.with_challenges(Arc::clone(challenges), Arc::clone(&self.provider));
+            protocols.push(CHALLENGE_PROTOCOL.to_vec());
         }
         let (verifier, tickets) = match options.clients {
             None => (WebPkiClientVerifier::no_client_auth(), self.tickets.clone()),
@@ -66,7 +63,7 @@ impl Maker {
             .with_safe_default_protocol_versions()?
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(certificates));
-        config.alpn_protocols = options.protocols.iter().map(|name| name.to_vec()).collect();
+        config.alpn_protocols = protocols;
         config.ticketer = Arc::new(tickets);
         if let Some(log) = options.key_log {
             config.key_log = Arc::clone(log);
@@ -84,6 +81,8 @@ pub struct Options<'a> {
     pub protocols: &'a [&'a [u8]],
     /// Clients that must, or may, show a certificate; `None`: they are not asked for one.
     pub clients: Option<&'a Clients>,
+    /// Certificates for a CA that checks names.
+    pub challenges: Option<&'a Arc<dyn Challenges>>,
     /// Gets the secrets of every connection, in the format of SSLKEYLOGFILE.
     pub key_log: Option<&'a Arc<dyn KeyLog>>,
 }

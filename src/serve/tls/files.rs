@@ -1,10 +1,11 @@
 //! Reads certificates, keys and authorities from their files, and warns of what operators should mend.
 
-use super::Certificate;
+use super::super::managed;
+use super::{Certificate, Extras};
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use ::tls::certificates::{Pair, PairError, Unknown};
-use ::tls::rustls::{KeyLog, ServerConfig};
+use ::tls::rustls::ServerConfig;
 use ::tls::settings::{Clients, Maker, Options};
 use runtime::clock;
 use server::config::{self, Config, UnknownName};
@@ -41,24 +42,29 @@ const TABLE: Keys = Keys {
     client_ca: "client-ca",
 };
 
-/// Reads the files of every listener and of every host.
+const MANAGED: Keys = Keys {
+    cert: "tls-state",
+    key: "tls-state",
+    client_ca: "",
+};
+
+/// Reads the files of every listener and of every host, and the managed certificate.
 ///
 /// # Errors
 /// `Usage`, naming the file that cannot be used.
-pub(super) fn read(
-    maker: &Maker,
-    config: &Config,
-    flags: &Flags,
-    key_log: Option<&Arc<dyn KeyLog>>,
-) -> Result<Fresh, Failure> {
+pub(super) fn read(maker: &Maker, config: &Config, flags: &Flags, extras: &Extras) -> Result<Fresh, Failure> {
     let mut reader = Reader {
         maker,
         flags,
         certificates: Vec::new(),
     };
-    let mut of_hosts = Vec::new();
+    let mut others = Vec::new();
     for host in &config.host {
-        of_hosts.extend(reader.pairs(&host.tls_cert, &host.tls_key, SHORT_FORM)?);
+        others.extend(reader.pairs(&host.tls_cert, &host.tls_key, SHORT_FORM)?);
+    }
+    // The first order may still be under way.
+    if let Some(file) = managed::pair_file(config).filter(|file| file.exists()) {
+        others.extend(reader.pairs(std::slice::from_ref(&file), std::slice::from_ref(&file), MANAGED)?);
     }
     let has_short_form = !config.listen.0.is_empty();
     let mut configs = Vec::new();
@@ -70,7 +76,7 @@ pub(super) fn read(
         let read = listener
             .tls
             .as_ref()
-            .map(|tls| reader.listener(tls, keys, &of_hosts, key_log));
+            .map(|tls| reader.listener(tls, keys, &others, extras));
         configs.push(read.transpose()?);
     }
     Ok(Fresh {
@@ -87,21 +93,16 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The configuration of a listener: its own pairs, then those of hosts.
+    /// The configuration of a listener: its own pairs, then the others, of hosts and managed ones.
     fn listener(
         &mut self,
         tls: &config::Tls,
         keys: Keys,
-        of_hosts: &[Pair],
-        key_log: Option<&Arc<dyn KeyLog>>,
+        others: &[Pair],
+        extras: &Extras,
     ) -> Result<Arc<ServerConfig>, Failure> {
         let mut pairs = self.pairs(&tls.cert, &tls.key, keys)?;
-        pairs.extend_from_slice(of_hosts);
-        let Some((first, further)) = pairs.split_first() else {
-            return Err(self
-                .flags
-                .blame(keys.cert, "no certificate; name a PEM file".to_owned()));
-        };
+        pairs.extend_from_slice(others);
         let clients = self.clients(tls, keys)?;
         let options = Options {
             unknown: match tls.unknown_name {
@@ -110,10 +111,11 @@ impl Reader<'_> {
             },
             protocols: &PROTOCOLS,
             clients: clients.as_ref(),
-            key_log,
+            challenges: extras.challenges.as_ref(),
+            key_log: extras.key_log.as_ref(),
         };
         self.maker
-            .server(first.clone(), further, &options)
+            .server(&pairs, &options)
             .map_err(|error| Failure::System(format!("TLS cannot be set up: {error}")))
     }
 
@@ -138,6 +140,7 @@ impl Reader<'_> {
                 names: pair.names().map(str::to_owned).collect(),
                 expires: pair.expires(),
                 due: pair.due(),
+                is_managed: keys.cert == MANAGED.cert,
             };
             warn_of_expiry(&certificate);
             self.certificates.push(certificate);
@@ -166,6 +169,7 @@ pub(in crate::serve) fn named(config: &Config) -> Vec<PathBuf> {
     for tls in config.listeners().into_iter().filter_map(|listener| listener.tls) {
         files.extend(tls.cert.into_iter().chain(tls.key).chain(tls.client_ca));
     }
+    files.extend(managed::pair_file(config));
     for host in &config.host {
         files.extend(host.tls_cert.iter().chain(&host.tls_key).cloned());
     }
@@ -199,13 +203,17 @@ pub(super) fn warn_of_expiry(certificate: &Certificate) {
     let now = clock::wall();
     let left = certificate.expires.secs.saturating_sub(now.secs);
     let file = certificate.file.display();
+    let advice = match certificate.is_managed {
+        true => "Weir tries to renew it: `weir ctl certificates` and earlier errors say what fails",
+        false => "renew it",
+    };
     if left <= 0 {
-        tracing::warn!("the certificate `{file}` has expired; clients reject it: renew it");
+        tracing::warn!("the certificate `{file}` has expired; clients reject it: {advice}");
     } else if now.secs > certificate.due.secs {
         let (count, unit) = match left / 86_400 {
             0 => (left / 3_600, "hours"),
             days => (days, "days"),
         };
-        tracing::warn!("the certificate `{file}` expires in {count} {unit}; renew it");
+        tracing::warn!("the certificate `{file}` expires in {count} {unit}; {advice}");
     }
 }

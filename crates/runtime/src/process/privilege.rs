@@ -214,6 +214,10 @@ pub struct Reach {
     pub sockets: Vec<PathBuf>,
     /// TCP ports that can be bound.
     pub ports: Vec<u16>,
+    /// Directories in which files and directories can be created, read, written, renamed and removed.
+    pub keep: Vec<PathBuf>,
+    /// TCP ports that can be connected to, at any address.
+    pub connects: Vec<u16>,
     /// Whether abstract UNIX sockets of processes outside can be connected to, such as a service manager's.
     pub abstract_sockets: bool,
 }
@@ -262,6 +266,10 @@ pub fn confine(reach: &Reach) -> io::Result<Confinement> {
             (&reach.programs, AccessFs::ReadFile | AccessFs::Execute),
             (&reach.write, write),
             (&reach.sockets, AccessFs::MakeSock | AccessFs::RemoveFile),
+            (
+                &reach.keep,
+                read | write | AccessFs::Truncate | AccessFs::MakeDir | AccessFs::RemoveFile,
+            ),
         ],
     )
     .map_err(io::Error::other)?;
@@ -314,7 +322,22 @@ fn enforce(
     for &port in &reach.ports {
         rules = rules.add_rule(NetPort::new(port, AccessNet::BindTcp))?;
     }
+    for &port in &reach.connects {
+        rules = rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
+    }
     rules.restrict_self()
+}
+
+/// Gives a file or directory to an account. Only root may.
+///
+/// # Errors
+/// Of the system.
+pub fn give(path: &Path, to: &Account) -> io::Result<()> {
+    Ok(rustix::fs::chown(
+        path,
+        Some(rustix::process::Uid::from_raw(to.uid)),
+        Some(rustix::process::Gid::from_raw(to.gid)),
+    )?)
 }
 
 /// The kernel's refusal to read a directory although the user of this process may read it: the directory is outside the

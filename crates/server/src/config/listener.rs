@@ -130,7 +130,7 @@ impl Config {
 
     /// TLS of the addresses in `listen`, from `tls-cert` and `tls-key`.
     pub fn tls(&self) -> Option<Tls> {
-        let is_off = self.tls_cert.is_empty() && self.tls_key.is_empty();
+        let is_off = self.tls_cert.is_empty() && self.tls_key.is_empty() && !self.is_managed();
         (!is_off).then(|| Tls {
             cert: self.tls_cert.clone(),
             key: self.tls_key.clone(),
@@ -143,7 +143,7 @@ impl Config {
     /// The port that requests in cleartext are redirected to; `None`: they are answered.
     pub fn https_port(&self) -> Option<u16> {
         match self.https_redirect {
-            HttpsRedirect::Off => None,
+            HttpsRedirect::Auto | HttpsRedirect::Off => None,
             HttpsRedirect::Port(port) => Some(port),
             HttpsRedirect::On => {
                 let secured = self.listeners().into_iter().find(|one| one.tls.is_some());
@@ -166,7 +166,7 @@ impl Config {
             ));
         }
         self.validate_redirect()?;
-        let mut has_others = false;
+        let mut has_others = self.is_managed();
         for host in &self.host {
             let pairs = Tls {
                 cert: host.tls_cert.clone(),
@@ -176,7 +176,7 @@ impl Config {
             pairs.validate(["tls-cert", "tls-key", "tls-client-ca"], true)?;
             has_others |= !pairs.cert.is_empty();
         }
-        if has_others && !self.has_tls() {
+        if has_others && !self.is_managed() && !self.has_tls() {
             let why = "no address has TLS, so nobody gets this certificate; add `tls = {}` to a [[listener]]";
             return Err(ConfigError::invalid("tls-cert", why.to_owned()));
         }
@@ -262,7 +262,7 @@ impl Config {
                 ("tls-client-auth", self.tls_client_auth != ClientAuth::Auto),
             ];
             if let Some((key, _)) = named.into_iter().find(|(_, is_named)| *is_named) {
-                let why = "the addresses in `listen` have no TLS; add tls-cert and tls-key";
+                let why = "the addresses in `listen` have no TLS; add tls-cert and tls-key, or domain";
                 return Err(ConfigError::invalid(key, why.to_owned()));
             }
         }

@@ -24,6 +24,7 @@ mod header_rule;
 mod host;
 mod knob;
 mod listener;
+mod managed;
 mod own;
 mod pattern;
 mod preset;
@@ -41,6 +42,7 @@ pub use header_rule::HeaderRule;
 pub use host::{Host, HostName};
 pub use knob::Knob;
 pub use listener::{Listener, Tls, UnknownName};
+pub use managed::{AcmeCa, AcmeChallenge, TlsSource, parse_domain};
 pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
 pub use preset::Preset;
@@ -89,6 +91,27 @@ pub struct Config {
     pub tls_client_auth: ClientAuth,
     /// File to which the secrets of all TLS connections are appended, for debugging. `None`: none.
     pub tls_key_log: Option<PathBuf>,
+    /// Names to get a certificate for by ACME (RFC 8555): one string or a list.
+    #[serde(deserialize_with = "managed::domains")]
+    pub domain: Vec<String>,
+    /// Where the certificate of the addresses in `listen` comes from.
+    pub tls: TlsSource,
+    /// Addresses in cleartext beside those in `listen`, if there is a `domain`. `None`: port 80.
+    pub http_listen: Option<Listen>,
+    /// Folder with the account, certificates and keys that Weir got or made. `None`: the caller chooses one.
+    pub tls_state: Option<PathBuf>,
+    /// The CA that certificates come from.
+    pub acme_ca: AcmeCa,
+    /// PEM file with the roots that the CA's own server is checked with. `None`: those of the system.
+    pub acme_ca_root: Option<PathBuf>,
+    /// An address for messages of the CA.
+    pub acme_email: Option<String>,
+    /// File with the key ID and the key of an account with the CA (RFC 8555 section 7.3.4).
+    pub acme_eab: Option<PathBuf>,
+    /// The kind of certificate, if the CA offers several.
+    pub acme_profile: Option<String>,
+    /// How the CA can check that a name is ours.
+    pub acme_challenge: AcmeChallenge,
     /// Whether requests in cleartext are redirected to https.
     pub https_redirect: HttpsRedirect,
     /// The line `Strict-Transport-Security` of responses over TLS.
@@ -277,6 +300,16 @@ impl Default for Config {
             tls_client_ca: None,
             tls_client_auth: ClientAuth::default(),
             tls_key_log: None,
+            domain: Vec::new(),
+            tls: TlsSource::default(),
+            http_listen: None,
+            tls_state: None,
+            acme_ca: AcmeCa::default(),
+            acme_ca_root: None,
+            acme_email: None,
+            acme_eab: None,
+            acme_profile: None,
+            acme_challenge: AcmeChallenge::default(),
             https_redirect: HttpsRedirect::default(),
             hsts: Hsts::default(),
             workers: Workers::Auto,
@@ -420,6 +453,7 @@ impl Config {
     /// # Errors
     /// The first key at fault and a valid value for it.
     pub fn validate(&self) -> Result<(), ConfigError> {
+        self.validate_managed()?;
         self.validate_listeners()?;
         self.validate_site()
     }
@@ -707,6 +741,16 @@ fixed!(
     "record" record,
     "control" control,
     "tls-key-log" tls_key_log,
+    "domain" domain,
+    "tls" tls,
+    "http-listen" http_listen,
+    "tls-state" tls_state,
+    "acme-ca" acme_ca,
+    "acme-ca-root" acme_ca_root,
+    "acme-email" acme_email,
+    "acme-eab" acme_eab,
+    "acme-profile" acme_profile,
+    "acme-challenge" acme_challenge,
     "behavior" behavior,
 );
 

@@ -26,8 +26,10 @@ text_values!(ClientAuth);
 /// Whether requests in cleartext are redirected to https.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HttpsRedirect {
-    /// No.
+    /// Only if there is a `domain`; to the port of the first address with TLS.
     #[default]
+    Auto,
+    /// No.
     Off,
     /// Yes, to the port of the first address with TLS.
     On,

@@ -62,8 +62,7 @@ impl Bench {
         let pair = maker.pair(made.cert.pem().as_bytes(), key.as_bytes());
         let settings = maker
             .server(
-                pair.expect("a pair"),
-                &[],
+                &[pair.expect("a pair")],
                 &Options {
                     protocols: &[b"http/1.1"],
                     ..Options::default()

@@ -1,0 +1,255 @@
+//! Gets and renews the certificate, one look after the other: what is due is done, and what fails is tried again later.
+//!
+//! ```text
+//!   look ─┬─ another process orders ────────────────────────▶ look again in seconds
+//!         ├─ failed lately ─────────────────────────────────▶ ... when the wait is over
+//!         ├─ no certificate, or due ── order ──┬─ issued ────▶ ... in an hour at most
+//!         │                                    └─ failed ───▶ note why, wait longer each time
+//!         └─ valid ── ask the CA for its window, now and then ▶ ... in an hour at most
+//! ```
+//! What was issued is written to the store, where every process that uses it notices.
+
+use super::store::{Notes, Store};
+use super::{Authority, https, internal, store};
+use ::tls::certificates::Pair;
+use ::tls::rustls::RootCertStore;
+use ::tls::rustls::crypto::aws_lc_rs::default_provider;
+use acme::account::Account;
+use acme::challenge::{Challenge, Kind};
+use acme::error::Error;
+use acme::order::{self, Ca, Wanted};
+use acme::renewal;
+use acme::world::{Request, Response, World};
+use measure::{Duration, Seed, UnixTime};
+use runtime::clock;
+use std::sync::Arc;
+
+/// Longest time between two looks: a clock may be set, and a file removed.
+const LOOK_MOST: i64 = 3_600;
+
+/// Time between two looks while another process orders.
+const LOOK_BUSY: i64 = 10;
+
+/// How long a CA is not asked for its window again after that failed.
+const ASK_AGAIN: i64 = 3_600;
+
+/// A wait that ends later than this is due to a clock that was set back: more than the longest wait there is.
+const WAIT_MOST: i64 = 8 * 86_400;
+
+/// Does what is due. Returns when to look again, in Unix time.
+pub(super) fn look(authority: &Authority, store: &Store, now: UnixTime) -> i64 {
+    let _lock = match store.lock() {
+        Ok(Some(lock)) => lock,
+        Ok(None) => return now.secs + LOOK_BUSY,
+        Err(error) => {
+            tracing::error!(
+                "certificates cannot be renewed: `{}`: {error}; the user of the server must be able to write there \
+                 (--tls-state)",
+                store.pair().display()
+            );
+            return now.secs + LOOK_MOST;
+        }
+    };
+    let before = store.notes();
+    let mut notes = before.clone();
+    let next = step(authority, store, &mut notes, now);
+    if notes != before
+        && let Err(error) = store.keep_notes(&notes)
+    {
+        tracing::error!("notes on certificates cannot be written: {error} (--tls-state)");
+    }
+    next.clamp(now.secs + 1, now.secs + LOOK_MOST)
+}
+
+fn step(authority: &Authority, store: &Store, notes: &mut Notes, now: UnixTime) -> i64 {
+    if notes.failures > 0 && (now.secs..now.secs + WAIT_MOST).contains(&notes.again_at) {
+        return notes.again_at;
+    }
+    let pair = in_use(store);
+    let seed = seed(store);
+    let due = |notes: &Notes| {
+        let valid = pair.as_ref().filter(|pair| pair.expires().secs > now.secs);
+        valid.map(|pair| renewal::due(pair.begins(), pair.expires(), notes.window, seed).secs)
+    };
+    if let (Authority::Ca(customer), Some(pair)) = (authority, &pair)
+        && now.secs >= notes.ask_at
+    {
+        ask(customer, pair, notes, now);
+    }
+    match due(notes) {
+        Some(due) if now.secs < due => return due,
+        _ => {}
+    }
+    let outcome = match authority {
+        Authority::Internal { names } => {
+            internal::make(store, names, now).map_err(|error| Error::Here(error.to_string()))
+        }
+        Authority::Ca(customer) => customer.order(store, pair.as_ref()),
+    };
+    match outcome {
+        Ok(()) => {
+            *notes = Notes::default();
+            tracing::info!("got a new certificate for {}", authority.names().join(", "));
+            now.secs
+        }
+        Err(error) => {
+            notes.failures = notes.failures.saturating_add(1);
+            let wait = renewal::wait(notes.failures, error.retry_after(), seed);
+            notes.again_at = now.secs + i64::try_from(wait.as_secs()).unwrap_or(LOOK_MOST);
+            notes.trouble = Some(error.to_string());
+            let left = match pair.filter(|pair| pair.expires().secs > now.secs) {
+                Some(pair) => format!(
+                    "the old certificate stays and ends {}",
+                    store::until(pair.expires().secs, now)
+                ),
+                None => "https clients get no answer until there is a certificate".to_owned(),
+            };
+            tracing::error!(
+                "no certificate for {}: {error}; next attempt {}; {left}",
+                authority.names().join(", "),
+                store::until(notes.again_at, now)
+            );
+            notes.again_at
+        }
+    }
+}
+
+/// The certificate in the store, if there is one that can be read.
+fn in_use(store: &Store) -> Option<Pair> {
+    let pem = std::fs::read_to_string(store.pair()).ok()?;
+    Pair::from_pem(pem.as_bytes(), pem.as_bytes(), &default_provider()).ok()
+}
+
+/// Differs by certificate, so that the servers of the world do not renew at once.
+fn seed(store: &Store) -> Seed {
+    let text = store.pair().display().to_string();
+    Seed(text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    }))
+}
+
+/// Asks the CA when it wants the certificate renewed.
+fn ask(customer: &Customer, pair: &Pair, notes: &mut Notes, now: UnixTime) {
+    let Some(id) = pair
+        .chain()
+        .first()
+        .and_then(|certificate| renewal::id(certificate))
+    else {
+        notes.ask_at = now.secs + ASK_AGAIN;
+        return;
+    };
+    let mut outside = Outside {
+        roots: &customer.roots,
+        store: None,
+    };
+    match renewal::ask(&mut outside, &customer.ca.directory, &id) {
+        Ok(found) => {
+            if found.window != notes.window
+                && let Some(window) = found.window
+            {
+                tracing::info!(
+                    "the CA wants the certificate renewed {}, at the latest {}",
+                    store::until(window.start, now),
+                    store::until(window.end, now)
+                );
+            }
+            notes.window = found.window;
+            notes.ask_at = now.secs + i64::try_from(found.again.as_secs()).unwrap_or(ASK_AGAIN);
+        }
+        Err(error) => {
+            tracing::debug!("no renewal window: {error}");
+            notes.ask_at = now.secs + ASK_AGAIN;
+        }
+    }
+}
+
+/// A customer of a CA.
+#[derive(Debug)]
+pub(super) struct Customer {
+    pub(super) ca: Ca,
+    pub(super) roots: Arc<RootCertStore>,
+    pub(super) names: Vec<String>,
+    pub(super) kinds: Vec<Kind>,
+    pub(super) profile: Option<String>,
+}
+
+impl Customer {
+    /// Orders a certificate, and puts it into the store.
+    fn order(&self, store: &Store, before: Option<&Pair>) -> Result<(), Error> {
+        let here = |error: std::io::Error| {
+            Error::Here(format!("`{}`: {error} (--tls-state)", store.account().display()))
+        };
+        let mut account = match std::fs::read_to_string(store.account()) {
+            Ok(text) => Account::parse(&text)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Account::new()?,
+            Err(error) => return Err(here(error)),
+        };
+        let replaced = before.and_then(|pair| pair.chain().first());
+        let wanted = Wanted {
+            names: self.names.clone(),
+            kinds: self.kinds.clone(),
+            profile: self.profile.clone(),
+            replaces: replaced.and_then(|certificate| renewal::id(certificate)),
+        };
+        let mut outside = Outside {
+            roots: &self.roots,
+            store: Some(store),
+        };
+        let issued = order::obtain(&mut outside, &self.ca, &mut account, &wanted);
+        // Also after a failure: the CA may have taken the account.
+        store::replace(&store.account(), account.text().as_bytes()).map_err(here)?;
+        let issued = issued?;
+        let pem = format!("{}{}", issued.chain, issued.key);
+        Pair::from_pem(pem.as_bytes(), pem.as_bytes(), &default_provider()).map_err(|error| {
+            Error::Unexpected(format!("the CA sent a certificate that cannot be used: {error}"))
+        })?;
+        store::replace(&store.pair(), pem.as_bytes()).map_err(here)
+    }
+}
+
+/// The outside, as ACME sees it.
+struct Outside<'a> {
+    roots: &'a Arc<RootCertStore>,
+    /// Where answers to checks go; `None`: nothing is ordered.
+    store: Option<&'a Store>,
+}
+
+impl World for Outside<'_> {
+    fn send(&mut self, request: &Request) -> Result<Response, String> {
+        https::ask(request, self.roots)
+    }
+
+    fn present(&mut self, challenge: &Challenge) -> Result<(), String> {
+        let written = match (challenge, self.store) {
+            (Challenge::Http { token, answer }, Some(store)) => {
+                store::replace(&store.answer(token), answer.as_bytes())
+            }
+            (Challenge::TlsAlpn { name, pem }, Some(store)) => {
+                store::replace(&store.challenge_pair(name), pem.as_bytes())
+            }
+            (Challenge::Dns { .. }, _) | (_, None) => {
+                return Err("this server answers no such check".to_owned());
+            }
+        };
+        written
+            .map_err(|error| format!("the answer to the CA's check cannot be written: {error} (--tls-state)"))
+    }
+
+    fn withdraw(&mut self, challenge: &Challenge) {
+        let file = match (challenge, self.store) {
+            (Challenge::Http { token, .. }, Some(store)) => store.answer(token),
+            (Challenge::TlsAlpn { name, .. }, Some(store)) => store.challenge_pair(name),
+            _ => return,
+        };
+        // One that stays does no harm: its token is used up.
+        let _ = std::fs::remove_file(file);
+    }
+
+    fn now(&self) -> UnixTime {
+        clock::wall()
+    }
+
+    fn wait(&mut self, span: Duration) {
+        clock::pause(span);
+    }
+}

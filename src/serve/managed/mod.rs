@@ -1,0 +1,307 @@
+//! Certificates that Weir gets by itself: by ACME (`--domain`) or from an authority of this machine (`--tls=internal`).
+//! `agent` decides what is due, `store` keeps what came of it, `https` speaks with the CA.
+//!
+//! Every serving process looks after certificates on a thread of its own, and a lock in the store lets one of them at a
+//! time order. So there is no process whose end would end renewal. What is issued reaches all of them through files
+//! ([`super::tls::Watch`]).
+
+mod agent;
+mod https;
+mod internal;
+mod store;
+
+use crate::cli::serve::Flags;
+use crate::failure::Failure;
+use crate::secure::{self, Fault};
+use ::tls::certificates::Challenges;
+use acme::account::Binding;
+use acme::challenge::{Kind, is_token};
+use acme::order::Ca;
+use agent::Customer;
+use bytes::Bytes;
+use http_semantics::status::Status;
+use measure::{Instant, UnixTime};
+use runtime::background::Background;
+use runtime::clock;
+use runtime::process::privilege::{self, Account};
+use server::Server;
+use server::config::{AcmeChallenge, Config, TlsSource};
+use server::handler::{Ask, Handler, Made};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use store::Store;
+
+/// Where CAs look for answers (RFC 8555 section 8.3).
+pub(super) const ANSWERS_AT: &str = "/.well-known/acme-challenge/";
+
+/// How often to see whether a look is due.
+const EVERY: measure::Duration = measure::Duration::from_secs(1);
+
+/// Where certificates come from.
+#[derive(Debug)]
+enum Authority {
+    /// A CA.
+    Ca(Customer),
+    /// This machine.
+    Internal {
+        /// Names of this machine besides localhost.
+        names: Vec<String>,
+    },
+}
+
+impl Authority {
+    fn names(&self) -> Vec<String> {
+        match self {
+            Authority::Ca(customer) => customer.names.clone(),
+            Authority::Internal { names } => [&["localhost".to_owned()], names.as_slice()].concat(),
+        }
+    }
+}
+
+/// The managed certificate of a server.
+#[derive(Clone, Debug)]
+pub(super) struct Managed {
+    authority: Arc<Authority>,
+    store: Store,
+}
+
+impl Managed {
+    /// Prepares folders and reads what needs the rights of the start. `None` without managed certificates.
+    ///
+    /// # Errors
+    /// `Usage` for a file or folder that cannot be used, `System` without root certificates.
+    pub(super) fn open(config: &Config, flags: &Flags) -> Result<Option<Managed>, Failure> {
+        if !config.is_managed() {
+            return Ok(None);
+        }
+        let Some(store) = Store::of(config) else {
+            let why = "there is no folder for it: $STATE_DIRECTORY and $HOME are not set; name one";
+            return Err(flags.blame("tls-state", why.to_owned()));
+        };
+        let unusable = |error: std::io::Error| {
+            let why = format!(
+                "`{}`: {error}; name a folder that the server can write",
+                store.pair().display()
+            );
+            flags.blame("tls-state", why)
+        };
+        store.create().map_err(unusable)?;
+        if let Some(user) = &config.user
+            && let Ok(account) = Account::find(&user.name, user.group.as_deref())
+            && privilege::current().0 == 0
+        {
+            give_all(&store, &account).map_err(unusable)?;
+        }
+        let authority = match config.tls {
+            TlsSource::Internal => Authority::Internal { names: names() },
+            TlsSource::Auto => Authority::Ca(customer(config, flags)?),
+        };
+        let managed = Managed {
+            authority: Arc::new(authority),
+            store,
+        };
+        if let Authority::Internal { .. } = &*managed.authority {
+            // It takes milliseconds and needs nobody, so the first client is served.
+            agent::look(&managed.authority, &managed.store, clock::wall());
+            if let Some(user) = &config.user
+                && let Ok(account) = Account::find(&user.name, user.group.as_deref())
+                && privilege::current().0 == 0
+            {
+                give_all(&managed.store, &account).map_err(|error| {
+                    let why = format!("`{}`: {error}", managed.store.root().display());
+                    flags.blame("tls-state", why)
+                })?;
+            }
+            tracing::info!(
+                "browsers trust this server once `{root}` is among their authorities; on Debian: `cp {root} \
+                 /usr/local/share/ca-certificates/weir.crt && update-ca-certificates`; curl: `--cacert {root}`",
+                root = managed.store.root().display()
+            );
+        }
+        Ok(Some(managed))
+    }
+
+    /// The handler of a CA's checks by http-01.
+    pub(super) fn answers(&self) -> Arc<dyn Handler> {
+        Arc::new(Answers(self.store.clone()))
+    }
+
+    /// The certificates for a CA's checks by tls-alpn-01.
+    pub(super) fn challenges(&self) -> Arc<dyn Challenges> {
+        Arc::new(Answers(self.store.clone()))
+    }
+
+    /// Looks after the certificate from now on.
+    pub(super) fn tend(&self, now: Instant) -> Tending {
+        let next = Arc::new(AtomicI64::new(0));
+        let (authority, store, at) = (Arc::clone(&self.authority), self.store.clone(), Arc::clone(&next));
+        let work = move |(), now: UnixTime| {
+            // Until the look has ended, nothing is due.
+            at.store(i64::MAX, Ordering::Relaxed);
+            at.store(agent::look(&authority, &store, now), Ordering::Relaxed);
+        };
+        Tending {
+            thread: Background::new("certificates", 1, work),
+            next,
+            look_at: now,
+        }
+    }
+
+    /// The state of the certificate in words, for `weir ctl`; `None` if there is nothing to say.
+    pub(super) fn state(&self, now: UnixTime) -> Option<String> {
+        let notes = self.store.notes();
+        let trouble = notes.trouble?;
+        Some(format!(
+            "{trouble}; next attempt {}",
+            store::until(notes.again_at, now)
+        ))
+    }
+}
+
+/// The file of the managed certificate; `None` without one.
+pub(super) fn pair_file(config: &Config) -> Option<PathBuf> {
+    config
+        .is_managed()
+        .then(|| Store::of(config))?
+        .map(|store| store.pair())
+}
+
+/// The folder of managed certificates; `None` without them.
+pub(super) fn folder(config: &Config) -> Option<&Path> {
+    config.tls_state.as_deref().filter(|_| config.is_managed())
+}
+
+/// The ports of the CA and of name servers, to which connections must be possible.
+pub(super) fn ports(config: &Config) -> Vec<u16> {
+    if config.domain.is_empty() {
+        return Vec::new();
+    }
+    let url = url::Url::parse(&config.acme_ca.directory).ok();
+    let ca = url.and_then(|url| url.port()).unwrap_or(443);
+    // A CA may have its places at other ports of its own; all known ones use one.
+    vec![53, ca]
+}
+
+/// Chooses the folder if none is configured, and makes its path absolute.
+pub(super) fn choose_folder(config: &mut Config) {
+    if config.is_managed() {
+        let chosen = config.tls_state.take();
+        let folder = chosen.or_else(|| store::default_folder(|name| std::env::var(name).ok()));
+        // A successor in an upgrade may begin in another folder.
+        config.tls_state = folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder));
+    }
+}
+
+/// Certificates being looked after.
+#[derive(Debug)]
+pub(super) struct Tending {
+    thread: Background<()>,
+    /// When to look again, in Unix time.
+    next: Arc<AtomicI64>,
+    look_at: Instant,
+}
+
+impl Tending {
+    /// Time until [`Tending::go_on`] should be called again.
+    pub(super) fn patience(&self, now: Instant) -> measure::Duration {
+        match self.look_at > now {
+            true => self.look_at.since(now),
+            false => measure::Duration::ZERO,
+        }
+    }
+
+    /// Looks after the certificate if that is due. Returns at once.
+    pub(super) fn go_on(&mut self, now: Instant, wall: UnixTime) {
+        if now < self.look_at {
+            return;
+        }
+        self.look_at = now + EVERY;
+        if wall.secs >= self.next.load(Ordering::Relaxed) {
+            // Refused while a look is under way.
+            let _ = self.thread.offer(());
+        }
+    }
+}
+
+fn customer(config: &Config, flags: &Flags) -> Result<Customer, Failure> {
+    let of_fault = |fault: Fault| match fault {
+        Fault::Usage(why) => Failure::Usage(why),
+        Fault::System(why) => Failure::System(why),
+    };
+    let roots = match &config.acme_ca_root {
+        Some(file) => secure::named_roots(file, "--acme-ca-root"),
+        None => secure::system_roots(),
+    };
+    let binding = config.acme_eab.as_ref().map(|file| {
+        let text = std::fs::read_to_string(file).map_err(|error| error.to_string());
+        text.and_then(|text| Binding::parse(&text))
+            .map_err(|why| flags.blame("acme-eab", format!("`{}`: {why}", file.display())))
+    });
+    Ok(Customer {
+        ca: Ca {
+            directory: config.acme_ca.directory.clone(),
+            email: config.acme_email.clone(),
+            binding: binding.transpose()?,
+        },
+        roots: Arc::new(roots.map_err(of_fault)?),
+        names: config.domain.clone(),
+        kinds: match config.acme_challenge {
+            AcmeChallenge::Auto => vec![Kind::Http, Kind::TlsAlpn],
+            AcmeChallenge::Http => vec![Kind::Http],
+            AcmeChallenge::TlsAlpn => vec![Kind::TlsAlpn],
+        },
+        profile: config.acme_profile.clone(),
+    })
+}
+
+/// Gives folders and files to the user that the server becomes.
+fn give_all(store: &Store, account: &Account) -> std::io::Result<()> {
+    for folder in store.folders() {
+        privilege::give(&folder, account)?;
+        for entry in std::fs::read_dir(&folder)? {
+            privilege::give(&entry?.path(), account)?;
+        }
+    }
+    Ok(())
+}
+
+/// The name of this machine.
+fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    server::config::parse_domain(name.trim()).ok()
+}
+
+/// Names under which others may reach this machine: its own, alone and as multicast DNS has it.
+fn names() -> Vec<String> {
+    let Some(name) = host_name().filter(|name| name != "localhost") else {
+        return Vec::new();
+    };
+    let local = (!name.contains('.')).then(|| format!("{name}.local"));
+    [Some(name), local].into_iter().flatten().collect()
+}
+
+/// Answers to a CA's checks, from the store. A read of a small file blocks for microseconds, and only paths that can be
+/// tokens lead to one.
+#[derive(Debug)]
+struct Answers(Store);
+
+impl Handler for Answers {
+    fn answer(&self, ask: &Ask<'_>, _: &Server) -> Option<Made> {
+        let token = str::from_utf8(ask.path).ok().filter(|token| is_token(token))?;
+        let content = std::fs::read_to_string(self.0.answer(token)).ok()?;
+        Some(Made {
+            status: Status::OK,
+            media_type: "application/octet-stream",
+            content: Bytes::from(content),
+        })
+    }
+}
+
+impl Challenges for Answers {
+    fn pem(&self, name: &str) -> Option<Vec<u8>> {
+        std::fs::read_to_string(self.0.challenge_pair(name))
+            .ok()
+            .map(String::into_bytes)
+    }
+}
