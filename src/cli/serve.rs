@@ -28,6 +28,8 @@ const EXAMPLES: &str = "\
 Examples:
   weir serve                                the embedded site on http://127.0.0.1:8080/
   weir serve ./public --listen :8080        a directory, on every address of this machine
+  weir serve ./public --domain example.org  https with a certificate from Let's Encrypt
+  weir serve ./public --tls=internal        https for development, with an authority of its own
   weir serve ./app --spa                    unknown paths get /index.html
   weir serve --config weir.toml --check     validates the configuration
   weir serve ./public --access-log - --log-format json

@@ -74,6 +74,7 @@ mod slow;
 mod supervision;
 mod tilde;
 mod tls;
+mod tls_abuse;
 mod upgrade;
 mod uring;
 mod warnings;

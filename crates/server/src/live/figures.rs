@@ -5,7 +5,7 @@ use crate::cache::StoreCounters;
 use crate::config::{Adapt, Config, show_duration};
 use crate::counters::Totals;
 use crate::latency::Durations;
-use crate::service::Server;
+use crate::service::{Certificate, Server};
 use measure::{Duration, UnixTime};
 use std::fmt::Write;
 
@@ -30,6 +30,8 @@ pub(super) struct Figures {
     pub(super) idle: String,
     /// The last decisions, newest first.
     pub(super) decisions: Vec<String>,
+    /// Certificates and how long each is valid. Empty without TLS.
+    pub(super) certificates: Vec<String>,
     pub(super) sites: usize,
     pub(super) uptime_secs: u64,
     /// ID of the process that answers, if there are several. The figures cover all of them.
@@ -68,6 +70,11 @@ impl Figures {
             idle: show_duration(server.settings().keep_alive.unwrap_or_else(|| idle(&config))),
             dry_run: is_dry_run.then_some(decisions.dry_run()),
             decisions: decisions.newest().take(DECISIONS_SHOWN).map(said).collect(),
+            certificates: about
+                .certificates
+                .iter()
+                .map(|certificate| validity(certificate, wall))
+                .collect(),
             sites: 1 + config.host.len(),
             process: about.process,
             processes: readings.processes,
@@ -81,7 +88,7 @@ impl Figures {
         let millis = self.wall.secs * 1_000 + i64::from(self.wall.nanos / 1_000_000);
         let _ = write!(
             out,
-            "\"at-ms\":{millis},\"process\":{},\"processes\":{},\"uptime-s\":{},\"strategy\":\"{}\",\"cache-policy\":\"{}\",\"sites\":{},\
+            "\"at-ms\":{millis},\"process\":{},\"processes\":{},\"uptime-s\":{},\"strategy\":\"{}\",\"cache-policy\":\"{}\",\"certificates\":[{}],\"sites\":{},\
              \"connections\":{},\"addresses\":{},\"cache\":{{\"entries\":{},\"bytes\":{},\"bytes-max\":{},\
              \"descriptors\":{},\"evictions\":{},\"turned-away\":{},\"ahead\":{}}},\"totals\":",
             self.process.map_or("null".to_owned(), |pid| pid.to_string()),
@@ -89,6 +96,11 @@ impl Figures {
             self.uptime_secs,
             self.strategy,
             self.policy,
+            self.certificates
+                .iter()
+                .map(|text| format!("\"{text}\""))
+                .collect::<Vec<_>>()
+                .join(","),
             self.sites,
             self.open,
             self.addresses,
@@ -144,6 +156,17 @@ fn idle(config: &Config) -> Duration {
     match config.behavior.early_close {
         Duration::ZERO => config.idle_timeout,
         early => early.min(config.idle_timeout),
+    }
+}
+
+/// A certificate in words. Its name may be anything, so only what names are made of is shown.
+fn validity(certificate: &Certificate, now: UnixTime) -> String {
+    let plain = |c: &char| c.is_ascii_alphanumeric() || ".-*_:/".contains(*c);
+    let name: String = certificate.name.chars().filter(plain).collect();
+    match certificate.expires.secs.saturating_sub(now.secs) {
+        ..=0 => format!("{name}: expired"),
+        left @ 1..172_800 => format!("{name}: {} hours left", left / 3_600),
+        left => format!("{name}: {} days left", left / 86_400),
     }
 }
 

@@ -59,6 +59,17 @@ pub(super) fn html(figures: &Figures) -> String {
         );
         row(out, "timeouts", "closed by a timeout", totals.timeouts, "");
     });
+    if !figures.certificates.is_empty() {
+        section(&mut out, "TLS", |out| {
+            row(out, "tls-handshakes", "handshakes", totals.tls_handshakes, "");
+            row(out, "tls-resumed", "resumed", totals.tls_resumed, "");
+            row(out, "tls-failed", "failed", totals.tls_failed, "");
+            row(out, "tls-plain-http", "plain HTTP", totals.tls_plain_http, "");
+            for (index, certificate) in figures.certificates.iter().enumerate() {
+                text_row(out, &format!("certificates.{index}"), "certificate", certificate);
+            }
+        });
+    }
     section(&mut out, "Cache", |out| {
         text_row(out, "cache-policy", "policy", &figures.policy);
         row(out, "hits", "hits", totals.hits, "");

@@ -1,0 +1,140 @@
+//! Clients that misuse TLS, with a normal client beside them that is answered within a second, over every strategy.
+
+use crate::on_every_strategy;
+use crate::process::{Server, Strategy, within};
+use crate::tls::{Pairs, Secure};
+use crate::wire::Connection;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tls::rustls::pki_types::ServerName;
+use tls::rustls::{ClientConfig, ClientConnection};
+
+/// A normal client waits no longer than this beside the others. Strategies of threads check for room once a second, and
+/// the machine has other tests to run.
+const BESIDE_ABUSE: Duration = Duration::from_secs(3);
+
+fn a_server(strategy: Strategy, more: &[&str]) -> (Pairs, Server) {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    let server = pairs.launch(strategy, &["a"]).args(more).start();
+    (pairs, server)
+}
+
+/// A normal client gets its page.
+fn is_served(server: &Server, config: &Arc<ClientConfig>) {
+    within(BESIDE_ABUSE, "a normal client is answered", || {
+        let mut secure = Secure::try_open(server.address, config, "a.test").ok()?;
+        secure.try_ask("/").filter(|text| text.ends_with("hello"))
+    });
+}
+
+/// The first message of a handshake.
+fn hello(config: &Arc<ClientConfig>) -> Vec<u8> {
+    let name = ServerName::try_from("a.test").expect("a name");
+    let mut client = ClientConnection::new(Arc::clone(config), name).expect("a client");
+    let mut bytes = Vec::new();
+    client.write_tls(&mut bytes).expect("a hello");
+    bytes
+}
+
+/// A hello that comes byte by byte gets no more time for that.
+fn a_dribbled_hello_is_cut_off(strategy: Strategy) {
+    let (pairs, server) = a_server(strategy, &["--header-timeout", "2s"]);
+    let config = pairs.client();
+    let bytes = hello(&config);
+    let mut slow = TcpStream::connect(server.address).expect("a connection");
+    slow.set_read_timeout(Some(Duration::from_millis(50)))
+        .expect("a timeout");
+    let began = Instant::now();
+    let mut at = 0;
+    let mut buffer = [0; 64];
+    // Reading waits in place of sleeping: 50 ms for each byte.
+    while at < bytes.len() && slow.write_all(&bytes[at..=at]).is_ok() {
+        at += 1;
+        if at == 10 {
+            is_served(&server, &config);
+        }
+        if matches!(slow.read(&mut buffer), Ok(0)) {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(15), "{at} bytes");
+    }
+    assert!(at < bytes.len(), "it was cut off");
+    is_served(&server, &config);
+}
+
+/// A hello in records of one byte each is legal, and a whole one is answered (RFC 8446 section 5.1).
+fn records_of_one_byte_end_nothing_else(strategy: Strategy) {
+    let (pairs, server) = a_server(strategy, &[]);
+    let config = pairs.client();
+    let bytes = hello(&config);
+    let tiny: Vec<u8> = bytes[5..]
+        .iter()
+        .flat_map(|&byte| [22, 3, 1, 0, 1, byte])
+        .collect();
+    let mut all: Vec<Connection> = (0..16)
+        .map(|_| {
+            let mut connection = Connection::open(server.address);
+            connection.try_send(&tiny);
+            connection
+        })
+        .collect();
+    is_served(&server, &config);
+    for connection in &mut all {
+        // A ServerHello, or an alert: whichever, it is TLS.
+        let first = connection.exactly(1)[0];
+        assert!(first == 22 || first == 21, "{first}");
+    }
+}
+
+/// Clients that begin handshakes and leave at once.
+fn a_flood_of_handshakes_keeps_nobody_waiting(strategy: Strategy) {
+    let (pairs, server) = a_server(strategy, &[]);
+    let config = pairs.client();
+    let bytes = hello(&config);
+    for _ in 0..4 {
+        let flood: Vec<Connection> = (0..50)
+            .map(|_| {
+                let mut connection = Connection::open(server.address);
+                connection.try_send(&bytes);
+                connection
+            })
+            .collect();
+        is_served(&server, &config);
+        drop(flood);
+    }
+}
+
+/// Key updates cost the server a key schedule and an answer each (RFC 8446 section 4.6.3); nobody needs many.
+fn a_flood_of_key_updates_is_ended(strategy: Strategy) {
+    let (pairs, server) = a_server(strategy, &[]);
+    let config = pairs.client();
+    let mut bad = Secure::open(server.address, &config, "a.test");
+    let mut sent = 0;
+    while sent < 10_000 {
+        if bad.0.conn.refresh_traffic_keys().is_err() || bad.0.flush().is_err() {
+            break;
+        }
+        sent += 1;
+        if sent % 64 == 0 && bad.try_ask("/").is_none() {
+            break;
+        }
+    }
+    assert!(sent < 10_000, "it was ended");
+    is_served(&server, &config);
+    // A few are no flood.
+    let mut good = Secure::open(server.address, &config, "a.test");
+    for _ in 0..8 {
+        good.0.conn.refresh_traffic_keys().expect("TLS 1.3");
+        assert!(good.try_ask("/").is_some_and(|text| text.ends_with("hello")));
+    }
+}
+
+on_every_strategy!(
+    a_dribbled_hello_is_cut_off,
+    records_of_one_byte_end_nothing_else,
+    a_flood_of_handshakes_keeps_nobody_waiting,
+    a_flood_of_key_updates_is_ended,
+);
