@@ -96,13 +96,13 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "SOURCE", env = "WEIR_TLS", value_parser = offered::<TlsSource>(TLS_SOURCES), hide_possible_values = true, help_heading = "TLS")]
     tls: Option<TlsSource>,
 
-    /// Address in cleartext beside --listen, with --domain; repeatable [default: :80]
+    /// Address in cleartext beside --listen, with --domain: port 80 if none is named; repeatable [default: none]
     #[arg(long, value_name = "ADDR:PORT", env = "WEIR_HTTP_LISTEN", value_delimiter = ',',
           value_parser = Listen::parse_one, help_heading = "TLS")]
     http_listen: Vec<SocketAddr>,
 
-    /// Folder for the account, certificates and keys of --domain and --tls=internal [default: $STATE_DIRECTORY, else
-    /// weir in $XDG_DATA_HOME or in ~/.local/share]
+    /// Folder for the account, certificates and keys of --domain and --tls=internal: if none is named, $STATE_DIRECTORY,
+    /// else weir in $XDG_DATA_HOME or in ~/.local/share [default: none]
     #[arg(long, value_name = "DIR", env = "WEIR_TLS_STATE", help_heading = "TLS")]
     tls_state: Option<PathBuf>,
 
@@ -111,7 +111,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "CA", env = "WEIR_ACME_CA", help_heading = "TLS")]
     acme_ca: Option<AcmeCa>,
 
-    /// PEM file with the roots that the CA's server is checked with [default: the system's]
+    /// PEM file with the roots that the CA's server is checked with, in place of the system's [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_ACME_CA_ROOT", help_heading = "TLS")]
     acme_ca_root: Option<PathBuf>,
 
@@ -123,7 +123,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", env = "WEIR_ACME_EAB", help_heading = "TLS")]
     acme_eab: Option<PathBuf>,
 
-    /// Kind of certificate, such as shortlived, if the CA offers several [default: the CA's]
+    /// Kind of certificate, such as shortlived, if the CA offers several; its own choice if none is named
+    /// [default: none]
     #[arg(long, value_name = "NAME", env = "WEIR_ACME_PROFILE", help_heading = "TLS")]
     acme_profile: Option<String>,
 

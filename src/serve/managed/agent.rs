@@ -38,7 +38,7 @@ const WAIT_MOST: i64 = 8 * 86_400;
 
 /// Does what is due. Returns when to look again, in Unix time.
 pub(super) fn look(authority: &Authority, store: &Store, now: UnixTime) -> i64 {
-    let _lock = match store.lock() {
+    let _lock = match store.create().and_then(|()| store.lock()) {
         Ok(Some(lock)) => lock,
         Ok(None) => return now.secs + LOOK_BUSY,
         Err(error) => {
@@ -84,7 +84,7 @@ fn step(authority: &Authority, store: &Store, notes: &mut Notes, now: UnixTime) 
         Authority::Internal { names } => {
             internal::make(store, names, now).map_err(|error| Error::Here(error.to_string()))
         }
-        Authority::Ca(customer) => customer.order(store, pair.as_ref()),
+        Authority::Ca(customer) => customer.order(store, pair.as_ref(), notes.failures),
     };
     match outcome {
         Ok(()) => {
@@ -174,8 +174,8 @@ pub(super) struct Customer {
 }
 
 impl Customer {
-    /// Orders a certificate, and puts it into the store.
-    fn order(&self, store: &Store, before: Option<&Pair>) -> Result<(), Error> {
+    /// Orders a certificate, and puts it into the store. After failures, the ways to show that names are ours take turns.
+    fn order(&self, store: &Store, before: Option<&Pair>, failures: u32) -> Result<(), Error> {
         let here = |error: std::io::Error| {
             Error::Here(format!("`{}`: {error} (--tls-state)", store.account().display()))
         };
@@ -185,9 +185,11 @@ impl Customer {
             Err(error) => return Err(here(error)),
         };
         let replaced = before.and_then(|pair| pair.chain().first());
+        let mut kinds = self.kinds.clone();
+        kinds.rotate_left(failures as usize % self.kinds.len().max(1));
         let wanted = Wanted {
             names: self.names.clone(),
-            kinds: self.kinds.clone(),
+            kinds,
             profile: self.profile.clone(),
             replaces: replaced.and_then(|certificate| renewal::id(certificate)),
         };

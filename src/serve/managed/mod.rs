@@ -86,13 +86,7 @@ impl Managed {
             );
             flags.blame("tls-state", why)
         };
-        store.create().map_err(unusable)?;
-        if let Some(user) = &config.user
-            && let Ok(account) = Account::find(&user.name, user.group.as_deref())
-            && privilege::current().0 == 0
-        {
-            give_all(&store, &account).map_err(unusable)?;
-        }
+        prepare(config, &store).map_err(unusable)?;
         let authority = match config.tls {
             TlsSource::Internal => Authority::Internal { names: names() },
             TlsSource::Auto => Authority::Ca(customer(config, flags)?),
@@ -102,16 +96,9 @@ impl Managed {
             store,
         };
         if let Authority::Internal { .. } = &*managed.authority {
-            // It takes milliseconds and needs nobody, so the first client is served.
-            agent::look(&managed.authority, &managed.store, clock::wall());
-            if let Some(user) = &config.user
-                && let Ok(account) = Account::find(&user.name, user.group.as_deref())
-                && privilege::current().0 == 0
-            {
-                give_all(&managed.store, &account).map_err(|error| {
-                    let why = format!("`{}`: {error}", managed.store.root().display());
-                    flags.blame("tls-state", why)
-                })?;
+            if !becomes_another(config) {
+                // It takes milliseconds and needs nobody, so the first client is served.
+                agent::look(&managed.authority, &managed.store, clock::wall());
             }
             tracing::info!(
                 "browsers trust this server once `{root}` is among their authorities; on Debian: `cp {root} \
@@ -247,7 +234,11 @@ fn customer(config: &Config, flags: &Flags) -> Result<Customer, Failure> {
         roots: Arc::new(roots.map_err(of_fault)?),
         names: config.domain.clone(),
         kinds: match config.acme_challenge {
-            AcmeChallenge::Auto => vec![Kind::Http, Kind::TlsAlpn],
+            AcmeChallenge::Auto if config.listeners().iter().any(|one| one.tls.is_none()) => {
+                vec![Kind::Http, Kind::TlsAlpn]
+            }
+            // Nothing listens where the CA would look for a file.
+            AcmeChallenge::Auto => vec![Kind::TlsAlpn],
             AcmeChallenge::Http => vec![Kind::Http],
             AcmeChallenge::TlsAlpn => vec![Kind::TlsAlpn],
         },
@@ -255,15 +246,31 @@ fn customer(config: &Config, flags: &Flags) -> Result<Customer, Failure> {
     })
 }
 
-/// Gives folders and files to the user that the server becomes.
-fn give_all(store: &Store, account: &Account) -> std::io::Result<()> {
-    for folder in store.folders() {
-        privilege::give(&folder, account)?;
-        for entry in std::fs::read_dir(&folder)? {
-            privilege::give(&entry?.path(), account)?;
+/// Whether this process becomes another user after this.
+fn becomes_another(config: &Config) -> bool {
+    config.user.is_some() && privilege::current().0 == 0
+}
+
+/// Creates the folders. Before rights are dropped, only if there is nothing yet: what belongs to a user with fewer rights
+/// can be made to lead anywhere, so root neither creates nor gives away anything in it. The user does that later.
+fn prepare(config: &Config, store: &Store) -> std::io::Result<()> {
+    let base = config.tls_state.as_deref().unwrap_or(Path::new("."));
+    match &config.user {
+        Some(user) if becomes_another(config) => {
+            if base.exists() {
+                return Ok(());
+            }
+            store.create()?;
+            // A user that does not exist is reported where rights are dropped.
+            if let Ok(account) = Account::find(&user.name, user.group.as_deref()) {
+                for folder in store.folders() {
+                    privilege::give(&folder, &account)?;
+                }
+            }
+            Ok(())
         }
+        _ => store.create(),
     }
-    Ok(())
 }
 
 /// The name of this machine.

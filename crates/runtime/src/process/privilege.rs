@@ -328,15 +328,17 @@ fn enforce(
     rules.restrict_self()
 }
 
-/// Gives a file or directory to an account. Only root may.
+/// Gives a file or directory to an account. Only root may. A symbolic link is given itself, not what it leads to.
 ///
 /// # Errors
 /// Of the system.
 pub fn give(path: &Path, to: &Account) -> io::Result<()> {
-    Ok(rustix::fs::chown(
+    Ok(rustix::fs::chownat(
+        rustix::fs::CWD,
         path,
         Some(rustix::process::Uid::from_raw(to.uid)),
         Some(rustix::process::Gid::from_raw(to.gid)),
+        rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
     )?)
 }
 
