@@ -4,4 +4,11 @@
 //! copied: the connection writes the header of a DATA frame and says how many bytes of which stream follow it.
 
 pub mod error;
+mod flood;
 pub mod frame;
+pub mod limits;
+pub mod message;
+pub mod priority;
+
+pub use error::{Code, Fault, Misuse};
+pub use limits::Limits;
