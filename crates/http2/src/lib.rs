@@ -3,9 +3,11 @@
 //! No function here reads, waits or asks for the time. Output goes to a `Vec<u8>` of the caller. Bodies are never
 //! copied: the connection writes the header of a DATA frame and says how many bytes of which stream follow it.
 
+mod engine;
 pub mod error;
 mod flood;
 pub mod frame;
+pub mod hpack;
 pub mod limits;
 pub mod message;
 pub mod priority;

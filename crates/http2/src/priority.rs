@@ -18,6 +18,16 @@ impl Priority {
         incremental: false,
     };
 
+    /// The value of a `Priority` field that says this.
+    pub const fn value(self) -> &'static str {
+        const PLAIN: [&str; 8] = ["u=0", "u=1", "u=2", "u=3", "u=4", "u=5", "u=6", "u=7"];
+        const SHARED: [&str; 8] = [
+            "u=0, i", "u=1, i", "u=2, i", "u=3, i", "u=4, i", "u=5, i", "u=6, i", "u=7, i",
+        ];
+        let at = (self.urgency & 7) as usize;
+        if self.incremental { SHARED[at] } else { PLAIN[at] }
+    }
+
     /// Applies one value of a `Priority` field. Unknown and malformed members leave this priority as it is
     /// (RFC 9218 section 4 tells servers to ignore them).
     #[must_use]
@@ -53,6 +63,7 @@ mod tests {
         ] {
             let expected = Priority { urgency, incremental };
             assert_eq!(Priority::DEFAULT.updated(value.as_bytes()), expected, "{value}");
+            assert_eq!(Priority::DEFAULT.updated(expected.value().as_bytes()), expected);
         }
     }
 }
