@@ -3,6 +3,7 @@
 
 mod blocks;
 mod control;
+mod expiry;
 mod receive;
 mod send;
 mod stream;
@@ -18,7 +19,7 @@ use measure::Instant;
 use std::sync::Arc;
 use stream::{Stream, signed};
 
-pub(crate) use receive::Received;
+pub use receive::Received;
 pub use send::Piece;
 
 /// Closed streams remembered, to tell late frames from errors.
@@ -242,8 +243,8 @@ impl Engine {
     /// Whether the stream was never opened.
     fn is_idle(&self, id: u32) -> bool {
         match self.role {
-            Role::Server => id % 2 == 0 || id > self.highest,
-            Role::Client => id % 2 == 0 || id >= self.next,
+            Role::Server => id.is_multiple_of(2) || id > self.highest,
+            Role::Client => id.is_multiple_of(2) || id >= self.next,
         }
     }
 
@@ -329,82 +330,18 @@ impl Engine {
         leaving && self.streams.is_empty()
     }
 
-    /// The next instant at which [`expire`](Engine::expire) has something to do.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        if self.failed.is_some() {
-            return None;
-        }
-        let drain = match self.drain {
-            Drain::Announced(due) => Some(due),
-            Drain::No | Drain::Final(_) => None,
-        };
-        let stalls = self.streams.iter().filter_map(|stream| stream.blocked);
-        let stalled = stalls.min().map(|since| since + self.limits.stall_time);
-        [self.settings_due, self.block_due, drain, stalled]
-            .into_iter()
-            .flatten()
-            .min()
+    pub(crate) fn priority(&self, id: u32) -> Option<Priority> {
+        self.live(id).map(|at| self.streams[at].priority)
     }
 
-    /// Acts on what is due at `now`. Streams reset here give a `Reset` each to `lost`.
-    pub(crate) fn expire(
-        &mut self,
-        now: Instant,
-        output: &mut Vec<u8>,
-        mut lost: impl FnMut(u32, Code),
-    ) -> Result<(), Fault> {
-        if self.failed.is_some() {
-            return Ok(());
-        }
-        let due = |instant: Option<Instant>| instant.is_some_and(|instant| instant <= now);
-        let result = if due(self.settings_due) {
-            Err(Fault::Connection(
-                Code::SETTINGS_TIMEOUT,
-                "SETTINGS were not acknowledged",
-            ))
-        } else if due(self.block_due) {
-            Err(Fault::Connection(
-                Code::ENHANCE_YOUR_CALM,
-                "a field block took too long",
-            ))
-        } else {
-            self.expire_stalls(now, output, &mut lost)
-        };
-        if let Drain::Announced(instant) = self.drain
-            && instant <= now
-        {
-            self.drain_finally(output);
-        }
-        result.inspect_err(|&fault| self.fail(fault, output))
-    }
-
-    fn expire_stalls(
-        &mut self,
-        now: Instant,
-        output: &mut Vec<u8>,
-        lost: &mut impl FnMut(u32, Code),
-    ) -> Result<(), Fault> {
-        for at in (0..self.streams.len()).rev() {
-            let stream = &mut self.streams[at];
-            if !stream
-                .blocked
-                .is_some_and(|since| since + self.limits.stall_time <= now)
-            {
-                continue;
-            }
-            if stream.is_blocked() {
-                let id = stream.id;
-                lost(id, Code::ENHANCE_YOUR_CALM);
-                self.abort(id, Code::ENHANCE_YOUR_CALM, Some(now), output)?;
-            } else if stream.is_waiting() && stream.ready > 0 && self.send_window <= 0 {
-                let text = "the connection's window stayed closed";
-                return Err(Fault::Connection(Code::ENHANCE_YOUR_CALM, text));
-            } else {
-                // Our side was slow, not the peer.
-                (stream.blocked, stream.crept) = (None, 0);
-            }
-        }
-        Ok(())
+    /// Bytes held, used or not.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Engine>()
+            + self.streams.capacity() * size_of::<Stream>()
+            + self.block.capacity()
+            + self.early.capacity() * size_of::<(u32, Priority)>()
+            + self.fields.capacity()
+            + self.decoder.memory()
     }
 
     /// Gives back memory that an idle connection does not need.

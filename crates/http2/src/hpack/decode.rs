@@ -149,7 +149,6 @@ impl Decoder {
             }
             begun = true;
             text.clear();
-            let name;
             if first & 0x80 != 0 {
                 let (index, after) = integer(rest, 7)?;
                 let entry = self.entry(index)?;
@@ -168,7 +167,7 @@ impl Decoder {
             } else {
                 text.extend_from_slice(self.entry(index)?.0);
             }
-            name = text.len();
+            let name = text.len();
             rest = string(after, &mut text)?;
             bytes += text.len() + OVERHEAD;
             oversized |= bytes > bounds.bytes || out.len() >= bounds.fields;

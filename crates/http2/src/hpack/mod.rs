@@ -8,3 +8,6 @@ mod tables;
 
 pub use decode::{Bounds, Decoded, Decoder, Error};
 pub use fields::Fields;
+
+#[cfg(test)]
+mod tests;
