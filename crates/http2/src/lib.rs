@@ -4,6 +4,8 @@
 //! copied: the connection writes the header of a DATA frame and says how many bytes of which stream follow it.
 
 pub mod client;
+#[cfg(any(test, fuzzing))]
+pub mod cuts;
 mod engine;
 pub mod error;
 mod flood;

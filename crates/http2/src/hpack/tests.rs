@@ -85,7 +85,7 @@ fn errors() {
     for (block, expected) in [
         ("80", Error::Index),
         ("be", Error::Index),
-        ("7fff ffff ff", Error::Truncated),
+        ("7fff ff", Error::Truncated),
         ("ffff ffff ff7f", Error::Integer),
         ("00", Error::Truncated),
         ("0001", Error::Truncated),
