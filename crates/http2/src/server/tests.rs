@@ -378,6 +378,57 @@ fn windows_bound_what_is_sent() {
 }
 
 #[test]
+fn a_window_that_drips_resets_its_stream_only() {
+    let mut peer = Peer::new();
+    peer.send(&raw(kind::SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 1]));
+    for stream in [1, 3] {
+        peer.send(&headers(stream, &get("/"), true));
+        peer.server
+            .respond(stream, &[0x88], false, &mut peer.out)
+            .unwrap();
+        peer.server.ready(stream, 10_000).unwrap();
+    }
+    peer.send(&raw(kind::WINDOW_UPDATE, 0, 3, &9_999_u32.to_be_bytes()));
+    while peer.server.next(usize::MAX, peer.now, &mut peer.out).is_some() {}
+    let due = peer.server.deadline().unwrap();
+    while peer.now < due {
+        peer.now = peer.now + Duration::from_secs(1);
+        peer.send(&raw(kind::WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes()));
+        assert_eq!(
+            peer.server
+                .next(usize::MAX, peer.now, &mut peer.out)
+                .unwrap()
+                .bytes,
+            1
+        );
+        peer.server.next(usize::MAX, peer.now, &mut peer.out);
+    }
+    let mut lost = Vec::new();
+    peer.out.clear();
+    peer.server
+        .expire(peer.now, &mut peer.out, |stream, _| lost.push(stream))
+        .unwrap();
+    assert_eq!(
+        (lost, peer.outcome()),
+        (vec![1], "stream 1 ENHANCE_YOUR_CALM".to_owned())
+    );
+    assert_eq!(peer.server.streams(), 1);
+}
+
+#[test]
+fn unacknowledged_settings_time_out() {
+    let mut out = Vec::new();
+    let mut server = Connection::new(Arc::default(), Instant::ZERO, &mut out);
+    let due = server.deadline().unwrap();
+    let result = server.expire(due, &mut out, |_, _| {});
+    assert!(
+        matches!(result, Err(Fault::Connection(Code::SETTINGS_TIMEOUT, _))),
+        "{result:?}"
+    );
+    assert_eq!(server.deadline(), None);
+}
+
+#[test]
 fn floods_are_cut_off() {
     let cases: Vec<(&str, Vec<u8>)> = vec![
         ("ping", raw(kind::PING, 0, 0, &[0; 8])),
