@@ -144,8 +144,8 @@ impl Engine {
         self.charge(Kind::Reset, now)?;
         let live = self.live(id);
         if let Some(at) = live {
-            // Not `ENDED`: a frame that crosses the reset is an error of the stream only.
-            self.close(at, 0, output);
+            // Not remembered: a frame of the peer behind its own reset is an error of the stream.
+            self.close(at, None, output);
         }
         Ok(live.is_some())
     }

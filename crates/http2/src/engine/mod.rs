@@ -253,8 +253,8 @@ impl Engine {
         self.closed_at = (self.closed_at + 1) % REMEMBERED as u8;
     }
 
-    /// Closes the stream at `at`; it remains in the list while it has jobs.
-    fn close(&mut self, at: usize, how: u32, output: &mut Vec<u8>) {
+    /// Closes the stream at `at` and remembers how: [`ENDED`], 0 for our reset, or not at all. It remains in the list while it has jobs.
+    fn close(&mut self, at: usize, how: Option<u32>, output: &mut Vec<u8>) {
         let stream = &mut self.streams[at];
         let (id, held) = (stream.id, core::mem::take(&mut stream.held));
         if stream.jobs > 0 {
@@ -263,13 +263,15 @@ impl Engine {
         } else {
             self.streams.remove(at);
         }
-        self.remember(id | how);
+        if let Some(how) = how {
+            self.remember(id | how);
+        }
         self.return_credit(held, output);
     }
 
     fn close_if_done(&mut self, at: usize, output: &mut Vec<u8>) {
         if self.streams[at].local_end && self.streams[at].remote_end {
-            self.close(at, ENDED, output);
+            self.close(at, Some(ENDED), output);
         }
     }
 
@@ -283,7 +285,7 @@ impl Engine {
     ) -> Result<(), Fault> {
         write::reset(output, id, code);
         match self.live(id) {
-            Some(at) => self.close(at, 0, output),
+            Some(at) => self.close(at, Some(0), output),
             None => self.remember(id),
         }
         match provoked {

@@ -168,7 +168,7 @@ impl Engine {
         let at = self.streams.partition_point(|stream| stream.id <= last);
         let id = self.streams[at..].iter().find(|stream| !stream.dead)?.id;
         let at = self.live(id)?;
-        self.close(at, 0, output);
+        self.close(at, Some(0), output);
         Some(Signal::Reset(id, Code::REFUSED_STREAM))
     }
 
