@@ -151,6 +151,8 @@ impl Engine {
         };
         match result {
             Ok(signal) => Ok(Some((used, signal))),
+            // RST_STREAM must not be sent on an idle stream (section 6.4).
+            Err(Fault::Stream(id, code, text)) if self.is_idle(id) => Err(Fault::Connection(code, text)),
             Err(Fault::Stream(id, code, _)) => {
                 let known = self
                     .live(id)

@@ -53,7 +53,7 @@ fn floods_are_cut_off() {
         ),
         ("unknown", raw(0x99, 0, 0, &[])),
         ("empty data", raw(kind::DATA, 0, 1, &[])),
-        ("provoked", raw(kind::PRIORITY, 0, 9, &[0, 0, 0, 9, 0])),
+        ("provoked", raw(kind::PRIORITY, 0, 1, &[0, 0, 0, 1, 0])),
     ];
     for (name, frame) in cases {
         let mut peer = Peer::new();

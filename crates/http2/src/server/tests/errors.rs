@@ -67,9 +67,9 @@ fn errors_have_the_codes_of_the_rfc() {
         ),
         (
             raw(kind::PRIORITY, 0, 3, &[0, 0, 0, 3, 9]),
-            "stream 3 PROTOCOL_ERROR",
+            "connection PROTOCOL_ERROR",
         ),
-        (raw(kind::PRIORITY, 0, 3, &[0; 4]), "stream 3 FRAME_SIZE_ERROR"),
+        (raw(kind::PRIORITY, 0, 3, &[0; 4]), "connection FRAME_SIZE_ERROR"),
         (
             raw(kind::PRIORITY_UPDATE, 0, 0, &[0, 0, 0, 2]),
             "connection PROTOCOL_ERROR",
@@ -91,6 +91,14 @@ fn errors_have_the_codes_of_the_rfc() {
             "connection FLOW_CONTROL_ERROR",
         ),
         (raw(kind::PING, 0, 0, &[0; 7]), "connection FRAME_SIZE_ERROR"),
+        (
+            cat(&[&open, &raw(kind::PRIORITY, 0, 1, &[0; 4])]),
+            "stream 1 FRAME_SIZE_ERROR",
+        ),
+        (
+            cat(&[&open, &raw(kind::PRIORITY, 0, 1, &[0, 0, 0, 1, 9])]),
+            "stream 1 PROTOCOL_ERROR",
+        ),
         (raw(0x55, 0, 9, &[0; 100]), ""),
         (raw(kind::PRIORITY, 0, 9, &[0; 5]), ""),
         (request, ""),
