@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("chart", &["measure"]),
     ("http-semantics", &["measure"]),
     ("http1", &["http-semantics", "measure"]),
+    ("http2", &["http-semantics", "measure"]),
     ("link", &["measure"]),
     ("tcp", &["measure"]),
     ("trace", &["measure"]),

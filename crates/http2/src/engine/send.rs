@@ -1,0 +1,237 @@
+//! Messages out: heads at once, bodies pulled piece by piece in the order of RFC 9218.
+
+use super::stream::{Stream, signed};
+use super::{Drain, Engine, Role};
+use crate::error::{Code, Misuse};
+use crate::frame::{HEADER, WINDOW_MAX, write};
+use crate::priority::Priority;
+use measure::Instant;
+
+/// Bytes a blocked stream must pass within `Limits::stall_time`.
+const PROGRESS: u16 = 4096;
+
+/// The DATA frame whose header was written: the caller appends `bytes` of the stream's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Stream.
+    pub stream: u32,
+    /// Bytes to append, possibly 0 at the end of a body.
+    pub bytes: usize,
+    /// Whether this ends the stream.
+    pub last: bool,
+}
+
+impl Engine {
+    /// Writes the block as HEADERS; begins it with a table size update if the peer lowered its limit
+    /// (RFC 7541 section 4.2).
+    fn block(&mut self, id: u32, block: &[u8], end: bool, output: &mut Vec<u8>) {
+        let max = self.peer.frame_size;
+        if core::mem::take(&mut self.peer.table_lowered) {
+            write::headers(output, id, &[&[0x20], block].concat(), end, max);
+        } else {
+            write::headers(output, id, block, end, max);
+        }
+    }
+
+    /// Opens a stream with a request.
+    pub(crate) fn request_out(
+        &mut self,
+        block: &[u8],
+        end: bool,
+        bodiless: bool,
+        priority: Priority,
+        output: &mut Vec<u8>,
+    ) -> Result<u32, Misuse> {
+        let leaving = self.peer_leaves.is_some() || self.drain != Drain::No || self.failed.is_some();
+        if leaving || self.streams.len() >= self.peer.streams_max as usize || self.next > WINDOW_MAX {
+            return Err(Misuse::Full);
+        }
+        let id = self.next;
+        self.next += 2;
+        let mut stream = Stream::new(id, self.peer.window, self.limits.stream_window);
+        (stream.head_sent, stream.local_end, stream.bodiless) = (true, end, bodiless);
+        (stream.priority, stream.turn) = (priority, self.turn);
+        self.streams.push(stream);
+        self.block(id, block, end, output);
+        Ok(id)
+    }
+
+    fn at(&self, id: u32) -> Result<usize, Misuse> {
+        match self.failed {
+            Some(_) => Err(Misuse::Gone),
+            None => self.live(id).ok_or(Misuse::Gone),
+        }
+    }
+
+    /// An interim response.
+    pub(crate) fn inform(&mut self, id: u32, block: &[u8], output: &mut Vec<u8>) -> Result<(), Misuse> {
+        let at = self.at(id)?;
+        if self.streams[at].head_sent {
+            return Err(Misuse::Order);
+        }
+        self.block(id, block, false, output);
+        Ok(())
+    }
+
+    /// The final response.
+    pub(crate) fn respond(
+        &mut self,
+        id: u32,
+        block: &[u8],
+        end: bool,
+        output: &mut Vec<u8>,
+    ) -> Result<(), Misuse> {
+        let at = self.at(id)?;
+        if self.streams[at].head_sent {
+            return Err(Misuse::Order);
+        }
+        self.block(id, block, end, output);
+        let stream = &mut self.streams[at];
+        (stream.head_sent, stream.local_end) = (true, end);
+        self.close_if_done(at, output);
+        Ok(())
+    }
+
+    pub(crate) fn ready(&mut self, id: u32, bytes: u64) -> Result<(), Misuse> {
+        let at = self.at(id)?;
+        let stream = &mut self.streams[at];
+        if !stream.head_sent || stream.local_end || stream.finished {
+            return Err(Misuse::Order);
+        }
+        stream.ready += bytes;
+        Ok(())
+    }
+
+    pub(crate) fn finish(&mut self, id: u32) -> Result<(), Misuse> {
+        self.ready(id, 0)?;
+        let at = self.at(id)?;
+        self.streams[at].finished = true;
+        Ok(())
+    }
+
+    pub(crate) fn trailers_out(&mut self, id: u32, block: &[u8], output: &mut Vec<u8>) -> Result<(), Misuse> {
+        let at = self.at(id)?;
+        let stream = &mut self.streams[at];
+        if !stream.head_sent || stream.local_end || stream.finished || stream.ready > 0 {
+            return Err(Misuse::Order);
+        }
+        stream.local_end = true;
+        self.block(id, block, true, output);
+        self.close_if_done(at, output);
+        Ok(())
+    }
+
+    pub(crate) fn reset(&mut self, id: u32, code: Code, output: &mut Vec<u8>) {
+        if self.at(id).is_ok() {
+            self.abort(id, code, None, output)
+                .expect("only a provoked reset is rationed");
+        }
+    }
+
+    /// The caller has dealt with `bytes` of the body: returns them to both windows.
+    pub(crate) fn consumed(&mut self, id: u32, bytes: u32, output: &mut Vec<u8>) {
+        // The bytes of a closed stream were returned when it closed.
+        let Some(at) = self.live(id).filter(|_| self.failed.is_none()) else {
+            return;
+        };
+        let half = self.limits.stream_window / 2;
+        let stream = &mut self.streams[at];
+        let bytes = bytes.min(stream.held);
+        stream.held -= bytes;
+        stream.credit += bytes;
+        if stream.credit > half && !stream.remote_end {
+            write::window_update(output, id, stream.credit);
+            stream.receive_window += signed(stream.credit);
+            stream.credit = 0;
+        }
+        self.return_credit(bytes, output);
+    }
+
+    /// Chooses the stream that sends next and writes the header of its DATA frame. `room` bounds the frame with its
+    /// header, in bytes. `None` if nothing is ready, flow control blocks it, or `room` is below ten bytes.
+    pub(crate) fn next(&mut self, room: usize, now: Instant, output: &mut Vec<u8>) -> Option<Piece> {
+        let room = room.checked_sub(HEADER).filter(|&room| room > 0)?;
+        if self.failed.is_some() {
+            return None;
+        }
+        let at = self.choose(now)?;
+        self.turn = self.turn.wrapping_add(1);
+        let stream = &mut self.streams[at];
+        stream.turn = self.turn;
+        if !stream.priority.incremental {
+            self.exclusive_turn = self.turn;
+        }
+        let windows = stream.send_window.min(self.send_window).max(0) as u64;
+        let most = windows.min(room as u64).min(u64::from(self.peer.frame_size));
+        let bytes = stream.ready.min(most) as u32;
+        stream.ready -= u64::from(bytes);
+        let sent = signed(bytes);
+        stream.send_window -= sent;
+        self.send_window -= sent;
+        stream.crept = stream.crept.saturating_add(bytes.min(u32::from(u16::MAX)) as u16);
+        if stream.crept >= PROGRESS || stream.ready == 0 {
+            (stream.blocked, stream.crept) = (None, 0);
+        }
+        let last = stream.finished && stream.ready == 0;
+        stream.local_end = last;
+        let piece = Piece {
+            stream: stream.id,
+            bytes: bytes as usize,
+            last,
+        };
+        write::data(output, piece.stream, piece.bytes, last);
+        self.close_if_done(at, output);
+        Some(piece)
+    }
+
+    /// The most urgent stream that may send. Among equally urgent ones, the smallest non-incremental one takes turns with
+    /// the incremental ones (RFC 9218 section 10).
+    fn choose(&mut self, now: Instant) -> Option<usize> {
+        let closed = self.send_window <= 0;
+        let mut best: Option<(u8, usize)> = None;
+        for at in 0..self.streams.len() {
+            let stream = &mut self.streams[at];
+            if !stream.is_waiting() {
+                continue;
+            }
+            if stream.ready > 0 && (closed || stream.send_window <= 0) {
+                if stream.blocked.is_none() {
+                    (stream.blocked, stream.crept) = (Some(now), 0);
+                }
+                continue;
+            }
+            let urgency = stream.priority.urgency;
+            let better = best.is_none_or(|(lowest, other)| {
+                urgency < lowest || (urgency == lowest && self.goes_before(at, other))
+            });
+            if better {
+                best = Some((urgency, at));
+            }
+        }
+        best.map(|(_, at)| at)
+    }
+
+    /// Whether the stream at `a` goes before the equally urgent one at `b`.
+    fn goes_before(&self, a: usize, b: usize) -> bool {
+        let (a, b) = (&self.streams[a], &self.streams[b]);
+        // Turns wrap: the older one is farther from the present.
+        let age = |turn: u32| self.turn.wrapping_sub(turn);
+        let remaining = |stream: &Stream| if stream.finished { stream.ready } else { u64::MAX };
+        match (a.priority.incremental, b.priority.incremental) {
+            (false, false) => remaining(a) < remaining(b),
+            (true, true) => age(a.turn) > age(b.turn),
+            (true, false) => age(a.turn) > age(self.exclusive_turn),
+            (false, true) => age(self.exclusive_turn) >= age(b.turn),
+        }
+    }
+
+    /// Announces the priority of our request (RFC 9218 section 7.1).
+    pub(crate) fn prioritize(&mut self, id: u32, priority: Priority, output: &mut Vec<u8>) {
+        if let Ok(at) = self.at(id) {
+            self.streams[at].priority = priority;
+            if self.role == Role::Client {
+                write::priority_update(output, id, priority.value());
+            }
+        }
+    }
+}

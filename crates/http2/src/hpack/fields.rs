@@ -1,0 +1,56 @@
+//! Decoded fields: one text and the lengths within it.
+
+/// Names and values in the order received.
+#[derive(Clone, Debug, Default)]
+pub struct Fields {
+    text: Vec<u8>,
+    /// Length of the name, length of the value.
+    spans: Vec<(u32, u32)>,
+}
+
+impl Fields {
+    /// Appends a field.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        self.text.extend_from_slice(name);
+        self.text.extend_from_slice(value);
+        self.spans.push((name.len() as u32, value.len() as u32));
+    }
+
+    /// The fields as (name, value).
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut rest = &self.text[..];
+        self.spans.iter().map(move |&(name, value)| {
+            let (name, after) = rest.split_at(name as usize);
+            let (value, after) = after.split_at(value as usize);
+            rest = after;
+            (name, value)
+        })
+    }
+
+    /// Number of fields.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there are no fields.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Removes all fields and keeps the memory.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.spans.clear();
+    }
+
+    /// Gives back unused memory.
+    pub fn shrink(&mut self) {
+        self.text.shrink_to_fit();
+        self.spans.shrink_to_fit();
+    }
+
+    /// Bytes of memory held, used or not.
+    pub fn capacity(&self) -> usize {
+        self.text.capacity() + self.spans.capacity() * size_of::<(u32, u32)>()
+    }
+}

@@ -1,0 +1,5 @@
+//! Arbitrary HTTP/2 frames; see `http2::cuts::frames`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| http2::cuts::frames(data));
