@@ -57,6 +57,6 @@ pub use summary::{
 };
 pub use tls::{
     Alert, ClientHello, ContentType, Conversation, Handshake, HelloError, Record, Records, Resumption,
-    ServerHello,
+    ServerHello, fuzz_tls,
 };
 pub use transaction::{HttpCounts, Transaction};

@@ -5,9 +5,11 @@
 
 mod conversation;
 mod fields;
+mod fuzzing;
 mod hello;
 mod record;
 
 pub use conversation::{Alert, Conversation, Handshake, Resumption};
+pub use fuzzing::fuzz_tls;
 pub use hello::{ClientHello, HelloError, ServerHello};
 pub use record::{ContentType, Record, Records};

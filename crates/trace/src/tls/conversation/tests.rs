@@ -149,3 +149,21 @@ fn a_message_larger_than_the_limit_is_skipped() {
     assert!(conversation.halves[0].message.is_empty());
     assert_eq!(conversation.halves[0].skip, 0x00ff_ffff - ((1 << 14) - 4));
 }
+
+#[test]
+fn damaged_conversations_keep_what_the_fuzz_target_checks() {
+    for text in [FULL_13, RESUMED_12, RETRY_13] {
+        let mut data = Vec::new();
+        for (side, _, bytes) in pieces(text) {
+            for part in bytes.chunks(255) {
+                data.extend_from_slice(&[side as u8, part.len() as u8]);
+                data.extend_from_slice(part);
+            }
+        }
+        for at in (0..data.len()).step_by(7) {
+            let mut damaged = data.clone();
+            damaged[at] ^= 1 << (at % 8);
+            crate::fuzz_tls(&damaged);
+        }
+    }
+}
