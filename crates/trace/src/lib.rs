@@ -38,6 +38,7 @@ mod seq;
 mod series;
 mod summary;
 mod table;
+mod tls;
 mod transaction;
 
 pub use analyzer::{Analyzer, Limits, Options};
@@ -53,5 +54,9 @@ pub use seq::SeqNum;
 pub use series::{Mark, Point, Series};
 pub use summary::{
     Connections, CwndDistribution, DirectionTotals, FindingTotals, Frames, Summary, TimeSeries,
+};
+pub use tls::{
+    Alert, ClientHello, ContentType, Conversation, Handshake, HelloError, Record, Records, Resumption,
+    ServerHello, fuzz_tls,
 };
 pub use transaction::{HttpCounts, Transaction};
