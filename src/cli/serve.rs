@@ -167,8 +167,8 @@ pub(crate) struct Flags {
     )]
     tls_client_auth: Option<ClientAuth>,
 
-    /// Redirects requests in cleartext to https: true (to the port of the first address with TLS), false, or a port
-    /// [default: false]
+    /// Redirects requests in cleartext to https: true (to the port of the first address with TLS), false, a port, or
+    /// auto (true with --domain, else false) [default: auto]
     #[arg(
         long,
         value_name = "PORT",

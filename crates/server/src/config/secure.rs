@@ -42,6 +42,7 @@ impl FromStr for HttpsRedirect {
 
     fn from_str(text: &str) -> Result<HttpsRedirect, String> {
         match text {
+            "auto" => Ok(HttpsRedirect::Auto),
             "false" | "off" => Ok(HttpsRedirect::Off),
             "true" | "on" => Ok(HttpsRedirect::On),
             _ => match text.parse() {
@@ -182,6 +183,7 @@ mod tests {
     fn a_redirect_is_a_switch_or_a_port() {
         assert_eq!("true".parse(), Ok(HttpsRedirect::On));
         assert_eq!("false".parse(), Ok(HttpsRedirect::Off));
+        assert_eq!("auto".parse(), Ok(HttpsRedirect::Auto));
         assert_eq!("8443".parse(), Ok(HttpsRedirect::Port(8443)));
         for wrong in ["0", "65536", "https", ""] {
             assert!(wrong.parse::<HttpsRedirect>().is_err(), "{wrong}");
