@@ -4,8 +4,9 @@
 use super::strategy::Group;
 use server::config::Config;
 
-/// Descriptors for standard streams, listeners, the log, the watcher and a file being opened.
-const OWN: u64 = 12;
+/// Descriptors for standard streams, signals (a pair for each of five), the root, the log and the watcher, for files being
+/// opened, and for connections that are accepted only to be refused.
+const OWN: u64 = 20;
 /// Descriptors per event loop: event queue, waker, listener. Blocking workers need none of their own.
 const PER_LOOP: u64 = 4;
 /// Cached open files get at most `1 / FILES_SHARE` of the descriptors.
@@ -78,10 +79,10 @@ mod tests {
             (shares.connections, shares.files, shares.are_short(&config))
         };
         assert_eq!(of(0), (1, 1, true));
-        assert_eq!(of(64), (36, 8, true));
-        assert_eq!(of(1024), (876, 128, true));
-        assert_eq!(of(20_000), (17_932, 2048, true));
-        assert_eq!(of(1 << 20), (1_046_508, 2048, false));
+        assert_eq!(of(64), (28, 8, true));
+        assert_eq!(of(1024), (868, 128, true));
+        assert_eq!(of(20_000), (17_924, 2048, true));
+        assert_eq!(of(1 << 20), (1_046_500, 2048, false));
     }
 
     #[test]
@@ -92,6 +93,6 @@ mod tests {
             ..Config::default()
         };
         let groups = choose_all(&config, 2).expect("a valid configuration");
-        assert_eq!(Shares::of(200, &config, &groups).connections, 159);
+        assert_eq!(Shares::of(200, &config, &groups).connections, 151);
     }
 }
