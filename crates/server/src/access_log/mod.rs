@@ -410,12 +410,10 @@ impl Numbers {
 /// Composes `host - user [time] "request" status |bytes| "referer" "agent"`. Returns the position of the byte count.
 fn clf_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u16, combined: bool) -> u32 {
     push_ip(out, request.peer);
-    out.extend_from_slice(b" - ");
     match request.user {
-        None => out.push(b'-'),
+        None => out.extend_from_slice(b" - - "),
         Some(user) => push_user(out, user),
     }
-    out.push(b' ');
     out.extend_from_slice(clock.bracketed());
     out.extend_from_slice(b" \"");
     match request.line {
@@ -451,15 +449,17 @@ fn clf_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u16
     at
 }
 
-/// Appends the name of a client. A space would end the field early, so it is escaped like a control character.
+/// Appends the name of a client, as the third field. A space would end the field early, so it is escaped like a control character.
 #[cold]
 fn push_user(out: &mut Vec<u8>, user: &[u8]) {
+    out.extend_from_slice(b" - ");
     for (at, word) in user.split(|&b| b == b' ').enumerate() {
         if at > 0 {
             out.extend_from_slice(b"\\x20");
         }
         push_clf(out, word);
     }
+    out.push(b' ');
 }
 
 /// Composes `{"time":…,…,"status":200|,"bytes":…|}`. Returns the position of the numbers.
@@ -488,9 +488,11 @@ fn json_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u1
         }
         RequestLine::Raw(bytes) => field(b"raw", bytes),
     }
+    if let Some(user) = request.user {
+        field(b"user", user);
+    }
     for (name, value) in [
-        (&b"user"[..], request.user),
-        (b"host", request.host),
+        (&b"host"[..], request.host),
         (b"referer", request.referer),
         (b"user_agent", request.user_agent),
     ] {

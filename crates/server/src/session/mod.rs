@@ -495,8 +495,7 @@ impl runtime::Session for Session {
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
             Event::Secured(secured) => self.secured(cx, secured),
-            Event::Unsecured(Unsecured::Fault) => cx.counters.tls_failed().add(1),
-            Event::Unsecured(Unsecured::PlainHttp) => cx.counters.tls_plain_http().add(1),
+            Event::Unsecured(why) => unsecured(cx, why),
         }
     }
 
@@ -546,6 +545,15 @@ impl runtime::Session for Session {
         self.abort(cx, Cut::Peer, now);
         cx.counters.closed().add(1);
         cx.hub.peers.leave(self.peer);
+    }
+}
+
+/// TLS ends the connection.
+#[cold]
+fn unsecured(cx: &Cx, why: Unsecured) {
+    match why {
+        Unsecured::Fault => cx.counters.tls_failed().add(1),
+        Unsecured::PlainHttp => cx.counters.tls_plain_http().add(1),
     }
 }
 

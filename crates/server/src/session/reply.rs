@@ -92,7 +92,9 @@ fn head(
     }
     out.extend_from_slice(answer.more.text());
     out.extend_from_slice(clock.date_line());
-    out.extend_from_slice(hsts);
+    if !hsts.is_empty() {
+        out.extend_from_slice(hsts);
+    }
     out.extend_from_slice(persistence.line());
     out.extend_from_slice(b"\r\n");
     (out.len() - start) as u32
