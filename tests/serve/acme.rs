@@ -21,8 +21,8 @@ use tls::rustls::pki_types::CertificateDer;
 use tls::rustls::pki_types::pem::PemObject;
 use tls::rustls::{ClientConfig, RootCertStore};
 
-/// An order, with all the pauses of both sides, on a busy machine.
-const ISSUED: Duration = Duration::from_secs(60);
+/// An order, with all the pauses of both sides, on a busy machine; and a second attempt if the first fails there.
+const ISSUED: Duration = Duration::from_secs(150);
 
 /// A CA, its name server, and the ports at which it checks names.
 struct Pebble {
