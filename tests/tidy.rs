@@ -31,7 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("markup", &[]),
     (
         "server",
-        &["http-semantics", "http1", "markup", "runtime", "measure"],
+        &["http-semantics", "http1", "http2", "markup", "runtime", "measure"],
     ),
     (
         "client",

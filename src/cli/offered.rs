@@ -53,6 +53,8 @@ pub(crate) const TLS_SOURCES: &[&str] = &["auto", "internal"];
 pub(crate) const ACME_CHALLENGES: &[&str] = &["auto", "http-01", "tls-alpn-01"];
 /// See `--tls-client-auth`.
 pub(crate) const CLIENT_AUTH: &[&str] = &["auto", "off", "optional", "required"];
+/// See `--http2`.
+pub(crate) const HTTP2: &[&str] = &["off", "tls", "all"];
 /// See `--seccomp`.
 pub(crate) const SECCOMP: &[&str] = &["auto", "off"];
 /// See `--line-order`.
@@ -106,7 +108,7 @@ where
 mod tests {
     use super::*;
     use server::config::{
-        Adapt, CacheLock, CachePolicy, ColdReads, Concurrency, IoKind, Landlock, LineOrder, LiveFor,
+        Adapt, CacheLock, CachePolicy, ColdReads, Concurrency, Http2, IoKind, Landlock, LineOrder, LiveFor,
         LogFormat, LookupTime, Preset, Seccomp,
     };
 
@@ -130,6 +132,7 @@ mod tests {
         assert_eq!(sorted(IO), named::<IoKind>());
         assert_eq!(sorted(PRESETS), named::<Preset>());
         assert_eq!(sorted(POLICIES), named::<CachePolicy>());
+        assert_eq!(sorted(HTTP2), named::<Http2>());
         assert_eq!(sorted(LOG_FORMATS), named::<LogFormat>());
         assert_eq!(sorted(ADAPT), named::<Adapt>());
         assert_eq!(sorted(LIVE), named::<LiveFor>());

@@ -5,8 +5,8 @@
 use super::Cli;
 use super::behavior::BehaviorFlags;
 use super::offered::{
-    ACME_CHALLENGES, ADAPT, CLIENT_AUTH, CONCURRENCY, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES,
-    PRESETS, SECCOMP, TLS_SOURCES, offered,
+    ACME_CHALLENGES, ADAPT, CLIENT_AUTH, CONCURRENCY, HTTP2, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS,
+    POLICIES, PRESETS, SECCOMP, TLS_SOURCES, offered,
 };
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
@@ -15,8 +15,8 @@ use clap::Args;
 use measure::{Bytes, Duration, Rate};
 use server::config::{
     AcmeCa, AcmeChallenge, Adapt, Behavior, CachePolicy, ClientAuth, Concurrency, Config, ConfigError,
-    FieldLine, Hsts, HttpsRedirect, IoKind, Keys, Landlock, LineOrder, Listen, LiveFor, LogFormat, MaxTurn,
-    MemoryBound, Preset, SPA_FALLBACK, Seccomp, TlsSource, Tuned, User, Workers, parse_domain,
+    FieldLine, Hsts, Http2, HttpsRedirect, IoKind, Keys, Landlock, LineOrder, Listen, LiveFor, LogFormat,
+    MaxTurn, MemoryBound, Preset, SPA_FALLBACK, Seccomp, TlsSource, Tuned, User, Workers, parse_domain,
     parse_duration, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
@@ -356,6 +356,11 @@ pub(crate) struct Flags {
           value_name = "BOOL", help_heading = "Log")]
     log_tcp: Option<bool>,
 
+    /// Where HTTP/2 is spoken: off, tls (with clients that choose it), all (also in cleartext, with clients that begin
+    /// with it) [default: tls]
+    #[arg(long, value_name = "WHERE", env = "WEIR_HTTP2", value_parser = offered::<Http2>(HTTP2), hide_possible_values = true, help_heading = "Files")]
+    http2: Option<Http2>,
+
     /// Answers HTTP/0.9 requests (`GET /path` without a version) with the bare content
     #[arg(long, env = "WEIR_HTTP09", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Files")]
@@ -407,6 +412,11 @@ pub(crate) struct Flags {
     /// Limit on pipelined requests answered in one turn of a connection [default: 128]
     #[arg(long, value_name = "N", env = "WEIR_MAX_PIPELINE", help_heading = "Limits")]
     max_pipeline: Option<u32>,
+
+    /// Limit on requests of an HTTP/2 connection at a time; further ones are refused, and clients repeat them
+    /// [default: 128]
+    #[arg(long, value_name = "N", env = "WEIR_MAX_STREAMS", help_heading = "Limits")]
+    max_streams: Option<u32>,
 
     /// Limit on requests per second of one address, over all its connections; above it: 429. 0: none [default: 0]
     #[arg(
@@ -762,6 +772,7 @@ impl Flags {
             log_tcp,
             adapt,
             max_turn,
+            http2,
             http09,
             landlock,
             seccomp,
@@ -771,6 +782,7 @@ impl Flags {
             max_request_rate,
             max_request_burst,
             max_pipeline,
+            max_streams,
             max_head_size,
             max_fields,
             max_target_length,

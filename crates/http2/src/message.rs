@@ -2,6 +2,7 @@
 //!
 //! Works on decoded fields; knows neither frames nor compression.
 
+use crate::hpack;
 use crate::priority::Priority;
 use http_semantics::field::{Fields, Line, decimal, is_token_byte};
 use http_semantics::method::Method;
@@ -26,6 +27,11 @@ pub struct Control<'b> {
 }
 
 impl<'b> Control<'b> {
+    /// The control data of fields that were kept from a request. `None` if they are those of no valid request.
+    pub fn of(fields: &'b hpack::Fields) -> Option<Control<'b>> {
+        request(fields.iter()).ok()
+    }
+
     /// The head of the request, with the regular fields of `fields` in `slots`; `Host` is taken from the control data.
     /// Fields beyond the length of `slots` are left out: use as many slots as the limit on fields.
     ///

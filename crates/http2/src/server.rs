@@ -116,6 +116,11 @@ impl Connection {
         self.0.shut_down(now, output);
     }
 
+    /// Announces the end without waiting for requests that are on their way: GOAWAY names the last stream of now.
+    pub fn leave(&mut self, output: &mut Vec<u8>) {
+        self.0.leave(output);
+    }
+
     /// Whether either side leaves and no stream remains.
     pub fn is_drained(&self) -> bool {
         self.0.is_drained()

@@ -25,7 +25,7 @@
 //! running.
 
 use crate::complaints;
-use crate::fs;
+use crate::fs::{self, ReadError, Wait};
 use crate::memory::Budget;
 use crate::shaping::Withheld;
 use bytes::Bytes;
@@ -260,6 +260,20 @@ pub struct FileRange {
 }
 
 impl FileRange {
+    /// Reads the bytes, for a protocol that must change them before they are sent. `is_last`: the body ends with this
+    /// range, so its file must still be the same. `None` if the read would have to wait and must not. A loss is logged.
+    pub fn read(&self, is_last: bool, wait: Wait) -> Option<Result<Vec<u8>, Loss>> {
+        let length = usize::try_from(self.len).unwrap_or(usize::MAX);
+        let read = match self.file.read_all(self.offset, length, wait) {
+            Err(ReadError::WouldBlock) => return None,
+            Err(ReadError::Io(errno)) => Err(Loss::File(errno)),
+            Ok(bytes) if bytes.len() < length => Err(Loss::File(0)),
+            Ok(_) if is_last && !self.file.has_same_content() => Err(Loss::CHANGED),
+            Ok(bytes) => Ok(bytes),
+        };
+        Some(read.map_err(|loss| self.lost(loss)))
+    }
+
     /// Logs the loss of a connection caused by this file, and returns it.
     pub fn lost(&self, loss: Loss) -> Loss {
         if let Loss::File(errno) = loss {

@@ -78,6 +78,12 @@ impl Clock {
         &self.date_line
     }
 
+    /// The value of `Date`.
+    #[inline]
+    pub fn date(&self) -> &[u8] {
+        &self.date_line[6..35]
+    }
+
     /// The time in brackets, as in the Common Log Format.
     #[inline]
     pub fn bracketed(&self) -> &[u8; 28] {

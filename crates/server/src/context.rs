@@ -21,9 +21,11 @@ use crate::waiting::{Permit, Waiting};
 use core::fmt;
 use measure::{Duration, Instant, Rng, UnixTime};
 use runtime::complaints;
+use runtime::fs::Wait;
 use runtime::memory::Step;
+use runtime::session::Loss;
 use runtime::shaping::Withheld;
-use runtime::{Context, Job, Line};
+use runtime::{Context, FileRange, Job, Line};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -37,6 +39,8 @@ pub(crate) struct Desk<'c> {
     pub(crate) copied_max: u64,
     /// The line `Strict-Transport-Security` for responses over TLS; empty without one.
     pub(crate) hsts: &'c [u8],
+    /// The head of an answer in HTTP/2, while it is made.
+    pub(crate) block: &'c mut Vec<u8>,
 }
 
 /// The context of one worker.
@@ -79,6 +83,8 @@ pub struct Cx {
     pub(crate) rng: Rng,
     /// Field lines of the answer being composed.
     lines: Lines,
+    /// The head of an answer in HTTP/2, while it is made.
+    pub(crate) block: Vec<u8>,
 }
 
 impl Cx {
@@ -109,6 +115,7 @@ impl Cx {
             clock: Clock::default(),
             rng,
             lines: Lines::default(),
+            block: Vec::new(),
         };
         cx.take_step(Step::Calm);
         cx
@@ -200,6 +207,7 @@ impl Cx {
             head_cache: &mut self.head_cache,
             copied_max: self.copied_max,
             hsts: &self.state.hsts,
+            block: &mut self.block,
         };
         (scope, desk)
     }
@@ -365,6 +373,17 @@ pub(crate) enum Task {
     Load(Load),
     /// Compress a file.
     Encode(Encode),
+    /// Read a piece of a body, the last one if the flag is set.
+    Read(FileRange, bool),
+}
+
+/// What came of [`Work`].
+#[derive(Debug)]
+pub enum Done {
+    /// An entry was found, or a coding made.
+    Loaded(Loaded),
+    /// The piece of a body, or why there is none.
+    Read(Result<Vec<u8>, Loss>),
 }
 
 impl Work {
@@ -379,18 +398,28 @@ impl Work {
 }
 
 impl Job for Work {
-    type Output = Loaded;
+    type Output = Done;
 
-    fn try_now(self) -> Result<Loaded, Work> {
+    fn try_now(self) -> Result<Done, Work> {
         let task = match self.task {
             Task::Load(job) => match job.try_now() {
-                Ok(loaded) => return Ok(loaded),
+                Ok(loaded) => return Ok(Done::Loaded(loaded)),
                 Err(job) => Task::Load(job),
             },
             Task::Encode(job) => match job.try_now() {
-                Ok(loaded) => return Ok(loaded),
+                Ok(loaded) => return Ok(Done::Loaded(loaded)),
                 Err(job) => Task::Encode(job),
             },
+            Task::Read(range, is_last) => {
+                // The response has begun: it waits in no queue that could refuse it.
+                return match range.read(is_last, Wait::Cached) {
+                    Some(read) => Ok(Done::Read(read)),
+                    None => Err(Work {
+                        task: Task::Read(range, is_last),
+                        ..self
+                    }),
+                };
+            }
         };
         match Permit::take(&self.waiting, self.most) {
             Some(permit) => Err(Work {
@@ -398,17 +427,22 @@ impl Job for Work {
                 _permit: Some(permit),
                 ..self
             }),
-            None => Ok(match task {
+            None => Ok(Done::Loaded(match task {
                 Task::Load(job) => job.refuse(),
                 Task::Encode(job) => job.refuse(),
-            }),
+                Task::Read(..) => unreachable!("it returned above"),
+            })),
         }
     }
 
-    fn run(self) -> Loaded {
+    fn run(self) -> Done {
         match self.task {
-            Task::Load(job) => job.run(),
-            Task::Encode(job) => job.run(),
+            Task::Load(job) => Done::Loaded(job.run()),
+            Task::Encode(job) => Done::Loaded(job.run()),
+            Task::Read(range, is_last) => {
+                let read = range.read(is_last, Wait::Block);
+                Done::Read(read.unwrap_or(Err(Loss::File(0))))
+            }
         }
     }
 }

@@ -96,6 +96,14 @@ counters! {
     tls_failed,
     /// Connections of clients that spoke plain HTTP to an address with TLS.
     tls_plain_http,
+    /// Connections that speak HTTP/2.
+    http2_connections,
+    /// Requests over HTTP/2.
+    http2_requests,
+    /// Requests over HTTP/2 that the client has cancelled (RST_STREAM).
+    http2_resets,
+    /// Connections ended because the client broke the rules or limits of HTTP/2.
+    http2_failed,
     /// Idle connections closed for new ones at the connection limit.
     idle_closed,
     /// Idle connections closed because the memory limit was nearly reached.

@@ -15,7 +15,7 @@ use http_semantics::status::Status;
 use measure::UnixTime;
 use runtime::fs;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// The response to a path.
 #[derive(Debug)]
@@ -331,6 +331,8 @@ pub struct Representation {
     /// Header block of a 200 response in HTTP/1, without `Date`, `Connection` and the final CRLF: status line, `fields`,
     /// `Content-Length`.
     pub head_200: Box<[u8]>,
+    /// The same for HTTP/2, once a request needed it.
+    pub(crate) block_200: OnceLock<Box<[u8]>>,
     /// Value of `Content-Type`, for the parts of multipart/byteranges.
     pub media_type: Box<[u8]>,
     /// The content.
@@ -354,6 +356,12 @@ impl Representation {
     #[inline]
     pub fn all_fields(&self) -> FieldList<'_> {
         FieldList::of(&self.fields)
+    }
+
+    /// Field block of a 200 response in HTTP/2, without `date`. Never longer than `head_200`.
+    pub(crate) fn block_200(&self) -> &[u8] {
+        self.block_200
+            .get_or_init(|| crate::session::prepared_block(self.all_fields(), self.len))
     }
 
     /// Whether a load would still find this representation: its file has not been written to, and its weak tag has not

@@ -3,7 +3,7 @@
 //! Every limit with a default suits a small virtual machine and is on by default. Each has a tested behavior at the
 //! limit, named at its field. This file decides the numbers; it does not know how sessions enforce them.
 
-use measure::{Bytes, Duration};
+use measure::{Bytes, Duration, Instant};
 
 /// Limits of a server. Counts are inclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,9 @@ pub struct Limits {
     /// Requests of a pipelining connection answered in one turn, before other connections are served. Further requests
     /// wait in the session, unparsed.
     pub pipeline_depth: u32,
+    /// Requests of an HTTP/2 connection at a time, those whose jobs are still under way included. Above:
+    /// REFUSED_STREAM.
+    pub streams: u32,
     /// Requests per connection. The last response has `Connection: close`.
     pub requests_per_connection: u32,
     /// Open connections of the whole server. Above: the connection idle longest is closed for the new one; if none is
@@ -98,6 +101,15 @@ impl Limits {
             .unwrap_or_else(|| Limits::share_of_address(self.connections))
     }
 
+    /// When the body of a request must have arrived: it began at `since`, and `received` bytes of it are there.
+    pub fn body_until(&self, since: Instant, received: u64) -> Instant {
+        let granted = match self.body_rate.0 {
+            0 => Duration::ZERO,
+            rate => Duration::from_millis(received.saturating_mul(1_000) / rate),
+        };
+        since + self.body_timeout + granted
+    }
+
     /// How long a response may wait for the line at a stretch before the wait counts toward `write_timeout`: twenty
     /// times `write_timeout`. Every response is sent eventually. But when demand exceeds the line, waits grow with each
     /// response, and the loss of a peer goes unnoticed while nothing is sent to it. The default is ten minutes; a
@@ -118,6 +130,7 @@ impl Default for Limits {
             body_size: Bytes::mib(1),
             body_rate: Bytes(500),
             pipeline_depth: 128,
+            streams: 128,
             requests_per_connection: u32::MAX,
             connections: 65_536,
             connections_per_address: None,

@@ -62,6 +62,7 @@ pub(crate) struct State {
     pub(crate) config: Config,
     pub(crate) limits: Limits,
     pub(crate) http_limits: http1::Limits,
+    pub(crate) http2_limits: Arc<http2::Limits>,
     pub(crate) ranges_max: u16,
     pub(crate) hosts: Hosts,
     embedded: Source,
@@ -105,6 +106,16 @@ impl State {
             http09: config.http09,
             ..http1::Limits::DEFAULT
         };
+        let http2_limits = http2::Limits {
+            streams_max: limits.streams,
+            list_bytes_max: cap(limits.head_size.0).saturating_mul(2),
+            block_bytes_max: cap(limits.head_size.0).saturating_mul(2),
+            // The four pseudo-fields, of which one becomes `Host`.
+            fields_max: u16::try_from(limits.fields).unwrap_or(u16::MAX).saturating_add(3),
+            block_time: limits.header_timeout,
+            stall_time: limits.write_timeout,
+            ..http2::Limits::DEFAULT
+        };
         let mut mounts = Mounts::default();
         for (at, handler) in &additions.handlers {
             mounts.add(at.as_str(), Arc::clone(handler));
@@ -140,6 +151,7 @@ impl State {
             config,
             limits,
             http_limits,
+            http2_limits: Arc::new(http2_limits),
             ranges_max,
             hosts,
             embedded,

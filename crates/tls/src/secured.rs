@@ -18,7 +18,7 @@ use crate::settings::Slot;
 use crate::tickets::Ratchet;
 use duplex::Duplex;
 use measure::{Duration, Instant, UnixTime};
-use runtime::fs::{ReadError, Wait};
+use runtime::fs::Wait;
 use runtime::memory::Budget;
 use runtime::session::{self, JobOf, Loss};
 use runtime::shaping::Withheld;
@@ -206,15 +206,7 @@ pub enum Done<O> {
 impl Chunk {
     /// None if it would have to wait.
     fn read(&self, wait: Wait) -> Option<Result<Vec<u8>, Loss>> {
-        let length = usize::try_from(self.range.len).unwrap_or(usize::MAX);
-        let read = match self.range.file.read_all(self.range.offset, length, wait) {
-            Err(ReadError::WouldBlock) => return None,
-            Err(ReadError::Io(errno)) => Err(Loss::File(errno)),
-            Ok(bytes) if bytes.len() < length => Err(Loss::File(0)),
-            Ok(_) if self.is_last && !self.range.file.has_same_content() => Err(Loss::CHANGED),
-            Ok(bytes) => Ok(bytes),
-        };
-        Some(read.map_err(|loss| self.range.lost(loss)))
+        self.range.read(self.is_last, wait)
     }
 }
 

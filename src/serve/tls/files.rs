@@ -8,13 +8,13 @@ use ::tls::certificates::{Pair, PairError, Unknown};
 use ::tls::rustls::ServerConfig;
 use ::tls::settings::{Clients, Maker, Options};
 use runtime::clock;
-use server::config::{self, Config, UnknownName};
+use server::config::{self, Config, Http2, UnknownName};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Protocols offered by ALPN (RFC 7301), the preferred one first.
-const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// Certificates that were read and are not in use yet.
 pub(in crate::serve) struct Fresh {
@@ -56,6 +56,10 @@ pub(super) fn read(maker: &Maker, config: &Config, flags: &Flags, extras: &Extra
     let mut reader = Reader {
         maker,
         flags,
+        protocols: match config.http2 {
+            Http2::Off => &PROTOCOLS[1..],
+            Http2::Tls | Http2::All => &PROTOCOLS,
+        },
         certificates: Vec::new(),
     };
     let mut others = Vec::new();
@@ -89,6 +93,7 @@ pub(super) fn read(maker: &Maker, config: &Config, flags: &Flags, extras: &Extra
 struct Reader<'a> {
     maker: &'a Maker,
     flags: &'a Flags,
+    protocols: &'a [&'a [u8]],
     certificates: Vec<Certificate>,
 }
 
@@ -109,7 +114,7 @@ impl Reader<'_> {
                 UnknownName::First => Unknown::FirstPair,
                 UnknownName::Reject => Unknown::Alert,
             },
-            protocols: &PROTOCOLS,
+            protocols: self.protocols,
             clients: clients.as_ref(),
             challenges: extras.challenges.as_ref(),
             key_log: extras.key_log.as_ref(),

@@ -105,6 +105,10 @@ impl Engine {
             }
             (Some(at), _) => self.trailers(at, end, oversized)?,
             (None, Role::Server) if id > self.highest => self.request(id, end, oversized)?,
+            (None, Role::Server) if (self.skipped.0..self.skipped.1).contains(&id) => {
+                let text = "HEADERS on a stream below one that was opened";
+                return Err(Fault::Connection(Code::PROTOCOL_ERROR, text));
+            }
             (None, _) => {
                 self.late(id)?;
                 None
@@ -127,6 +131,9 @@ impl Engine {
         if let Drain::Final(_) = self.drain {
             // Opened after our GOAWAY: the client repeats it elsewhere (section 6.8).
             return Ok(None);
+        }
+        if id > self.highest + 2 {
+            self.skipped = (self.highest + 1, id);
         }
         self.highest = id;
         if self.streams.len() >= self.limits.streams_max as usize {

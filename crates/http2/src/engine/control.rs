@@ -92,6 +92,13 @@ impl Engine {
         }
     }
 
+    /// Ends the connection for new streams at once.
+    pub(crate) fn leave(&mut self, output: &mut Vec<u8>) {
+        if !matches!(self.drain, Drain::Final(_)) && self.failed.is_none() {
+            self.drain_finally(output);
+        }
+    }
+
     pub(super) fn drain_finally(&mut self, output: &mut Vec<u8>) {
         write::go_away(output, self.highest, Code::NO_ERROR, "");
         self.drain = Drain::Final(self.highest);

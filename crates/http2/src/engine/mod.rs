@@ -165,6 +165,8 @@ pub(crate) struct Engine {
     drain: Drain,
     /// The highest stream the peer opened.
     highest: u32,
+    /// The streams that it skipped last: from the first number on, below the second. They cannot be opened any more.
+    skipped: (u32, u32),
     /// The next stream we open (client).
     next: u32,
     closed: [u32; REMEMBERED],
@@ -223,6 +225,7 @@ impl Engine {
             peer_leaves: None,
             drain: Drain::No,
             highest: 0,
+            skipped: (0, 0),
             next: 1,
             closed: [0; REMEMBERED],
             closed_at: 0,

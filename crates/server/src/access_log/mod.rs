@@ -39,6 +39,8 @@ pub struct Request<'a> {
     pub peer: IpAddr,
     /// Who the client is, as its certificate says.
     pub user: Option<&'a [u8]>,
+    /// The stream that carried it, in a protocol with several.
+    pub stream: Option<u32>,
     /// Arrival of the first byte of the request.
     pub started: Instant,
     /// The request line.
@@ -487,6 +489,9 @@ fn json_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u1
             field(b"version", version.as_bytes());
         }
         RequestLine::Raw(bytes) => field(b"raw", bytes),
+    }
+    if let Some(stream) = request.stream {
+        field(b"stream", itoa::Buffer::new().format(stream).as_bytes());
     }
     if let Some(user) = request.user {
         field(b"user", user);

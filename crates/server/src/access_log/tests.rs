@@ -17,6 +17,7 @@ fn request<'a>() -> Request<'a> {
     Request {
         peer: "192.0.2.7".parse().unwrap(),
         user: None,
+        stream: None,
         started: at(100),
         line: RequestLine::Parsed {
             method: b"GET",

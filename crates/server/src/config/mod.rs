@@ -54,8 +54,8 @@ pub use tilde::{HomeDirectory, Tilde};
 pub use toml::Table as Keys;
 pub use tuned::{Machine, Probe, Tuned};
 pub use values::{
-    Adapt, CachePolicy, Concurrency, ErrorPages, FieldLine, IoKind, Landlock, LineOrder, Listen, LiveFor,
-    LogFormat, MaxTurn, MemoryBound, Seccomp, User, Workers, parse_line_rate,
+    Adapt, CachePolicy, Concurrency, ErrorPages, FieldLine, Http2, IoKind, Landlock, LineOrder, Listen,
+    LiveFor, LogFormat, MaxTurn, MemoryBound, Seccomp, User, Workers, parse_line_rate,
 };
 
 use crate::limits::Limits;
@@ -197,6 +197,8 @@ pub struct Config {
     /// Whether JSON log lines include the state of the TCP path to the client.
     pub log_tcp: bool,
 
+    /// Where HTTP/2 is spoken.
+    pub http2: Http2,
     /// Whether HTTP/0.9 requests (`GET /path` without a version) are answered, with content only.
     pub http09: bool,
 
@@ -221,6 +223,8 @@ pub struct Config {
     pub max_request_burst: u32,
     /// See [`Limits::pipeline_depth`].
     pub max_pipeline: u32,
+    /// See [`Limits::streams`].
+    pub max_streams: u32,
     /// See [`Limits::head_size`].
     #[serde(deserialize_with = "values::bytes")]
     pub max_head_size: Bytes,
@@ -347,6 +351,7 @@ impl Default for Config {
             log_format: LogFormat::default(),
             log_tcp: false,
             user: None,
+            http2: Http2::default(),
             http09: false,
             landlock: Landlock::default(),
             seccomp: Seccomp::default(),
@@ -357,6 +362,7 @@ impl Default for Config {
             max_request_rate: limits.request_rate,
             max_request_burst: limits.request_burst,
             max_pipeline: limits.pipeline_depth,
+            max_streams: limits.streams,
             max_head_size: limits.head_size,
             max_fields: limits.fields,
             max_target_length: limits.target_length,
@@ -570,6 +576,12 @@ impl Config {
             1,
             "otherwise no request is answered",
         )?;
+        at_least(
+            "max-streams",
+            self.max_streams.into(),
+            1,
+            "otherwise no request over HTTP/2 is answered; `http2 = \"off\"` turns it off",
+        )?;
         let cut_off = "the minimum is 100ms; a shorter timeout would disconnect well-behaved clients";
         let refused =
             "the minimum is 100ms; a shorter timeout would reject requests whose file is still being opened";
@@ -631,6 +643,7 @@ impl Config {
             body_size: self.max_body_size,
             body_rate: self.min_body_rate,
             pipeline_depth: self.max_pipeline,
+            streams: self.max_streams,
             requests_per_connection: match self.max_requests_per_connection {
                 0 => u32::MAX,
                 n => n,

@@ -77,6 +77,19 @@ pub enum CachePolicy {
     Structured,
 }
 
+/// Where HTTP/2 is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Http2 {
+    /// Nowhere.
+    Off,
+    /// Over TLS, with clients that choose it (ALPN).
+    #[default]
+    Tls,
+    /// Also in cleartext, with clients that begin with it (RFC 9113 section 3.3).
+    All,
+}
+
 /// Format of the access log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -278,6 +291,7 @@ text_values!(
     Concurrency,
     IoKind,
     CachePolicy,
+    Http2,
     LogFormat,
     Adapt,
     Landlock,

@@ -62,8 +62,13 @@ impl Failure {
         extra: Extra::RetryAfter,
         ..Failure::of(Status::SERVICE_UNAVAILABLE)
     };
+    /// 400: the request names no host (RFC 9110 section 7.2).
+    pub(crate) const NO_HOST: Failure = Failure {
+        detail: Some("the request names no host"),
+        ..Failure::of(Status::BAD_REQUEST)
+    };
     /// 400: the path of the target is malformed.
-    pub(super) const TARGET: Failure = Failure {
+    pub(crate) const TARGET: Failure = Failure {
         detail: Some("the request target is malformed"),
         ..Failure::of(Status::BAD_REQUEST)
     };

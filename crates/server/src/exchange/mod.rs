@@ -193,12 +193,13 @@ impl Exchange {
         self.choose(scope, asked, start)
     }
 
-    /// Composes the log line of the answer to what was asked, and by whom, if a certificate says so. `head_bytes` and `body_bytes` are the lengths that the session sends.
+    /// Composes the log line of the answer: to what was asked, by whom, if a certificate says so, and over which stream,
+    /// if the protocol has several. `head_bytes` and `body_bytes` are the lengths that the session sends.
     #[inline]
     pub(crate) fn answered(
         &mut self,
         (journal, clock): (&mut Journal, &Clock),
-        (asked, user): (Asked<'_, '_, '_>, Option<&[u8]>),
+        (asked, user, stream): (Asked<'_, '_, '_>, Option<&[u8]>, Option<u32>),
         status: u16,
         head_bytes: u32,
         body_bytes: u64,
@@ -211,6 +212,7 @@ impl Exchange {
             Asked::Request(head) => access_log::Request {
                 peer,
                 user,
+                stream,
                 started,
                 line: RequestLine::Parsed {
                     method: head.method_name.as_bytes(),
@@ -224,6 +226,7 @@ impl Exchange {
             Asked::Input(bytes) => access_log::Request {
                 peer,
                 user,
+                stream,
                 started,
                 line: RequestLine::Raw(first_line(bytes)),
                 host: None,

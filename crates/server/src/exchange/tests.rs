@@ -3,6 +3,7 @@
 use super::*;
 use crate::access_log::Cut;
 use crate::config::{Config, LogFormat};
+use crate::context::Done;
 use crate::entry::Content;
 use crate::service::LogSink;
 use crate::site::Source as Files;
@@ -85,7 +86,10 @@ impl Sent {
 }
 
 /// Takes the answer of an exchange, and composes its log line as for a header block of 50 bytes.
-fn send(exchange: &mut Exchange, cx: &mut Cx, head: &RequestHead<'_, '_>, loaded: Loaded) -> Sent {
+fn send(exchange: &mut Exchange, cx: &mut Cx, head: &RequestHead<'_, '_>, done: Done) -> Sent {
+    let Done::Loaded(loaded) = done else {
+        panic!("{done:?}");
+    };
     let entry = exchange.found(cx, loaded);
     let (scope, desk) = cx.split();
     let asked = Asked::Request(head);
@@ -112,7 +116,13 @@ fn send(exchange: &mut Exchange, cx: &mut Cx, head: &RequestHead<'_, '_>, loaded
         other => panic!("{other:?}"),
     };
     let status = answer.status.as_u16();
-    exchange.answered((desk.journal, desk.clock), (asked, None), status, 50, answer.len);
+    exchange.answered(
+        (desk.journal, desk.clock),
+        (asked, None, None),
+        status,
+        50,
+        answer.len,
+    );
     drop(answer);
     cx.journal.given(&mut exchange.slot, 50 + content.len() as u64);
     Sent {

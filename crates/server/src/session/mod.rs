@@ -1,473 +1,72 @@
-//! One HTTP connection of the file server, as a pure state machine.
+//! One connection of the file server, as a pure state machine: HTTP/1 or HTTP/2.
 //!
 //! ```text
-//!              ┌──────────────── Sent, nothing left ────────────────┐
-//!              ▼                                                    │
-//!  accept ─▶ Idle ─ bytes ─▶ Head ─ head whole ─┬─ known ─────▶ Sending ─┬─ last answer ─▶ Lingering
-//!              │              ▲                 │                ▲  ▲    │                    │
-//!              │              └─ part of a head ┤                │  └────┤ parts, left-over   │
-//!              │                                ├─ body ─▶ Body ─┤       │ input              │
-//!              │                                └─ unknown ─▶ Waiting    └─ peer asked ─▶ Closed
-//!              └───────────── Eof, Deadline, Drain ────────────────────────────────────────▲
+//!   accept ─▶ Http1 ─┬─ TLS agreed on "h2" (ALPN) ────────────▶ Http2
+//!                    └─ the client begins as HTTP/2 does, ────▶ Http2
+//!                       and cleartext may (prior knowledge)
 //! ```
-//!
-//! An idle connection owns no memory outside this struct. Boxes hold a partial head, input behind a response, a request
-//! that waits for a job, and the rest of a multipart response. Their size is limited by that of a head and by the
-//! amount a driver reads at once: while output is pending, nothing is read.
-//!
-//! `serve` takes requests off the input, an exchange ([`crate::exchange`]) chooses the answer to each, and `reply`
-//! writes it. This file decides which events may occur when, and how a connection ends.
+//! Both take requests off the input, have an exchange ([`crate::exchange`]) choose the answer to each, and write it. This
+//! file decides which of the two a connection speaks.
 
-mod again;
-mod reply;
-mod serve;
+mod client;
+mod http1;
+mod http2;
 
-use crate::access_log::{Cut, Slot};
 use crate::context::{Cx, Work};
-use crate::exchange::{Exchange, Failure, Multipart};
-use crate::limits::Limits;
 use crate::rate_limit::Pace;
-use http1::server::Connection;
-use measure::{Duration, Instant};
-use runtime::memory::Holding;
-use runtime::session::{Loss, Need, Secured, Taken, Unsecured};
+use client::Client;
+use http1::Http1;
+use http2::Http2;
+pub(crate) use http2::prepared as prepared_block;
+use measure::Instant;
+use runtime::session::{Secured, Unsecured};
 use runtime::{Action, Event, Tx};
-use serve::Received;
 use std::net::IpAddr;
 
 /// An HTTP connection.
 #[derive(Debug)]
-pub struct Session {
-    http: Connection,
-    phase: Phase,
-    /// End of the current phase's timeout.
-    deadline: Instant,
-    peer: IpAddr,
-    /// Whether the peer has closed its sending half.
-    half_closed: bool,
-    /// Whether the server is shutting down: the next response is the last.
-    draining: bool,
-    /// Whether the next response is the last, because the strategy was switched. An idle connection still waits for its
-    /// request.
-    retiring: bool,
-    /// Log lines of the responses being sent.
-    slot: Slot,
-    /// Number of requests so far.
-    requests: u32,
-    /// Whether a layer around the connection encrypts it.
-    is_secured: bool,
-    /// `None` in most connections.
-    client: Option<Box<Client>>,
-}
-
-/// What is known of the client of a connection besides its address.
-#[derive(Debug, Default)]
-struct Client {
-    /// The address's state in the request rate limit, if there is one.
-    pace: Option<Pace>,
-    /// Who the client is, as its certificate says.
-    identity: Option<String>,
-}
-
-/// State of a connection.
-#[derive(Debug)]
-enum Phase {
-    /// Between requests.
-    Idle,
-    /// Part of a request head has arrived.
-    Head(Box<Input>),
-    /// A request body is being read and discarded.
-    Body(Box<Discard>),
-    /// A job is looking for the response.
-    Waiting(Box<Wait>),
-    /// Output is being sent.
-    Sending(Then),
-    /// The server has closed its half and waits for the peer to close, so that no reset destroys the last response.
-    Lingering,
-    /// Closed.
-    Closed,
-}
-
-/// The next step once the output is sent.
-#[derive(Debug)]
-enum Then {
-    /// Wait for the next request.
-    Idle,
-    /// Serve input that arrived with the requests just answered.
-    Input(Box<Input>),
-    /// Read the body of the current request.
-    Body(Box<Discard>),
-    /// Wait for the job of a request that followed others.
-    Wait(Box<Wait>),
-    /// Send further parts of the same response.
-    Parts(Box<Parts>),
-    /// Close: the peer expects no more and sends no more.
-    Close,
-    /// Linger: the peer may still be sending.
-    Linger,
-}
-
-/// Input not parsed yet.
-#[derive(Debug)]
-struct Input {
-    bytes: Vec<u8>,
-    /// Arrival of its first byte.
-    started: Instant,
-    held: Holding,
-}
-
-impl Input {
-    /// Keeps these bytes, the first of which arrived at `started`.
-    fn keep(cx: &Cx, bytes: &[u8], started: Instant) -> Box<Input> {
-        Box::new(Input {
-            bytes: bytes.to_vec(),
-            started,
-            held: cx.hub.budget.holding(size_of::<Input>() + bytes.len()),
-        })
-    }
-}
-
-/// A request body being read.
-#[derive(Debug)]
-struct Discard {
-    _held: Holding,
-    /// The head of its request, which is answered when the body is complete.
-    head: Vec<u8>,
-    /// Bytes of the body that cannot be parsed yet: part of a trailer section, limited in size.
-    left: Vec<u8>,
-    /// Arrival of the request's first byte.
-    started: Instant,
-    /// Beginning of the body.
-    since: Instant,
-    /// Content bytes so far.
-    received: u64,
-}
-
-/// A request that waits for a job.
-#[derive(Debug)]
-struct Wait {
-    _held: Holding,
-    exchange: Exchange,
-    /// The driver takes it at the next poll.
-    job: Option<Work>,
-    /// The head, or the part of it that arrived if it is invalid.
-    bytes: Vec<u8>,
-    /// Whether `bytes` is a complete and valid request.
-    is_request: bool,
-    /// Input behind the request.
-    rest: Vec<u8>,
-}
-
-/// A multipart response being sent.
-#[derive(Debug)]
-struct Parts {
-    multipart: Multipart,
-    then: Then,
+pub enum Session {
+    /// It speaks HTTP/1, or has not said anything yet.
+    Http1(Http1),
+    /// It speaks HTTP/2.
+    Http2(Box<Http2>),
 }
 
 impl Session {
     /// A connection from `peer` that must send bytes until `deadline`.
     pub(crate) fn new(peer: IpAddr, deadline: Instant, pace: Option<Pace>) -> Session {
-        Session {
-            http: Connection::new(),
-            phase: Phase::Idle,
-            deadline,
-            peer,
-            half_closed: false,
-            draining: false,
-            retiring: false,
-            slot: Slot::NONE,
-            requests: 0,
-            is_secured: false,
-            client: pace.map(|pace| {
-                Box::new(Client {
-                    pace: Some(pace),
-                    identity: None,
-                })
-            }),
-        }
-    }
-
-    /// The address's state in the request rate limit, if there is one.
-    #[inline]
-    fn pace(&self) -> Option<&Pace> {
-        self.client.as_ref()?.pace.as_ref()
+        Session::Http1(Http1::new(Client::new(peer, pace), deadline))
     }
 
     /// TLS agreed with the client.
     #[cold]
-    fn secured(&mut self, cx: &Cx, secured: Secured<'_>) {
+    fn secured(&mut self, cx: &Cx, secured: Secured<'_>, tx: &mut Tx, now: Instant) {
         cx.counters.tls_handshakes().add(1);
         cx.counters.tls_resumed().add(u64::from(secured.resumed));
-        self.is_secured = true;
-        if let Some(name) = secured.identity {
-            self.client.get_or_insert_default().identity = Some(name.to_owned());
+        let Session::Http1(http1) = self else {
+            debug_assert!(false, "TLS agreed twice");
+            return;
+        };
+        http1.client_mut().secured(secured);
+        if secured.protocol == Some(PROTOCOL) {
+            self.begin_http2(cx, tx, now);
         }
     }
 
-    /// The client, as the access log names it.
-    #[inline]
-    fn user(&self) -> Option<&[u8]> {
-        user(self.client.as_deref())
-    }
-
-    #[inline]
-    fn bytes(&mut self, cx: &mut Cx, bytes: &[u8], tx: &mut Tx, now: Instant) {
-        if matches!(self.phase, Phase::Idle) {
-            return self.serve(cx, bytes, now, tx, now);
-        }
-        self.more_bytes(cx, bytes, tx, now);
-    }
-
-    /// Handles bytes while another step is under way.
+    /// Speaks HTTP/2 from now on, in place of HTTP/1. Returns what the client has sent so far.
     #[cold]
-    fn more_bytes(&mut self, cx: &mut Cx, bytes: &[u8], tx: &mut Tx, now: Instant) {
-        match std::mem::replace(&mut self.phase, Phase::Idle) {
-            Phase::Idle => self.serve(cx, bytes, now, tx, now),
-            Phase::Head(mut input) => {
-                input.bytes.extend_from_slice(bytes);
-                input.held.set(size_of::<Input>() + input.bytes.capacity());
-                let (until, requests) = (self.deadline, self.requests);
-                self.serve(cx, &input.bytes, input.started, tx, now);
-                if matches!(self.phase, Phase::Head(_)) && self.requests == requests {
-                    // Still the same head: single bytes do not extend its time.
-                    self.deadline = until;
-                }
-            }
-            Phase::Body(discard) => self.body(cx, discard, bytes, tx, now),
-            phase @ (Phase::Waiting(_) | Phase::Sending(_) | Phase::Lingering | Phase::Closed) => {
-                debug_assert!(
-                    matches!(phase, Phase::Lingering | Phase::Closed),
-                    "bytes arrived while the session did not read"
-                );
-                self.phase = phase;
-            }
-        }
-    }
-
-    #[inline]
-    fn sent(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
-        if matches!(self.phase, Phase::Sending(Then::Idle)) {
-            // This phase owns nothing: forgetting it spares every response the search for what to free.
-            std::mem::forget(std::mem::replace(&mut self.phase, Phase::Idle));
-            self.tally(cx, now);
-            return self.idle(cx, now);
-        }
-        self.sent_and_more(cx, tx, now);
-    }
-
-    /// Finishes the log lines of the responses sent.
-    #[inline]
-    fn tally(&mut self, cx: &mut Cx, now: Instant) {
-        let tally = cx.journal.sent(&mut self.slot, now);
-        cx.counters.bytes_sent().add(tally.bytes);
-        if cx.state.config.behavior.log_each {
-            cx.flush_each(now);
-        }
-    }
-
-    /// The output was sent, and a further step follows.
-    fn sent_and_more(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
-        let Phase::Sending(then) = std::mem::replace(&mut self.phase, Phase::Idle) else {
-            debug_assert!(false, "sent without output");
-            self.phase = Phase::Closed;
-            return;
+    fn begin_http2(&mut self, cx: &Cx, tx: &mut Tx, now: Instant) -> Vec<u8> {
+        let Session::Http1(http1) = self else {
+            return Vec::new();
         };
-        if let Then::Parts(parts) = then {
-            cx.journal.part_sent(self.slot);
-            self.next_part(cx, parts, tx, now);
-            return;
-        }
-        self.tally(cx, now);
-        match then {
-            Then::Idle => self.idle(cx, now),
-            Then::Input(input) => self.serve(cx, &input.bytes, input.started, tx, now),
-            Then::Body(mut discard) => {
-                discard.since = now;
-                self.await_body(cx, discard, tx, now);
-            }
-            Then::Wait(wait) => self.wait(cx, wait, now),
-            Then::Close => self.phase = Phase::Closed,
-            Then::Linger => {
-                self.phase = Phase::Lingering;
-                self.deadline = now + cx.state.limits.linger_timeout;
-                if self.draining {
-                    self.hurry(now);
-                }
-            }
-            Then::Parts(_) => {}
-        }
-    }
-
-    /// Nothing is under way: waits for a request, or closes.
-    #[inline]
-    fn idle(&mut self, cx: &Cx, now: Instant) {
-        if self.half_closed || self.draining {
-            self.phase = Phase::Closed;
-        } else {
-            if !matches!(self.phase, Phase::Idle) {
-                self.phase = Phase::Idle;
-            }
-            let limits = &cx.state.limits;
-            let early = cx.keep_alive.filter(|_| self.requests > 0);
-            self.deadline = now + early.map_or(limits.idle_timeout, |early| early.min(limits.idle_timeout));
-        }
-    }
-
-    /// Gives the content of `tx` to the driver.
-    #[inline]
-    fn depart(&mut self, cx: &mut Cx, tx: &mut Tx, then: Then, now: Instant) {
-        let body = match &tx.body {
-            None => 0,
-            Some(runtime::Body::Bytes(bytes)) => bytes.len() as u64,
-            Some(runtime::Body::File(range)) => range.len,
-        };
-        cx.journal.given(&mut self.slot, tx.head.len() as u64 + body);
-        self.phase = Phase::Sending(then);
-        self.deadline = now + cx.state.limits.write_timeout;
-        if tx.is_empty() {
-            // An empty file in HTTP/0.9: there is nothing to send.
-            self.sent(cx, tx, now);
-        }
-    }
-
-    /// Waits for a job, at most for `disk_timeout`.
-    fn wait(&mut self, cx: &Cx, wait: Box<Wait>, now: Instant) {
-        self.phase = Phase::Waiting(wait);
-        self.deadline = now + cx.state.limits.disk_timeout;
-    }
-
-    /// The peer has acknowledged bytes of the waiting output, or none.
-    fn taken(&mut self, cx: &mut Cx, taken: Taken, now: Instant) {
-        if !matches!(self.phase, Phase::Sending(_)) {
-            return;
-        }
-        let limits = &cx.state.limits;
-        if taken.moves {
-            self.deadline = now + limits.write_timeout;
-        }
-        let granted = taken.bytes.saturating_mul(1_000).checked_div(limits.send_rate.0);
-        if let Some(granted) = granted.map(Duration::from_millis)
-            && now > taken.since + limits.write_timeout + granted
-        {
-            cx.counters.timeouts().add(1);
-            self.abort(cx, Cut::Timeout, now);
-        }
-    }
-
-    /// The peer sends no more. Responses due are still sent; an incomplete request gets 400.
-    fn eof(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
-        self.half_closed = true;
-        match &self.phase {
-            Phase::Idle | Phase::Lingering => self.phase = Phase::Closed,
-            Phase::Head(_) | Phase::Body(_) => match self.http.eof() {
-                Ok(()) => self.phase = Phase::Closed,
-                Err(fault) => self.cut_short(cx, of_fault(fault), tx, now),
-            },
-            Phase::Waiting(_) | Phase::Sending(_) | Phase::Closed => {}
-        }
-    }
-
-    fn timeout(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
-        if now < self.deadline {
-            return;
-        }
-        match &self.phase {
-            Phase::Idle => {
-                cx.counters.timeouts().add(1);
-                self.phase = Phase::Closed;
-            }
-            // Only empty lines: no request has begun that could be answered.
-            Phase::Head(_) if self.http.is_idle() => {
-                cx.counters.timeouts().add(1);
-                self.phase = Phase::Closed;
-            }
-            Phase::Head(_) | Phase::Body(_) => {
-                cx.counters.timeouts().add(1);
-                self.cut_short(cx, Failure::TIMEOUT, tx, now);
-            }
-            Phase::Sending(_) => {
-                cx.counters.timeouts().add(1);
-                self.abort(cx, Cut::Timeout, now);
-            }
-            Phase::Lingering => self.phase = Phase::Closed,
-            Phase::Waiting(_) => self.late(cx, tx, now),
-            Phase::Closed => {}
-        }
-    }
-
-    /// Answers an incomplete request and ends the connection.
-    fn cut_short(&mut self, cx: &mut Cx, failure: Failure, tx: &mut Tx, now: Instant) {
-        let (bytes, started) = match std::mem::replace(&mut self.phase, Phase::Closed) {
-            Phase::Head(input) => (input.bytes, input.started),
-            Phase::Body(discard) => (discard.head, discard.started),
-            _ => return,
-        };
-        self.refuse(cx, &Received::input(&bytes, started), failure, tx, now);
-    }
-
-    fn drain(&mut self, now: Instant) {
-        self.draining = true;
-        match self.phase {
-            Phase::Idle => self.phase = Phase::Closed,
-            Phase::Head(_) | Phase::Lingering => self.hurry(now),
-            Phase::Body(_) | Phase::Waiting(_) | Phase::Sending(_) | Phase::Closed => {}
-        }
-    }
-
-    /// Shortens the deadline of an idle connection to that of one that becomes idle now.
-    fn reconsider(&mut self, cx: &Cx, now: Instant) {
-        if let Phase::Idle = self.phase {
-            let before = self.deadline;
-            self.idle(cx, now);
-            self.deadline = self.deadline.min(before);
-        }
-    }
-
-    /// Another connection needs this one's place or memory. An incomplete request gets 408, and the connection does not
-    /// linger after that, because it would keep its place.
-    fn give_way(&mut self, cx: &mut Cx, need: Need, tx: &mut Tx, now: Instant) {
-        match need {
-            Need::Place => cx.counters.idle_closed().add(1),
-            Need::Memory => cx.counters.idle_closed_for_memory().add(1),
-        }
-        match self.phase {
-            Phase::Head(_) | Phase::Body(_) if !self.http.is_idle() => {
-                self.cut_short(cx, Failure::TIMEOUT, tx, now);
-                if let Phase::Sending(Then::Linger) = self.phase {
-                    self.phase = Phase::Sending(Then::Close);
-                }
-            }
-            _ => self.phase = Phase::Closed,
-        }
-    }
-
-    /// How long a request may take to arrive while other connections need a place.
-    fn patience(&self, cx: &Cx) -> Duration {
-        let peers = &cx.hub.peers;
-        let held = u64::from(peers.held(self.peer));
-        match held * 4 > u64::from(peers.total()) {
-            true => Limits::CROWD_PATIENCE,
-            false => Limits::PATIENCE,
-        }
-    }
-
-    /// Limits the wait for a peer without a response due to [`Limits::HURRY`].
-    fn hurry(&mut self, now: Instant) {
-        self.deadline = self.deadline.min(now + Limits::HURRY);
-    }
-
-    /// Ends the connection and gives up its output.
-    fn abort(&mut self, cx: &mut Cx, cut: Cut, now: Instant) {
-        let tally = cx.journal.lost(&mut self.slot, cut, now);
-        cx.counters.bytes_sent().add(tally.bytes);
-        cx.counters.aborted().add(tally.cut);
-        if cut == Cut::File {
-            cx.counters.truncated().add(tally.cut);
-        }
-        self.phase = Phase::Closed;
+        let (client, input, deadline) = http1.leave();
+        *self = Session::Http2(Box::new(Http2::new(cx, client, deadline, tx, now)));
+        input
     }
 }
+
+/// HTTP/2 over TLS, in ALPN (RFC 9113 section 3.2).
+const PROTOCOL: &[u8] = b"h2";
 
 impl runtime::Session for Session {
     type Cx = Cx;
@@ -475,76 +74,58 @@ impl runtime::Session for Session {
     #[inline]
     fn handle(&mut self, cx: &mut Cx, event: Event<'_, Work>, tx: &mut Tx, now: Instant) {
         match event {
-            Event::Bytes(bytes) => self.bytes(cx, bytes, tx, now),
-            Event::Path(path) => cx.journal.path(self.slot, path),
-            Event::Sent => self.sent(cx, tx, now),
-            Event::Progress(bytes) => {
-                cx.journal.progress(self.slot, bytes);
-                if let Phase::Sending(_) = self.phase {
-                    self.deadline = now + cx.state.limits.write_timeout;
+            Event::Secured(secured) => return self.secured(cx, secured, tx, now),
+            Event::Unsecured(why) => return unsecured(cx, why),
+            _ => {}
+        }
+        match self {
+            Session::Http1(http1) => {
+                http1.handle(cx, event, tx, now);
+                if http1.is_other() {
+                    let input = self.begin_http2(cx, tx, now);
+                    self.handle(cx, Event::Bytes(&input), tx, now);
                 }
             }
-            Event::Taken(taken) => self.taken(cx, taken, now),
-            Event::Done(_, loaded) => self.found(cx, loaded, tx, now),
-            Event::Eof => self.eof(cx, tx, now),
-            Event::Deadline => self.timeout(cx, tx, now),
-            Event::Drain => self.drain(now),
-            Event::Retire => self.retiring = true,
-            Event::Reconsider => self.reconsider(cx, now),
-            Event::GiveWay(need) => self.give_way(cx, need, tx, now),
-            Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
-            Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
-            Event::Secured(secured) => self.secured(cx, secured),
-            Event::Unsecured(why) => unsecured(cx, why),
+            Session::Http2(http2) => http2.handle(cx, event, tx, now),
         }
     }
 
     #[inline]
-    fn poll(&mut self, _cx: &mut Cx, tx: &mut Tx, _now: Instant) -> Action<Work> {
-        match &mut self.phase {
-            Phase::Idle | Phase::Head(_) | Phase::Body(_) => Action::Read,
-            Phase::Sending(_) if tx.is_empty() => Action::Stay,
-            Phase::Sending(_) => Action::Write,
-            Phase::Waiting(wait) => match wait.job.take() {
-                Some(job) => Action::Wait(job),
-                None => Action::Stay,
-            },
-            Phase::Lingering => Action::HalfClose,
-            Phase::Closed => Action::Close,
+    fn poll(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) -> Action<Work> {
+        match self {
+            Session::Http1(http1) => http1.poll(tx),
+            Session::Http2(http2) => http2.poll(cx, tx, now),
         }
     }
 
     #[inline]
     fn deadline(&self) -> Option<Instant> {
-        (self.deadline < Instant::ZERO + Duration::MAX).then_some(self.deadline)
+        match self {
+            Session::Http1(http1) => http1.deadline(),
+            Session::Http2(http2) => http2.deadline(),
+        }
     }
 
-    /// Computed from the deadline, because a field for it would cost memory in every connection. After a reload that
-    /// changes the timeouts, it is off by the difference until the next request.
     fn idle_since(&self, cx: &Cx) -> Option<Instant> {
-        let limits = &cx.state.limits;
-        let timeout = match &self.phase {
-            // A client must not keep others out with requests that never arrive.
-            Phase::Head(input) => return Some(input.started + self.patience(cx)),
-            Phase::Body(discard) => return Some(discard.since + self.patience(cx)),
-            Phase::Idle if self.requests == 0 => limits.header_timeout.saturating_sub(limits.deferred),
-            Phase::Idle => cx
-                .keep_alive
-                .map_or(limits.idle_timeout, |early| early.min(limits.idle_timeout)),
-            // The peer may still be receiving the last response.
-            Phase::Lingering => limits.linger_timeout.saturating_sub(Limits::HURRY),
-            _ => return None,
-        };
-        let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        Some(Instant::from_nanos(
-            self.deadline.as_nanos().saturating_sub(nanos),
-        ))
+        match self {
+            Session::Http1(http1) => http1.idle_since(cx),
+            Session::Http2(http2) => http2.idle_since(cx),
+        }
     }
 
     fn closed(&mut self, cx: &mut Cx, now: Instant) {
-        self.abort(cx, Cut::Peer, now);
+        let address = match self {
+            Session::Http1(http1) => {
+                http1.closed(cx, now);
+                http1.client().address()
+            }
+            Session::Http2(http2) => {
+                http2.closed(cx, now);
+                http2.client().address()
+            }
+        };
         cx.counters.closed().add(1);
-        cx.hub.peers.leave(self.peer);
+        cx.hub.peers.leave(address);
     }
 }
 
@@ -555,29 +136,6 @@ fn unsecured(cx: &Cx, why: Unsecured) {
         Unsecured::Fault => cx.counters.tls_failed().add(1),
         Unsecured::PlainHttp => cx.counters.tls_plain_http().add(1),
     }
-}
-
-/// The client, as the access log names it.
-#[inline]
-fn user(client: Option<&Client>) -> Option<&[u8]> {
-    client?.identity.as_ref().map(String::as_bytes)
-}
-
-/// The error for a fault of the client's bytes.
-fn of_fault(fault: http1::Fault) -> Failure {
-    Failure {
-        detail: Some(fault.text()),
-        ..Failure::of(fault.status())
-    }
-}
-
-/// The deadline of a body of which `received` bytes have arrived.
-fn body_deadline(limits: &Limits, since: Instant, received: u64) -> Instant {
-    let granted = match limits.body_rate.0 {
-        0 => Duration::ZERO,
-        rate => Duration::from_millis(received.saturating_mul(1_000) / rate),
-    };
-    since + limits.body_timeout + granted
 }
 
 #[cfg(any(test, fuzzing))]

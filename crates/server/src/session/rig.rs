@@ -1,11 +1,12 @@
-//! A driver and a peer in memory: one connection at a time, jobs run at once, and time advances on request.
+//! A driver and a peer in memory: one connection at a time, jobs run at once or on request, and time advances on
+//! request.
 
 use crate::config::{Config, LogFormat};
 use crate::service::LogSink;
 use crate::site::Source;
-use crate::{Cx, Server, Session};
+use crate::{Cx, Server, Session, Work};
 use measure::{Draw as _, Duration, Instant, Seed, UnixTime};
-use runtime::session::{Job as _, Loss, Need, Ticket};
+use runtime::session::{Job as _, Loss, Need, Secured, Ticket};
 use runtime::{Accepted, Action, Body, Context as _, Event, Service as _, Session as _, Tx};
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -96,6 +97,9 @@ pub(super) struct Rig {
     pub(super) lines: Arc<Lines>,
     /// Largest single output, header block and body.
     pub(super) output_max: usize,
+    /// Jobs are kept in `jobs` instead of being run at once.
+    pub(super) holds_jobs: bool,
+    pub(super) jobs: Vec<(Ticket, Work)>,
     tx: Tx,
     gone: bool,
 }
@@ -136,6 +140,8 @@ impl Rig {
             stalled: false,
             lines,
             output_max: 0,
+            holds_jobs: false,
+            jobs: Vec::new(),
             tx: Tx::default(),
             gone: false,
         }
@@ -164,6 +170,21 @@ impl Rig {
     pub(super) fn send(&mut self, bytes: &[u8]) {
         if matches!(self.end, End::Open | End::HalfClosed) {
             self.event(Event::Bytes(bytes));
+        }
+    }
+
+    /// Agrees on HTTP/2, as TLS does.
+    pub(super) fn agree_on_http2(&mut self) {
+        self.event(Event::Secured(Secured {
+            protocol: Some(b"h2"),
+            ..Secured::default()
+        }));
+    }
+
+    /// Runs the jobs that were kept.
+    pub(super) fn run_jobs(&mut self) {
+        for (ticket, job) in std::mem::take(&mut self.jobs) {
+            self.event(Event::Done(ticket, job.run()));
         }
     }
 
@@ -223,6 +244,8 @@ impl Rig {
         self.stalled = false;
         if self.end == End::Blocked {
             self.end = End::Open;
+        }
+        if !self.tx.is_empty() {
             self.take();
             self.event(Event::Sent);
         }
@@ -239,7 +262,7 @@ impl Rig {
         self.output_max = self.output_max.max(self.out.len() - start);
     }
 
-    fn event(&mut self, event: Event<'_, crate::Work>) {
+    fn event(&mut self, event: Event<'_, Work>) {
         if self.end == End::Closed {
             return;
         }
@@ -250,13 +273,28 @@ impl Rig {
             let action = self.session.poll(&mut self.cx, &mut tx, self.now);
             if !tx.is_empty() {
                 assert!(self.tx.is_empty(), "output while output is pending");
+                let is_duplex = matches!(action, Action::Duplex { .. });
+                if let Action::Start(ticket, job) = action {
+                    self.start(ticket, job, &mut tx);
+                    continue;
+                }
                 self.tx = std::mem::take(&mut tx);
                 if self.stalled {
-                    self.end = End::Blocked;
+                    if !is_duplex {
+                        self.end = End::Blocked;
+                    }
                     return;
                 }
                 self.take();
-                assert!(matches!(action, Action::Write), "output needs Write: {action:?}");
+                assert!(
+                    is_duplex || matches!(action, Action::Write | Action::Close),
+                    "output needs Write: {action:?}"
+                );
+                if matches!(action, Action::Close) {
+                    self.end = End::Closed;
+                    self.hang_up();
+                    return;
+                }
                 self.session.handle(&mut self.cx, Event::Sent, &mut tx, self.now);
                 continue;
             }
@@ -281,7 +319,22 @@ impl Rig {
                 }
                 Action::Stay => return,
                 Action::Write => panic!("nothing to write"),
-                Action::Start(..) | Action::Duplex { .. } => panic!("HTTP/1 takes one way at a time"),
+                Action::Start(ticket, job) => self.start(ticket, job, &mut tx),
+                Action::Duplex { .. } => {
+                    self.end = End::Open;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Runs a job of several, or keeps it.
+    fn start(&mut self, ticket: Ticket, job: Work, tx: &mut Tx) {
+        match self.holds_jobs {
+            true => self.jobs.push((ticket, job)),
+            false => {
+                let done = Event::Done(ticket, job.run());
+                self.session.handle(&mut self.cx, done, tx, self.now);
             }
         }
     }

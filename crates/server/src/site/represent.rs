@@ -17,7 +17,7 @@ use bytes::Bytes;
 use http_semantics::coding::Coding;
 use measure::UnixTime;
 use runtime::fs::Meta;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Content up to this length is read at load, so that its tag is a hash of it. Reading takes some tenths of a
 /// millisecond, once, and leaves the content in the page cache for sending.
@@ -71,6 +71,7 @@ pub(crate) fn representation(
         fields: fields.into(),
         content_fields,
         head_200: head.into(),
+        block_200: OnceLock::new(),
         media_type: lines.media_type.value.clone(),
         content,
     }
@@ -211,7 +212,8 @@ pub(crate) fn last_modified(modified: UnixTime, wall: UnixTime) -> UnixTime {
 pub(crate) fn footprint(representations: &[Representation]) -> u64 {
     const GRANULE: usize = 16;
     let texts = |r: &Representation| {
-        let blocks = [&r.etag, &r.fields, &r.head_200, &r.media_type];
+        // The head twice: that for HTTP/2 is no longer.
+        let blocks = [&r.etag, &r.fields, &r.head_200, &r.head_200, &r.media_type];
         blocks.iter().map(|b| b.len() + GRANULE).sum::<usize>() + size_of::<Representation>()
     };
     representations.iter().map(texts).sum::<usize>() as u64

@@ -5,12 +5,14 @@
 //! exactly where the framing says.
 
 use super::reply;
-use super::{Discard, Input, Parts, Phase, Session, Then, Wait, body_deadline, of_fault};
+use super::{Discard, Http1, Input, Parts, Phase, Then, Wait, of_fault};
+use crate::config::Http2;
 use crate::context::{Cx, Desk, Work};
 use crate::entry::Entry;
 use crate::exchange::{Asked, Exchange, Failure, Multipart, Step as Next};
 use crate::limits::Limits;
 use crate::site::Loaded;
+use ::http2::frame::PREFACE;
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
@@ -88,7 +90,7 @@ enum Body {
     Refused(Failure),
 }
 
-impl Session {
+impl Http1 {
     /// Answers the requests in `input`, whose first byte arrived at `started`.
     #[inline]
     pub(super) fn serve(
@@ -109,8 +111,8 @@ impl Session {
                 let input = Input::keep(cx, rest, started);
                 return self.depart(cx, tx, Then::Input(input), now);
             }
-            if self.pace().is_none()
-                && cx.uses_head_cache[usize::from(self.is_secured)]
+            if !self.client.is_paced()
+                && cx.uses_head_cache[usize::from(self.client.is_secured())]
                 && !cx.admission.is_shut()
                 && let Some(found) = cx.head_cache.find(rest, cx.clock.now())
                 && self.http.receive_again(found.version, found.persistent)
@@ -167,6 +169,10 @@ impl Session {
                 self.phase = Phase::Closed;
                 None
             }
+            Err(_) if self.client.requests == 0 && cx.state.config.http2 == Http2::All && is_http2(rest) => {
+                self.phase = Phase::Other(Input::keep(cx, rest, started));
+                None
+            }
             Err(fault) => {
                 let received = Received::input(rest, started);
                 self.refuse(cx, &received, of_fault(fault), tx, now);
@@ -217,23 +223,11 @@ impl Session {
     /// The rejection of a complete request by a limit.
     #[inline]
     fn limit(&mut self, cx: &Cx, received: &Received<'_, '_, '_>, now: Instant) -> Option<Failure> {
-        let counts = || match received.asked {
-            Asked::Request(head) => cx.state.mounts.is_rate_limited(head),
-            Asked::Input(_) => true,
-        };
-        if cx.is_out_of_memory() && counts() {
-            cx.counters.out_of_memory().add(1);
-            // Close, because an open connection would request again.
+        let refused = self.client.limit(cx, received.asked, now)?;
+        if refused.ends_connection {
             self.http.drain();
-            return Some(Failure::BEHIND);
         }
-        match (self.pace(), cx.state.rate) {
-            (Some(pace), Some(rate)) if counts() && !pace.admits(rate, now) => {
-                cx.counters.too_many().add(1);
-                Some(Failure::TOO_MANY)
-            }
-            _ => None,
-        }
+        Some(refused.failure)
     }
 
     /// Begins an exchange, with an error if there is one already.
@@ -245,7 +239,7 @@ impl Session {
         failure: Option<Failure>,
         tx: &mut Tx,
     ) -> Outcome {
-        let mut exchange = Exchange::new(self.peer, self.is_secured, received.started);
+        let mut exchange = Exchange::new(self.client.address(), self.client.is_secured(), received.started);
         let (scope, desk) = cx.split();
         let next = match (failure, received.asked) {
             (None, Asked::Request(head)) => {
@@ -289,8 +283,8 @@ impl Session {
     /// Counts a request, which may be the last.
     #[inline]
     pub(super) fn count(&mut self, cx: &Cx) {
-        self.requests = self.requests.saturating_add(1);
-        if self.draining || self.retiring || self.requests >= cx.state.limits.requests_per_connection {
+        self.client.requests = self.client.requests.saturating_add(1);
+        if self.draining || self.retiring || self.client.requests >= cx.state.limits.requests_per_connection {
             self.http.drain();
         }
     }
@@ -313,14 +307,14 @@ impl Session {
             Outcome::Answered => match self.after(received.wants_close(), behind) {
                 None if tx.body.is_none() => return Some(behind),
                 None => {
-                    let then = Session::onwards(cx, behind, now);
+                    let then = Http1::onwards(cx, behind, now);
                     self.depart(cx, tx, then, now);
                 }
                 Some(then) => self.depart(cx, tx, then, now),
             },
             Outcome::Parts(multipart) => {
                 let then = match self.after(received.wants_close(), behind) {
-                    None => Session::onwards(cx, behind, now),
+                    None => Http1::onwards(cx, behind, now),
                     Some(then) => then,
                 };
                 let then = Then::Parts(Box::new(Parts { multipart, then }));
@@ -450,7 +444,7 @@ impl Session {
 
     /// Waits for the rest of a body.
     pub(super) fn await_body(&mut self, cx: &mut Cx, discard: Box<Discard>, tx: &mut Tx, now: Instant) {
-        self.deadline = body_deadline(&cx.state.limits, discard.since, discard.received);
+        self.deadline = cx.state.limits.body_until(discard.since, discard.received);
         self.phase = Phase::Body(discard);
         if self.half_closed {
             self.eof(cx, tx, now);
@@ -591,6 +585,13 @@ impl Session {
         };
         self.depart(cx, tx, then, now);
     }
+}
+
+/// Whether input that is no HTTP/1 is the beginning of HTTP/2 (RFC 9113 section 3.4), as far as it arrived.
+#[cold]
+fn is_http2(input: &[u8]) -> bool {
+    let len = input.len().min(PREFACE.len());
+    input[..len] == PREFACE[..len]
 }
 
 /// Why a request will be rejected, whatever its body.

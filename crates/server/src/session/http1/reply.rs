@@ -3,7 +3,7 @@
 //! Order of the lines: those of the answer with `Content-Length`, `Date`, and `Connection` if needed. A connection
 //! persists without `Connection: close`. HTTP/0.9 gets content only.
 
-use super::Session;
+use super::Http1;
 use crate::clock::Clock;
 use crate::context::Desk;
 use crate::entry::Content;
@@ -13,7 +13,7 @@ use http1::response;
 use http1::server::{Connection, Persistence};
 use runtime::{Body, FileRange, Tx};
 
-impl Session {
+impl Http1 {
     /// Writes an answer and hands its log line to this connection. Returns the parts that did not fit into this turn.
     #[inline]
     pub(super) fn write(
@@ -24,15 +24,15 @@ impl Session {
         answer: Answer<'_>,
         tx: &mut Tx,
     ) -> Option<Multipart> {
-        let hsts = if self.is_secured { desk.hsts } else { b"" };
+        let hsts = if self.client.is_secured() { desk.hsts } else { b"" };
         let head_bytes = head(&mut self.http, (desk.clock, hsts), &answer, &mut tx.head);
         let status = answer.status.as_u16();
         desk.counters.answered(status);
         let sent = if answer.sends_content { answer.len } else { 0 };
-        let user = self.user();
+        let user = self.client.user();
         exchange.answered(
             (desk.journal, desk.clock),
-            (asked, user),
+            (asked, user, None),
             status,
             head_bytes,
             sent,

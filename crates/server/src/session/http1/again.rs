@@ -4,7 +4,7 @@
 //! nothing is left to choose.
 
 use super::reply::content;
-use super::{Phase, Session, user};
+use super::{Http1, Phase};
 use crate::access_log::{self, RequestLine};
 use crate::context::Cx;
 use crate::head_cache::Found;
@@ -13,7 +13,7 @@ use http1::server::Persistence;
 use measure::Instant;
 use runtime::Tx;
 
-impl Session {
+impl Http1 {
     /// Answers the known head `found`; `behind` is the input that follows it. Returns that input if the turn continues.
     #[inline]
     pub(super) fn answer_again<'b>(
@@ -55,7 +55,7 @@ impl Session {
         out.reserve(representation.head_200.len() + copied + 96);
         out.extend_from_slice(&representation.head_200);
         out.extend_from_slice(clock.date_line());
-        if self.is_secured {
+        if self.client.is_secured() {
             out.extend_from_slice(&state.hsts);
         }
         out.extend_from_slice(persistence.line());
@@ -69,8 +69,9 @@ impl Session {
         }
         if journal.is_on() {
             let request = access_log::Request {
-                peer: self.peer,
-                user: user(self.client.as_deref()),
+                peer: self.client.address(),
+                user: self.client.user(),
+                stream: None,
                 started,
                 line: RequestLine::Parsed {
                     method: b"GET",
@@ -87,7 +88,7 @@ impl Session {
         match self.after(!found.persistent, behind) {
             None if tx.body.is_none() => return Some(behind),
             None => {
-                let then = Session::onwards(cx, behind, now);
+                let then = Http1::onwards(cx, behind, now);
                 self.depart(cx, tx, then, now);
             }
             Some(then) => self.depart(cx, tx, then, now),

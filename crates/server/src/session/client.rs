@@ -1,0 +1,123 @@
+//! Who is at the other end of a connection, whatever protocol it speaks, and whether its requests are answered at all.
+
+use crate::context::Cx;
+use crate::exchange::{Asked, Failure};
+use crate::rate_limit::Pace;
+use measure::Instant;
+use runtime::session::Secured;
+use std::net::IpAddr;
+
+/// The client of a connection.
+#[derive(Debug)]
+pub(super) struct Client {
+    address: IpAddr,
+    /// Whether a layer around the connection encrypts it.
+    is_secured: bool,
+    /// Number of its requests so far, over this connection.
+    pub(super) requests: u32,
+    /// `None` in most connections.
+    more: Option<Box<More>>,
+}
+
+/// What is rarely known of a client.
+#[derive(Debug, Default)]
+struct More {
+    /// The address's state in the request rate limit, if there is one.
+    pace: Option<Pace>,
+    /// Who the client is, as its certificate says.
+    identity: Option<String>,
+}
+
+/// The rejection of a request by a limit.
+pub(super) struct Refused {
+    pub(super) failure: Failure,
+    /// Whether no further request of this connection should be awaited.
+    pub(super) ends_connection: bool,
+}
+
+impl Client {
+    /// A client at this address, with its state in the request rate limit.
+    pub(super) fn new(address: IpAddr, pace: Option<Pace>) -> Client {
+        Client {
+            address,
+            is_secured: false,
+            requests: 0,
+            more: pace.map(|pace| {
+                Box::new(More {
+                    pace: Some(pace),
+                    identity: None,
+                })
+            }),
+        }
+    }
+
+    /// The client, for another protocol on the same connection.
+    pub(super) fn take(&mut self) -> Client {
+        Client {
+            more: self.more.take(),
+            ..*self
+        }
+    }
+
+    #[inline]
+    pub(super) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    #[inline]
+    pub(super) fn is_secured(&self) -> bool {
+        self.is_secured
+    }
+
+    /// Whether the rate of its requests is limited.
+    #[inline]
+    pub(super) fn is_paced(&self) -> bool {
+        self.pace().is_some()
+    }
+
+    #[inline]
+    fn pace(&self) -> Option<&Pace> {
+        self.more.as_ref()?.pace.as_ref()
+    }
+
+    /// Its name, as the access log shows it.
+    #[inline]
+    pub(super) fn user(&self) -> Option<&[u8]> {
+        self.more.as_ref()?.identity.as_ref().map(String::as_bytes)
+    }
+
+    /// Takes over what TLS agreed on.
+    pub(super) fn secured(&mut self, secured: Secured<'_>) {
+        self.is_secured = true;
+        if let Some(name) = secured.identity {
+            self.more.get_or_insert_default().identity = Some(name.to_owned());
+        }
+    }
+
+    /// The rejection of a complete request: for lack of memory, or because this client asks too often.
+    #[inline]
+    pub(super) fn limit(&self, cx: &Cx, asked: Asked<'_, '_, '_>, now: Instant) -> Option<Refused> {
+        let counts = || match asked {
+            Asked::Request(head) => cx.state.mounts.is_rate_limited(head),
+            Asked::Input(_) => true,
+        };
+        if cx.is_out_of_memory() && counts() {
+            cx.counters.out_of_memory().add(1);
+            // An open connection would request again.
+            return Some(Refused {
+                failure: Failure::BEHIND,
+                ends_connection: true,
+            });
+        }
+        match (self.pace(), cx.state.rate) {
+            (Some(pace), Some(rate)) if counts() && !pace.admits(rate, now) => {
+                cx.counters.too_many().add(1);
+                Some(Refused {
+                    failure: Failure::TOO_MANY,
+                    ends_connection: false,
+                })
+            }
+            _ => None,
+        }
+    }
+}

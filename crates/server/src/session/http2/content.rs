@@ -1,0 +1,224 @@
+//! The bytes of an answer, on their way into DATA frames: what is in memory, and what a job has to read first.
+//!
+//! ```text
+//!   now ──▶ frames        then: the rest of a file, of which a job reads a piece at a time;
+//!    ▲                          further parts of several ranges
+//!    └── then
+//! ```
+//! A file is read a piece ahead, one job a stream: the page cache holds the rest.
+
+use crate::context::{Cx, Task, Work};
+use crate::entry;
+use crate::exchange::{Multipart, Source};
+use bytes::Bytes;
+use measure::Instant;
+use runtime::FileRange;
+
+/// Bytes of a file read at a time: what a stream costs in memory while its peer reads slowly.
+const PIECE: u64 = 64 << 10;
+
+/// A piece is read when fewer bytes than this wait to be sent.
+const AHEAD: usize = 32 << 10;
+
+/// Content that is being sent.
+#[derive(Debug)]
+pub(super) struct Content {
+    /// The next bytes.
+    now: Bytes,
+    then: Option<Box<Then>>,
+    /// The protocol knows the end: nothing more becomes ready.
+    is_announced: bool,
+}
+
+/// What follows.
+#[derive(Debug, Default)]
+struct Then {
+    /// Bytes in memory, before all else.
+    next: Bytes,
+    /// A file, or the rest of it.
+    file: Option<FileRange>,
+    /// A job reads a piece; it has until then.
+    reading_until: Option<Instant>,
+    /// The parts after that.
+    parts: Option<Multipart>,
+}
+
+/// What became ready to be sent, to be told to the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fresh {
+    pub(super) bytes: u64,
+    /// Nothing follows.
+    pub(super) is_last: bool,
+}
+
+impl Content {
+    /// The content of an answer of `len` bytes, at least one, and what of it can be sent at once.
+    pub(super) fn new(source: Source<'_>, len: u64) -> (Content, Fresh) {
+        let (now, then) = match source {
+            Source::Empty => (Bytes::new(), None),
+            Source::Made(bytes) => (bytes, None),
+            Source::Page(page) => {
+                let mut text = Vec::with_capacity(page.len());
+                page.write(&mut text);
+                (text.into(), None)
+            }
+            Source::Entry(entry::Content::Memory(bytes), from) => {
+                (bytes.slice(from as usize..(from + len) as usize), None)
+            }
+            Source::Entry(entry::Content::File(file), offset) => {
+                let file = FileRange {
+                    file: file.clone(),
+                    offset,
+                    len,
+                };
+                let then = Then {
+                    file: Some(file),
+                    ..Then::default()
+                };
+                (Bytes::new(), Some(then))
+            }
+            Source::Parts(parts) => {
+                let then = Then {
+                    parts: Some(parts),
+                    ..Then::default()
+                };
+                (Bytes::new(), Some(then))
+            }
+        };
+        let is_in_memory = then.as_ref().is_none_or(Then::is_in_memory);
+        let mut content = Content {
+            now,
+            then: then.map(Box::new),
+            is_announced: is_in_memory,
+        };
+        let bytes = content.advance();
+        let fresh = match is_in_memory {
+            true => Fresh {
+                bytes: len,
+                is_last: true,
+            },
+            false => Fresh {
+                bytes,
+                is_last: false,
+            },
+        };
+        (content, fresh)
+    }
+
+    /// Makes the next bytes those to send, if none are and no job is needed. Returns how many became ready.
+    fn advance(&mut self) -> u64 {
+        let mut ready = 0;
+        while self.now.is_empty()
+            && let Some(then) = &mut self.then
+        {
+            if !then.next.is_empty() {
+                self.now = std::mem::take(&mut then.next);
+                continue;
+            }
+            if then.file.is_some() {
+                break;
+            }
+            let Some(parts) = &mut then.parts else {
+                self.then = None;
+                break;
+            };
+            let mut text = Vec::new();
+            match (parts.next(&mut text), parts.content()) {
+                (None, _) => then.parts = None,
+                (Some(range), entry::Content::Memory(bytes)) => {
+                    then.next = bytes.slice(range.first as usize..(range.first + range.len()) as usize);
+                    ready += range.len();
+                }
+                (Some(range), entry::Content::File(file)) => {
+                    then.file = Some(FileRange {
+                        file: file.clone(),
+                        offset: range.first,
+                        len: range.len(),
+                    });
+                }
+            }
+            ready += text.len() as u64;
+            self.now = text.into();
+        }
+        ready
+    }
+
+    /// What the protocol has to be told: nothing if it knows the end already.
+    fn tell(&mut self, bytes: u64) -> Option<Fresh> {
+        if self.is_announced {
+            return None;
+        }
+        let ends = |then: &Then| then.file.is_none() && then.parts.is_none();
+        self.is_announced = self.then.as_deref().is_none_or(ends);
+        Some(Fresh {
+            bytes,
+            is_last: self.is_announced,
+        })
+    }
+
+    /// Appends `bytes` of the content, which are ready. Returns what became ready by that.
+    pub(super) fn take(&mut self, mut bytes: usize, out: &mut Vec<u8>) -> Option<Fresh> {
+        let mut ready = 0;
+        while bytes > 0 {
+            let some = bytes.min(self.now.len());
+            if some == 0 {
+                debug_assert!(false, "more is taken than is ready");
+                break;
+            }
+            out.extend_from_slice(&self.now.split_to(some));
+            bytes -= some;
+            ready += self.advance();
+        }
+        self.tell(ready)
+    }
+
+    /// The job that reads the next piece of the file, if it is time for one. It has to end by `until`.
+    pub(super) fn next_job(&mut self, cx: &Cx, until: Instant) -> Option<Work> {
+        let then = self.then.as_mut()?;
+        if then.reading_until.is_some() || self.now.len() + then.next.len() >= AHEAD {
+            return None;
+        }
+        let rest = then.file.as_mut()?;
+        let len = rest.len.min(PIECE);
+        let piece = FileRange { len, ..rest.clone() };
+        (rest.offset, rest.len) = (rest.offset + len, rest.len - len);
+        let is_last = rest.len == 0;
+        then.reading_until = Some(until);
+        Some(Work::new(Task::Read(piece, is_last), &cx.hub, &cx.state))
+    }
+
+    /// A piece was read. Returns what became ready by that.
+    pub(super) fn was_read(&mut self, bytes: Vec<u8>) -> Option<Fresh> {
+        let ready = bytes.len() as u64;
+        if let Some(then) = &mut self.then {
+            then.reading_until = None;
+            then.file.take_if(|rest| rest.len == 0);
+            then.next = match then.next.is_empty() {
+                true => bytes.into(),
+                false => [&then.next, &bytes[..]].concat().into(),
+            };
+        }
+        let more = self.advance();
+        self.tell(ready + more)
+    }
+
+    /// When the job that reads has to be done.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.then.as_ref()?.reading_until
+    }
+
+    /// Bytes of memory held, besides those of the cache: up to two pieces of a file.
+    pub(super) fn memory(&self) -> usize {
+        match &self.then {
+            Some(then) if !then.is_in_memory() => size_of::<Then>() + 2 * PIECE as usize,
+            _ => 0,
+        }
+    }
+}
+
+impl Then {
+    fn is_in_memory(&self) -> bool {
+        let content = self.parts.as_ref().map(Multipart::content);
+        self.file.is_none() && !matches!(content, Some(entry::Content::File(_)))
+    }
+}

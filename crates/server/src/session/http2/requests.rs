@@ -1,0 +1,502 @@
+//! Takes requests in, has an exchange answer each, and begins to send the answers.
+//!
+//! As in HTTP/1, the body of a request is read and discarded before the request is answered, unless it is clear before
+//! that the answer is an error.
+
+use super::answer::{Reply, reply};
+use super::content::Fresh;
+use super::stream::{Receiving, State, Stream, Waiting};
+use super::{Http2, PENDING_MAX, Phase};
+use crate::access_log::Cut;
+use crate::context::{Cx, Desk, Work};
+use crate::entry::Entry;
+use crate::exchange::{Asked, Exchange, Failure, Step};
+use crate::limits::Limits;
+use crate::session::client::Client;
+use crate::site::Loaded;
+use ::http2::Code;
+use ::http2::hpack::{Fields, block};
+use ::http2::message::Control;
+use ::http2::priority::Priority;
+use ::http2::server::Event;
+use http_semantics::field::{Line, MAX_FIELDS};
+use http_semantics::method::Method;
+use http_semantics::request::RequestHead;
+use http_semantics::status::Status;
+use measure::Instant;
+use std::sync::Arc;
+
+/// Requests with no more fields than this get small tables.
+const FEW_FIELDS: usize = 24;
+
+/// An empty frame is not worth a turn.
+const SMALLEST_FRAME: usize = 1 << 10;
+
+/// What became of a request.
+enum Outcome {
+    /// Its answer; the head is in the worker's block.
+    Reply(Reply),
+    /// A job must run.
+    Wait(Exchange, Work),
+}
+
+impl Http2 {
+    /// Takes input, after what has waited. It stays if much output waits, because some of it must be answered.
+    pub(super) fn bytes(&mut self, cx: &mut Cx, bytes: &[u8], out: &mut Vec<u8>, now: Instant) {
+        if self.phase != Phase::Open || (bytes.is_empty() && self.input.is_empty()) {
+            return;
+        }
+        if self.input.is_empty() {
+            let used = self.take_in(cx, bytes, out, now);
+            self.input.extend_from_slice(&bytes[used..]);
+            return;
+        }
+        let mut input = std::mem::take(&mut self.input);
+        input.extend_from_slice(bytes);
+        let used = self.take_in(cx, &input, out, now);
+        if used < input.len() {
+            input.drain(..used);
+            self.input = input;
+        }
+    }
+
+    /// Takes whole frames off the input. Returns the number of bytes used.
+    fn take_in(&mut self, cx: &mut Cx, input: &[u8], out: &mut Vec<u8>, now: Instant) -> usize {
+        let mut used = 0;
+        while self.phase == Phase::Open && out.len() < PENDING_MAX {
+            let received = self.http.receive(&input[used..], now, out);
+            used += received.used;
+            match received.event {
+                Event::Partial => break,
+                Event::Request {
+                    stream: id,
+                    end,
+                    control,
+                    fields,
+                } => {
+                    let refused = match end {
+                        true => None,
+                        false => refusal(&control, fields, &cx.state.limits),
+                    };
+                    if end || refused.is_some() {
+                        let (outcome, is_last) =
+                            begin(cx, &self.client, (id, &control, fields), refused, now);
+                        let kept = matches!(outcome, Outcome::Wait(..)).then(|| fields.clone());
+                        self.count(cx, id, !end, is_last, out, now);
+                        self.follow(cx, id, outcome, kept, out, now);
+                    } else {
+                        let (fields, expects) = (fields.clone(), expectation(fields).is_some());
+                        self.count(cx, id, true, false, out, now);
+                        self.await_body(cx, id, fields, expects, out, now);
+                    }
+                }
+                Event::Oversized { stream: id, end } => {
+                    let failure = Failure::of(Status::REQUEST_HEADER_FIELDS_TOO_LARGE);
+                    let outcome = refuse(cx, &self.client, id, failure, now);
+                    self.count(cx, id, !end, false, out, now);
+                    self.follow(cx, id, outcome, None, out, now);
+                }
+                Event::Body { stream: id, bytes } => {
+                    let len = bytes.len() as u32;
+                    self.http.consumed(id, len, out);
+                    self.body(cx, id, len, out, now);
+                }
+                Event::Trailers { stream: id, .. } | Event::End { stream: id } => {
+                    self.body_ended(cx, id, out, now);
+                }
+                Event::Reset { stream: id, .. } => {
+                    cx.counters.http2_resets().add(1);
+                    self.forget(cx, id, Cut::Peer, now);
+                }
+                Event::GoAway { .. } => {}
+                Event::Closed(fault) => self.fail(cx, fault, now),
+                Event::Response { .. } => debug_assert!(false, "a server gets no responses"),
+            }
+        }
+        used
+    }
+
+    /// Counts a request, which may be the last. `is_uploading`: its body follows.
+    fn count(
+        &mut self,
+        cx: &Cx,
+        id: u32,
+        is_uploading: bool,
+        is_last: bool,
+        out: &mut Vec<u8>,
+        now: Instant,
+    ) {
+        self.is_active = true;
+        self.client.requests = self.client.requests.saturating_add(1);
+        cx.counters.http2_requests().add(1);
+        let mut stream = Stream::new(id, State::Gone(None));
+        stream.is_uploading = is_uploading;
+        let at = self.at(id).unwrap_or_else(|at| at);
+        self.streams.insert(at, stream);
+        if is_last || self.client.requests >= cx.state.limits.requests_per_connection {
+            self.http.shut_down(now, out);
+        }
+    }
+
+    /// Reads the body of a request before the request is answered. `expects`: the client waits for 100 (Continue).
+    fn await_body(
+        &mut self,
+        cx: &Cx,
+        id: u32,
+        fields: Fields,
+        expects: bool,
+        out: &mut Vec<u8>,
+        now: Instant,
+    ) {
+        let Ok(at) = self.at(id) else { return };
+        self.streams[at].state = State::Receiving(Box::new(Receiving {
+            fields,
+            since: now,
+            received: 0,
+            until: cx.state.limits.body_until(now, 0),
+        }));
+        let mut head = Vec::new();
+        block::status(100, &mut head);
+        if expects && self.http.inform(id, &head, out).is_ok() {
+            cx.counters.informational().add(1);
+        }
+    }
+
+    /// Part of a body arrived.
+    fn body(&mut self, cx: &mut Cx, id: u32, len: u32, out: &mut Vec<u8>, now: Instant) {
+        let Ok(at) = self.at(id) else { return };
+        let State::Receiving(receiving) = &mut self.streams[at].state else {
+            return;
+        };
+        let limits = &cx.state.limits;
+        receiving.received += u64::from(len);
+        receiving.until = limits.body_until(receiving.since, receiving.received);
+        if receiving.received > limits.body_size.0 {
+            self.give_up(cx, id, Failure::TOO_LARGE, out, now);
+        }
+    }
+
+    /// A body arrived whole: its request is answered, unless it has been.
+    fn body_ended(&mut self, cx: &mut Cx, id: u32, out: &mut Vec<u8>, now: Instant) {
+        let Ok(at) = self.at(id) else { return };
+        let stream = &mut self.streams[at];
+        stream.is_uploading = false;
+        match std::mem::replace(&mut stream.state, State::Gone(None)) {
+            State::Receiving(receiving) => {
+                let fields = receiving.fields;
+                let Some(control) = Control::of(&fields) else {
+                    debug_assert!(false, "a kept request is invalid");
+                    return;
+                };
+                let (outcome, is_last) = begin(cx, &self.client, (id, &control, &fields), None, now);
+                if is_last {
+                    self.http.shut_down(now, out);
+                }
+                self.follow(cx, id, outcome, Some(fields), out, now);
+            }
+            state => stream.state = state,
+        }
+    }
+
+    /// Answers a request whose body is on the way with an error.
+    pub(super) fn give_up(
+        &mut self,
+        cx: &mut Cx,
+        id: u32,
+        failure: Failure,
+        out: &mut Vec<u8>,
+        now: Instant,
+    ) {
+        let Ok(at) = self.at(id) else { return };
+        let stream = &mut self.streams[at];
+        let State::Receiving(receiving) = std::mem::replace(&mut stream.state, State::Gone(None)) else {
+            return;
+        };
+        let fields = receiving.fields;
+        let outcome = match Control::of(&fields) {
+            Some(control) => begin(cx, &self.client, (id, &control, &fields), Some(failure), now).0,
+            None => refuse(cx, &self.client, id, failure, now),
+        };
+        self.follow(cx, id, outcome, Some(fields), out, now);
+    }
+
+    /// Carries out what became of a request. `fields`: what it was, if it has to be kept.
+    fn follow(
+        &mut self,
+        cx: &mut Cx,
+        id: u32,
+        outcome: Outcome,
+        fields: Option<Fields>,
+        out: &mut Vec<u8>,
+        now: Instant,
+    ) {
+        match outcome {
+            Outcome::Reply(reply) => self.answer(cx, id, reply, out, now),
+            Outcome::Wait(exchange, job) => {
+                cx.counters.loads().add(1);
+                let Ok(at) = self.at(id) else { return };
+                self.streams[at].state = State::Waiting(Box::new(Waiting {
+                    fields,
+                    exchange,
+                    job: Some(job),
+                    until: now + cx.state.limits.disk_timeout,
+                }));
+            }
+        }
+    }
+
+    /// Sends the head of an answer, which is in the worker's block, and makes its content ready.
+    fn answer(&mut self, cx: &mut Cx, id: u32, reply: Reply, out: &mut Vec<u8>, now: Instant) {
+        cx.answered(reply.started);
+        let Ok(at) = self.at(id) else { return };
+        let is_whole = reply.content.is_none();
+        let mut slot = reply.slot;
+        if self.http.respond(id, &cx.block, is_whole, out).is_err() {
+            // It was reset meanwhile.
+            let _ = cx.journal.lost(&mut slot, Cut::Peer, now);
+            cx.counters.aborted().add(1);
+            self.streams.remove(at);
+            return;
+        }
+        self.turn
+            .share(cx, &mut slot, out.len(), reply.head_bytes, is_whole);
+        let Some((content, fresh)) = reply.content else {
+            return self.end(id, at, out);
+        };
+        let stream = &mut self.streams[at];
+        stream.slot = slot;
+        stream.state = State::Sending(content);
+        if let Some(priority) = reply.priority
+            && self.http.priority(id) == Some(Priority::DEFAULT)
+        {
+            self.http.prioritize(id, priority);
+        }
+        self.announce(id, Some(fresh));
+    }
+
+    /// Tells the protocol what can be sent.
+    pub(super) fn announce(&mut self, id: u32, fresh: Option<Fresh>) {
+        let Some(fresh) = fresh else { return };
+        let ready = self.http.ready(id, fresh.bytes);
+        let finished = match fresh.is_last {
+            true => self.http.finish(id),
+            false => Ok(()),
+        };
+        debug_assert!(
+            ready.and(finished).is_ok(),
+            "the protocol forgot stream {id}, which this session did not"
+        );
+    }
+
+    /// An answer was given out whole.
+    fn end(&mut self, id: u32, at: usize, out: &mut Vec<u8>) {
+        let stream = &self.streams[at];
+        if stream.is_uploading {
+            // The client need not send the rest (RFC 9113 section 8.1).
+            self.http.reset(id, Code::NO_ERROR, out);
+        }
+        if stream.is_working {
+            self.streams[at].state = State::Gone(None);
+        } else {
+            self.streams.remove(at);
+        }
+    }
+
+    /// Adds content to an output, in the order of the protocol, up to the size of a turn.
+    pub(super) fn fill(&mut self, cx: &mut Cx, out: &mut Vec<u8>, now: Instant) {
+        let room = self.turn.room(cx);
+        let mut is_full = true;
+        while out.len() + SMALLEST_FRAME < room {
+            let Some(piece) = self.http.next(room - out.len(), now, out) else {
+                is_full = false;
+                break;
+            };
+            let Ok(at) = self.at(piece.stream) else {
+                debug_assert!(false, "stream {} has no content", piece.stream);
+                break;
+            };
+            let stream = &mut self.streams[at];
+            let State::Sending(content) = &mut stream.state else {
+                debug_assert!(false, "stream {} has no content", piece.stream);
+                break;
+            };
+            let fresh = content.take(piece.bytes, out);
+            let bytes = piece.bytes as u64;
+            self.turn
+                .share(cx, &mut stream.slot, out.len(), bytes, piece.last);
+            match piece.last {
+                true => self.end(piece.stream, at, out),
+                false => self.announce(piece.stream, fresh),
+            }
+        }
+        self.turn.filled(is_full);
+    }
+
+    /// The next job that a request or its answer needs.
+    pub(super) fn next_job(&mut self, cx: &Cx, now: Instant) -> Option<(u32, Work)> {
+        let until = now + cx.state.limits.disk_timeout;
+        self.streams.iter_mut().find_map(|stream| {
+            if stream.is_working {
+                return None;
+            }
+            let work = match &mut stream.state {
+                State::Waiting(waiting) => waiting.job.take(),
+                State::Sending(content) => content.next_job(cx, until),
+                State::Receiving(_) | State::Gone(_) => None,
+            }?;
+            stream.is_working = true;
+            Some((stream.id, work))
+        })
+    }
+
+    /// A job has found something.
+    pub(super) fn found(&mut self, cx: &mut Cx, id: u32, loaded: Loaded, out: &mut Vec<u8>, now: Instant) {
+        self.resume(cx, id, |exchange, cx| exchange.found(cx, loaded), out, now);
+    }
+
+    /// A job takes too long: its request is answered without it.
+    #[cold]
+    pub(super) fn late(&mut self, cx: &mut Cx, id: u32, out: &mut Vec<u8>, now: Instant) {
+        self.resume(cx, id, |exchange, cx| exchange.late(cx), out, now);
+    }
+
+    /// Continues an exchange that has waited, with the entry that `find` gives.
+    fn resume(
+        &mut self,
+        cx: &mut Cx,
+        id: u32,
+        find: impl FnOnce(&mut Exchange, &mut Cx) -> Arc<Entry>,
+        out: &mut Vec<u8>,
+        now: Instant,
+    ) {
+        let Ok(at) = self.at(id) else { return };
+        let state = std::mem::replace(&mut self.streams[at].state, State::Gone(None));
+        let State::Waiting(waiting) = state else { return };
+        let Waiting {
+            fields, mut exchange, ..
+        } = *waiting;
+        let entry = find(&mut exchange, cx);
+        let control = fields
+            .as_ref()
+            .and_then(|fields| Some((Control::of(fields)?, fields)));
+        let client = &self.client;
+        let go = |asked: Asked<'_, '_, '_>| {
+            let (scope, desk) = cx.split();
+            let step = exchange.resume(scope, asked, &entry);
+            outcome(desk, exchange, step, (asked, client, id))
+        };
+        let outcome = match control {
+            Some((control, fields)) => with_head(&control, fields, |head| match head {
+                Ok(head) => go(Asked::Request(head)),
+                Err(_) => go(Asked::Input(control.path.unwrap_or_default())),
+            }),
+            None => go(Asked::Input(b"")),
+        };
+        self.follow(cx, id, outcome, fields, out, now);
+    }
+}
+
+/// Begins the exchange of a request, with an error if there is one already. Tells whether no further request should be
+/// awaited.
+fn begin(
+    cx: &mut Cx,
+    client: &Client,
+    (id, control, fields): (u32, &Control<'_>, &Fields),
+    refused: Option<Failure>,
+    now: Instant,
+) -> (Outcome, bool) {
+    with_head(control, fields, |head| {
+        let (asked, mut failure) = match head {
+            Ok(head) => (Asked::Request(head), refused),
+            Err(failure) => (Asked::Input(control.path.unwrap_or_default()), Some(failure)),
+        };
+        let mut is_last = false;
+        if failure.is_none()
+            && let Some(limited) = client.limit(cx, asked, now)
+        {
+            (failure, is_last) = (Some(limited.failure), limited.ends_connection);
+        }
+        let mut exchange = Exchange::new(client.address(), client.is_secured(), now);
+        let (scope, desk) = cx.split();
+        let step = match (failure, asked) {
+            (None, Asked::Request(head)) => exchange.begin(scope, head),
+            (failure, asked) => {
+                let failure = failure.unwrap_or(Failure::of(Status::BAD_REQUEST));
+                exchange.refuse(scope, asked, failure)
+            }
+        };
+        (outcome(desk, exchange, step, (asked, client, id)), is_last)
+    })
+}
+
+/// Answers what is no request with an error.
+#[cold]
+fn refuse(cx: &mut Cx, client: &Client, id: u32, failure: Failure, now: Instant) -> Outcome {
+    let mut exchange = Exchange::new(client.address(), client.is_secured(), now);
+    let (scope, desk) = cx.split();
+    let asked = Asked::Input(b"");
+    let step = exchange.refuse(scope, asked, failure);
+    outcome(desk, exchange, step, (asked, client, id))
+}
+
+/// Carries out the step of an exchange.
+fn outcome(
+    desk: Desk<'_>,
+    exchange: Exchange,
+    step: Step<'_>,
+    whose: (Asked<'_, '_, '_>, &Client, u32),
+) -> Outcome {
+    match step {
+        Step::Answer(answer) => Outcome::Reply(reply(desk, exchange, whose, answer)),
+        Step::Wait(work) => Outcome::Wait(exchange, work),
+    }
+}
+
+/// Calls `then` with the head of a request, or with the error if it has none that could be answered.
+fn with_head<T>(
+    control: &Control<'_>,
+    fields: &Fields,
+    then: impl FnOnce(Result<&RequestHead<'_, '_>, Failure>) -> T,
+) -> T {
+    const NO_LINE: Line<'_> = Line { name: "", value: b"" };
+    if fields.len() < FEW_FIELDS {
+        return head(control, fields, &mut [NO_LINE; FEW_FIELDS], then);
+    }
+    head(control, fields, &mut [NO_LINE; MAX_FIELDS], then)
+}
+
+/// As [`with_head`], with the field lines in `slots`.
+fn head<'b, T>(
+    control: &Control<'b>,
+    fields: &'b Fields,
+    slots: &mut [Line<'b>],
+    then: impl FnOnce(Result<&RequestHead<'b, '_>, Failure>) -> T,
+) -> T {
+    match control.head(fields.iter(), slots) {
+        Ok(head) if head.method != Method::Connect && head.authority().is_none_or(<[u8]>::is_empty) => {
+            then(Err(Failure::NO_HOST))
+        }
+        Ok(head) => then(Ok(&head)),
+        Err(_) => then(Err(Failure::TARGET)),
+    }
+}
+
+/// The value of `Expect`.
+fn expectation(fields: &Fields) -> Option<&[u8]> {
+    let mut expectations = fields.iter().filter(|(name, _)| *name == b"expect");
+    expectations.next().map(|(_, value)| value)
+}
+
+/// Why a request will be rejected, whatever its body.
+fn refusal(control: &Control<'_>, fields: &Fields, limits: &Limits) -> Option<Failure> {
+    let method = Method::of(control.method);
+    let reads = matches!(method, Method::Get | Method::Head | Method::Options);
+    match expectation(fields) {
+        Some(value) if !value.eq_ignore_ascii_case(b"100-continue") => {
+            Some(Failure::of(Status::EXPECTATION_FAILED))
+        }
+        _ if control.length.is_some_and(|len| len > limits.body_size.0) => Some(Failure::TOO_LARGE),
+        Some(_) if !reads => Some(Failure::of_method(method)),
+        _ => None,
+    }
+}
