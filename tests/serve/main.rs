@@ -20,6 +20,7 @@
 //! - `warnings`: what the log says of requests that failed
 //! - `rights`: what the process may still do once it listens
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
+//! - `http2`: many requests over one connection, and stops, upgrades and floods under them
 //! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
 //! - `reload`: every key that a reload can change, over every strategy
 //! - `slow`: clients that take their time, and disks that do
@@ -58,6 +59,7 @@ mod control;
 mod disk;
 mod files;
 mod hosts;
+mod http2;
 mod line;
 mod listeners;
 mod live;

@@ -10,6 +10,8 @@ use crate::tree::Tree;
 use crate::wire::{Connection, End, head};
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -51,9 +53,9 @@ const UNSEEN: [&str; 5] = [
     "disk-timeout",
     "max-disk-queue",
 ];
-/// Keys whose effect `tls`, `certificates` and `listeners` look at: certificates change with a reload, listeners at the
+/// Keys whose effect `tls`, `certificates`, `listeners` and `http2` look at: certificates change with a reload, listeners at the
 /// next start.
-const ELSEWHERE: [&str; 7] = [
+const ELSEWHERE: [&str; 8] = [
     "tls-cert",
     "tls-key",
     "tls-client-ca",
@@ -61,6 +63,7 @@ const ELSEWHERE: [&str; 7] = [
     "https-redirect",
     "hsts",
     "listener",
+    "max-streams",
 ];
 /// A timeout of 300 ms has been noticed by then.
 const NOTICED: Duration = Duration::from_secs(10);
@@ -108,6 +111,20 @@ const SITE: &[Case] = &[
         check: |server, _, is_after| {
             let answer = first_version(server, "/root.txt");
             assert_eq!(answer.starts_with("HTTP/1.1 400 "), !is_after, "{answer}");
+        },
+    },
+    Case {
+        keys: &["http2"],
+        before: "http2 = 'tls'",
+        after: "http2 = 'all'",
+        check: |server, _, is_after| {
+            let mut stream = TcpStream::connect(server.address).expect("a connection");
+            stream
+                .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+                .expect("a preface");
+            let mut said = [0; 4];
+            stream.read_exact(&mut said).expect("an answer");
+            assert_eq!(said == *b"HTTP", !is_after, "{said:?}");
         },
     },
     Case {

@@ -80,7 +80,7 @@ impl Drop for Line {
     }
 }
 
-fn pid_of(started: &Value) -> u32 {
+pub(crate) fn pid_of(started: &Value) -> u32 {
     let pid = started["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
     pid.unwrap_or_else(|| panic!("no pid in {started}"))
 }

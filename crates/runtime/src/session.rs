@@ -184,7 +184,7 @@ pub enum Action<J> {
     Stay,
     /// Send `tx`, run the job where it may block, then report `Event::Done`; do not read meanwhile.
     Wait(J),
-    /// Run the job where it may block and ask again at once. `Event::Done` follows once, with this ticket, unless the
+    /// Run the job where it may block and ask again at once. Not together with output. `Event::Done` follows once, with this ticket, unless the
     /// connection ends before. Jobs may finish in any order. The session bounds how many it has under way. It gets every
     /// result and ignores one that comes too late. A driver whose thread serves this connection only may run the job
     /// there and report nothing else meanwhile.

@@ -59,6 +59,30 @@ pub(super) fn html(figures: &Figures) -> String {
         );
         row(out, "timeouts", "closed by a timeout", totals.timeouts, "");
     });
+    section(&mut out, "HTTP/2", |out| {
+        row(
+            out,
+            "http2-connections",
+            "connections",
+            totals.http2_connections,
+            "",
+        );
+        row(out, "http2-requests", "requests", totals.http2_requests, "");
+        row(
+            out,
+            "http2-resets",
+            "cancelled by clients",
+            totals.http2_resets,
+            "",
+        );
+        row(
+            out,
+            "http2-failed",
+            "connections ended by a fault",
+            totals.http2_failed,
+            "",
+        );
+    });
     if !figures.certificates.is_empty() {
         section(&mut out, "TLS", |out| {
             row(out, "tls-handshakes", "handshakes", totals.tls_handshakes, "");

@@ -49,7 +49,7 @@ pub struct Http2 {
     streams: Vec<Stream>,
     /// Input of which the protocol needs more, or that has to wait.
     input: Vec<u8>,
-    /// Frames that go out after the output under way.
+    /// Frames for the next output.
     pending: Vec<u8>,
     turn: Turn,
     phase: Phase,
@@ -78,17 +78,18 @@ enum Phase {
 }
 
 impl Http2 {
-    /// A connection of `client`, which must send a request until `deadline`. Writes the server's SETTINGS.
-    pub(super) fn new(cx: &Cx, client: Client, deadline: Instant, tx: &mut Tx, now: Instant) -> Http2 {
+    /// A connection of `client`, which must send a request until `deadline`.
+    pub(super) fn new(cx: &Cx, client: Client, deadline: Instant, now: Instant) -> Http2 {
         cx.counters.http2_connections().add(1);
-        let http = Connection::new(Arc::clone(&cx.state.http2_limits), now, &mut tx.head);
+        let mut pending = Vec::new();
+        let http = Connection::new(Arc::clone(&cx.state.http2_limits), now, &mut pending);
         Http2 {
             held: cx.hub.budget.holding(size_of::<Http2>() + http.memory()),
             http,
             client,
             streams: Vec::new(),
             input: Vec::new(),
-            pending: Vec::new(),
+            pending,
             turn: Turn::default(),
             phase: Phase::Open,
             deadline,
@@ -103,31 +104,21 @@ impl Http2 {
         &self.client
     }
 
-    pub(super) fn handle(&mut self, cx: &mut Cx, event: Event<'_, Work>, tx: &mut Tx, now: Instant) {
-        if matches!(event, Event::Sent) {
-            self.turn.sent(cx, now);
-            match tx.head.is_empty() {
-                true => std::mem::swap(&mut tx.head, &mut self.pending),
-                false => tx.head.append(&mut self.pending),
-            }
-            self.pending = Vec::new();
-        }
-        // Nothing may be given to the driver between output and `Sent`.
-        let is_busy = self.turn.is_under_way();
-        let kept = if is_busy { &mut self.pending } else { &mut tx.head };
-        let mut out = std::mem::take(kept);
+    /// Writes nothing to the driver's output: only `poll` knows whether a job has to be given out first.
+    pub(super) fn handle(&mut self, cx: &mut Cx, event: Event<'_, Work>, now: Instant) {
+        let mut out = std::mem::take(&mut self.pending);
         self.react(cx, event, &mut out, now);
-        match is_busy {
-            true => self.pending = out,
-            false => tx.head = out,
-        }
+        self.pending = out;
     }
 
     fn react(&mut self, cx: &mut Cx, event: Event<'_, Work>, out: &mut Vec<u8>, now: Instant) {
         match event {
             Event::Bytes(bytes) => self.bytes(cx, bytes, out, now),
-            // Input may have waited for the output.
-            Event::Sent => self.bytes(cx, &[], out, now),
+            Event::Sent => {
+                self.turn.sent(cx, now);
+                // Input may have waited for the output.
+                self.bytes(cx, &[], out, now);
+            }
             Event::Path(path) => self.turn.path(cx, path),
             Event::Progress(bytes) => self.turn.progress(cx, bytes, now),
             Event::Taken(taken) => self.taken(cx, taken, now),
@@ -157,9 +148,6 @@ impl Http2 {
     }
 
     pub(super) fn poll(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) -> Action<Work> {
-        if self.phase == Phase::Closed {
-            return Action::Close;
-        }
         if self.phase == Phase::Open
             && let Some((id, work)) = self.next_job(cx, now)
         {
@@ -167,6 +155,10 @@ impl Http2 {
             return Action::Start(Ticket(id), work);
         }
         if !self.turn.is_under_way() {
+            tx.head.append(&mut self.pending);
+            if self.phase == Phase::Closed {
+                return Action::Close;
+            }
             if self.phase == Phase::Open {
                 self.fill(cx, &mut tx.head, now);
             }
@@ -184,6 +176,7 @@ impl Http2 {
         }
         self.rest(cx, now);
         match self.phase {
+            Phase::Closed => Action::Close,
             Phase::Lingering if self.half_closed => Action::Close,
             Phase::Lingering => Action::HalfClose,
             phase => Action::Duplex {
@@ -203,6 +196,7 @@ impl Http2 {
             self.is_active = false;
             self.http.trim();
             self.streams = Vec::new();
+            self.pending.shrink_to_fit();
             if self.phase == Phase::Open {
                 self.deadline = now + idle_timeout(cx);
             }

@@ -40,7 +40,7 @@ impl Session {
 
     /// TLS agreed with the client.
     #[cold]
-    fn secured(&mut self, cx: &Cx, secured: Secured<'_>, tx: &mut Tx, now: Instant) {
+    fn secured(&mut self, cx: &Cx, secured: Secured<'_>, now: Instant) {
         cx.counters.tls_handshakes().add(1);
         cx.counters.tls_resumed().add(u64::from(secured.resumed));
         let Session::Http1(http1) = self else {
@@ -49,18 +49,18 @@ impl Session {
         };
         http1.client_mut().secured(secured);
         if secured.protocol == Some(PROTOCOL) {
-            self.begin_http2(cx, tx, now);
+            self.begin_http2(cx, now);
         }
     }
 
     /// Speaks HTTP/2 from now on, in place of HTTP/1. Returns what the client has sent so far.
     #[cold]
-    fn begin_http2(&mut self, cx: &Cx, tx: &mut Tx, now: Instant) -> Vec<u8> {
+    fn begin_http2(&mut self, cx: &Cx, now: Instant) -> Vec<u8> {
         let Session::Http1(http1) = self else {
             return Vec::new();
         };
         let (client, input, deadline) = http1.leave();
-        *self = Session::Http2(Box::new(Http2::new(cx, client, deadline, tx, now)));
+        *self = Session::Http2(Box::new(Http2::new(cx, client, deadline, now)));
         input
     }
 }
@@ -74,7 +74,7 @@ impl runtime::Session for Session {
     #[inline]
     fn handle(&mut self, cx: &mut Cx, event: Event<'_, Work>, tx: &mut Tx, now: Instant) {
         match event {
-            Event::Secured(secured) => return self.secured(cx, secured, tx, now),
+            Event::Secured(secured) => return self.secured(cx, secured, now),
             Event::Unsecured(why) => return unsecured(cx, why),
             _ => {}
         }
@@ -82,11 +82,11 @@ impl runtime::Session for Session {
             Session::Http1(http1) => {
                 http1.handle(cx, event, tx, now);
                 if http1.is_other() {
-                    let input = self.begin_http2(cx, tx, now);
+                    let input = self.begin_http2(cx, now);
                     self.handle(cx, Event::Bytes(&input), tx, now);
                 }
             }
-            Session::Http2(http2) => http2.handle(cx, event, tx, now),
+            Session::Http2(http2) => http2.handle(cx, event, now),
         }
     }
 

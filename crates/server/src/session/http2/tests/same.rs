@@ -4,8 +4,15 @@ use super::peer::Peer;
 use crate::config::Config;
 use crate::session::rig::{Rig, answers, cuts, file};
 
-/// Requests of every kind: method, path, fields.
-const REQUESTS: &[(&str, &str, &[(&str, &str)])] = &[
+/// Method, path, fields.
+type Request = (
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+);
+
+/// Requests of every kind.
+const REQUESTS: &[Request] = &[
     ("GET", "/", &[]),
     ("GET", "/digits.bin", &[]),
     ("HEAD", "/digits.bin", &[]),

@@ -1,0 +1,349 @@
+//! HTTP/2 as a client sees it, over every strategy: many requests at once, stops, upgrades and switches without a lost
+//! stream, floods. What frames mean is tested beside the protocol and the session.
+//!
+//! The client is the client's end of crate `http2` on a blocking socket, in cleartext or over rustls.
+
+use crate::control::ctl;
+use crate::files::noise;
+use crate::process::{Launch, Server, Strategy, signal, within};
+use crate::tls::{Pairs, Secure};
+use crate::tree::Tree;
+use crate::upgrade::{ENDING, Line, pid_of};
+use http2::client::{Connection, Event};
+use http2::hpack::block;
+use http2::priority::Priority;
+use http2::{Code, Limits};
+use measure::Instant;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What came over a stream.
+#[derive(Debug, Default)]
+struct Got {
+    status: u16,
+    body: Vec<u8>,
+    has_ended: bool,
+    reset: Option<Code>,
+}
+
+/// A client. Time stands still for its protocol: sockets have timeouts.
+struct Client<S> {
+    stream: S,
+    http: Connection,
+    up: Vec<u8>,
+    input: Vec<u8>,
+    got: BTreeMap<u32, Got>,
+    /// Why the server ended the connection.
+    left: Option<Code>,
+}
+
+impl<S: Read + Write> Client<S> {
+    fn new(stream: S) -> Client<S> {
+        let mut up = Vec::new();
+        let limits = Limits {
+            stream_window: 1 << 20,
+            connection_window: 1 << 24,
+            ..Limits::DEFAULT
+        };
+        Client {
+            stream,
+            http: Connection::new(Arc::new(limits), Instant::ZERO, &mut up),
+            up,
+            input: Vec::new(),
+            got: BTreeMap::new(),
+            left: None,
+        }
+    }
+
+    /// Sends a request.
+    fn ask(&mut self, path: &str) -> u32 {
+        let mut head = Vec::new();
+        for (name, value) in [
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "a.test"),
+            (":path", path),
+        ] {
+            block::field(name.as_bytes(), value.as_bytes(), &mut head);
+        }
+        let request = self
+            .http
+            .request(&head, true, false, Priority::DEFAULT, &mut self.up);
+        let stream = request.expect("room for a stream");
+        self.got.insert(stream, Got::default());
+        self.flush();
+        stream
+    }
+
+    fn flush(&mut self) {
+        // The server may be gone; what it said before counts.
+        let _ = self.stream.write_all(&self.up);
+        self.up.clear();
+    }
+
+    /// Takes what comes until `until` says so. Returns false if the connection ends before.
+    fn run(&mut self, until: impl Fn(&Client<S>) -> bool) -> bool {
+        let mut buffer = [0; 65_536];
+        while !until(self) {
+            match self.stream.read(&mut buffer) {
+                Ok(0) | Err(_) => return false,
+                Ok(count) => self.input.extend_from_slice(&buffer[..count]),
+            }
+            self.take();
+            self.flush();
+        }
+        true
+    }
+
+    fn take(&mut self) {
+        let mut used = 0;
+        loop {
+            let received = self
+                .http
+                .receive(&self.input[used..], Instant::ZERO, &mut self.up);
+            used += received.used;
+            let (stream, bytes) = match received.event {
+                Event::Partial => break,
+                Event::Response {
+                    stream, end, status, ..
+                } => {
+                    let got = self.got.entry(stream).or_default();
+                    (got.status, got.has_ended) = (status, end);
+                    continue;
+                }
+                Event::Body { stream, bytes } => {
+                    self.got.entry(stream).or_default().body.extend_from_slice(bytes);
+                    (stream, bytes.len() as u32)
+                }
+                Event::End { stream } => {
+                    self.got.entry(stream).or_default().has_ended = true;
+                    continue;
+                }
+                Event::Reset { stream, code } => {
+                    self.got.entry(stream).or_default().reset = Some(code);
+                    continue;
+                }
+                Event::GoAway { code, .. } => {
+                    self.left = Some(code);
+                    continue;
+                }
+                other => panic!("{other:?}"),
+            };
+            self.http.consumed(stream, bytes, &mut self.up);
+        }
+        self.input.drain(..used);
+    }
+
+    /// Whether all requests are answered whole.
+    fn is_done(&self) -> bool {
+        self.got.values().all(|got| got.has_ended)
+    }
+
+    fn is_200(&self, stream: u32, body: &[u8]) -> bool {
+        let got = &self.got[&stream];
+        got.status == 200 && got.body == body && got.reset.is_none()
+    }
+}
+
+/// A server with TLS, and a client that agreed on HTTP/2.
+fn secure(strategy: Strategy, files: &[(&str, &[u8])]) -> (Pairs, Server, Client<impl Read + Write + use<>>) {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    for (name, content) in files {
+        pairs.tree.write(&format!("site/{name}"), content);
+    }
+    let server = pairs.launch(strategy, &["a"]).start();
+    let mut config = Arc::unwrap_or_clone(pairs.client());
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let secure = Secure::open(server.address, &Arc::new(config), "a.test");
+    assert_eq!(secure.0.conn.alpn_protocol(), Some(&b"h2"[..]));
+    (pairs, server, Client::new(secure.0))
+}
+
+/// A server that speaks HTTP/2 in cleartext.
+fn clear(strategy: Strategy, tree: &Tree, more: &[&str]) -> Server {
+    let root = tree.join("site");
+    Launch::new(strategy)
+        .root(&root)
+        .args(["--http2", "all"])
+        .args(more)
+        .start()
+}
+
+fn connect(server: &Server) -> Client<TcpStream> {
+    let stream = TcpStream::connect(server.address).expect("a connection");
+    stream
+        .set_read_timeout(Some(crate::process::PATIENCE))
+        .expect("a timeout");
+    Client::new(stream)
+}
+
+fn many_requests_at_once_are_answered(strategy: Strategy) {
+    let (small, page, large) = (noise(500), noise(16_384), noise(2_000_000));
+    let files: [(&str, &[u8]); 3] = [("small", &small), ("page", &page), ("large", &large)];
+    let (_pairs, _server, mut client) = secure(strategy, &files);
+    let mut asked = Vec::new();
+    for round in 0..20 {
+        for (name, content) in files {
+            if name != "large" || round == 0 {
+                asked.push((client.ask(&format!("/{name}")), content));
+            }
+        }
+    }
+    assert!(client.run(Client::is_done));
+    for (stream, content) in asked {
+        assert!(client.is_200(stream, content), "stream {stream}");
+    }
+}
+
+fn a_stop_loses_no_stream(strategy: Strategy) {
+    let large = noise(3_000_000);
+    let (_pairs, mut server, mut client) = secure(strategy, &[("large", &large)]);
+    let first = client.ask("/large");
+    assert!(client.run(|client| client.got[&first].status == 200));
+    server.signal("TERM");
+    // It may have been sent before the client knew.
+    let second = client.ask("/");
+    assert!(client.run(Client::is_done), "{:?}", client.left);
+    assert!(client.is_200(first, &large) && client.is_200(second, b"hello"));
+    client.run(|client| client.left.is_some());
+    assert_eq!(client.left, Some(Code::NO_ERROR));
+    drop(client);
+    assert_eq!(server.wait(), 0);
+}
+
+fn an_upgrade_loses_no_stream(strategy: Strategy) {
+    let large = noise(3_000_000);
+    let (_pairs, server, mut client) = secure(strategy, &[("large", &large)]);
+    let stream = client.ask("/large");
+    assert!(client.run(|client| client.got[&stream].status == 200));
+    let mut line = Line::of(server);
+    signal(line.newest, "USR2");
+    line.newest = pid_of(&line.next_start());
+    assert!(client.run(Client::is_done), "{:?}", client.left);
+    assert!(client.is_200(stream, &large));
+    assert!(client.run(|client| client.left.is_some()));
+    drop(client);
+    within(ENDING, "the old one ends", || line.first.has_ended());
+}
+
+/// Frames of `count` requests, each cancelled at once (CVE-2023-44487).
+fn rapid_resets(count: u32) -> Vec<u8> {
+    let mut frames = http2::frame::PREFACE.to_vec();
+    frames.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
+    let mut head = Vec::new();
+    for (name, value) in [
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":authority", "a"),
+        (":path", "/"),
+    ] {
+        block::field(name.as_bytes(), value.as_bytes(), &mut head);
+    }
+    for stream in (0..count).map(|number| number * 2 + 1) {
+        frames.extend([0, 0, head.len() as u8, 1, 5]);
+        frames.extend(stream.to_be_bytes());
+        frames.extend(&head);
+        frames.extend([0, 0, 4, 3, 0]);
+        frames.extend(stream.to_be_bytes());
+        frames.extend(Code::CANCEL.0.to_be_bytes());
+    }
+    frames
+}
+
+fn a_flood_of_resets_ends_its_connection_alone(strategy: Strategy) {
+    let tree = Tree::with(&[("site/index.html", "hello")]);
+    let server = clear(strategy, &tree, &[]);
+    let mut flood = TcpStream::connect(server.address).expect("a connection");
+    flood
+        .set_read_timeout(Some(crate::process::PATIENCE))
+        .expect("a timeout");
+    // It may be cut off while it writes.
+    let _ = flood.write_all(&rapid_resets(5_000));
+    let mut client = connect(&server);
+    client
+        .stream
+        .set_read_timeout(Some(Duration::from_secs(3)))
+        .expect("a timeout");
+    let stream = client.ask("/");
+    assert!(client.run(Client::is_done), "a normal client waits");
+    assert!(client.is_200(stream, b"hello"));
+    let mut said = Vec::new();
+    let _ = flood.read_to_end(&mut said);
+    let goaway = said.windows(12).any(|at| {
+        at[..4] == [7, 0, 0, 0] && at[4] == 0 && at[8..] == Code::ENHANCE_YOUR_CALM.0.to_be_bytes()[..]
+            || at[..5] == [7, 0, 0, 0, 0]
+    });
+    assert!(goaway, "{} bytes and no GOAWAY", said.len());
+}
+
+fn streams_beyond_the_limit_are_refused(strategy: Strategy) {
+    let tree = Tree::with(&[("site/index.html", "hello")]);
+    tree.write("site/large", noise(1_000_000));
+    let server = clear(strategy, &tree, &["--max-streams", "3"]);
+    let mut client = connect(&server);
+    // The client knows no limit yet.
+    let streams: Vec<u32> = (0..5).map(|_| client.ask("/large")).collect();
+    let is_over = |client: &Client<TcpStream>| {
+        let over = |got: &Got| got.has_ended || got.reset.is_some();
+        client.got.values().all(over)
+    };
+    assert!(client.run(is_over));
+    let refused = |stream: &&u32| client.got[stream].reset == Some(Code::REFUSED_STREAM);
+    assert!(streams.iter().filter(refused).count() <= 2);
+    assert!(client.got[&streams[0]].body.len() == 1_000_000);
+}
+
+#[test]
+fn a_strategy_changes_without_a_lost_stream() {
+    let tree = Tree::with(&[("site/index.html", "hello")]);
+    let large = noise(3_000_000);
+    tree.write("site/large", &large);
+    let socket = tree.join("ctl.sock");
+    let control = socket.display().to_string();
+    let server = clear(Strategy::LOOPS, &tree, &["--control", &control]);
+    let mut client = connect(&server);
+    let stream = client.ask("/large");
+    assert!(client.run(|client| client.got[&stream].status == 200));
+    let (code, said) = ctl(&socket, &["strategy", "pool"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(client.run(Client::is_done), "{:?}", client.left);
+    assert!(client.is_200(stream, &large));
+    // The connection is told to go, and a new one is served by the new strategy.
+    assert!(client.run(|client| client.left.is_some()));
+    let mut next = connect(&server);
+    let stream = next.ask("/");
+    assert!(next.run(Client::is_done));
+    assert!(next.is_200(stream, b"hello"));
+}
+
+#[test]
+fn cleartext_is_http_1_unless_it_is_said() {
+    let tree = Tree::with(&[("site/index.html", "hello")]);
+    let server = Server::of(Strategy::LOOPS, &tree.join("site"));
+    let mut stream = TcpStream::connect(server.address).expect("a connection");
+    stream.write_all(http2::frame::PREFACE).expect("a preface");
+    let mut said = String::new();
+    let _ = stream.read_to_string(&mut said);
+    assert!(said.starts_with("HTTP/1.1 505 "), "{said}");
+}
+
+mod everywhere {
+    use super::*;
+    crate::on_every_strategy!(
+        many_requests_at_once_are_answered,
+        a_stop_loses_no_stream,
+        an_upgrade_loses_no_stream,
+    );
+}
+
+mod on_each_back_end {
+    use super::*;
+    crate::on_each_back_end!(
+        a_flood_of_resets_ends_its_connection_alone,
+        streams_beyond_the_limit_are_refused,
+    );
+}
