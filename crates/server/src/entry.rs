@@ -4,6 +4,7 @@
 //! so a change on disk becomes visible without a lock or system call.
 
 use crate::cache::{Charge, Draft};
+use crate::field_block;
 use crate::field_list::FieldList;
 use crate::path::is_plain;
 use crate::site::Polls;
@@ -361,7 +362,7 @@ impl Representation {
     /// Field block of a 200 response in HTTP/2, without `date`. Never longer than `head_200`.
     pub(crate) fn block_200(&self) -> &[u8] {
         self.block_200
-            .get_or_init(|| crate::session::prepared_block(self.all_fields(), self.len))
+            .get_or_init(|| field_block::prepared(self.all_fields(), self.len))
     }
 
     /// Whether a load would still find this representation: its file has not been written to, and its weak tag has not

@@ -18,6 +18,7 @@ pub mod counters;
 pub mod entry;
 pub mod error_page;
 mod exchange;
+mod field_block;
 pub mod field_list;
 pub mod filter;
 pub mod handler;

@@ -28,7 +28,6 @@ use crate::exchange::Failure;
 use crate::limits::Limits;
 use ::http2::server::Connection;
 use ::http2::{Code, Fault};
-pub(crate) use answer::prepared;
 use measure::{Duration, Instant};
 use runtime::memory::Holding;
 use runtime::session::{Loss, Need, Taken};

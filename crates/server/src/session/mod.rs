@@ -17,7 +17,6 @@ use crate::rate_limit::Pace;
 use client::Client;
 use http1::Http1;
 use http2::Http2;
-pub(crate) use http2::prepared as prepared_block;
 use measure::Instant;
 use runtime::session::{Secured, Unsecured};
 use runtime::{Action, Event, Tx};

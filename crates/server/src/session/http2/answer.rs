@@ -1,20 +1,16 @@
-//! Writes the head of an answer as a field block: references to the static table and literals only, so that the block of
-//! a cached file is a copy of bytes that were made once.
+//! Writes the head of an answer as a field block. That of a cached file is a copy of bytes that were made once.
 
 use super::content::{Content, Fresh};
 use super::priority;
 use crate::access_log::Slot;
 use crate::context::Desk;
 use crate::exchange::{Answer, Asked, Exchange, Head, Source};
+use crate::field_block;
 use crate::field_list::FieldList;
 use crate::session::client::Client;
-use ::http2::hpack::block;
 use ::http2::priority::Priority;
 use http_semantics::request::RequestHead;
 use measure::Instant;
-
-/// Index of `date` in the static table, for a literal that is not indexed (RFC 7541 section 6.2.2).
-const DATE: [u8; 2] = [0x0f, 0x12];
 
 /// Bytes of a frame's header (RFC 9113 section 4.1).
 const FRAME_HEADER: usize = 9;
@@ -45,20 +41,17 @@ pub(super) fn reply(
     match answer.head {
         Head::Prepared(representation) => block.extend_from_slice(representation.block_200()),
         Head::Composed(lines) => {
-            block::status(answer.status.as_u16(), block);
-            fields(lines, block);
+            field_block::status(answer.status.as_u16(), block);
+            field_block::lines(lines, block);
             if !matches!(answer.source, Source::Empty) {
-                length(answer.len, block);
+                field_block::length(answer.len, block);
             }
         }
     }
-    fields(answer.more, block);
-    let date = desk.clock.date();
-    block.extend_from_slice(&DATE);
-    block.push(date.len() as u8);
-    block.extend_from_slice(date);
+    field_block::lines(answer.more, block);
+    field_block::date(desk.clock.date(), block);
     if client.is_secured() {
-        fields(FieldList::of(desk.hsts), block);
+        field_block::lines(FieldList::of(desk.hsts), block);
     }
     let status = answer.status.as_u16();
     desk.counters.answered(status);
@@ -83,35 +76,5 @@ pub(super) fn reply(
         started: exchange.started(),
         slot: exchange.into_slot(),
         head_bytes: head_bytes.into(),
-    }
-}
-
-/// The block of 200 with these lines and this length: what a cached file is answered with.
-pub(crate) fn prepared(lines: FieldList<'_>, len: u64) -> Box<[u8]> {
-    let mut block = Vec::with_capacity(lines.text().len());
-    block::status(200, &mut block);
-    fields(lines, &mut block);
-    length(len, &mut block);
-    block.into()
-}
-
-fn length(len: u64, block: &mut Vec<u8>) {
-    block::field(
-        b"content-length",
-        itoa::Buffer::new().format(len).as_bytes(),
-        block,
-    );
-}
-
-/// Appends lines, with their names in lower case. Those that are about a connection of HTTP/1 are left out: they would
-/// make the answer malformed (RFC 9113 section 8.2.2).
-fn fields(lines: FieldList<'_>, block: &mut Vec<u8>) {
-    for (name, value) in lines.iter() {
-        let name = name.to_ascii_lowercase();
-        match &name[..] {
-            b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade" => {}
-            b"set-cookie" => block::sensitive(&name, value, block),
-            name => block::field(name, value, block),
-        }
     }
 }
