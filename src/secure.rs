@@ -76,6 +76,14 @@ impl Secure {
         })
     }
 
+    /// The same, for HTTP/2.
+    pub(crate) fn for_http2(&self) -> Secure {
+        Secure {
+            client: self.client.clone().with_protocols(&[b"h2"]),
+            ..self.clone()
+        }
+    }
+
     /// TLS to this host, a name or an IP address without brackets, whose certificate these roots vouch for.
     ///
     /// # Errors

@@ -108,11 +108,10 @@ impl Talk {
 #[test]
 fn every_mode_fetches_microscape_over_the_connections_the_note_says() {
     let site = microscape();
-    let modes =
-        "http10,serial,pipelined,pipelined+deflate,pipelined+gzip,pipelined+br,pipelined+zstd,early-close";
+    let modes = "http10,serial,pipelined,pipelined+deflate,pipelined+gzip,pipelined+br,pipelined+zstd,early-close,h2,h2+br";
     let (lines, _) = fetched(&[&site.url, "--compare", modes, "--repeat", "2", "--explain"], 0);
     let (runs, spreads): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line["event"] == "fetch");
-    assert_eq!((runs.len(), spreads.len()), (16, 8));
+    assert_eq!((runs.len(), spreads.len()), (20, 10));
     let mut bytes = std::collections::BTreeMap::new();
     for run in runs {
         let mode = run["mode"].as_str().expect("a mode").to_owned();
@@ -136,6 +135,45 @@ fn every_mode_fetches_microscape_over_the_connections_the_note_says() {
         let coded = bytes[&format!("pipelined+{coded}")];
         assert!(coded + 20_000 < bytes["pipelined"], "{bytes:?}");
     }
+}
+
+/// Over a simulated network, where every run is the same.
+#[test]
+fn http_2_brings_what_the_page_needs_first() {
+    let visit = |mode: &str| {
+        let (lines, _) = fetched(&["--simulate", "wan", "--mode", mode], 0);
+        lines
+            .into_iter()
+            .find(|line| line["event"] == "fetch")
+            .expect("a fetch")
+    };
+    let (old, new) = (visit("serial"), visit("h2"));
+    assert_eq!(number(&new, "requests"), number(&old, "requests"));
+    assert_eq!(number(&new, "connections"), 1);
+    let seconds = |line: &Value| line["seconds"].as_f64().expect("a number");
+    assert!(
+        seconds(&new) < seconds(&old),
+        "{} {}",
+        seconds(&new),
+        seconds(&old)
+    );
+    let again = visit("h2");
+    assert_eq!(seconds(&again), seconds(&new));
+}
+
+#[test]
+fn a_server_without_http_2_is_told_of() {
+    let (url, _) = scripted(|_, talk| {
+        let _ = talk
+            .stream
+            .get_mut()
+            .write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+    });
+    let (lines, _) = fetched(&[&url, "--mode", "h2"], 1);
+    let said = lines[0].to_string();
+    assert!(said.contains("HTTP/2") || said.contains("SETTINGS"), "{said}");
+    let output = weir(&["fetch", "--simulate", "wan", "--from", "apache", "--mode", "h2"]);
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

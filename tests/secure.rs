@@ -172,6 +172,18 @@ fn a_page_is_fetched_over_every_version() {
 }
 
 #[test]
+fn a_page_is_fetched_over_http_2() {
+    let authority = Authority::new();
+    let server = authority.serve("127.0.0.1", 2090);
+    let output = fetch(&server.url("https"), &["--ca", &authority.ca(), "--mode", "h2"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let line = json(&output);
+    assert_eq!(line["objects"].as_array().map(Vec::len), Some(3), "{line}");
+    assert_eq!(line["connections"], 1, "{line}");
+    assert_eq!(line["objects"][1]["content_bytes"], 40_000, "{line}");
+}
+
+#[test]
 fn connections_resume_unless_told_otherwise() {
     let authority = Authority::new();
     let server = authority.serve("127.0.0.1", 2090);

@@ -35,7 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "client",
-        &["http-semantics", "http1", "markup", "runtime", "measure"],
+        &["http-semantics", "http1", "http2", "markup", "runtime", "measure"],
     ),
     ("load", &["client", "runtime", "measure"]),
     // The client over the simulated network, against servers of 1997 that are its own: never the server of today.

@@ -12,6 +12,7 @@ Examples:
   weir fetch http://localhost:8080/
   weir fetch http://localhost:8080/ --mode pipelined+deflate --explain
   weir fetch https://localhost:8443/ --ca ca.pem --explain
+  weir fetch https://localhost:8443/ --ca ca.pem --compare serial,h2 --repeat 5
   weir fetch http://localhost:8080/ --compare http10,serial,pipelined,pipelined+deflate --repeat 5
   weir fetch http://localhost:8080/ --cache ./cache
   weir fetch http://localhost:8080/ --cache ./cache --revalidate
@@ -24,6 +25,7 @@ Modes:
   serial       HTTP/1.1, one persistent connection, one request at a time
   pipelined    HTTP/1.1, one persistent connection, up to 64 requests outstanding
   early-close  as pipelined; the last request says Connection: close
+  h2           HTTP/2, one connection, each request as soon as it is known
 Add +deflate, +gzip, +br or +zstd to request text in that content coding.
 
 Exit codes: 0 all objects of the page's origin arrived; 1 an object is missing or left out;

@@ -82,6 +82,10 @@ fn entry(run: &Run, object: &Object, one: &Try) -> Value {
             .map(|(name, value)| json!({ "name": name, "value": value }))
             .collect()
     });
+    let version = match line.get(2) {
+        Some(&"HTTP/2") => "HTTP/2",
+        _ => "HTTP/1.1",
+    };
     let mut entry = json!({
         "pageref": "page_1",
         "startedDateTime": date(run.began, began - timeline.began),
@@ -91,7 +95,7 @@ fn entry(run: &Run, object: &Object, one: &Try) -> Value {
             "headers": sent_fields, "queryString": query, "headersSize": one.request.len(), "bodySize": 0,
         },
         "response": {
-            "status": one.status, "statusText": one.reason, "httpVersion": "HTTP/1.1", "cookies": [], "headers": fields,
+            "status": one.status, "statusText": one.reason, "httpVersion": version, "cookies": [], "headers": fields,
             "content": { "size": object.content_bytes, "mimeType": object.media },
             "redirectURL": to, "headersSize": one.head_bytes, "bodySize": one.body_bytes,
         },

@@ -16,7 +16,7 @@ use crate::secure::{self, Secure};
 use crate::voice::Voice;
 use client::cache::Entries;
 use client::fetch::{Fetch, Outcome};
-use client::plan::{Buffering, Limits, Manner, Plan};
+use client::plan::{Buffering, Limits, Manner, Mode, Plan};
 use client::timeline::{Fate, Timeline};
 use measure::UnixTime;
 use runtime::{clock, dial};
@@ -89,7 +89,10 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         for &manner in &manners {
             let began = clock::wall();
             let fetch = Fetch::new(page.clone(), plan(flags, manner), before.clone(), began);
-            let outcome = driven(fetch, peer, secure.as_ref())?;
+            let outcome = match manner.mode {
+                Mode::Http2 => driven(fetch, peer, secure.as_ref().map(Secure::for_http2).as_ref())?,
+                _ => driven(fetch, peer, secure.as_ref())?,
+            };
             if voice.json {
                 let line = json::of(&page, manner, &outcome.timeline, insecure, flags.explain);
                 output::print(&format!("{line}\n"))?;

@@ -11,7 +11,7 @@ use crate::output;
 use crate::voice::Voice;
 use client::cache::Entries;
 use client::fetch::Outcome;
-use client::plan::Buffering;
+use client::plan::{Buffering, Mode};
 use link::Profile;
 use load::site::microscape::TagCase;
 use measure::{Duration, Seed, UnixTime};
@@ -20,7 +20,7 @@ use period::server::Kind;
 use period::visit::{Case, Figures, Hosts, Network, Ready, Variation, over};
 use runtime::world::{Application, Hosted};
 use server::Server;
-use server::config::Config;
+use server::config::{Config, Http2};
 use server::site::Source;
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -151,6 +151,11 @@ fn period(
     network: Network,
     page: &Rc<Page>,
 ) -> Result<Visitor, Failure> {
+    if manner.mode == Mode::Http2 {
+        return Err(Failure::Usage(
+            "the simulated servers of 1997 speak HTTP/1: `h2` needs --from weir".to_owned(),
+        ));
+    }
     if flags.first_bytes.is_some() {
         return Err(Failure::Usage(
             "the simulated servers of 1997 do not support ranges: `--first-bytes` needs --from weir"
@@ -211,7 +216,11 @@ fn this_server() -> Result<Server, Failure> {
         files: FILES.as_slice(),
         modified: UnixTime::from_secs(784_111_777),
     };
-    Server::open(Config::default(), source, None, Seed(1))
+    let config = Config {
+        http2: Http2::All,
+        ..Config::default()
+    };
+    Server::open(config, source, None, Seed(1))
         .map_err(|error| Failure::System(format!("the simulated server: {error}")))
 }
 

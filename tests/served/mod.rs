@@ -52,6 +52,8 @@ pub(crate) fn served(site: &[&str]) -> Served {
             "--json",
             "--adapt",
             "off",
+            "--http2",
+            "all",
         ])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -13,4 +13,5 @@ pub mod fetch;
 pub mod outbox;
 pub mod plan;
 pub mod session;
+pub mod streams;
 pub mod timeline;

@@ -23,10 +23,12 @@ pub enum Mode {
     Pipelined,
     /// Pipelined, with persistent connections that end with the page.
     EarlyClose,
+    /// HTTP/2: each request as soon as it is known, with priorities as in Chromium. For pages only.
+    Http2,
 }
 
 impl Mode {
-    /// All modes, in the order of the help.
+    /// The modes of users and of the NOTE, in the order of the help.
     pub const ALL: [Mode; 4] = [Mode::Http10, Mode::Serial, Mode::Pipelined, Mode::EarlyClose];
 
     /// The name in flags and results.
@@ -36,6 +38,7 @@ impl Mode {
             Mode::Serial => "serial",
             Mode::Pipelined => "pipelined",
             Mode::EarlyClose => "early-close",
+            Mode::Http2 => "h2",
         }
     }
 
@@ -43,7 +46,7 @@ impl Mode {
     pub fn connections(self) -> usize {
         match self {
             Mode::Http10 => 4,
-            Mode::Serial | Mode::Pipelined | Mode::EarlyClose => 1,
+            Mode::Serial | Mode::Pipelined | Mode::EarlyClose | Mode::Http2 => 1,
         }
     }
 }
@@ -88,7 +91,12 @@ impl FromStr for Manner {
             Some((mode, coding)) => (mode, Some(coding)),
             None => (text, None),
         };
-        let mode = mode.parse()?;
+        let mode = match mode {
+            "h2" | "http/2" => Mode::Http2,
+            mode => mode.parse().map_err(|_| {
+                format!("`{mode}` is not a mode; write http10, serial, pipelined, early-close or h2")
+            })?,
+        };
         let coding = coding
             .map(|name| {
                 Coding::of(name.as_bytes())

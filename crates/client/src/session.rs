@@ -4,7 +4,7 @@
 //! session owns no memory beyond itself (56 bytes). Knows neither the meaning of responses nor the purpose of
 //! requests. `http1` handles framing, persistence and pipelining (RFC 9112).
 
-use http_semantics::field::Name;
+use http_semantics::field::{Fields, Name};
 use http_semantics::method::Method;
 pub use http1::Fault;
 pub use http1::client::Memory;
@@ -144,11 +144,22 @@ impl<'a> Lines<'a> {
     }
 }
 
+/// The head of a final response, whatever version of HTTP carried it.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'b, 's> {
+    /// Status code.
+    pub status: u16,
+    /// Reason phrase; that of the status where the version has none.
+    pub reason: &'b str,
+    /// The field lines.
+    pub fields: Fields<'b, 's>,
+}
+
 /// A part of a response with all field lines, and the number of bytes it took of the stream.
 #[derive(Debug)]
 pub enum Said<'a, 'b, 's> {
     /// The head of a final response.
-    Head(&'a Response<'b, 's>, usize),
+    Head(&'a Head<'b, 's>, usize),
     /// A piece of content; never empty.
     Body(&'b [u8], usize),
     /// The end of the response.
@@ -160,7 +171,9 @@ pub enum Said<'a, 'b, 's> {
 enum Piece<'a, 'b, 's> {
     /// A head found in the memory, with its status.
     Known(u16),
-    Said(Said<'a, 'b, 's>),
+    Head(&'a Response<'b, 's>, usize),
+    Body(&'b [u8], usize),
+    End(usize),
 }
 
 /// Requests left without a response when the server closes.
@@ -227,9 +240,9 @@ impl Session {
     ) -> Result<(), Fault> {
         self.walk(bytes, Some(memory), |piece| match piece {
             Piece::Known(status) => hear(Heard::Head(status, None)),
-            Piece::Said(Said::Head(head, _)) => hear(Heard::Head(head.status, Some(Lines(head)))),
-            Piece::Said(Said::Body(data, _)) => hear(Heard::Body(data)),
-            Piece::Said(Said::End(_)) => hear(Heard::End),
+            Piece::Head(head, _) => hear(Heard::Head(head.status, Some(Lines(head)))),
+            Piece::Body(data, _) => hear(Heard::Body(data)),
+            Piece::End(_) => hear(Heard::End),
         })
     }
 
@@ -260,7 +273,16 @@ impl Session {
     /// The fault of the server; the connection is of no further use.
     pub fn listen(&mut self, bytes: &[u8], mut hear: impl FnMut(Said<'_, '_, '_>)) -> Result<(), Fault> {
         self.walk(bytes, None, |piece| match piece {
-            Piece::Said(said) => hear(said),
+            Piece::Head(response, used) => {
+                let head = Head {
+                    status: response.status,
+                    reason: response.reason,
+                    fields: response.fields,
+                };
+                hear(Said::Head(&head, used));
+            }
+            Piece::Body(data, used) => hear(Said::Body(data, used)),
+            Piece::End(used) => hear(Said::End(used)),
             Piece::Known(_) => debug_assert!(false, "only a memory knows heads"),
         })
     }
@@ -304,18 +326,18 @@ impl Session {
                     if let Some(memory) = &mut memory {
                         memory.keep(&input[..used], &head);
                     }
-                    hear(Piece::Said(Said::Head(&head, used)));
+                    hear(Piece::Head(&head, used));
                     if head.framing == Framing::Empty {
-                        hear(Piece::Said(Said::End(0)));
+                        hear(Piece::End(0));
                     }
                     used
                 }
                 Step::Body { data, used } => {
-                    hear(Piece::Said(Said::Body(data, used)));
+                    hear(Piece::Body(data, used));
                     used
                 }
                 Step::End { used, .. } => {
-                    hear(Piece::Said(Said::End(used)));
+                    hear(Piece::End(used));
                     used
                 }
             };

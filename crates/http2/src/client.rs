@@ -35,6 +35,11 @@ impl Connection {
         self.0.request_out(block, end, head, priority, output)
     }
 
+    /// Whether the server permits another request now.
+    pub fn has_room(&self) -> bool {
+        self.0.has_room()
+    }
+
     /// Sends PRIORITY_UPDATE for a response (RFC 9218 section 7.1).
     pub fn prioritize(&mut self, stream: u32, priority: Priority, output: &mut Vec<u8>) {
         self.0.prioritize(stream, priority, output);

@@ -504,8 +504,8 @@ impl Crew {
         }
         let wanted = match mode {
             Mode::Http10 | Mode::Serial => fetch.got + 1,
-            Mode::Pipelined | Mode::EarlyClose if fetch.got == 0 && fetch.alone => 1,
-            Mode::Pipelined | Mode::EarlyClose => fetch.parts.len(),
+            _ if fetch.got == 0 && fetch.alone => 1,
+            Mode::Pipelined | Mode::EarlyClose | Mode::Http2 => fetch.parts.len(),
         };
         let room = OUTSTANDING_MAX - session.outstanding();
         let to = wanted.min(fetch.parts.len()).min(fetch.asked + room);

@@ -120,6 +120,13 @@ impl Client {
         self
     }
 
+    /// Offers these protocols by ALPN instead.
+    #[must_use]
+    pub fn with_protocols(mut self, protocols: &[&[u8]]) -> Client {
+        self.config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        self
+    }
+
     /// The configuration for one crew, with sessions of its own.
     pub fn config(&self) -> Arc<ClientConfig> {
         let mut config = self.config.clone();

@@ -18,10 +18,12 @@ mod request;
 use crate::cache::{Entries, Use};
 use crate::outbox::Outbox;
 use crate::plan::{Mode, Plan, may_repeat};
-use crate::session::{Left, OUTSTANDING_MAX, Session};
+use crate::session::{OUTSTANDING_MAX, Session};
+use crate::streams::{STREAMS_MAX, Streams};
 use crate::timeline::{Arrival, Connection, Fate, Object, Part, Role, Skipped, Source, Tcp, Timeline, Try};
 use encoding_rs::{Encoding, WINDOWS_1252};
 use http_semantics::method::Method;
+use http2::priority::Priority;
 use measure::{Instant, UnixTime};
 use reply::Reply;
 use runtime::dial::{Crew, Failing, Happened, Port};
@@ -88,12 +90,11 @@ struct Job {
 /// One connection.
 #[derive(Debug)]
 struct Line {
-    session: Session,
+    talk: Talk,
     phase: Phase,
-    /// Requests not completely answered: object, try, part.
-    waiting: VecDeque<(usize, usize, Part)>,
+    /// Requests not completely answered, in the order in which they were made.
+    waiting: VecDeque<Asked>,
     outbox: Outbox,
-    reply: Option<Reply>,
     answered: u32,
     /// Bytes read.
     heard: u64,
@@ -102,6 +103,45 @@ struct Line {
     /// When bytes were last sent or received.
     stirred: Instant,
     alarm: Option<Instant>,
+}
+
+/// What a connection speaks.
+#[derive(Debug)]
+enum Talk {
+    /// HTTP/1: responses come in the order of the requests.
+    InOrder(Session),
+    /// HTTP/2: in any order, and at once.
+    Streams(Box<Streams>),
+}
+
+impl Talk {
+    /// Whether another request may follow on this connection.
+    fn is_persistent(&self) -> bool {
+        match self {
+            Talk::InOrder(session) => session.is_persistent(),
+            Talk::Streams(streams) => streams.is_persistent(),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        match self {
+            Talk::InOrder(session) => session.outstanding() < OUTSTANDING_MAX && session.is_persistent(),
+            Talk::Streams(streams) => streams.has_room(),
+        }
+    }
+}
+
+/// A request that is not completely answered.
+#[derive(Debug)]
+struct Asked {
+    object: usize,
+    /// Its place among the tries of the object.
+    one: usize,
+    part: Part,
+    /// The stream that carries it; 0 for HTTP/1.
+    stream: u32,
+    /// Its response, once that has begun.
+    reply: Option<Reply>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -315,14 +355,14 @@ impl Fetch {
             Mode::Http10 => 0,
             Mode::Serial => 1,
             Mode::Pipelined | Mode::EarlyClose => OUTSTANDING_MAX,
+            Mode::Http2 => STREAMS_MAX,
         };
         let best = (0..self.lines.len())
             .filter(|&number| {
                 let line = &self.lines[number];
                 line.phase != Phase::Closed
                     && line.waiting.len() < depth
-                    && line.session.outstanding() < OUTSTANDING_MAX
-                    && line.session.is_persistent()
+                    && line.talk.has_room()
                     && !line.is_last_said
             })
             .min_by_key(|&number| self.lines[number].waiting.len());
@@ -338,11 +378,13 @@ impl Fetch {
         port.connect(number as u32 + 1);
         let buffering = self.plan.buffering;
         self.lines.push(Line {
-            session: Session::new(),
+            talk: match self.plan.manner.mode {
+                Mode::Http2 => Talk::Streams(Box::new(Streams::new(now))),
+                _ => Talk::InOrder(Session::new()),
+            },
             phase: Phase::Opening,
             waiting: VecDeque::new(),
             outbox: Outbox::new(buffering.bytes_max, buffering.timer),
-            reply: None,
             answered: 0,
             heard: 0,
             is_last_said: false,
@@ -373,16 +415,32 @@ impl Fetch {
             _ => Method::Get,
         };
         let persist = self.plan.manner.mode != Mode::Http10 && !is_last;
+        let priority = priority(self.timeline.objects[job.object].role);
         let line = &mut self.lines[number];
-        if line.session.ask(method, persist).is_err() {
+        let (asked, frames) = match &mut line.talk {
+            Talk::InOrder(session) => (session.ask(method, persist).ok().map(|()| 0), None),
+            Talk::Streams(streams) => {
+                let scheme = self.items[job.object].url.scheme();
+                let fields = request::as_fields(&request, scheme, priority.0);
+                let asked = streams.ask(&fields, method == Method::Head, priority.1);
+                (asked.ok(), Some(streams.take_output()))
+            }
+        };
+        let Some(stream) = asked else {
             // The connection had room, so this is a bug; only the object fails, not the fetch.
             self.timeline.objects[job.object].fate =
                 Fate::Failed("the request could not be made (a bug in weir)".to_owned());
             return;
-        }
+        };
         line.is_last_said |= is_last;
         let object = &mut self.timeline.objects[job.object];
-        line.waiting.push_back((job.object, object.tries.len(), job.part));
+        line.waiting.push_back(Asked {
+            object: job.object,
+            one: object.tries.len(),
+            part: job.part,
+            stream,
+            reply: None,
+        });
         let is_repeated = std::mem::take(&mut self.items[job.object].is_repeat);
         let bytes = request.clone().into_bytes();
         object.tries.push(Try {
@@ -415,7 +473,7 @@ impl Fetch {
                 full => full,
             }
         } else {
-            Some(bytes)
+            Some(frames.unwrap_or(bytes))
         };
         self.write(number, written, port, now);
         self.arm(number, port);
@@ -428,8 +486,8 @@ impl Fetch {
         line.stirred = now;
         self.timeline.connections[number].bytes_out += bytes.len() as u64;
         port.send(number as u32 + 1, |out| out.extend_from_slice(&bytes));
-        for &(object, one, _) in &line.waiting {
-            let one = &mut self.timeline.objects[object].tries[one];
+        for asked in &line.waiting {
+            let one = &mut self.timeline.objects[asked.object].tries[asked.one];
             one.sent.get_or_insert(now);
         }
     }
@@ -484,8 +542,8 @@ impl Fetch {
 
     /// The first outstanding request is not repeated, because the response would be the same.
     fn give_up_front(&mut self, number: usize) {
-        if let Some(&(object, ..)) = self.lines[number].waiting.front() {
-            self.items[object].strikes = self.plan.limits.repeats_max;
+        if let Some(asked) = self.lines[number].waiting.front() {
+            self.items[asked.object].strikes = self.plan.limits.repeats_max;
             self.lines[number].answered = 0;
         }
     }
@@ -511,10 +569,24 @@ impl Fetch {
                 self.plan.limits.bytes_max
             ));
         }
-        let mut session = std::mem::take(&mut self.lines[number].session);
-        let heard = session.listen(bytes, |said| self.said(number, &said, now));
-        let is_within_head = session.is_within_head();
-        self.lines[number].session = session;
+        let nothing = Talk::InOrder(Session::new());
+        let mut talk = std::mem::replace(&mut self.lines[number].talk, nothing);
+        let mut up = Vec::new();
+        let (heard, is_within_head) = match &mut talk {
+            Talk::InOrder(session) => {
+                let heard = session.listen(bytes, |said| self.said(number, 0, &said, now));
+                (heard.map_err(|fault| fault.to_string()), session.is_within_head())
+            }
+            Talk::Streams(streams) => {
+                let heard = streams.listen(bytes, now, |came| self.came(number, came, now));
+                up = streams.take_output();
+                (heard, false)
+            }
+        };
+        self.lines[number].talk = talk;
+        if !up.is_empty() {
+            self.write(number, Some(up), port, now);
+        }
         if let Err(fault) = heard {
             let why = format!("the server's response is invalid: {fault}");
             // After an earlier response, that one may be to blame: it may have announced too short a length.
@@ -523,12 +595,12 @@ impl Fetch {
             }
             return self.lost(number, &why, false, port, now);
         }
-        if is_within_head && let Some(&(object, one, _)) = self.lines[number].waiting.front() {
-            let one = &mut self.timeline.objects[object].tries[one];
+        if is_within_head && let Some(asked) = self.lines[number].waiting.front() {
+            let one = &mut self.timeline.objects[asked.object].tries[asked.one];
             one.first.get_or_insert(now);
         }
         let line = &self.lines[number];
-        if line.waiting.is_empty() && !line.session.is_persistent() {
+        if line.waiting.is_empty() && !line.talk.is_persistent() {
             self.close(number, port, now);
         } else {
             self.arm(number, port);
@@ -540,12 +612,19 @@ impl Fetch {
         if self.lines[number].phase == Phase::Closed {
             return;
         }
-        let mut session = std::mem::take(&mut self.lines[number].session);
-        let ended = session.eof(|_| self.complete(number, 0, now));
-        self.lines[number].session = session;
-        let why = match ended {
-            Ok(Left::Nothing | Left::Unanswered(_)) => "the server closed the connection before it responded",
-            Err(_) => "the server closed the connection during its response",
+        let nothing = Talk::InOrder(Session::new());
+        let mut talk = std::mem::replace(&mut self.lines[number].talk, nothing);
+        let is_cut = match &mut talk {
+            Talk::InOrder(session) => session.eof(|_| self.complete(number, 0, 0, now)).is_err(),
+            Talk::Streams(_) => self.lines[number]
+                .waiting
+                .iter()
+                .any(|asked| asked.reply.is_some()),
+        };
+        self.lines[number].talk = talk;
+        let why = match is_cut {
+            false => "the server closed the connection before it responded",
+            true => "the server closed the connection during its response",
         };
         self.lost(number, why, false, port, now);
     }
@@ -553,7 +632,7 @@ impl Fetch {
     /// Closes a failed connection and requests again what it owes.
     fn lost(&mut self, number: usize, why: &str, is_opening: bool, port: &mut Port, now: Instant) {
         let waiting = std::mem::take(&mut self.lines[number].waiting);
-        let was_answering = self.lines[number].reply.take().is_some();
+        let was_answering = waiting.iter().any(|asked| asked.reply.is_some());
         let is_fruitless = self.lines[number].answered == 0 || was_answering;
         self.timeline.connections[number].is_cut = !waiting.is_empty();
         self.close(number, port, now);
@@ -567,22 +646,27 @@ impl Fetch {
             self.abort(why, port, now);
             return;
         }
-        for (place, (object, _, part)) in waiting.into_iter().enumerate().rev() {
-            let item = &mut self.items[object];
+        for (place, asked) in waiting.into_iter().enumerate().rev() {
             if place == 0 && is_fruitless {
-                item.strikes += 1;
+                self.items[asked.object].strikes += 1;
             }
-            let method = match part {
-                Part::Head => Method::Head,
-                _ => Method::Get,
-            };
-            if item.strikes > self.plan.limits.repeats_max || !may_repeat(method) {
-                self.timeline.objects[object].fate = Fate::Failed(why.to_owned());
-                continue;
-            }
-            item.is_repeat = true;
-            self.queue.push_front(Job { object, part });
+            self.ask_again(asked.object, asked.part, why);
         }
+    }
+
+    /// Makes a request again that was not answered, unless that has been tried often enough.
+    fn ask_again(&mut self, object: usize, part: Part, why: &str) {
+        let method = match part {
+            Part::Head => Method::Head,
+            _ => Method::Get,
+        };
+        let item = &mut self.items[object];
+        if item.strikes > self.plan.limits.repeats_max || !may_repeat(method) {
+            self.timeline.objects[object].fate = Fate::Failed(why.to_owned());
+            return;
+        }
+        item.is_repeat = true;
+        self.queue.push_front(Job { object, part });
     }
 
     fn close(&mut self, number: usize, port: &mut Port, now: Instant) {
@@ -711,6 +795,18 @@ impl Crew for Fetch {
     fn stop(&mut self, port: &mut Port, now: Instant) {
         self.abort("stopped", port, now);
     }
+}
+
+/// The priority of a request, as the value of the field and as its meaning: what Chromium asks for.
+fn priority(role: Role) -> (&'static str, Priority) {
+    let (urgency, incremental) = match role {
+        Role::Page | Role::Frame => (0, true),
+        Role::Style => (0, false),
+        Role::Script => (1, false),
+        Role::Image | Role::Other => (3, true),
+    };
+    let priority = Priority { urgency, incremental };
+    (priority.value(), priority)
 }
 
 /// Whether a segment was missing between two readings of the kernel's counters: some came out of order, or more

@@ -5,15 +5,15 @@
 
 use super::page::{Named, Text, linked};
 use super::request::strong_validator;
-use super::{Fetch, Job};
+use super::{Asked, Fetch, Job};
 use crate::cache;
 use crate::decode::{self, Decoder, Growth};
-use crate::session::Said;
+use crate::session::{Head, Said};
+use crate::streams::Came;
 use crate::timeline::{Fate, Part, Source};
 use encoding_rs::{Encoding, WINDOWS_1252};
 use http_semantics::coding::Coding;
 use http_semantics::field::Name;
-use http1::head::Response;
 use measure::Instant;
 
 /// Largest body kept, in bytes.
@@ -31,7 +31,7 @@ pub(super) struct Reply {
 }
 
 /// The field lines of a head as text; lines that are not UTF-8 are left out.
-fn lines_of(head: &Response<'_, '_>) -> Vec<(String, String)> {
+fn lines_of(head: &Head<'_, '_>) -> Vec<(String, String)> {
     head.fields
         .iter()
         .filter_map(|(name, value)| Some((name.to_owned(), str::from_utf8(value).ok()?.to_owned())))
@@ -57,17 +57,44 @@ fn content_range(fields: &[(String, String)]) -> Option<(u64, u64)> {
 }
 
 impl Fetch {
-    /// Handles a part of a response.
-    pub(super) fn said(&mut self, line: usize, said: &Said<'_, '_, '_>, now: Instant) {
+    /// Handles a part of the response to the request at this place among those that wait.
+    pub(super) fn said(&mut self, line: usize, place: usize, said: &Said<'_, '_, '_>, now: Instant) {
         match said {
-            Said::Head(head, bytes) => self.head(line, head, *bytes as u64, now),
-            Said::Body(data, bytes) => self.body(line, data, *bytes as u64, now),
-            Said::End(bytes) => self.complete(line, *bytes as u64, now),
+            Said::Head(head, bytes) => self.head(line, place, head, *bytes as u64, now),
+            Said::Body(data, bytes) => self.body(line, place, data, *bytes as u64, now),
+            Said::End(bytes) => self.complete(line, place, *bytes as u64, now),
         }
     }
 
-    fn head(&mut self, line: usize, head: &Response<'_, '_>, bytes: u64, now: Instant) {
-        let Some(&(number, one, part)) = self.lines[line].waiting.front() else {
+    /// Handles what came over a stream.
+    pub(super) fn came(&mut self, line: usize, came: Came<'_, '_, '_>, now: Instant) {
+        let (Came::Said(stream, _) | Came::Reset(stream, _)) = came;
+        let mut waiting = self.lines[line].waiting.iter();
+        let Some(place) = waiting.position(|asked| asked.stream == stream) else {
+            return;
+        };
+        match came {
+            Came::Said(_, said) => self.said(line, place, &said, now),
+            Came::Reset(_, code) => {
+                let Some(asked) = self.lines[line].waiting.remove(place) else {
+                    return;
+                };
+                // What was refused was not looked at; it costs a try all the same, so that this ends.
+                self.items[asked.object].strikes += 1;
+                let why = format!("the server cancelled the response ({code})");
+                self.ask_again(asked.object, asked.part, &why);
+            }
+        }
+    }
+
+    fn head(&mut self, line: usize, place: usize, head: &Head<'_, '_>, bytes: u64, now: Instant) {
+        let Some(&Asked {
+            object: number,
+            one,
+            part,
+            ..
+        }) = self.lines[line].waiting.get(place)
+        else {
             return;
         };
         let (growth, around) = (self.growth(), self.around(number));
@@ -97,7 +124,7 @@ impl Fetch {
             Text::Page(_) => linked(&one.fields, url),
             Text::Sheet(_) | Text::None => Vec::new(),
         };
-        self.lines[line].reply = Some(Reply {
+        let reply = Reply {
             broken: decoder
                 .is_none()
                 .then(|| "the response's content coding is unknown".to_owned()),
@@ -106,7 +133,10 @@ impl Fetch {
             text,
             body: Vec::new(),
             is_kept: is_content || head.status == 206,
-        });
+        };
+        if let Some(asked) = self.lines[line].waiting.get_mut(place) {
+            asked.reply = Some(reply);
+        }
         self.follow(ahead, number, now);
     }
 
@@ -126,12 +156,13 @@ impl Fetch {
         }
     }
 
-    fn body(&mut self, line: usize, data: &[u8], bytes: u64, now: Instant) {
-        let Some(&(number, one, _)) = self.lines[line].waiting.front() else {
+    fn body(&mut self, line: usize, place: usize, data: &[u8], bytes: u64, now: Instant) {
+        let Some(asked) = self.lines[line].waiting.get_mut(place) else {
             return;
         };
-        self.timeline.objects[number].tries[one].body_bytes += bytes;
-        let Some(reply) = &mut self.lines[line].reply else {
+        let number = asked.object;
+        self.timeline.objects[number].tries[asked.one].body_bytes += bytes;
+        let Some(reply) = &mut asked.reply else {
             return;
         };
         if reply.is_kept && reply.body.len() + data.len() <= KEPT_BYTES_MAX {
@@ -173,12 +204,13 @@ impl Fetch {
     }
 
     /// Handles the end of a response.
-    pub(super) fn complete(&mut self, line: usize, bytes: u64, now: Instant) {
-        let Some((number, one, part)) = self.lines[line].waiting.pop_front() else {
+    pub(super) fn complete(&mut self, line: usize, place: usize, bytes: u64, now: Instant) {
+        let Some(asked) = self.lines[line].waiting.remove(place) else {
             return;
         };
+        let (number, one, part) = (asked.object, asked.one, asked.part);
         self.lines[line].answered += 1;
-        let Some(mut reply) = self.lines[line].reply.take() else {
+        let Some(mut reply) = asked.reply else {
             return;
         };
         self.finish_decoding(&mut reply, number, now);

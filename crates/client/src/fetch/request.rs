@@ -30,6 +30,7 @@ impl Fetch {
         };
         let version = match self.plan.manner.mode {
             Mode::Http10 => "1.0",
+            Mode::Http2 => "2",
             _ => "1.1",
         };
         let target = &item.url[Position::BeforePath..Position::AfterQuery];
@@ -72,6 +73,30 @@ impl Fetch {
         text.push_str("\r\n");
         text
     }
+}
+
+/// A request as HTTP/2 has it: pseudo-fields, then the lines of its text with the client's priority. `scheme` is that of
+/// its URL.
+pub(super) fn as_fields(text: &str, scheme: &str, priority: &str) -> Vec<(String, String)> {
+    let mut lines = text.split("\r\n");
+    let mut words = lines.next().unwrap_or_default().split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (mut host, mut regular) = ("", Vec::new());
+    for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
+        match name {
+            "Host" => host = value,
+            name => regular.push((name.to_ascii_lowercase(), value.to_owned())),
+        }
+    }
+    regular.push(("priority".to_owned(), priority.to_owned()));
+    let pseudo = [
+        (":method", method),
+        (":scheme", scheme),
+        (":authority", host),
+        (":path", target),
+    ];
+    let pseudo = pseudo.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    pseudo.into_iter().chain(regular).collect()
 }
 
 /// The validator that proves that a later part belongs to an earlier one; weak entity tags do not (RFC 9110

@@ -33,6 +33,12 @@ impl Engine {
         }
     }
 
+    /// Whether a stream may be opened.
+    pub(crate) fn has_room(&self) -> bool {
+        let leaving = self.peer_leaves.is_some() || self.drain != Drain::No || self.failed.is_some();
+        !leaving && self.streams.len() < self.peer.streams_max as usize && self.next <= WINDOW_MAX
+    }
+
     /// Opens a stream with a request.
     pub(crate) fn request_out(
         &mut self,
@@ -42,8 +48,7 @@ impl Engine {
         priority: Priority,
         output: &mut Vec<u8>,
     ) -> Result<u32, Misuse> {
-        let leaving = self.peer_leaves.is_some() || self.drain != Drain::No || self.failed.is_some();
-        if leaving || self.streams.len() >= self.peer.streams_max as usize || self.next > WINDOW_MAX {
+        if !self.has_room() {
             return Err(Misuse::Full);
         }
         let id = self.next;
