@@ -20,10 +20,10 @@ const REFUSED: i32 = 4;
 const INVALID: i32 = 3;
 
 /// Waits at most ten seconds for the server to respond, then starts the load.
-const NEAR: &str = "n=0; until \"$STAGE_WEIR\" fetch \"$STAGE_URL\" >/dev/null 2>&1 || [ $n -ge 200 ]; \
+const NEAR: &str = "n=0; until \"$STAGE_WEIR\" fetch \"${STAGE_URL}healthz\" >/dev/null 2>&1 || [ $n -ge 200 ]; \
                     do n=$((n + 1)); sleep 0.05; done; exec \"$STAGE_WEIR\" load \"$STAGE_URL\" \"$@\"";
-/// Shell command of the server.
-const FAR: &str = "exec \"$STAGE_WEIR\" serve \"$STAGE_SITE\" --quiet --listen 0.0.0.0:8080";
+/// Shell command of the server. Its site may have no index, so its health is what the client waits for.
+const FAR: &str = "exec \"$STAGE_WEIR\" serve \"$STAGE_SITE\" --health --quiet --listen 0.0.0.0:8080";
 
 /// The temporary folder.
 #[derive(Debug)]
