@@ -143,7 +143,8 @@ impl Engine {
         self.charge(Kind::Reset, now)?;
         let live = self.live(id);
         if let Some(at) = live {
-            // Not remembered: a frame of the peer behind its own reset is an error of the stream.
+            self.cancelled = id;
+            // Not among the remembered ones: a frame of the peer behind its own reset is an error of the stream.
             self.close(at, None, output);
         }
         Ok(live.is_some())

@@ -171,6 +171,8 @@ pub(crate) struct Engine {
     next: u32,
     closed: [u32; REMEMBERED],
     closed_at: u8,
+    /// The stream the peer reset last; 0 for none.
+    cancelled: u32,
     early: Vec<(u32, Priority)>,
     floods: Floods,
     turn: u32,
@@ -228,6 +230,7 @@ impl Engine {
             next: 1,
             closed: [0; REMEMBERED],
             closed_at: 0,
+            cancelled: 0,
             early: Vec::new(),
             floods: Floods::new(),
             turn: 0,
