@@ -7,7 +7,6 @@ use crate::session::{Head, Said};
 use http_semantics::field::{Fields, Line, MAX_FIELDS};
 use http_semantics::status::{Status, reason};
 use http2::client::{Connection, Event};
-use http2::hpack::block;
 use http2::priority::Priority;
 use http2::{Code, Limits, Misuse};
 use measure::Instant;
@@ -70,11 +69,11 @@ impl Streams {
         is_head: bool,
         priority: Priority,
     ) -> Result<u32, Misuse> {
-        let mut head = Vec::new();
-        for (name, value) in fields {
-            block::field(name.as_bytes(), value.as_bytes(), &mut head);
-        }
-        self.http.request(&head, true, is_head, priority, &mut self.out)
+        let fields = fields
+            .iter()
+            .map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        self.http
+            .request_with(&[], fields, true, is_head, priority, &mut self.out)
     }
 
     /// Whether another request may be sent.

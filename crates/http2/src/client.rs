@@ -1,26 +1,26 @@
 //! The client's end of a connection: requests out, responses in. Push is disabled and refused.
 
-use crate::engine::{Engine, Role};
-pub use crate::engine::{Event, Piece, Received};
-use crate::error::{Code, Fault, Misuse};
+use crate::connection::{self, Client};
+pub use crate::connection::{Event, Piece, Received};
+use crate::engine::Role;
+use crate::error::Misuse;
 use crate::limits::Limits;
 use crate::priority::Priority;
 use measure::Instant;
 use std::sync::Arc;
 
 /// The client's end of one connection.
-#[derive(Debug)]
-pub struct Connection(Engine);
+pub type Connection = connection::Connection<Client>;
 
 impl Connection {
     /// A new connection; writes the preface and SETTINGS to `output`.
     pub fn new(limits: Arc<Limits>, now: Instant, output: &mut Vec<u8>) -> Connection {
-        Connection(Engine::new(Role::Client, limits, now, output))
+        Connection::with_role(Role::Client, limits, now, output)
     }
 
-    /// Sends the head of a request and returns its stream. `block` is an HPACK block without references to a dynamic
-    /// table; `end` says that no body follows; `head` says that the method is HEAD. `priority` orders our own bodies: put a
-    /// `Priority` field into the block, or call [`Connection::prioritize`], to tell the server.
+    /// Sends the head of a request and returns its stream. `block` is an HPACK block without the dynamic table. `end` says
+    /// that no body follows, `head` that the method is HEAD. `priority` orders our own bodies: put a `Priority` field into
+    /// the block, or call [`Connection::prioritize`], to tell the server.
     ///
     /// # Errors
     /// [`Misuse::Full`]: the server's limit on streams is reached, or the connection is shutting down.
@@ -32,110 +32,36 @@ impl Connection {
         priority: Priority,
         output: &mut Vec<u8>,
     ) -> Result<u32, Misuse> {
-        self.0.request_out(block, end, head, priority, output)
+        self.engine.request_out(block, None, end, head, priority, output)
+    }
+
+    /// [`Connection::request`] with the fields behind the block, whose names are in lower case; the block may be empty and
+    /// the pseudo-fields be the first fields. They go through the connection's dynamic table: one that repeats costs a byte
+    /// or two.
+    ///
+    /// # Errors
+    /// As [`Connection::request`].
+    pub fn request_with<'f>(
+        &mut self,
+        block: &[u8],
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        end: bool,
+        head: bool,
+        priority: Priority,
+        output: &mut Vec<u8>,
+    ) -> Result<u32, Misuse> {
+        self.engine
+            .request_out(block, fields, end, head, priority, output)
     }
 
     /// Whether the server permits another request now.
     pub fn has_room(&self) -> bool {
-        self.0.has_room()
+        self.engine.has_room()
     }
 
     /// Sends PRIORITY_UPDATE for a response (RFC 9218 section 7.1).
     pub fn prioritize(&mut self, stream: u32, priority: Priority, output: &mut Vec<u8>) {
-        self.0.prioritize(stream, priority, output);
-    }
-
-    /// Takes input: drop `used` bytes and call again, until the event is [`Event::Partial`]; then offer the rest again
-    /// with more bytes. Frames other than DATA must fit the caller's buffer: 16,393 bytes. Stop calling while much
-    /// output is unsent: some frames demand an answer.
-    pub fn receive<'a>(&'a mut self, input: &'a [u8], now: Instant, output: &mut Vec<u8>) -> Received<'a> {
-        self.0.receive(input, now, output)
-    }
-
-    /// Says that `bytes` more of the body are ready to be sent.
-    ///
-    /// # Errors
-    /// The stream is gone, its head was not sent, or its body is finished.
-    pub fn ready(&mut self, stream: u32, bytes: u64) -> Result<(), Misuse> {
-        self.0.ready(stream, bytes)
-    }
-
-    /// Says that the bytes ready are the last. Call early: with the length known, shorter bodies go first.
-    ///
-    /// # Errors
-    /// As [`Connection::ready`].
-    pub fn finish(&mut self, stream: u32) -> Result<(), Misuse> {
-        self.0.finish(stream)
-    }
-
-    /// Chooses the stream that sends next and writes the header of its DATA frame to `output`; the caller sends
-    /// `bytes` of that body behind it. `room` bounds header and body, in bytes. `None` if nothing is ready, flow control
-    /// blocks it, or `room` is below ten bytes.
-    pub fn next(&mut self, room: usize, now: Instant, output: &mut Vec<u8>) -> Option<Piece> {
-        self.0.next(room, now, output)
-    }
-
-    /// Ends the body with a trailer section, when all ready bytes were sent and instead of `finish`.
-    ///
-    /// # Errors
-    /// The stream is gone, or bytes are still ready, or the body has ended.
-    pub fn trailers(&mut self, stream: u32, block: &[u8], output: &mut Vec<u8>) -> Result<(), Misuse> {
-        self.0.trailers_out(stream, block, output)
-    }
-
-    /// Returns `bytes` of a received body to the flow-control windows. Without it the peer stops sending.
-    pub fn consumed(&mut self, stream: u32, bytes: u32, output: &mut Vec<u8>) {
-        self.0.consumed(stream, bytes, output);
-    }
-
-    /// Resets a stream; no effect if it is gone.
-    pub fn reset(&mut self, stream: u32, code: Code, output: &mut Vec<u8>) {
-        self.0.reset(stream, code, output);
-    }
-
-    /// Begins a graceful shutdown (RFC 9113 section 6.8): GOAWAY now, and again with the last stream after a round trip.
-    /// Close once [`Connection::is_drained`].
-    pub fn shut_down(&mut self, now: Instant, output: &mut Vec<u8>) {
-        self.0.shut_down(now, output);
-    }
-
-    /// Whether either side leaves and no stream remains.
-    pub fn is_drained(&self) -> bool {
-        self.0.is_drained()
-    }
-
-    /// Streams that are open, or whose jobs are under way.
-    pub fn streams(&self) -> usize {
-        self.0.streams()
-    }
-
-    /// The next instant at which [`Connection::expire`] has something to do.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.0.deadline()
-    }
-
-    /// Acts on what is due: unacknowledged SETTINGS, an unfinished field block, blocked streams, the second GOAWAY. Calls
-    /// `lost` for each stream it resets.
-    ///
-    /// # Errors
-    /// The connection failed; GOAWAY is in the output.
-    pub fn expire(
-        &mut self,
-        now: Instant,
-        output: &mut Vec<u8>,
-        lost: impl FnMut(u32, Code),
-    ) -> Result<(), Fault> {
-        self.0.expire(now, output, lost)
-    }
-
-    /// Gives back memory an idle connection does not need. Call when the last stream has ended and input is awaited.
-    pub fn trim(&mut self) {
-        self.0.trim();
-    }
-
-    /// Bytes of memory the connection holds, its own size included.
-    pub fn memory(&self) -> usize {
-        self.0.memory()
+        self.engine.prioritize(stream, priority, output);
     }
 }
 

@@ -1,12 +1,25 @@
 //! Properties for arbitrary input, shared by tests and fuzz targets: results do not depend on how the input is split,
 //! the output is whole frames, and no message frame follows the end of its stream.
 
+mod hpack;
+
+pub use hpack::{decode as hpack_decode, encode as hpack_encode};
+
 use crate::frame::{self, HEADER, Header, PREFACE, Prelude, SIZE_MIN, flag, kind};
 use crate::limits::Limits;
 use crate::server::{Connection, Event};
 use measure::Instant;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Field compression in both directions: [`hpack_decode`] and [`hpack_encode`].
+///
+/// # Panics
+/// As these.
+pub fn hpack(data: &[u8]) {
+    hpack_decode(data);
+    hpack_encode(data);
+}
 
 /// Parses every frame of `data`, twice: whole and cut after each byte.
 ///

@@ -44,6 +44,7 @@
 //! ```
 
 pub mod client;
+pub mod connection;
 #[cfg(any(test, fuzzing))]
 pub mod cuts;
 mod engine;

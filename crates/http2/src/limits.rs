@@ -23,6 +23,8 @@ pub struct Limits {
     /// Bytes of the dynamic table with which the peer may compress. A smaller one saves up to that many bytes on each
     /// idle connection, but clients that ignore the setting fail below the default of RFC 7541, 4,096.
     pub table_bytes: u32,
+    /// Bytes of the dynamic table with which we compress, if the peer permits as many.
+    pub encoder_bytes: u32,
     /// Bytes of a header list, as RFC 9113 section 6.5.2 counts them.
     pub list_bytes_max: u32,
     /// Fields of a header list, pseudo-fields and each crumb of a cookie included.
@@ -66,6 +68,7 @@ impl Limits {
         stream_window: 65_535,
         connection_window: 1 << 20,
         table_bytes: 4_096,
+        encoder_bytes: 4_096,
         list_bytes_max: 32 << 10,
         fields_max: 104,
         block_bytes_max: 32 << 10,

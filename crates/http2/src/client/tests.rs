@@ -1,6 +1,7 @@
 //! The two roles against each other, in pieces of every size, and the client's own rules.
 
 use super::*;
+use crate::error::Fault;
 use crate::frame::{HEADER, Header, flag, kind};
 use crate::hpack::block;
 use crate::server;

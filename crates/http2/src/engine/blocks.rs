@@ -2,7 +2,7 @@
 
 use super::receive::Signal;
 use super::stream::{Stream, UNKNOWN};
-use super::{Drain, Engine, Role};
+use super::{Drain, ENDED, Engine, Role};
 use crate::error::{Code, Fault};
 use crate::flood::Kind;
 use crate::frame::{Header, flag};
@@ -105,11 +105,11 @@ impl Engine {
             }
             (Some(at), _) => self.trailers(at, end, oversized)?,
             (None, Role::Server) if id > self.highest => self.request(id, end, oversized)?,
-            (None, Role::Server) if (self.skipped.0..self.skipped.1).contains(&id) => {
-                let text = "HEADERS on a stream below one that was opened";
-                return Err(Fault::Connection(Code::PROTOCOL_ERROR, text));
-            }
             (None, _) => {
+                if self.role == Role::Server && self.is_skipped(id) {
+                    let text = "a request on a lower stream than an earlier one";
+                    return Err(Fault::Connection(Code::PROTOCOL_ERROR, text));
+                }
                 self.late(id)?;
                 None
             }
@@ -127,13 +127,17 @@ impl Engine {
         Ok(signal)
     }
 
+    /// Whether the block just decoded is a request on a stream below the highest that is not known to have existed
+    /// (RFC 9113 section 5.1.1). Trailers may be late ones, of a stream whose end is forgotten.
+    fn is_skipped(&self, id: u32) -> bool {
+        let known = self.closed.contains(&id) || self.closed.contains(&(id | ENDED)) || self.cancelled == id;
+        !known && self.fields.iter().any(|(name, _)| name.starts_with(b":"))
+    }
+
     fn request(&mut self, id: u32, end: bool, oversized: bool) -> Result<Option<Signal>, Fault> {
         if let Drain::Final(_) = self.drain {
             // Opened after our GOAWAY: the client repeats it elsewhere (section 6.8).
             return Ok(None);
-        }
-        if id > self.highest + 2 {
-            self.skipped = (self.highest + 1, id);
         }
         self.highest = id;
         if self.streams.len() >= self.limits.streams_max as usize {
@@ -147,6 +151,7 @@ impl Engine {
         let control = checked.map_err(|text| Fault::Stream(id, Code::PROTOCOL_ERROR, text))?;
         if let Some(control) = control {
             stream.priority = control.priority;
+            stream.connect = control.method == "CONNECT";
             stream.expected = control.length.unwrap_or(UNKNOWN);
         }
         stream.count(0, end)?;
@@ -194,6 +199,9 @@ impl Engine {
         let bad = |code, text| Err(Fault::Stream(stream.id, code, text));
         if stream.remote_end {
             return bad(Code::STREAM_CLOSED, "HEADERS behind END_STREAM");
+        }
+        if stream.connect {
+            return bad(Code::PROTOCOL_ERROR, "HEADERS on a stream of CONNECT");
         }
         if !end {
             return bad(Code::PROTOCOL_ERROR, "a second HEADERS does not end the stream");

@@ -28,8 +28,7 @@ impl Engine {
         self.charge(Kind::Settings, now)?;
         for setting in settings.iter() {
             match setting? {
-                // We compress without the dynamic table, so only a lower limit of the peer's decoder matters.
-                Setting::HeaderTableSize(size) => self.peer.table_lowered |= size < 4096,
+                Setting::HeaderTableSize(size) => self.encoder.set_peer_limit(size as usize),
                 Setting::EnablePush(true) if self.role == Role::Client => {
                     let text = "a server sent SETTINGS_ENABLE_PUSH 1";
                     return Err(Fault::Connection(Code::PROTOCOL_ERROR, text));
@@ -151,7 +150,8 @@ impl Engine {
         self.charge(Kind::Reset, now)?;
         let live = self.live(id);
         if let Some(at) = live {
-            // Not remembered: a frame of the peer behind its own reset is an error of the stream.
+            self.cancelled = id;
+            // Not among the remembered ones: a frame of the peer behind its own reset is an error of the stream.
             self.close(at, None, output);
         }
         Ok(live.is_some())

@@ -31,6 +31,9 @@ const ENDED: u32 = 1 << 31;
 /// PRIORITY_UPDATE remembered for streams that are not open yet.
 const EARLY_MAX: usize = 16;
 
+/// Bytes of memory the encoder's table may keep on an idle connection: a few fields, without their history.
+const IDLE_TABLE: usize = 256;
+
 /// Which end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -115,8 +118,6 @@ struct Peer {
     window: u32,
     frame_size: u32,
     streams_max: u32,
-    /// Its decoder's limit was lowered: the next block must begin with a table size update.
-    table_lowered: bool,
 }
 
 /// Graceful shutdown (RFC 9113 section 6.8).
@@ -148,6 +149,7 @@ pub(crate) struct Engine {
     /// Sorted by identifier.
     streams: Vec<Stream>,
     decoder: hpack::Decoder,
+    encoder: hpack::Encoder,
     fields: hpack::Fields,
     /// Fragments of a block that CONTINUATION completes; its stream, end and number of frames.
     block: Vec<u8>,
@@ -165,12 +167,12 @@ pub(crate) struct Engine {
     drain: Drain,
     /// The highest stream the peer opened.
     highest: u32,
-    /// The streams that it skipped last: from the first number on, below the second. They cannot be opened any more.
-    skipped: (u32, u32),
     /// The next stream we open (client).
     next: u32,
     closed: [u32; REMEMBERED],
     closed_at: u8,
+    /// The stream the peer reset last; 0 for none.
+    cancelled: u32,
     early: Vec<(u32, Priority)>,
     floods: Floods,
     turn: u32,
@@ -204,6 +206,7 @@ impl Engine {
             settings_due: Some(now + limits.settings_time),
             // The peer may compress with the initial size until it has our SETTINGS.
             decoder: hpack::Decoder::new(4096),
+            encoder: hpack::Encoder::new(limits.encoder_bytes as usize),
             fields: hpack::Fields::default(),
             limits,
             streams: Vec::new(),
@@ -220,15 +223,14 @@ impl Engine {
                 window: WINDOW_INITIAL,
                 frame_size: frame::SIZE_MIN,
                 streams_max: u32::MAX,
-                table_lowered: false,
             },
             peer_leaves: None,
             drain: Drain::No,
             highest: 0,
-            skipped: (0, 0),
             next: 1,
             closed: [0; REMEMBERED],
             closed_at: 0,
+            cancelled: 0,
             early: Vec::new(),
             floods: Floods::new(),
             turn: 0,
@@ -347,6 +349,7 @@ impl Engine {
             + self.early.capacity() * size_of::<(u32, Priority)>()
             + self.fields.capacity()
             + self.decoder.memory()
+            + self.encoder.memory()
     }
 
     /// Gives back memory that an idle connection does not need.
@@ -360,5 +363,8 @@ impl Engine {
         self.fields.clear();
         self.fields.shrink();
         self.early.shrink_to_fit();
+        if self.encoder.memory() > IDLE_TABLE {
+            self.encoder.clear();
+        }
     }
 }

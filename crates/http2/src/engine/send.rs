@@ -22,15 +22,26 @@ pub struct Piece {
 }
 
 impl Engine {
-    /// Writes the block as HEADERS; begins it with a table size update if the peer lowered its limit
-    /// (RFC 7541 section 4.2).
-    fn block(&mut self, id: u32, block: &[u8], end: bool, output: &mut Vec<u8>) {
-        let max = self.peer.frame_size;
-        if core::mem::take(&mut self.peer.table_lowered) {
-            write::headers(output, id, &[&[0x20], block].concat(), end, max);
-        } else {
-            write::headers(output, id, block, end, max);
+    /// Writes the prepared block and `fields` as HEADERS, behind the table size updates that are due.
+    fn block<'f>(
+        &mut self,
+        id: u32,
+        block: &[u8],
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        end: bool,
+        output: &mut Vec<u8>,
+    ) {
+        let (max, mut fields) = (self.peer.frame_size, fields.into_iter().peekable());
+        let mut whole = Vec::new();
+        self.encoder.begin(&mut whole);
+        if whole.is_empty() && fields.peek().is_none() {
+            return write::headers(output, id, block, end, max);
         }
+        whole.extend_from_slice(block);
+        for (name, value) in fields {
+            self.encoder.field(name, value, &mut whole);
+        }
+        write::headers(output, id, &whole, end, max);
     }
 
     /// Whether a stream may be opened.
@@ -40,9 +51,10 @@ impl Engine {
     }
 
     /// Opens a stream with a request.
-    pub(crate) fn request_out(
+    pub(crate) fn request_out<'f>(
         &mut self,
         block: &[u8],
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
         end: bool,
         bodiless: bool,
         priority: Priority,
@@ -57,7 +69,7 @@ impl Engine {
         (stream.head_sent, stream.local_end, stream.bodiless) = (true, end, bodiless);
         (stream.priority, stream.turn) = (priority, self.turn);
         self.streams.push(stream);
-        self.block(id, block, end, output);
+        self.block(id, block, fields, end, output);
         Ok(id)
     }
 
@@ -74,15 +86,16 @@ impl Engine {
         if self.streams[at].head_sent {
             return Err(Misuse::Order);
         }
-        self.block(id, block, false, output);
+        self.block(id, block, None, false, output);
         Ok(())
     }
 
     /// The final response.
-    pub(crate) fn respond(
+    pub(crate) fn respond<'f>(
         &mut self,
         id: u32,
         block: &[u8],
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
         end: bool,
         output: &mut Vec<u8>,
     ) -> Result<(), Misuse> {
@@ -90,7 +103,7 @@ impl Engine {
         if self.streams[at].head_sent {
             return Err(Misuse::Order);
         }
-        self.block(id, block, end, output);
+        self.block(id, block, fields, end, output);
         let stream = &mut self.streams[at];
         (stream.head_sent, stream.local_end) = (true, end);
         self.close_if_done(at, output);
@@ -121,7 +134,7 @@ impl Engine {
             return Err(Misuse::Order);
         }
         stream.local_end = true;
-        self.block(id, block, true, output);
+        self.block(id, block, None, true, output);
         self.close_if_done(at, output);
         Ok(())
     }

@@ -47,6 +47,8 @@ pub(crate) struct Stream {
     pub(crate) dead: bool,
     /// Our request was HEAD: `Content-Length` of its response announces no body.
     pub(crate) bodiless: bool,
+    /// The request is CONNECT: only DATA and frames that manage the stream may follow (RFC 9113 section 8.5).
+    pub(crate) connect: bool,
 }
 
 impl Stream {
@@ -71,6 +73,7 @@ impl Stream {
             remote_end: false,
             dead: false,
             bodiless: false,
+            connect: false,
         }
     }
 

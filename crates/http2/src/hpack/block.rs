@@ -1,10 +1,15 @@
-//! Blocks of static references and literals only: they need no state, so that prepared ones serve every connection.
+//! Blocks of static references and literals without indexing only: they need no state, so that prepared ones serve every
+//! connection.
+//!
+//! A response from the cache is a copy of such bytes. A reference to a dynamic table would make them valid on one
+//! connection and at one moment only, and a literal with indexing would change the table behind the back of the
+//! connection's [`Encoder`](super::Encoder). These forms do neither, so both kinds of block mix on a connection.
 
 use super::huffman;
 use super::tables::STATIC;
 
 /// An integer with `bits` bits in its first byte (RFC 7541 section 5.1).
-fn integer(value: usize, bits: u32, first: u8, out: &mut Vec<u8>) {
+pub(super) fn integer(value: usize, bits: u32, first: u8, out: &mut Vec<u8>) {
     let most = (1 << bits) - 1;
     if value < most {
         out.push(first | value as u8);
@@ -19,7 +24,8 @@ fn integer(value: usize, bits: u32, first: u8, out: &mut Vec<u8>) {
     out.push(rest as u8);
 }
 
-fn string(text: &[u8], out: &mut Vec<u8>) {
+/// A string, Huffman coded if that is shorter (RFC 7541 section 5.2).
+pub(super) fn string(text: &[u8], out: &mut Vec<u8>) {
     let coded = huffman::coded_len(text);
     if coded < text.len() {
         integer(coded, 7, 0x80, out);
@@ -30,14 +36,20 @@ fn string(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn literal(name: &[u8], value: &[u8], first: u8, out: &mut Vec<u8>) {
-    match STATIC.iter().position(|(known, _)| *known == name) {
-        Some(at) => integer(at + 1, 4, first, out),
+/// The front of a literal (RFC 7541 section 6.2): the index of its name in `bits` bits, or its name. The value follows.
+pub(super) fn literal(named: Option<usize>, name: &[u8], bits: u32, first: u8, out: &mut Vec<u8>) {
+    match named {
+        Some(index) => integer(index, bits, first, out),
         None => {
             out.push(first);
             string(name, out);
         }
     }
+}
+
+fn unindexed(name: &[u8], value: &[u8], first: u8, out: &mut Vec<u8>) {
+    let named = STATIC.iter().position(|(known, _)| *known == name);
+    literal(named.map(|at| at + 1), name, 4, first, out);
     string(value, out);
 }
 
@@ -45,13 +57,13 @@ fn literal(name: &[u8], value: &[u8], first: u8, out: &mut Vec<u8>) {
 pub fn field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     match STATIC.iter().position(|entry| *entry == (name, value)) {
         Some(at) => integer(at + 1, 7, 0x80, out),
-        None => literal(name, value, 0, out),
+        None => unindexed(name, value, 0, out),
     }
 }
 
 /// A field that intermediaries must never index (RFC 7541 section 7.1.3).
 pub fn sensitive(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    literal(name, value, 0x10, out);
+    unindexed(name, value, 0x10, out);
 }
 
 /// `:status`, 100 to 999.

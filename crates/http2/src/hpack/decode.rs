@@ -1,9 +1,8 @@
 //! The decoder with its dynamic table (RFC 7541 sections 2 to 6).
 
+use super::dynamic::{Dynamic, OVERHEAD};
 use super::fields::Fields;
 use super::huffman;
-use super::tables::STATIC;
-use std::collections::VecDeque;
 
 /// A compression error: the connection cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,16 +37,10 @@ pub enum Decoded {
     Oversized,
 }
 
-/// Overhead of an entry (RFC 7541 section 4.1).
-const OVERHEAD: usize = 32;
-
 /// A decoder of one direction of one connection.
 #[derive(Debug)]
 pub struct Decoder {
-    /// Newest first: name and value in one text, and the length of the name.
-    entries: VecDeque<(Box<[u8]>, u32)>,
-    size: usize,
-    capacity: usize,
+    table: Dynamic,
     limit: usize,
     must_shrink: bool,
 }
@@ -88,9 +81,7 @@ impl Decoder {
     /// A decoder whose table has at most `size` bytes.
     pub fn new(size: usize) -> Decoder {
         Decoder {
-            entries: VecDeque::new(),
-            size: 0,
-            capacity: size,
+            table: Dynamic::new(size),
             limit: size,
             must_shrink: false,
         }
@@ -99,31 +90,22 @@ impl Decoder {
     /// Sets SETTINGS_HEADER_TABLE_SIZE, once the peer has acknowledged it.
     pub fn set_table_limit(&mut self, limit: usize) {
         self.limit = limit;
-        self.must_shrink |= self.capacity > limit;
+        self.must_shrink |= self.table.capacity() > limit;
     }
 
     /// Bytes of memory the table holds.
     pub fn memory(&self) -> usize {
-        let texts: usize = self.entries.iter().map(|(text, _)| text.len()).sum();
-        texts + self.entries.capacity() * size_of::<(Box<[u8]>, u32)>()
+        self.table.memory()
+    }
+
+    /// The entries of the dynamic table, newest first, and their size.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn table(&self) -> (impl Iterator<Item = (&[u8], &[u8])>, usize) {
+        self.table.entries()
     }
 
     fn entry(&self, index: usize) -> Result<(&[u8], &[u8]), Error> {
-        let at = index.checked_sub(1).ok_or(Error::Index)?;
-        if let Some(&entry) = STATIC.get(at) {
-            return Ok(entry);
-        }
-        let (text, name) = self.entries.get(at - STATIC.len()).ok_or(Error::Index)?;
-        Ok(text.split_at(*name as usize))
-    }
-
-    fn evict(&mut self, capacity: usize) {
-        while self.size > capacity {
-            let Some((text, _)) = self.entries.pop_back() else {
-                return;
-            };
-            self.size -= text.len() + OVERHEAD;
-        }
+        self.table.get(index).ok_or(Error::Index)
     }
 
     /// Decodes a whole block; appends its fields to `out`. Work is bounded by the block's length and the table.
@@ -140,8 +122,8 @@ impl Decoder {
                 if begun || size > self.limit {
                     return Err(Error::SizeUpdate);
                 }
-                (self.capacity, self.must_shrink, rest) = (size, false, after);
-                self.evict(size);
+                (self.must_shrink, rest) = (false, after);
+                self.table.resize(size);
                 continue;
             }
             if self.must_shrink {
@@ -175,12 +157,7 @@ impl Decoder {
                 out.push(&text[..name], &text[name..]);
             }
             if indexed {
-                let size = text.len() + OVERHEAD;
-                self.evict(self.capacity.saturating_sub(size));
-                if size <= self.capacity {
-                    self.entries.push_front((Box::from(&text[..]), name as u32));
-                    self.size += size;
-                }
+                self.table.insert(&text, name);
             }
         }
         Ok(if oversized {

@@ -1,7 +1,7 @@
 //! The tables of RFC 7541: the static table (appendix A) and the Huffman code (appendix B).
 
 /// Entries 1 to 61 of the static table.
-pub(super) const STATIC: [(&[u8], &[u8]); 61] = [
+pub(super) static STATIC: [(&[u8], &[u8]); 61] = [
     (b":authority", b""),
     (b":method", b"GET"),
     (b":method", b"POST"),
@@ -66,7 +66,7 @@ pub(super) const STATIC: [(&[u8], &[u8]); 61] = [
 ];
 
 /// Code and length in bits of each byte; EOS is the last.
-pub(super) const CODES: [(u32, u8); 257] = [
+pub(super) static CODES: [(u32, u8); 257] = [
     (0x1ff8, 13),
     (0x7fffd8, 23),
     (0xfffffe2, 28),

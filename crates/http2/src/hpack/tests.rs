@@ -1,6 +1,9 @@
-//! Vectors of RFC 7541 appendix C, errors, and round trips.
+//! Errors of the decoder; encoder and decoder against each other. Appendix C is in `appendix`.
+
+mod appendix;
 
 use super::*;
+use crate::cuts;
 use proptest::prelude::*;
 
 const WIDE: Bounds = Bounds {
@@ -12,72 +15,6 @@ fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
     let byte = |pair: &[u8]| u8::from_str_radix(core::str::from_utf8(pair).unwrap(), 16).unwrap();
     digits.chunks(2).map(byte).collect()
-}
-
-fn lines(fields: &Fields) -> Vec<String> {
-    let show = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
-    fields
-        .iter()
-        .map(|(name, value)| format!("{}: {}", show(name), show(value)))
-        .collect()
-}
-
-/// Appendices C.3 and C.4: the same three requests, plain and with Huffman code, over one table.
-#[test]
-fn requests_of_appendix_c() {
-    let plain = [
-        "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
-        "8286 84be 5808 6e6f 2d63 6163 6865",
-        "8287 85bf 400a 6375 7374 6f6d 2d6b 6579 0c63 7573 746f 6d2d 7661 6c75 65",
-    ];
-    let coded = [
-        "8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff",
-        "8286 84be 5886 a8eb 1064 9cbf",
-        "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
-    ];
-    for blocks in [plain, coded] {
-        let mut decoder = Decoder::new(4_096);
-        let mut last = Vec::new();
-        for block in blocks {
-            let mut fields = Fields::default();
-            assert_eq!(decoder.decode(&hex(block), WIDE, &mut fields), Ok(Decoded::Whole));
-            last = lines(&fields);
-        }
-        let expected = [
-            ":method: GET",
-            ":scheme: https",
-            ":path: /index.html",
-            ":authority: www.example.com",
-            "custom-key: custom-value",
-        ];
-        assert_eq!(last, expected);
-    }
-}
-
-/// Appendix C.6: responses with Huffman code over a table of 256 bytes, with evictions.
-#[test]
-fn responses_of_appendix_c() {
-    let blocks = [
-        "4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6 2d1b ff6e 919d 29ad 1718 63c7 8f0b 97c8 e9ae 82ae 43d3",
-        "4883 640e ffc1 c0bf",
-        "88c1 6196 d07a be94 1054 d444 a820 0595 040b 8166 e084 a62d 1bff c05a 839b d9ab 77ad 94e7 821d d7f2 e6c7 b335 dfdf cd5b 3960 d5af 2708 7f36 72c1 ab27 0fb5 291f 9587 3160 65c0 03ed 4ee5 b106 3d50 07",
-    ];
-    let mut decoder = Decoder::new(256);
-    let mut last = Vec::new();
-    for block in blocks {
-        let mut fields = Fields::default();
-        assert_eq!(decoder.decode(&hex(block), WIDE, &mut fields), Ok(Decoded::Whole));
-        last = lines(&fields);
-    }
-    let expected = [
-        ":status: 200",
-        "cache-control: private",
-        "date: Mon, 21 Oct 2013 20:13:22 GMT",
-        "location: https://www.example.com",
-        "content-encoding: gzip",
-        "set-cookie: foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1",
-    ];
-    assert_eq!(last, expected);
 }
 
 #[test]
@@ -107,6 +44,105 @@ fn errors() {
     assert_eq!(result, Ok(Decoded::Whole));
 }
 
+fn encoded(encoder: &mut Encoder, fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    encoder.begin(&mut out);
+    for (name, value) in fields {
+        encoder.field(name.as_bytes(), value.as_bytes(), &mut out);
+    }
+    out
+}
+
+#[test]
+fn a_repeated_field_costs_a_byte() {
+    let mut encoder = Encoder::new(4_096);
+    let date = [
+        ("date", "Mon, 23 Nov 2026 12:00:00 GMT"),
+        ("content-type", "text/html"),
+    ];
+    assert!(encoded(&mut encoder, &date).len() > 20);
+    assert_eq!(encoded(&mut encoder, &date), [0x80 | 63, 0x80 | 62]);
+}
+
+#[test]
+fn secrets_are_never_indexed_and_changing_values_are_not_indexed() {
+    let long = "a".repeat(20);
+    for (name, value, first) in [
+        ("authorization", "Basic eA==", 0x1f),
+        ("proxy-authorization", "Basic eA==", 0x1f),
+        ("set-cookie", "a=b", 0x1f),
+        ("cookie", "a=b", 0x1f),
+        ("cookie", &long, 0x40 | 32),
+        (":path", "/a", 0x04),
+        ("etag", "\"1\"", 0x0f),
+        ("content-length", "7", 0x0f),
+        ("user-agent", "weir", 0x40 | 58),
+        ("x-own", "1", 0x40),
+    ] {
+        let mut encoder = Encoder::new(4_096);
+        let block = encoded(&mut encoder, &[(name, value)]);
+        assert_eq!(block[0], first, "{name}: {value}");
+        assert_eq!(
+            encoder.memory() > 0,
+            first & 0x40 != 0,
+            "{name}: {value} is in the table"
+        );
+    }
+    let mut encoder = Encoder::new(4_096);
+    let mut out = Vec::new();
+    encoder.sensitive(b"x-key", b"secret", &mut out);
+    encoder.sensitive(b":method", b"GET", &mut out);
+    assert_eq!((out[0], encoder.memory()), (0x10, 0));
+    assert_eq!(
+        out[out.len() - 5],
+        0x10 | 2,
+        "not even an index of the static table"
+    );
+}
+
+#[test]
+fn size_updates_announce_the_smallest_and_the_final_size() {
+    let block = |encoder: &mut Encoder| encoded(encoder, &[]);
+    let mut encoder = Encoder::new(4_096);
+    assert_eq!(block(&mut encoder), [], "the initial size needs no update");
+    encoder.set_peer_limit(65_536);
+    assert_eq!(block(&mut encoder), [], "ours is the lower limit");
+    for limit in [512, 100, 2_000] {
+        encoder.set_peer_limit(limit);
+    }
+    assert_eq!(block(&mut encoder), hex("3f45 3fb10f"), "100, then 2,000");
+    assert_eq!(block(&mut encoder), []);
+    encoder.set_peer_limit(0);
+    assert_eq!(block(&mut encoder), [0x20]);
+    encoder.set_peer_limit(0);
+    assert_eq!(block(&mut encoder), []);
+    encoder.set_peer_limit(4_096);
+    assert_eq!(block(&mut encoder), hex("3fe11f"));
+    encoder.clear();
+    assert_eq!(block(&mut encoder), hex("20 3fe11f"));
+
+    let mut encoder = Encoder::new(64);
+    assert_eq!(block(&mut encoder), hex("3f21"), "ours is below the initial one");
+    encoder.set_peer_limit(100);
+    assert_eq!(block(&mut encoder), [], "still ours");
+}
+
+/// Three quarters of the table for one field would leave nothing for the others.
+#[test]
+fn memory_is_bounded_and_large_fields_stay_out() {
+    let mut encoder = Encoder::new(1_000);
+    for n in 0..1_000 {
+        encoded(&mut encoder, &[("x-n", &n.to_string())]);
+    }
+    assert!(encoder.memory() < 3_000, "{}", encoder.memory());
+    let before = encoder.memory();
+    let large = "a".repeat(800);
+    assert_eq!(encoded(&mut encoder, &[("x-large", &large)])[0], 0);
+    assert_eq!(encoder.memory(), before);
+    encoder.clear();
+    assert_eq!(encoder.memory(), 0);
+}
+
 proptest! {
     #[test]
     fn blocks_decode_to_their_fields(
@@ -124,5 +160,11 @@ proptest! {
         let mut fields = Fields::default();
         prop_assert_eq!(Decoder::new(0).decode(&coded, WIDE, &mut fields), Ok(Decoded::Whole));
         prop_assert!(fields.iter().eq(expected.iter()));
+    }
+
+    /// Encoder and decoder stay in step through blocks, size changes and clearing; a block cut anywhere holds a beginning.
+    #[test]
+    fn both_directions(data in proptest::collection::vec(any::<u8>(), 0..300)) {
+        cuts::hpack(&data);
     }
 }

@@ -6,6 +6,7 @@ mod lifecycle;
 mod sending;
 
 use super::*;
+use crate::error::{Code, Fault};
 use crate::frame::{
     self, Frame, HEADER, Header, PREFACE, Prelude, SIZE_MIN, Setting, WINDOW_MAX, flag, kind, write,
 };
