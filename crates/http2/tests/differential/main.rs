@@ -2,6 +2,7 @@
 //! resets must arrive as sent, whatever the windows, frames, tables and pieces.
 
 mod ours;
+mod pipe;
 mod plan;
 mod theirs;
 

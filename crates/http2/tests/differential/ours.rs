@@ -1,18 +1,16 @@
 //! Our end over a pipe, in either role.
 
+use crate::pipe::{End, drive};
 use crate::plan::{By, Exchange, HINT, Lines, Message, Seen};
-use core::pin::Pin;
-use core::task::Poll;
 use http2::connection::{Client, Connection, Server};
 use http2::hpack::{Fields, block};
 use http2::priority::Priority;
 use http2::server::Event;
 use http2::{Code, Limits, client, server};
-use measure::{Draw, Instant, Rng};
+use measure::{Instant, Rng};
 use std::collections::BTreeMap;
-use std::future::poll_fn;
 use std::sync::Arc;
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::io::DuplexStream;
 
 const NOW: Instant = Instant::ZERO;
 
@@ -125,18 +123,7 @@ impl Ours<Client> {
 
     /// Runs until every exchange has ended.
     pub(crate) async fn run(mut self, io: DuplexStream, rng: Rng) -> Vec<Seen> {
-        drive(
-            io,
-            rng,
-            &mut self,
-            |ours| {
-                ours.open();
-                ours.pull();
-                ours.is_done()
-            },
-            Ours::take,
-        )
-        .await;
+        drive(io, rng, &mut self).await;
         self.seen
     }
 }
@@ -177,36 +164,61 @@ impl Ours<Server> {
 
     /// Answers each request at once or when it is complete; runs until the client closes.
     pub(crate) async fn run(mut self, io: DuplexStream, rng: Rng) -> Vec<Seen> {
-        let receive = |ours: &mut Ours<Server>, input: &[u8]| {
-            let mut used = 0;
-            loop {
-                let step = ours.step(&input[used..]);
-                used += step.used;
-                if let Some((stream, complete)) = step.reached {
-                    let exchange = &ours.plan[ours.exchange_of[&stream]];
-                    let waits =
-                        !ours.flows.contains_key(&stream) && ours.connection.priority(stream).is_some();
-                    if waits && (exchange.early || complete) {
-                        ours.respond(stream);
-                    }
-                }
-                if step.partial {
-                    return used;
+        drive(io, rng, &mut self).await;
+        self.seen
+    }
+}
+
+impl End for Ours<Client> {
+    fn fill(&mut self) -> bool {
+        self.open();
+        self.pull();
+        self.is_done()
+    }
+
+    fn take(&mut self, input: &[u8]) -> usize {
+        let mut used = 0;
+        loop {
+            let step = self.step(&input[used..]);
+            used += step.used;
+            if step.partial {
+                self.greeted |= used > 0;
+                return used;
+            }
+        }
+    }
+
+    fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+}
+
+impl End for Ours<Server> {
+    fn fill(&mut self) -> bool {
+        self.pull();
+        false
+    }
+
+    fn take(&mut self, input: &[u8]) -> usize {
+        let mut used = 0;
+        loop {
+            let step = self.step(&input[used..]);
+            used += step.used;
+            if let Some((stream, complete)) = step.reached {
+                let exchange = &self.plan[self.exchange_of[&stream]];
+                let waits = !self.flows.contains_key(&stream) && self.connection.priority(stream).is_some();
+                if waits && (exchange.early || complete) {
+                    self.respond(stream);
                 }
             }
-        };
-        drive(
-            io,
-            rng,
-            &mut self,
-            |ours| {
-                ours.pull();
-                false
-            },
-            receive,
-        )
-        .await;
-        self.seen
+            if step.partial {
+                return used;
+            }
+        }
+    }
+
+    fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
     }
 }
 
@@ -276,19 +288,6 @@ impl<R> Ours<R> {
             flow.sent += piece.bytes;
             flow.ended = piece.last;
             self.settle(piece.stream);
-        }
-    }
-
-    /// Takes all input there is; returns the bytes used.
-    fn take(&mut self, input: &[u8]) -> usize {
-        let mut used = 0;
-        loop {
-            let step = self.step(&input[used..]);
-            used += step.used;
-            if step.partial {
-                self.greeted |= used > 0;
-                return used;
-            }
         }
     }
 
@@ -367,50 +366,4 @@ impl<R> Ours<R> {
             reached,
         }
     }
-}
-
-/// Moves bytes between the pipe and our end in pieces of seeded sizes, until `fill` says that it is done or the peer closes.
-async fn drive<R>(
-    mut io: DuplexStream,
-    mut rng: Rng,
-    ours: &mut Ours<R>,
-    fill: impl Fn(&mut Ours<R>) -> bool,
-    take: impl Fn(&mut Ours<R>, &[u8]) -> usize,
-) {
-    let mut input = Vec::new();
-    poll_fn(|cx| {
-        loop {
-            let mut moved = false;
-            if fill(ours) {
-                return Poll::Ready(());
-            }
-            let piece = 1 + (rng.next_u64() % 30_000) as usize;
-            if !ours.out.is_empty() {
-                let bytes = &ours.out[..piece.min(ours.out.len())];
-                match Pin::new(&mut io).poll_write(cx, bytes) {
-                    Poll::Ready(Ok(written)) => {
-                        ours.out.drain(..written);
-                        moved = true;
-                    }
-                    Poll::Ready(Err(_)) => return Poll::Ready(()),
-                    Poll::Pending => {}
-                }
-            }
-            let mut space = vec![0; 1 + (rng.next_u64() % 30_000) as usize];
-            let mut buffer = ReadBuf::new(&mut space);
-            if let Poll::Ready(read) = Pin::new(&mut io).poll_read(cx, &mut buffer) {
-                if read.is_err() || buffer.filled().is_empty() {
-                    return Poll::Ready(());
-                }
-                input.extend_from_slice(buffer.filled());
-                let used = take(ours, &input);
-                input.drain(..used);
-                moved = true;
-            }
-            if !moved {
-                return Poll::Pending;
-            }
-        }
-    })
-    .await;
 }

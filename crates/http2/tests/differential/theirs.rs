@@ -166,14 +166,8 @@ pub(crate) async fn fetch(io: DuplexStream, settings: Settings, plan: Arc<Vec<Ex
         .expect("a valid beginning");
     let mut tasks = JoinSet::new();
     let connection = tokio::spawn(connection);
-    let mut requests = Some(requests);
     for at in 0..plan.len() {
-        let ready = requests.take().expect("put back below").ready().await;
-        let mut ready = ready.expect("the connection has no error");
-        tasks.spawn(ask(ready.clone(), at, plan.clone(), log.clone()));
-        // `ready` counts streams only once they are open.
-        tokio::task::yield_now().await;
-        requests = poll_fn(|cx| ready.poll_ready(cx).map(|_| Some(ready.clone()))).await;
+        tasks.spawn(ask(requests.clone(), at, plan.clone(), log.clone()));
     }
     while let Some(task) = tasks.join_next().await {
         task.expect("no request panicked");
