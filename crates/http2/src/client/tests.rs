@@ -266,3 +266,70 @@ fn pushes_and_limits() {
         Err(Misuse::Full)
     );
 }
+
+/// Repeated fields shrink to their indexes; a prepared block between them, and a lower limit of the peer, leave both ends in
+/// step.
+#[test]
+fn fields_go_through_the_dynamic_table() {
+    let now = Instant::ZERO;
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    let mut client = Connection::new(Arc::default(), now, &mut up);
+    let mut server = server::Connection::new(Arc::default(), now, &mut down);
+    let (agent, date) = (
+        "weir, with a long name of a client",
+        "Mon, 23 Nov 2026 12:00:00 GMT",
+    );
+    let requested = [(&b"user-agent"[..], agent.as_bytes()), (b"accept", b"*/*")];
+    let answered = [(&b"date"[..], date.as_bytes())];
+    let (mut requests, mut answers) = (Vec::new(), Vec::new());
+    for n in 0..4 {
+        if n == 3 {
+            up.extend(raw(kind::SETTINGS, 0, 0, &[0, 1, 0, 0, 0, 0]));
+        }
+        let before = up.len();
+        let stream = match n {
+            2 => client.request(&get("/"), true, false, Priority::DEFAULT, &mut up),
+            _ => client.request_with(&get("/"), requested, true, false, Priority::DEFAULT, &mut up),
+        };
+        requests.push(up.len() - before);
+        loop {
+            let received = server.receive(&up, now, &mut down);
+            let (used, event) = (received.used, received.event);
+            if let Event::Request { fields, .. } = &event {
+                assert_eq!(fields.iter().skip(4).eq(requested), n != 2);
+            }
+            let partial = matches!(event, Event::Partial);
+            up.drain(..used);
+            if partial {
+                break;
+            }
+        }
+        let before = down.len();
+        server
+            .respond_with(stream.unwrap(), &[0x88], answered, true, &mut down)
+            .unwrap();
+        answers.push(down[before + HEADER..].to_vec());
+    }
+    assert_eq!(requests[1], HEADER + get("/").len() + 2, "two indexes");
+    assert_eq!(requests[3], requests[1]);
+    assert_eq!(
+        (answers[1].as_slice(), &answers[2]),
+        (&[0x88, 0xbe][..], &answers[1])
+    );
+    assert_eq!(answers[3][..2], [0x20, 0x88], "the limit is 0 now");
+    let mut ends = 0;
+    loop {
+        let received = client.receive(&down, now, &mut up);
+        match received.event {
+            Event::Partial => break,
+            Event::Response { fields, .. } => {
+                assert!(fields.iter().skip(1).eq(answered));
+                ends += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+        let used = received.used;
+        down.drain(..used);
+    }
+    assert_eq!((ends, client.streams(), server.streams()), (4, 0, 0));
+}

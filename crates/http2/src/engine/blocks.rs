@@ -143,7 +143,7 @@ impl Engine {
         if self.streams.len() >= self.limits.streams_max as usize {
             return Err(Fault::Stream(id, Code::REFUSED_STREAM, "too many streams"));
         }
-        let mut stream = Stream::new(id, self.peer.window, self.limits.stream_window);
+        let mut stream = Stream::new(id, self.peer.window, self.new_window());
         let checked = match oversized {
             true => Ok(None),
             false => message::request(self.fields.iter()).map(Some),

@@ -4,7 +4,7 @@ use super::stream::signed;
 use super::{Drain, EARLY_MAX, ENDED, Engine, Role};
 use crate::error::{Code, Fault};
 use crate::flood::Kind;
-use crate::frame::{Setting, Settings, WINDOW_MAX, write};
+use crate::frame::{Setting, Settings, WINDOW_INITIAL, WINDOW_MAX, write};
 use crate::priority::Priority;
 use measure::Instant;
 
@@ -60,6 +60,19 @@ impl Engine {
     pub(super) fn settings_ack(&mut self) {
         if self.settings_due.take().is_some() {
             self.decoder.set_table_limit(self.limits.table_bytes as usize);
+            let excess = WINDOW_INITIAL.saturating_sub(self.limits.stream_window);
+            for stream in &mut self.streams {
+                stream.receive_window -= signed(excess);
+            }
+        }
+    }
+
+    /// The receive window of a new stream: until the peer has acknowledged ours, it may use the initial one
+    /// (RFC 9113 section 6.9.2).
+    pub(super) fn new_window(&self) -> u32 {
+        match self.settings_due {
+            Some(_) => self.limits.stream_window.max(WINDOW_INITIAL),
+            None => self.limits.stream_window,
         }
     }
 
@@ -193,7 +206,7 @@ impl Engine {
     /// Returns bytes to the connection's receive window, announced once they are half of it.
     pub(super) fn return_credit(&mut self, bytes: u32, output: &mut Vec<u8>) {
         self.credit += bytes;
-        let whole = self.limits.connection_window.max(crate::frame::WINDOW_INITIAL);
+        let whole = self.limits.connection_window.max(WINDOW_INITIAL);
         if self.credit > whole / 2 && self.failed.is_none() {
             write::window_update(output, 0, self.credit);
             self.receive_window += signed(self.credit);

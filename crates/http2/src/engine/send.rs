@@ -65,7 +65,7 @@ impl Engine {
         }
         let id = self.next;
         self.next += 2;
-        let mut stream = Stream::new(id, self.peer.window, self.limits.stream_window);
+        let mut stream = Stream::new(id, self.peer.window, self.new_window());
         (stream.head_sent, stream.local_end, stream.bodiless) = (true, end, bodiless);
         (stream.priority, stream.turn) = (priority, self.turn);
         self.streams.push(stream);

@@ -71,3 +71,27 @@ fn an_idle_connection_costs_at_most_1_kib() {
     peer.server.trim();
     assert!(peer.server.memory() <= 1_024, "{}", peer.server.memory());
 }
+
+#[test]
+fn an_idle_connection_keeps_no_large_table() {
+    let mut peer = Peer::new();
+    for n in 0..50_u32 {
+        let (stream, date) = (2 * n + 1, format!("a date of the second {n}"));
+        peer.send(&headers(stream, &get("/"), true));
+        let fields = [(&b"date"[..], date.as_bytes())];
+        peer.server
+            .respond_with(stream, &[0x88], fields, true, &mut peer.out)
+            .unwrap();
+    }
+    let before = peer.server.memory();
+    peer.server.trim();
+    assert!(peer.server.memory() + 2_000 < before, "{before}");
+    peer.out.clear();
+    peer.send(&headers(101, &get("/"), true));
+    peer.server.respond(101, &[0x88], true, &mut peer.out).unwrap();
+    let frames = peer.frames();
+    assert_eq!(
+        frames[0].2, b"\x20\x3f\xe1\x1f\x88",
+        "the client empties its table too"
+    );
+}

@@ -49,6 +49,38 @@ fn bodies_and_trailers_arrive_and_windows_are_returned() {
     assert_eq!(peer.outcome(), "stream 1 FLOW_CONTROL_ERROR");
 }
 
+/// A client may fill the initial window before it has read our SETTINGS, but not after it has acknowledged them.
+#[test]
+fn a_small_window_holds_from_its_acknowledgment() {
+    let limits = Limits {
+        stream_window: 1_000,
+        ..Limits::DEFAULT
+    };
+    let mut out = Vec::new();
+    let now = Instant::ZERO;
+    let server = Connection::new(Arc::new(limits), now, &mut out);
+    let mut peer = Peer {
+        server,
+        now,
+        events: Vec::new(),
+        out,
+    };
+    peer.send(&[&PREFACE[..], &raw(kind::SETTINGS, 0, 0, &[])].concat());
+    for stream in [1, 3] {
+        peer.send(&headers(stream, &get("/up"), false));
+        peer.send(&raw(kind::DATA, 0, stream, &[0; 10_000]));
+    }
+    assert_eq!(peer.outcome(), "");
+    peer.send(&raw(kind::SETTINGS, flag::ACK, 0, &[]));
+    peer.server.consumed(1, 10_000, &mut peer.out);
+    let update = (kind::WINDOW_UPDATE, 1, 10_000_u32.to_be_bytes().to_vec());
+    assert_eq!(peer.frames(), [update], "1,000 bytes are open again");
+    peer.send(&raw(kind::DATA, 0, 1, &[0; 1_000]));
+    assert_eq!(peer.outcome(), "");
+    peer.send(&raw(kind::DATA, 0, 3, &[0]));
+    assert_eq!(peer.outcome(), "stream 3 FLOW_CONTROL_ERROR");
+}
+
 #[test]
 fn urgent_then_short_then_turns() {
     let mut peer = Peer::new();
