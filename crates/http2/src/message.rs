@@ -121,7 +121,8 @@ pub(crate) fn request<'b>(
         return Err("Host differs from :authority");
     }
     let authority = authority.or(host);
-    if authority.is_some_and(|text| !is_authority(text)) {
+    // Section 8.3.1: neither may be empty. Without both, the session answers 400 as for HTTP/1.1.
+    if authority.is_some_and(|text| text.is_empty() || !is_authority(text)) {
         return Err(":authority is not a host with an optional port");
     }
     Ok(Control {
