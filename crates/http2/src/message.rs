@@ -127,7 +127,8 @@ pub(crate) fn request<'b>(
         return Err("Host differs from :authority");
     }
     let authority = authority.or(host);
-    if authority.is_some_and(|text| !is_authority(text)) {
+    // Neither may be empty (section 8.3.1). A request without both is left to the caller, which can answer 400.
+    if authority.is_some_and(|text| text.is_empty() || !is_authority(text)) {
         return Err(":authority is not a host with an optional port");
     }
     Ok(Control {

@@ -8,6 +8,7 @@ mod theirs;
 
 use core::time::Duration;
 use http2::Limits;
+use http2::limits::Allowance;
 use measure::Seed;
 use ours::Ours;
 use plan::{By, Seen, check, exchanges, one_of};
@@ -27,6 +28,11 @@ fn settings(seed: u64) -> (Limits, Settings) {
         table_bytes: one_of(&mut rng, &tables),
         encoder_bytes: one_of(&mut rng, &tables),
         streams_max: one_of(&mut rng, &[2, 5, 100]),
+        // A window of 1,000 bytes needs many, and here no time passes in which the allowance grows.
+        small_updates: Allowance {
+            burst: 100_000,
+            per_second: 1,
+        },
         ..Limits::DEFAULT
     };
     let theirs = Settings {

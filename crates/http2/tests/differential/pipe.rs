@@ -18,15 +18,17 @@ pub(crate) trait End {
     fn out(&mut self) -> &mut Vec<u8>;
 }
 
-/// Moves bytes between the pipe and our end in pieces of seeded sizes, until it is done or the
-/// peer closes.
+/// Moves bytes between the pipe and our end in pieces of seeded sizes, until the peer closes.
+/// Closes first if our end is done.
 pub(crate) async fn drive<E: End>(mut io: DuplexStream, mut rng: Rng, end: &mut E) {
-    let mut input = Vec::new();
+    let (mut input, mut done) = (Vec::new(), false);
     poll_fn(|cx| {
         loop {
             let mut moved = false;
-            if end.fill() {
-                return Poll::Ready(());
+            if end.fill() && !done {
+                // What the peer still writes must find a reader: it closes once it has read our end.
+                done = true;
+                let _ = Pin::new(&mut io).poll_shutdown(cx);
             }
             let piece = 1 + (rng.next_u64() % 30_000) as usize;
             let out = end.out();
@@ -37,7 +39,8 @@ pub(crate) async fn drive<E: End>(mut io: DuplexStream, mut rng: Rng, end: &mut 
                         out.drain(..written);
                         moved = true;
                     }
-                    Poll::Ready(Err(_)) => return Poll::Ready(()),
+                    // The peer has closed; what it wrote before is still to be read.
+                    Poll::Ready(Err(_)) => out.clear(),
                     Poll::Pending => {}
                 }
             }

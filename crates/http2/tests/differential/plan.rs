@@ -166,7 +166,14 @@ pub(crate) fn check(seen: &Seen, receiver: By, exchange: &Exchange, label: &str)
         assert_eq!(seen.trailers, message.trailers, "{label}");
     }
     match exchange.reset {
-        None => assert!(seen.complete && seen.reset.is_none(), "{label}: {:?}", seen.reset),
+        None => assert!(
+            seen.complete && seen.reset.is_none(),
+            "{label}: complete {}, reset {:?}, {} of {} bytes",
+            seen.complete,
+            seen.reset,
+            seen.body.len(),
+            message.body.len()
+        ),
         Some(by) if by == receiver => {}
         // A reset may overtake the head of its request, but not the request of a response.
         Some(By::Client) if seen.head.is_none() => {}

@@ -74,6 +74,8 @@ pub(crate) fn rows() -> Vec<Row> {
         of("8.3.1", "two :scheme", &[method, scheme, scheme, authority, path], MALFORMED),
         of("8.3.1", "two :path", &[method, scheme, authority, path, path], MALFORMED),
         of("8.3.1", "two :authority", &[method, scheme, authority, authority, path], MALFORMED),
+        of("8.3.1", "an empty :authority", &[method, scheme, (":authority", ""), path], MALFORMED),
+        of("8.3.1", "an empty Host", &[method, scheme, path, ("host", "")], MALFORMED),
         of("8.3.1", "user information in :authority", &[method, scheme, (":authority", "u@a"), path], MALFORMED),
         of("8.3.1", "Host differs from :authority", &[method, scheme, authority, path, ("host", "b")], MALFORMED),
         of("8.3.1", "Host alone", &[method, scheme, path, ("host", "b")], NONE),
