@@ -70,7 +70,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     } else if let Some(certificates) = answer["certificates"].as_array() {
         let trouble = answer["trouble"].as_str();
         if certificates.is_empty() && trouble.is_none() {
-            line("no certificates")?;
+            line("no certificates are in use: no address speaks TLS")?;
         }
         for certificate in certificates {
             line(in_words(certificate))?;
@@ -96,10 +96,14 @@ fn in_words(certificate: &Value) -> String {
         .map(text)
         .collect();
     let left = certificate["left-s"].as_i64().unwrap_or_default();
+    let advice = match certificate["is-managed"].as_bool() {
+        Some(true) => ", Weir renews it",
+        _ => ", renew it",
+    };
     let state = match (left, certificate["is-due"].as_bool()) {
-        (..=0, _) => "expired".to_owned(),
-        (1..86_400, _) => format!("{} hours left, renew it", left / 3_600),
-        (_, Some(true)) => format!("{} days left, renew it", left / 86_400),
+        (..=0, _) => format!("expired{advice}"),
+        (1..86_400, _) => format!("{} hours left{advice}", left / 3_600),
+        (_, Some(true)) => format!("{} days left{advice}", left / 86_400),
         _ => format!("{} days left", left / 86_400),
     };
     format!(

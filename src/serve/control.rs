@@ -163,7 +163,7 @@ pub(super) fn status(drivers: &mut Drivers, is_ready: bool) -> Value {
     })
 }
 
-/// The certificates in use, those that end first first.
+/// The certificates in use, by the end of their validity.
 pub(super) fn certificates(tls: Option<&Tls>, managed: Option<&Managed>) -> Value {
     let mut all = tls.map(Tls::certificates).unwrap_or_default();
     all.sort_by_key(|one| one.expires);

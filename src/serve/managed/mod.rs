@@ -20,7 +20,7 @@ use acme::order::Ca;
 use agent::Customer;
 use bytes::Bytes;
 use http_semantics::status::Status;
-use measure::{Instant, UnixTime};
+use measure::{Duration, Instant, UnixTime};
 use runtime::background::Background;
 use runtime::clock;
 use runtime::process::privilege::{self, Account};
@@ -36,7 +36,7 @@ use store::Store;
 pub(super) const ANSWERS_AT: &str = "/.well-known/acme-challenge/";
 
 /// How often to see whether a look is due.
-const EVERY: measure::Duration = measure::Duration::from_secs(1);
+const EVERY: Duration = Duration::from_secs(1);
 
 /// Where certificates come from.
 #[derive(Debug)]
@@ -191,10 +191,10 @@ pub(super) struct Tending {
 
 impl Tending {
     /// Time until [`Tending::go_on`] should be called again.
-    pub(super) fn patience(&self, now: Instant) -> measure::Duration {
+    pub(super) fn patience(&self, now: Instant) -> Duration {
         match self.look_at > now {
             true => self.look_at.since(now),
-            false => measure::Duration::ZERO,
+            false => Duration::ZERO,
         }
     }
 

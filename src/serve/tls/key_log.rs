@@ -1,5 +1,5 @@
-//! The secrets of TLS connections in a file, so that Wireshark or `weir trace` can read a capture: the format of
-//! SSLKEYLOGFILE, one line per secret.
+//! The secrets of TLS connections in a file, so that Wireshark can read a capture: the format of SSLKEYLOGFILE,
+//! one line per secret.
 
 use ::tls::rustls::KeyLog;
 use std::fmt::{self, Write as _};

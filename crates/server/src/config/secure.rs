@@ -48,7 +48,7 @@ impl FromStr for HttpsRedirect {
             _ => match text.parse() {
                 Ok(port) if port > 0 => Ok(HttpsRedirect::Port(port)),
                 _ => Err(format!(
-                    "`{text}` is not a port; write true, false or a port, as in 443"
+                    "`{text}` is not a port; write auto, true, false or a port, as in 443"
                 )),
             },
         }
@@ -64,8 +64,9 @@ impl<'de> Deserialize<'de> for HttpsRedirect {
             Port(u16),
             Text(String),
         }
-        let written = Written::deserialize(deserializer)
-            .map_err(|_| de::Error::custom("this is not a port; write true, false or a port, as in 443"))?;
+        let written = Written::deserialize(deserializer).map_err(|_| {
+            de::Error::custom("this is not a port; write auto, true, false or a port, as in 443")
+        })?;
         match written {
             Written::Switch(is_on) => is_on.to_string().parse(),
             Written::Port(port) => port.to_string().parse(),

@@ -14,6 +14,12 @@ proptest! {
         exercise::run(&bytes);
     }
 
+    /// Frames of HTTP/2 in any order, jobs that end late, and events in between.
+    #[test]
+    fn any_order_of_frames(script in proptest::collection::vec(any::<u8>(), 8..300)) {
+        exercise::run_http2(&script);
+    }
+
     /// Pieces of real requests in any order reach further than noise.
     #[test]
     fn any_order_of_fragments(picks in proptest::collection::vec(0..FRAGMENTS.len(), 0..40), noise in any::<u64>()) {
