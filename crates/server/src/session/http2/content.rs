@@ -14,11 +14,8 @@ use bytes::Bytes;
 use measure::Instant;
 use runtime::FileRange;
 
-/// Bytes of a file read at a time: what a stream costs in memory while its peer reads slowly.
+/// Bytes of a file read at a time at least: what a stream costs in memory while its peer reads slowly.
 const PIECE: u64 = 64 << 10;
-
-/// A piece is read when fewer bytes than this wait to be sent.
-const AHEAD: usize = 32 << 10;
 
 /// Content that is being sent.
 #[derive(Debug)]
@@ -172,14 +169,15 @@ impl Content {
         self.tell(ready)
     }
 
-    /// The job that reads the next piece of the file, if it is time for one. It has to end by `until`.
-    pub(super) fn next_job(&mut self, cx: &Cx, until: Instant) -> Option<Work> {
+    /// The job that reads the next piece of the file, if less than half of a turn waits to be sent; a piece is no shorter
+    /// than a `turn` of so many bytes. The job has to end by `until`.
+    pub(super) fn next_job(&mut self, cx: &Cx, turn: usize, until: Instant) -> Option<Work> {
         let then = self.then.as_mut()?;
-        if then.reading_until.is_some() || self.now.len() + then.next.len() >= AHEAD {
+        if then.reading_until.is_some() || self.now.len() + then.next.len() >= turn / 2 {
             return None;
         }
         let rest = then.file.as_mut()?;
-        let len = rest.len.min(PIECE);
+        let len = rest.len.min(PIECE.max(turn as u64));
         let piece = FileRange { len, ..rest.clone() };
         (rest.offset, rest.len) = (rest.offset + len, rest.len - len);
         let is_last = rest.len == 0;

@@ -3,7 +3,7 @@
 use crate::access_log::{Cut, Slot};
 use crate::context::Cx;
 use crate::limits::Limits;
-use measure::Instant;
+use measure::{Duration, Instant};
 use runtime::Path;
 
 /// Bytes of a turn at most. Only a peer that takes everything at once gets so many: what is given to the driver costs
@@ -12,6 +12,9 @@ const MOST: usize = 256 << 10;
 
 /// Bytes of a turn at least, so that a frame of the usual size fits.
 const LEAST: usize = (16 << 10) + 9;
+
+/// A peer that takes a turn within this takes it at once.
+const AT_ONCE: Duration = Duration::from_millis(2);
 
 /// The output of a connection.
 #[derive(Debug, Default)]
@@ -104,7 +107,7 @@ impl Turn {
             return;
         };
         cx.counters.bytes_sent().add(given.bytes - given.taken);
-        self.grown = match self.is_full && given.began == now {
+        self.grown = match self.is_full && now < given.began + AT_ONCE {
             true => (self.room(cx) * 2).min(MOST),
             false => 0,
         };
