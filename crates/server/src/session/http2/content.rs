@@ -169,15 +169,15 @@ impl Content {
         self.tell(ready)
     }
 
-    /// The job that reads the next piece of the file, if less than half of a turn waits to be sent; a piece is no shorter
-    /// than a `turn` of so many bytes. The job has to end by `until`.
-    pub(super) fn next_job(&mut self, cx: &Cx, turn: usize, until: Instant) -> Option<Work> {
+    /// The job that reads the next piece of the file, if less than this stream's `share` of a turn waits to be sent. A
+    /// piece is no shorter than that share. The job has to end by `until`.
+    pub(super) fn next_job(&mut self, cx: &Cx, share: usize, until: Instant) -> Option<Work> {
         let then = self.then.as_mut()?;
-        if then.reading_until.is_some() || self.now.len() + then.next.len() >= turn / 2 {
+        if then.reading_until.is_some() || self.now.len() + then.next.len() >= share {
             return None;
         }
         let rest = then.file.as_mut()?;
-        let len = rest.len.min(PIECE.max(turn as u64));
+        let len = rest.len.min(PIECE.max(share as u64));
         let piece = FileRange { len, ..rest.clone() };
         (rest.offset, rest.len) = (rest.offset + len, rest.len - len);
         let is_last = rest.len == 0;

@@ -335,14 +335,14 @@ impl Http2 {
     /// The next job that a request or its answer needs.
     pub(super) fn next_job(&mut self, cx: &Cx, now: Instant) -> Option<(u32, Work)> {
         let until = now + cx.state.limits.disk_timeout;
-        let turn = self.turn.room(cx);
+        let share = self.turn.room(cx) / self.streams.len().max(1);
         self.streams.iter_mut().find_map(|stream| {
             if stream.is_working {
                 return None;
             }
             let work = match &mut stream.state {
                 State::Waiting(waiting) => waiting.job.take(),
-                State::Sending(content) => content.next_job(cx, turn, until),
+                State::Sending(content) => content.next_job(cx, share, until),
                 State::Receiving(_) | State::Gone(_) => None,
             }?;
             stream.is_working = true;
