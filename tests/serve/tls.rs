@@ -92,7 +92,7 @@ impl Secure {
     ) -> Result<Secure, std::io::Error> {
         let name = ServerName::try_from(name.to_owned()).expect("a name");
         let connection = ClientConnection::new(Arc::clone(config), name).expect("a client");
-        let stream = TcpStream::connect(server).expect("a connection");
+        let stream = TcpStream::connect(server)?;
         stream
             .set_read_timeout(Some(crate::process::PATIENCE))
             .expect("a timeout");

@@ -490,9 +490,6 @@ fn json_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u1
         }
         RequestLine::Raw(bytes) => field(b"raw", bytes),
     }
-    if let Some(stream) = request.stream {
-        field(b"stream", itoa::Buffer::new().format(stream).as_bytes());
-    }
     if let Some(user) = request.user {
         field(b"user", user);
     }
@@ -504,6 +501,10 @@ fn json_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u1
         if let Some(value) = value {
             field(name, value);
         }
+    }
+    if let Some(stream) = request.stream {
+        out.extend_from_slice(b",\"stream\":");
+        push_number(out, stream.into());
     }
     out.extend_from_slice(b",\"status\":");
     push_status(out, status);

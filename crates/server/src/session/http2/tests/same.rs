@@ -214,7 +214,7 @@ fn a_log_line_has_version_stream_and_bytes() {
         .collect();
     assert_eq!(lines.len(), 2, "{log}");
     assert_eq!(lines[0]["version"], "HTTP/2.0");
-    assert_eq!(lines[0]["stream"], "1");
+    assert_eq!(lines[0]["stream"], 1);
     assert_eq!(lines[0]["user_agent"], "me");
     assert_eq!(lines[0]["body_bytes"], 10);
     assert_eq!(lines[1]["body_bytes"], 100_000);
