@@ -30,7 +30,7 @@ use crate::limits::Limits;
 use http1::server::Connection;
 use measure::{Duration, Instant};
 use runtime::memory::Holding;
-use runtime::session::{Loss, Need, Taken};
+use runtime::session::{Loss, Need, Secured, Taken, Unsecured};
 use runtime::{Action, Event, Tx};
 use serve::Received;
 
@@ -68,7 +68,7 @@ enum Phase {
     Sending(Then),
     /// The server has closed its half and waits for the peer to close, so that no reset destroys the last response.
     Lingering,
-    /// The client began as HTTP/2 does; this is what it sent.
+    /// The client speaks HTTP/2; this is what it sent so far.
     Other(Box<Input>),
     /// Closed.
     Closed,
@@ -171,8 +171,15 @@ impl Http1 {
         &self.client
     }
 
-    pub(super) fn client_mut(&mut self) -> &mut Client {
-        &mut self.client
+    /// TLS agreed with the client, perhaps on HTTP/2.
+    #[cold]
+    fn secured(&mut self, cx: &Cx, secured: Secured<'_>, now: Instant) {
+        cx.counters.tls_handshakes().add(1);
+        cx.counters.tls_resumed().add(u64::from(secured.resumed));
+        self.client.secured(secured);
+        if secured.protocol == Some(HTTP2) {
+            self.phase = Phase::Other(Input::keep(cx, &[], now));
+        }
     }
 
     /// Whether the client speaks HTTP/2 instead.
@@ -477,12 +484,9 @@ impl Http1 {
             Event::GiveWay(need) => self.give_way(cx, need, tx, now),
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
-            Event::Done(_, Done::Read(_)) | Event::Secured(_) | Event::Unsecured(_) => {
-                debug_assert!(
-                    false,
-                    "drivers read files for HTTP/1, and the session around this one deals with TLS"
-                );
-            }
+            Event::Done(_, Done::Read(_)) => debug_assert!(false, "drivers read files for HTTP/1"),
+            Event::Secured(secured) => self.secured(cx, secured, now),
+            Event::Unsecured(why) => unsecured(cx, why),
         }
     }
 
@@ -531,6 +535,18 @@ impl Http1 {
     /// The connection is gone.
     pub(super) fn closed(&mut self, cx: &mut Cx, now: Instant) {
         self.abort(cx, Cut::Peer, now);
+    }
+}
+
+/// HTTP/2 over TLS, in ALPN (RFC 9113 section 3.2).
+const HTTP2: &[u8] = b"h2";
+
+/// TLS ends the connection.
+#[cold]
+fn unsecured(cx: &Cx, why: Unsecured) {
+    match why {
+        Unsecured::Fault => cx.counters.tls_failed().add(1),
+        Unsecured::PlainHttp => cx.counters.tls_plain_http().add(1),
     }
 }
 

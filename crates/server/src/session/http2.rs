@@ -140,9 +140,8 @@ impl Http2 {
             Event::GiveWay(need) => self.give_way(cx, need, out),
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
-            Event::Secured(_) | Event::Unsecured(_) => {
-                debug_assert!(false, "the session around this one deals with TLS");
-            }
+            Event::Unsecured(_) => cx.counters.tls_failed().add(1),
+            Event::Secured(_) => debug_assert!(false, "TLS agreed twice"),
         }
     }
 

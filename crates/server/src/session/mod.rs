@@ -18,7 +18,6 @@ use client::Client;
 use http1::Http1;
 use http2::Http2;
 use measure::Instant;
-use runtime::session::{Secured, Unsecured};
 use runtime::{Action, Event, Tx};
 use std::net::IpAddr;
 
@@ -37,52 +36,27 @@ impl Session {
         Session::Http1(Http1::new(Client::new(peer, pace), deadline))
     }
 
-    /// TLS agreed with the client.
+    /// Speaks HTTP/2 from now on, in place of HTTP/1.
     #[cold]
-    fn secured(&mut self, cx: &Cx, secured: Secured<'_>, now: Instant) {
-        cx.counters.tls_handshakes().add(1);
-        cx.counters.tls_resumed().add(u64::from(secured.resumed));
-        let Session::Http1(http1) = self else {
-            debug_assert!(false, "TLS agreed twice");
-            return;
-        };
-        http1.client_mut().secured(secured);
-        if secured.protocol == Some(PROTOCOL) {
-            self.begin_http2(cx, now);
-        }
-    }
-
-    /// Speaks HTTP/2 from now on, in place of HTTP/1. Returns what the client has sent so far.
-    #[cold]
-    fn begin_http2(&mut self, cx: &Cx, now: Instant) -> Vec<u8> {
-        let Session::Http1(http1) = self else {
-            return Vec::new();
-        };
+    fn begin_http2(&mut self, cx: &mut Cx, now: Instant) {
+        let Session::Http1(http1) = self else { return };
         let (client, input, deadline) = http1.leave();
-        *self = Session::Http2(Box::new(Http2::new(cx, client, deadline, now)));
-        input
+        let mut http2 = Box::new(Http2::new(cx, client, deadline, now));
+        http2.handle(cx, Event::Bytes(&input), now);
+        *self = Session::Http2(http2);
     }
 }
-
-/// HTTP/2 over TLS, in ALPN (RFC 9113 section 3.2).
-const PROTOCOL: &[u8] = b"h2";
 
 impl runtime::Session for Session {
     type Cx = Cx;
 
     #[inline]
     fn handle(&mut self, cx: &mut Cx, event: Event<'_, Work>, tx: &mut Tx, now: Instant) {
-        match event {
-            Event::Secured(secured) => return self.secured(cx, secured, now),
-            Event::Unsecured(why) => return unsecured(cx, why),
-            _ => {}
-        }
         match self {
             Session::Http1(http1) => {
                 http1.handle(cx, event, tx, now);
                 if http1.is_other() {
-                    let input = self.begin_http2(cx, now);
-                    self.handle(cx, Event::Bytes(&input), tx, now);
+                    self.begin_http2(cx, now);
                 }
             }
             Session::Http2(http2) => http2.handle(cx, event, now),
@@ -125,15 +99,6 @@ impl runtime::Session for Session {
         };
         cx.counters.closed().add(1);
         cx.hub.peers.leave(address);
-    }
-}
-
-/// TLS ends the connection.
-#[cold]
-fn unsecured(cx: &Cx, why: Unsecured) {
-    match why {
-        Unsecured::Fault => cx.counters.tls_failed().add(1),
-        Unsecured::PlainHttp => cx.counters.tls_plain_http().add(1),
     }
 }
 
