@@ -1,5 +1,5 @@
-//! The file server: sessions that answer HTTP/1.x requests, the cached virtual file system behind them, eviction
-//! policies, and adaptation.
+//! The file server: sessions that answer requests over HTTP/1 and HTTP/2, the cached virtual file system behind them,
+//! eviction policies, and adaptation.
 //!
 //! Decides what the response to a request is, and what the cache keeps. It touches no socket; drivers of the `runtime`
 //! crate move the bytes and run jobs that may block.
