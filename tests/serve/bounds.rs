@@ -115,6 +115,20 @@ fn idle_connections_give_way_at_the_bound(strategy: Strategy) {
     idle_ones_give_way(&server, 5);
 }
 
+fn idle_connections_stay_while_nobody_waits(strategy: Strategy) {
+    let tree = tree();
+    let server = launch(strategy, &tree, &["--max-connections", "5"]);
+    let mut held: Vec<Connection> = (0..5).map(|_| server.connect()).collect();
+    for connection in &mut held {
+        assert_eq!(connection.get("/a.txt").text(), "a");
+    }
+    // Longer than a connection must be idle before it gives way.
+    for connection in &mut held {
+        connection.patience(Duration::from_millis(60));
+        assert!(connection.is_silent());
+    }
+}
+
 /// More connections come, one after the other, than there is room for; each is served, and those before stay idle.
 fn idle_ones_give_way(server: &Server, room: usize) {
     let mut held: Vec<Connection> = Vec::new();
@@ -667,6 +681,7 @@ fn resident_of(pid: u32) -> usize {
 
 on_every_strategy!(
     idle_connections_give_way_at_the_bound,
+    idle_connections_stay_while_nobody_waits,
     a_client_that_holds_every_place_keeps_nobody_out,
     requests_that_never_arrive_keep_nobody_out,
     a_head_that_is_too_large_is_431,

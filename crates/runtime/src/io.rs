@@ -243,6 +243,10 @@ pub(crate) trait Backend {
     /// Starts an operation. `Some` if it is already done; otherwise `wait` will report it.
     fn submit(&mut self, op: Op) -> Option<Done>;
 
+    /// Whether a connection may be waiting at this listener. `false` is as an `Accept` without a result: `Incoming`
+    /// announces the next. Asked at the connection limit, before an idle connection is closed for a new one.
+    fn is_awaited(&mut self, listener: usize) -> bool;
+
     /// Waits until something is done or until `until` (`None`: without limit), appends the results and returns the
     /// time.
     ///

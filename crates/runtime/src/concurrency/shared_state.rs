@@ -32,6 +32,8 @@ pub(crate) struct SharedState {
     /// Nanoseconds of the instant until which a worker without idle connections asks another to close one; 0: none
     /// asks.
     room_wanted: AtomicU64,
+    /// Nanoseconds of the instant at which a worker last took a connection in.
+    last_entered: AtomicU64,
     /// They wake waiting workers to check that.
     alarms: Mutex<Alarms>,
     /// Where other processes see the number of open connections.
@@ -57,6 +59,7 @@ impl Default for SharedState {
             complained_until: AtomicU64::new(0),
             ebb: Mutex::new(Ebb::of_connections()),
             room_wanted: AtomicU64::new(0),
+            last_entered: AtomicU64::new(0),
             alarms: Mutex::default(),
             seat: None,
         }
@@ -79,13 +82,17 @@ impl SharedState {
         one.map_or(0, |open| open.load(Ordering::Relaxed))
     }
 
-    pub(super) fn enter(&self, listener: u8) {
+    pub(super) fn enter(&self, listener: u8, now: Instant) {
         if let Some(open) = self.open_at.get(usize::from(listener)) {
             open.fetch_add(1, Ordering::Relaxed);
         }
         let before = self.open.fetch_add(1, Ordering::Relaxed);
-        if let Some(seat) = &self.seat {
-            seat.tell_open(before + 1);
+        match &self.seat {
+            None => self.last_entered.store(now.as_nanos(), Ordering::Relaxed),
+            Some(seat) => {
+                seat.tell_open(before + 1);
+                seat.entered(now.as_nanos());
+            }
         }
         if let Ok(mut ebb) = self.ebb.try_lock() {
             ebb.rise(before as u64 + 1);
@@ -106,6 +113,14 @@ impl SharedState {
         {
             give_memory_back_aside();
         }
+    }
+
+    /// When a worker, of any process, last took a connection in.
+    pub(crate) fn last_entered(&self) -> Instant {
+        Instant::from_nanos(match &self.seat {
+            None => self.last_entered.load(Ordering::Relaxed),
+            Some(seat) => seat.last_entered(),
+        })
     }
 
     /// This process's seat among others; `None` if it is the only one.

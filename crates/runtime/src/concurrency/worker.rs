@@ -774,7 +774,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             return Next::Park;
         };
         let listener = accepted.listener;
-        self.shared_state.enter(listener);
+        self.shared_state.enter(listener, self.now);
         let conn = Conn {
             session,
             due: NEVER,

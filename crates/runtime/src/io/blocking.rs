@@ -311,17 +311,24 @@ impl Blocking {
         self.connection.as_mut()
     }
 
+    /// Whether this thread may accept: it has no connection, and leads where one does. When the pool drains, all accept
+    /// what still waits.
+    fn may_accept(&self) -> bool {
+        let is_free = self.leads || self.queue.is_some() || self.last_calls || self.leader.lead().rung;
+        self.connection.is_none() && is_free
+    }
+
     fn accept(&mut self, listener: usize) -> Option<Done> {
-        if self.connection.is_some() {
+        if !self.may_accept() {
             self.told = false;
             return None;
         }
         let accepted = self.accept_mutex.accept(self.listeners.get(listener)?);
-        self.pass_on();
         // A worker that cannot accept for now pauses and tries again on its own.
         self.told = accepted.is_err();
         match accepted {
             Ok(None) => {
+                self.pass_on();
                 if self.last_calls {
                     // The other listeners have new indices now and are asked in the next round.
                     self.listeners.remove(listener);
@@ -463,8 +470,12 @@ impl Blocking {
     }
 
     fn wait_for_connection(&mut self, until: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<()> {
-        if self.listeners.is_empty() || self.last_calls || self.told {
+        if self.listeners.is_empty() || self.last_calls {
             self.pass_on();
+            return self.poll(&[], until).map(drop);
+        }
+        if self.told {
+            // Keeps the lead: another thread would find the same limit.
             return self.poll(&[], until).map(drop);
         }
         if self.queue.is_some() {
@@ -510,11 +521,6 @@ impl Blocking {
     }
 }
 
-fn somebody_waits(listener: &OwnedFd) -> bool {
-    let at_once = Timespec::default();
-    poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
-}
-
 /// Time left until `until`.
 fn timeout(until: Instant) -> Timespec {
     let left = until.since(clock::now());
@@ -537,6 +543,10 @@ impl Drop for Blocking {
 
 impl Backend for Blocking {
     fn submit(&mut self, op: Op) -> Option<Done> {
+        if !matches!(op, Op::Accept { .. }) {
+            // The connection that was accepted counts by now. Whoever leads next compares with the limit.
+            self.pass_on();
+        }
         match op {
             Op::Accept { listener } => self.accept(listener),
             Op::Recv { id } => self.receive(id),
@@ -571,12 +581,21 @@ impl Backend for Blocking {
                 self.queue = None;
                 self.standby = None;
                 self.listeners
-                    .retain(|listener| self.connection.is_some() && somebody_waits(listener));
+                    .retain(|listener| self.connection.is_some() && socket::is_awaited(listener));
                 self.last_calls = !self.listeners.is_empty();
                 self.pass_on();
                 None
             }
         }
+    }
+
+    fn is_awaited(&mut self, listener: usize) -> bool {
+        let listener = self.listeners.get(listener).filter(|_| self.may_accept());
+        self.told = listener.is_some_and(|listener| socket::is_awaited(listener));
+        if !self.told && self.connection.is_none() {
+            self.pass_on();
+        }
+        self.told
     }
 
     fn wait(&mut self, until: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<Instant> {

@@ -532,6 +532,12 @@ impl Epoll {
 }
 
 impl Backend for Epoll {
+    fn is_awaited(&mut self, listener: usize) -> bool {
+        self.listeners
+            .get(listener)
+            .is_some_and(|listener| socket::is_awaited(listener))
+    }
+
     #[inline]
     fn submit(&mut self, op: Op) -> Option<Done> {
         match op {

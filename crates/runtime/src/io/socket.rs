@@ -5,6 +5,7 @@ use crate::fs::{ReadError, Wait};
 use crate::session::{Body, FileRange, Loss};
 use crate::strategy::Writing;
 use crate::sys;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 use std::io::IoSlice;
@@ -93,6 +94,12 @@ pub(crate) fn accept(listener: &OwnedFd) -> Result<Option<(OwnedFd, SocketAddr)>
             Err(errno) => return Err(errno.raw_os_error()),
         }
     }
+}
+
+/// Whether a connection waits in this listener's accept queue.
+pub(crate) fn is_awaited(listener: &OwnedFd) -> bool {
+    let at_once = Timespec::default();
+    poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
 /// The kernel's send buffer of a connection under memory pressure, in bytes; the kernel uses as much again for its own

@@ -610,6 +610,20 @@ impl Uring {
 }
 
 impl Backend for Uring {
+    fn is_awaited(&mut self, listener: usize) -> bool {
+        let Some(at) = self.listeners.get_mut(listener) else {
+            return false;
+        };
+        // With the kernel's accept under way, nothing stays in its queue.
+        let queued = |fd: &OwnedFd| at.accept == Accept::Off && socket::is_awaited(fd);
+        let is_awaited =
+            !at.accepted.is_empty() || at.failed.is_some() || at.fd.as_ref().is_some_and(|fd| queued(fd));
+        if !is_awaited && std::mem::take(&mut at.told) {
+            self.arm(listener);
+        }
+        is_awaited
+    }
+
     #[inline]
     fn submit(&mut self, op: Op) -> Option<Done> {
         match op {

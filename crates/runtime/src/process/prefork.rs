@@ -74,6 +74,8 @@ const IDLE: usize = 5;
 /// In the founder's own part, written by members: until which nanosecond a member wants another's idle connection to be
 /// closed, because the connection limit is reached.
 const ROOM_WANTED: usize = 6;
+/// In the founder's own part, written by members: the nanosecond at which one last took a connection in.
+const LAST_ENTERED: usize = 7;
 
 /// The number of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -717,6 +719,16 @@ impl Seat {
     #[inline]
     pub(crate) fn room_wanted(&self) -> u64 {
         founders(&self.0.board)[ROOM_WANTED].load(Ordering::Relaxed)
+    }
+
+    /// Tells all members that a connection was taken in at this nanosecond.
+    pub(crate) fn entered(&self, now: u64) {
+        founders(&self.0.board)[LAST_ENTERED].store(now, Ordering::Relaxed);
+    }
+
+    /// When a member last took a connection in; 0 if none did yet.
+    pub(crate) fn last_entered(&self) -> u64 {
+        founders(&self.0.board)[LAST_ENTERED].load(Ordering::Relaxed)
     }
 
     /// The members' idle connections, if they have one connection each.

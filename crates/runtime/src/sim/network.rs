@@ -274,6 +274,10 @@ impl Network {
 }
 
 impl Backend for Network {
+    fn is_awaited(&mut self, _listener: usize) -> bool {
+        !self.backlog.is_empty()
+    }
+
     fn submit(&mut self, op: Op) -> Option<Done> {
         match op {
             Op::Accept { .. } => self.accept(),

@@ -187,26 +187,24 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     pub(super) fn accept_from(&mut self, listener: usize, most: u32) -> Accepting {
         for _ in 0..most {
-            if let Err(full) = self.make_room() {
-                self.accept_paused_until = Some(self.now + LIMIT_PAUSE);
-                if self.is_stuck() && self.shared_state.may_complain(self.now) {
-                    tracing::warn!(
-                        open = self.shared_state.open.load(Ordering::Relaxed),
-                        "not accepting connections for now: none is idle, and {}",
-                        full.words()
-                    );
+            match self.make_room(listener) {
+                Ok(()) => {}
+                Err(None) => return self.nobody_waits(),
+                Err(Some(full)) => {
+                    self.accept_paused_until = Some(self.now + LIMIT_PAUSE);
+                    if self.is_stuck() && self.shared_state.may_complain(self.now) {
+                        tracing::warn!(
+                            open = self.shared_state.open.load(Ordering::Relaxed),
+                            "not accepting connections for now: none is idle, and {}",
+                            full.words()
+                        );
+                    }
+                    return Accepting::Paused;
                 }
-                return Accepting::Paused;
             }
             self.accepting = numbered(listener);
             match self.backend.submit(Op::Accept { listener }) {
-                None => {
-                    // Whoever waited for room has been taken or refused: idle connections may stay.
-                    if self.full_since.take().is_some() {
-                        self.shared_state.has_room();
-                    }
-                    return Accepting::Empty;
-                }
+                None => return self.nobody_waits(),
                 Some(Done::AcceptFailed { errno }) => {
                     count(&self.counters.accept_errors, 1);
                     if is_out_of_resources(errno) {
@@ -221,6 +219,14 @@ impl<V: Service, B: Backend> Worker<V, B> {
             }
         }
         Accepting::More
+    }
+
+    /// Whoever waited for room has been taken or refused: idle connections may stay.
+    fn nobody_waits(&mut self) -> Accepting {
+        if self.full_since.take().is_some() {
+            self.shared_state.has_room();
+        }
+        Accepting::Empty
     }
 
     fn pause_accepting(&mut self, why: &str, errno: i32) {

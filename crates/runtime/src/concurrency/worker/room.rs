@@ -51,12 +51,15 @@ impl<V: Service, B: Backend> Worker<V, B> {
     }
 
     /// Whether a connection may be accepted, after closing an idle one if necessary; otherwise, the limit that forbids
-    /// it.
-    pub(super) fn make_room(&mut self) -> Result<(), Full> {
+    /// it, or none if nobody waits at this listener.
+    pub(super) fn make_room(&mut self, listener: usize) -> Result<(), Option<Full>> {
         let Some(full) = self.full() else {
             self.full_since = None;
             return Ok(());
         };
+        if !self.backend.is_awaited(listener) {
+            return Err(None);
+        }
         if self.close_eldest(Need::Place) {
             self.shared_state.has_room();
             self.full_since = None;
@@ -69,11 +72,15 @@ impl<V: Service, B: Backend> Worker<V, B> {
             }
             return Ok(());
         }
+        // Connections are taken in the order in which they came. If another worker took one in meanwhile, this one's
+        // patience is for the next, which may just have come.
         let since = *self.full_since.get_or_insert(self.now);
+        let since = since.max(self.shared_state.last_entered());
+        self.full_since = Some(since);
         self.shared_state.want_room(self.now);
         match full {
             Full::Service if self.now.since(since) >= PATIENCE => Ok(()),
-            _ => Err(full),
+            _ => Err(Some(full)),
         }
     }
 
