@@ -446,6 +446,39 @@ fn a_load_measures_handshakes_and_resumes() {
 }
 
 #[test]
+fn clients_share_connections_over_http2() {
+    let authority = Authority::new();
+    let server = authority.serve("127.0.0.1", 2090);
+    let (ca, url) = (authority.ca(), server.url("https"));
+    let flags = ["--ca", &ca, "--http2", "--users-per-connection", "2"];
+    let result = load(&url, &flags);
+    assert_eq!(result["connections"], 2, "{result}");
+    assert_eq!(result["handshake_ms"]["count"], 2, "{result}");
+    assert!(
+        result["files"].as_u64().is_some_and(|files| files > 10),
+        "{result}"
+    );
+    assert_eq!(result["errors"], serde_json::json!({}), "{result}");
+    // A server that was told not to: nothing but HTTP/2 is offered.
+    let server = authority.start(&[
+        "--http2",
+        "off",
+        "--tls-cert",
+        &authority.path("cert.pem"),
+        "--tls-key",
+        &authority.path("cert.key"),
+    ]);
+    let result = load(&server.url("https"), &flags);
+    assert_eq!(result["files"], 0, "{result}");
+    assert!(
+        result["record"]["handshake_fault"]
+            .as_str()
+            .is_some_and(|fault| fault.contains("--mode")),
+        "{result}"
+    );
+}
+
+#[test]
 fn failed_handshakes_of_a_load_are_counted_and_named() {
     let authority = Authority::new();
     let server = authority.serve("other.test", 2090);

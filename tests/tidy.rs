@@ -37,7 +37,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         "client",
         &["http-semantics", "http1", "http2", "markup", "runtime", "measure"],
     ),
-    ("load", &["client", "runtime", "measure"]),
+    // `http2` is the server of its tests.
+    ("load", &["client", "http2", "runtime", "measure"]),
     // The client over the simulated network, against servers of 1997 that are its own: never the server of today.
     (
         "period",

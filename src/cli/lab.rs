@@ -86,7 +86,8 @@ pub(crate) struct W3cFlags {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) runs: u64,
 
-    /// Adds rows for Weir's server and client on today's TCP over the same networks
+    /// Adds rows for Weir's server and client over the same networks: HTTP/1.0 to HTTP/2, each with the TCP of 1997
+    /// and with today's
     #[arg(long)]
     pub(crate) today: bool,
 }

@@ -12,12 +12,21 @@ use clap::{Args, Subcommand};
 use client::extra::Extra;
 use client::plan::Mode;
 use client::session::Verb;
+use client::streams::STREAMS_MAX;
 use measure::Duration;
 use server::config::parse_duration;
 use std::path::PathBuf;
 
 /// Largest `--threads`: more than any machine has processors.
 const THREADS_MAX: i64 = 1024;
+
+/// A protocol mode of `weir load`.
+fn parse_mode(text: &str) -> Result<Mode, String> {
+    match text {
+        "h2" | "http/2" => Ok(Mode::Http2),
+        text => text.parse().map_err(|why| format!("{why}, or h2")),
+    }
+}
 
 /// A time span greater than zero.
 fn parse_span(text: &str) -> Result<Duration, String> {
@@ -40,6 +49,8 @@ Examples:
   weir load http://localhost:8080/ --replay access.log --speed 10 --duration 1m
   weir load http://localhost:8080/ --rate 100 --slo 'p99<50ms' --duration 10s
   weir load http://localhost:8080/ --site ./site --users 2000 --warmup 10s --duration 60s
+  weir load https://localhost:8443/ --site ./site --users 200 --mode h2 --insecure
+  weir load http://localhost:8080/a.html --http2 --clients 80 --users-per-connection 10
   weir load http://127.0.0.1:8080/ -H 'Host: www.example.org' -H 'Accept: text/html' --method HEAD
   weir load http://h/ --site ./site --users 3000 --rank 0 --size 3 --start-at $START --out 0.json
 
@@ -249,10 +260,25 @@ pub(crate) struct HowFlags {
         help_heading = "Requests")]
     pub(crate) connections_per_user: u32,
 
-    /// http10 (one connection per file), serial, pipelined or early-close (pipelined, closed after each object)
-    /// [default: serial; http10 for a WebStone site]
-    #[arg(long, value_name = "MODE", help_heading = "Requests")]
+    /// http10 (one connection per file), serial, pipelined, early-close (pipelined, closed after each object) or h2
+    /// (HTTP/2: the page alone, then its embedded files on streams) [default: serial; http10 for a WebStone site]
+    #[arg(long, value_name = "MODE", value_parser = parse_mode, help_heading = "Requests")]
     pub(crate) mode: Option<Mode>,
+
+    /// The same as --mode h2
+    #[arg(long, conflicts_with = "mode", help_heading = "Requests")]
+    pub(crate) http2: bool,
+
+    /// With --mode h2: most requests outstanding on a connection; the server may permit fewer
+    #[arg(long, value_name = "N", default_value_t = STREAMS_MAX as u32,
+        value_parser = clap::value_parser!(u32).range(1..=STREAMS_MAX as i64), help_heading = "Requests")]
+    pub(crate) streams: u32,
+
+    /// With --mode h2: users or clients who share a connection, as behind a proxy. With --rate: objects at once on a
+    /// connection
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000),
+        help_heading = "Requests")]
+    pub(crate) users_per_connection: u32,
 
     /// Adds a header field to every request, as `Name: value`; repeatable. Host and User-Agent replace the defaults.
     /// Fields of the connection (Connection, Content-Length, Transfer-Encoding and similar) are rejected
@@ -310,6 +336,11 @@ pub(crate) struct HowFlags {
 }
 
 impl HowFlags {
+    /// The mode that the flags name, if they do.
+    pub(crate) fn named_mode(&self) -> Option<Mode> {
+        self.mode.or(self.http2.then_some(Mode::Http2))
+    }
+
     /// Statuses that count as success: the flag's, or those that answer the given headers.
     pub(crate) fn accepted(&self) -> Accept {
         let names = self.header.iter().map(|extra| extra.name.as_str());

@@ -224,11 +224,11 @@ fn this_server() -> Result<Server, Failure> {
         .map_err(|error| Failure::System(format!("the simulated server: {error}")))
 }
 
-/// A visit to this program's server over today's TCP.
+/// A visit of this program's client to its server between these hosts.
 ///
 /// # Errors
 /// `System` if the server cannot be set up.
-pub(crate) fn today(network: Network, manner: Manner, is_first: bool) -> Result<Figures, Failure> {
+pub(crate) fn between(hosts: Hosts, manner: Manner, is_first: bool) -> Result<Figures, Failure> {
     let plan = Plan {
         manner,
         connections: manner.mode.connections(),
@@ -248,7 +248,7 @@ pub(crate) fn today(network: Network, manner: Manner, is_first: bool) -> Result<
         plan,
         entries,
         server,
-    } = ready(Hosts::today(network), plan)?
+    } = ready(hosts, plan)?
     else {
         return Err(Failure::System(
             "the simulated visitor is of the wrong kind".to_owned(),
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn a_pipelined_revalidation_takes_as_many_packets_as_for_real() {
         let manner: Manner = "pipelined".parse().expect("a manner");
-        let warm = today(Network::Wan, manner, false).expect("a visit");
+        let warm = between(Hosts::today(Network::Wan), manner, false).expect("a visit");
         assert!((25.0..=33.0).contains(&warm.packets()), "{warm:?}");
         let plan = Plan {
             manner,

@@ -5,7 +5,9 @@ use crate::failure::Failure;
 use crate::fetch::simulated;
 use crate::output::print;
 use crate::voice::Voice;
+use client::plan::{Manner, Mode};
 use load::site::microscape::TagCase;
+use measure::Seed;
 use period::closing::{Closing, closing, nagle};
 use period::page::microscape;
 use period::server::Ending;
@@ -291,26 +293,62 @@ fn assumptions() -> String {
     text
 }
 
-/// A visit over today's TCP.
+/// The TCP of both hosts.
+#[derive(Clone, Copy)]
+enum Stack {
+    /// That of the document's hosts, without the compression of its modem.
+    Then,
+    /// Linux.
+    Today,
+}
+
+impl Stack {
+    const ALL: [Stack; 2] = [Stack::Then, Stack::Today];
+
+    fn name(self) -> &'static str {
+        match self {
+            Stack::Then => "1997",
+            Stack::Today => "linux-6",
+        }
+    }
+
+    fn hosts(self, network: Network) -> Hosts {
+        match self {
+            Stack::Then => Hosts::of(network, 1.0, Seed(1)),
+            Stack::Today => Hosts::today(network),
+        }
+    }
+}
+
+/// A visit of this program's client to its server.
 struct Today {
+    stack: Stack,
     network: Network,
     mode: String,
     is_first: bool,
     figures: Figures,
 }
 
-/// This program's client and server over today's TCP and the same networks.
+/// This program's client and server over the same networks.
 fn today() -> Result<Vec<Today>, Failure> {
+    let http2 = Manner {
+        mode: Mode::Http2,
+        coding: None,
+    };
+    let manners = MANNERS.iter().map(|(_, manner)| *manner).chain([http2]);
     let mut rows = Vec::new();
-    for network in Network::ALL {
-        for (_, manner) in MANNERS {
-            for is_first in [true, false] {
-                rows.push(Today {
-                    network,
-                    mode: manner.to_string(),
-                    is_first,
-                    figures: simulated::today(network, manner, is_first)?,
-                });
+    for stack in Stack::ALL {
+        for network in Network::ALL {
+            for manner in manners.clone() {
+                for is_first in [true, false] {
+                    rows.push(Today {
+                        stack,
+                        network,
+                        mode: manner.to_string(),
+                        is_first,
+                        figures: simulated::between(stack.hosts(network), manner, is_first)?,
+                    });
+                }
             }
         }
     }
@@ -319,21 +357,22 @@ fn today() -> Result<Vec<Today>, Failure> {
 
 fn today_json(row: &Today) -> Value {
     json!({
-        "event": "row", "document": DOCUMENT, "server": "Weir", "stack": "linux-6", "network": row.network.name(),
+        "event": "row", "document": DOCUMENT, "server": "Weir", "stack": row.stack.name(), "network": row.network.name(),
         "mode": row.mode, "first_visit": row.is_first, "simulated": figures_json(&row.figures),
     })
 }
 
 fn today_table(rows: &[Today]) -> String {
     let mut text = format!(
-        "Weir's server and client on today's stack, simulated over the same networks\n{:<30} {:<12} {:>9} {:>9} {:>9} {:>11} {:>9}\n",
-        "network and mode", "", "packets", "up+down", "bytes", "overhead %", "seconds"
+        "Weir's server and client, simulated over the same networks\n{:<8} {:<30} {:<12} {:>9} {:>9} {:>9} {:>11} {:>9}\n",
+        "TCP of", "network and mode", "", "packets", "up+down", "bytes", "overhead %", "seconds"
     );
     for row in rows {
         let ours = &row.figures;
         let _ = writeln!(
             text,
-            "{:<30} {:<12} {:>9.0} {:>5.0}+{:<3.0} {:>9.0} {:>11.1} {:>9.2}",
+            "{:<8} {:<30} {:<12} {:>9.0} {:>5.0}+{:<3.0} {:>9.0} {:>11.1} {:>9.2}",
+            row.stack.name(),
             format!("{} {}", row.network.name(), row.mode),
             visit_word(row.is_first),
             ours.packets(),

@@ -90,7 +90,7 @@ fn perform(
         .map_or_else(machine::usable_cores, |threads| threads as usize)
         .clamp(1, task.lines(place.size).max(1) as usize);
     let descriptors = machine::raise_descriptor_limit();
-    task.fits(place.size, flags.how.connections_per_user, descriptors, threads)?;
+    task.fits(place.size, &flags.how, descriptors, threads)?;
     let setup = task.setup(flags)?;
     let live: Vec<Arc<Live>> = (0..threads).map(|_| Arc::default()).collect();
     let split = task.split(flags, place, threads)?;

@@ -142,21 +142,22 @@ impl Cap {
             )),
         }
         if task.keeps() {
-            let lanes = u64::from(flags.how.connections_per_user);
+            // Users per connection, or connections per user.
+            let (users, connections) = (1000, task.connections(1000, &flags.how).max(1));
             let descriptors = machine::raise_descriptor_limit();
             let threads = flags
                 .how
                 .threads
                 .map_or_else(machine::usable_cores, |threads| threads as usize);
             caps.push((
-                task::room(descriptors, threads) / lanes,
+                task::room(descriptors, threads) * users / connections,
                 format!(
                     "each keeps a connection, and this process may open {descriptors} descriptors (`ulimit -n`)"
                 ),
             ));
             if let Some(ports) = ports() {
                 caps.push((
-                    ports / lanes,
+                    ports * users / connections,
                     format!(
                         "each keeps a connection, and this machine has {ports} ports for connections to one address (net.ipv4.ip_local_port_range)"
                     ),

@@ -9,7 +9,7 @@ use crate::cli::load::{AskedFlags, HowFlags, PlanFlags, RunFlags};
 use crate::failure::Failure;
 use crate::secure::{self, Secure};
 use ::load::arrivals::{Arrivals, Process, Schedule};
-use ::load::crew::{Model, Setup};
+use ::load::crew::{Model, Setup, Sharing};
 use ::load::limits::USERS_MAX;
 use ::load::manifest::{Digesting, Kind, Manifest};
 use ::load::plan::{Layout, Population, Request};
@@ -22,6 +22,7 @@ use ::load::work::Work;
 use client::extra;
 use client::plan::Mode;
 use client::session::{Ending, Verb, Version};
+use client::streams::STREAMS_MAX;
 use measure::{Duration, Seed};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -102,7 +103,13 @@ impl Task {
     pub(super) fn of(flags: &RunFlags) -> Result<Task, Failure> {
         let url = Url::read(flags.url.as_deref().unwrap_or_default())?;
         let secure = match url.is_secure {
-            true => Some(Secure::new(&flags.tls, secure::host(&url.authority))?),
+            true => {
+                let secure = Secure::new(&flags.tls, secure::host(&url.authority))?;
+                Some(match flags.how.named_mode() {
+                    Some(Mode::Http2) => secure.for_http2(),
+                    _ => secure,
+                })
+            }
             false => Secure::none(&flags.tls).map(|()| None)?,
         };
         let task = Task::from(url, &flags.asked, &flags.how, flags.seed, None)?;
@@ -228,10 +235,19 @@ impl Task {
             );
         }
         extra::lines("", "", &how.header).map_err(|why| Failure::Usage(format!("--header: {why}")))?;
-        let mode = how.mode.unwrap_or(match what {
+        let mode = how.named_mode().unwrap_or(match what {
             What::Webstone(_) => Mode::Http10,
             What::Surge(_) | What::Each | What::Log(_) => Mode::Serial,
         });
+        if mode != Mode::Http2 && (how.users_per_connection > 1 || (how.streams as usize) < STREAMS_MAX) {
+            return usage("`--streams` and `--users-per-connection` need `--mode h2`".to_owned());
+        }
+        if mode == Mode::Http2 && how.connections_per_user > 1 {
+            return usage(
+                "`--connections-per-user` is for HTTP/1; with `--mode h2`, a user's requests share one connection (--streams)"
+                    .to_owned(),
+            );
+        }
         let from_site = site.as_ref().map_or(Seed(1), |(_, manifest)| manifest.seed);
         Ok(Task {
             url,
@@ -285,9 +301,32 @@ impl Task {
     /// Whether users or clients keep a connection.
     pub(super) fn keeps(&self) -> bool {
         match self.who {
-            Who::Users(_) => matches!(self.mode, Mode::Serial | Mode::Pipelined),
+            Who::Users(_) => matches!(self.mode, Mode::Serial | Mode::Pipelined | Mode::Http2),
             Who::Clients(_) => true,
             Who::Sessions(..) | Who::Rate(..) | Who::Replay => false,
+        }
+    }
+
+    /// Requests that a user has outstanding at once, on connections or streams of their own.
+    fn lanes(&self, how: &HowFlags) -> u32 {
+        if self.mode != Mode::Http2 {
+            return how.connections_per_user;
+        }
+        let widest = self
+            .work
+            .objects
+            .iter()
+            .map(|files| files.len().saturating_sub(1))
+            .max();
+        let widest = widest.and_then(|files| u32::try_from(files).ok()).unwrap_or(1);
+        widest.clamp(1, how.streams)
+    }
+
+    /// Connections of this many users or clients.
+    pub(super) fn connections(&self, users: u64, how: &HowFlags) -> u64 {
+        match self.mode {
+            Mode::Http2 => users.div_ceil(u64::from(how.users_per_connection)),
+            _ => users.saturating_mul(u64::from(how.connections_per_user)),
         }
     }
 
@@ -295,13 +334,14 @@ impl Task {
     pub(super) fn fits(
         &self,
         size: u32,
-        lanes: u32,
+        how: &HowFlags,
         descriptors: u64,
         threads: usize,
     ) -> Result<(), Failure> {
         let room = room(descriptors, threads);
         let keeps = self.keeps();
-        let lines = self.lines(size).saturating_mul(lanes);
+        let lanes = how.connections_per_user;
+        let lines = self.connections(u64::from(self.lines(size)), how);
         match self.who {
             Who::Users(n) | Who::Clients(n) if n < size => Err(Failure::Usage(format!(
                 "{n} users or clients are too few for {size} machines"
@@ -311,7 +351,7 @@ impl Task {
                     "`--connections-per-user` is for --users, --sessions and --clients; arrivals share --connections".to_owned(),
                 ))
             }
-            Who::Users(_) | Who::Clients(_) if keeps && u64::from(lines) > room => {
+            Who::Users(_) | Who::Clients(_) if keeps && lines > room => {
                 Err(Failure::Usage(format!(
                     "they keep {lines} connections in mode {}, and this process may open {descriptors} descriptors: \
                      raise `ulimit -n`, use fewer users or more machines (--size), or early-close or http10 for users who sleep",
@@ -333,6 +373,19 @@ impl Task {
         };
         let lines = extra::lines(&self.url.authority, USER_AGENT, &flags.how.header)
             .map_err(|why| Failure::Usage(format!("--header: {why}")))?;
+        let sharing = (self.mode == Mode::Http2).then(|| {
+            let (host, regular) = lines.split_first().expect("Host is the first");
+            let regular = regular
+                .iter()
+                .map(|(name, value)| (name.to_ascii_lowercase(), (*value).to_owned()));
+            Arc::new(Sharing {
+                streams_max: flags.how.streams as usize,
+                users: flags.how.users_per_connection,
+                scheme: if self.secure.is_some() { "https" } else { "http" },
+                authority: host.1.to_owned(),
+                fields: regular.collect(),
+            })
+        });
         Ok(Setup {
             work: Arc::clone(&self.work),
             mode: self.mode,
@@ -346,7 +399,8 @@ impl Task {
             timeout: flags.how.timeout,
             verify: flags.how.verify,
             unseen_from: UNSEEN_FROM,
-            lanes: flags.how.connections_per_user,
+            lanes: self.lanes(&flags.how),
+            sharing,
             secured: self.secure.is_some(),
         })
     }
@@ -395,6 +449,9 @@ impl Task {
             // Features at their defaults add nothing, so old plans keep their digest.
             if flags.how.method != Verb::Get {
                 writeln!(out, "{}", flags.how.method.name())?;
+            }
+            if self.mode == Mode::Http2 {
+                writeln!(out, "{} {}", flags.how.streams, flags.how.users_per_connection)?;
             }
             for line in &flags.how.header {
                 writeln!(out, "{line}")?;
@@ -578,7 +635,8 @@ impl Task {
                     .how
                     .connections
                     .unwrap_or(CONNECTIONS)
-                    .div_ceil(threads as u32),
+                    .div_ceil(threads as u32)
+                    .saturating_mul(flags.how.users_per_connection),
             })
         };
         let mut shares = vec![Share::NONE; place.size as usize];

@@ -33,7 +33,7 @@ fn modes_open_the_connections_the_document_says_and_ask_for_the_same() {
     let users = ["--users", "20", "--duration", "3s", "--stagger", "10ms"];
     let plan = ["load", "plan", "--site", site.path(), "--summary", "--json"];
     let planned = &lines(&printed(&[&plan[..], &users].concat()))[0];
-    for mode in ["http10", "serial", "pipelined", "early-close"] {
+    for mode in ["http10", "serial", "pipelined", "early-close", "h2"] {
         let run = [&site.url, "--site", site.path(), "--mode", mode, "--verify"];
         let (result, _) = result(&[&run[..], &users].concat(), 0);
         assert_eq!(

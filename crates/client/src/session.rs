@@ -129,17 +129,23 @@ pub enum Heard<'a> {
 
 /// The field lines of a response head.
 #[derive(Clone, Copy, Debug)]
-pub struct Lines<'a>(&'a Response<'a, 'a>);
+pub struct Lines<'a>(Fields<'a, 'a>);
+
+impl<'a> From<Fields<'a, 'a>> for Lines<'a> {
+    fn from(fields: Fields<'a, 'a>) -> Lines<'a> {
+        Lines(fields)
+    }
+}
 
 impl<'a> Lines<'a> {
     /// The target of a redirection, from `Location`; not validated.
     pub fn location(self) -> Option<&'a [u8]> {
-        self.0.fields.get(Name::Location)
+        self.0.get(Name::Location)
     }
 
     /// The value of `Content-Length`, which a response to HEAD has without content (RFC 9110 section 8.6).
     pub fn content_length(self) -> Option<u64> {
-        let text = self.0.fields.single(Name::ContentLength)?;
+        let text = self.0.single(Name::ContentLength)?;
         core::str::from_utf8(text).ok()?.parse().ok()
     }
 }
@@ -240,7 +246,7 @@ impl Session {
     ) -> Result<(), Fault> {
         self.walk(bytes, Some(memory), |piece| match piece {
             Piece::Known(status) => hear(Heard::Head(status, None)),
-            Piece::Head(head, _) => hear(Heard::Head(head.status, Some(Lines(head)))),
+            Piece::Head(head, _) => hear(Heard::Head(head.status, Some(Lines(head.fields)))),
             Piece::Body(data, _) => hear(Heard::Body(data)),
             Piece::End(_) => hear(Heard::End),
         })

@@ -6,9 +6,10 @@
 use crate::session::{Head, Said};
 use http_semantics::field::{Fields, Line, MAX_FIELDS};
 use http_semantics::status::{Status, reason};
+pub use http2::Code;
 use http2::client::{Connection, Event};
-use http2::priority::Priority;
-use http2::{Code, Limits, Misuse};
+pub use http2::priority::Priority;
+use http2::{Limits, Misuse};
 use measure::Instant;
 use std::sync::Arc;
 
@@ -63,14 +64,14 @@ impl Streams {
     ///
     /// # Errors
     /// If the server permits no further request on this connection now.
-    pub fn ask(
+    pub fn ask<'f>(
         &mut self,
-        fields: &[(String, String)],
+        fields: impl IntoIterator<Item = (&'f str, &'f str)>,
         is_head: bool,
         priority: Priority,
     ) -> Result<u32, Misuse> {
         let fields = fields
-            .iter()
+            .into_iter()
             .map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         self.http
             .request_with(&[], fields, true, is_head, priority, &mut self.out)
@@ -84,6 +85,21 @@ impl Streams {
     /// Whether the connection takes further requests, now or later.
     pub fn is_persistent(&self) -> bool {
         !self.is_ending
+    }
+
+    /// Gives a request up (RFC 9113 section 8.7): nothing more of it is reported.
+    pub fn cancel(&mut self, stream: u32) {
+        self.http.reset(stream, Code::CANCEL, &mut self.out);
+    }
+
+    /// Whether there are frames to send.
+    pub fn has_output(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Appends the frames to send, which are then sent, to `to`.
+    pub fn write_output(&mut self, to: &mut Vec<u8>) {
+        to.append(&mut self.out);
     }
 
     /// The frames to send, which are then sent.

@@ -18,13 +18,14 @@
 //!
 //! A user with several connections requests the page on the first. When the page is complete, its embedded files are
 //! dealt round-robin to all connections, and each connection follows the mode. The object is complete with its last
-//! file.
+//! file. In HTTP/2, one connection carries the requests of several lines ([`carrier`]).
 //!
 //! Three lines have timers only: the end of the run, the arrivals of an open run (whose users are a pool of
 //! connections), and the tick that measures the thread's own lateness. Knows nothing of sockets, clocks or the
 //! purpose of a run.
 
 mod arriving;
+mod carrier;
 mod hearing;
 mod ticking;
 
@@ -35,6 +36,8 @@ use crate::replies::Accept;
 use crate::supply::{Dealt, Part, Supply, whole};
 use crate::work::Work;
 use arriving::Open;
+pub use carrier::Sharing;
+use carrier::{Carrier, Ended};
 use client::plan::Mode;
 use client::session::{Ending, Left, Memory, OUTSTANDING_MAX, Session};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -94,8 +97,11 @@ pub struct Setup {
     /// Minimum number of remaining content bytes to skip in the kernel instead of copying them: they are counted, not
     /// inspected. Ignored if `verify` is set.
     pub unseen_from: u64,
-    /// Connections per user; 1 in an open loop.
+    /// Requests that a user has outstanding at once, each on a connection of its own or, with `sharing`, on a stream. In
+    /// an open loop over HTTP/1, 1.
     pub lanes: u32,
+    /// How requests share connections: HTTP/2, with this mode; `None` for HTTP/1.
+    pub sharing: Option<Arc<Sharing>>,
     /// Whether a layer below secures connections, so that a handshake follows each connection.
     pub secured: bool,
 }
@@ -222,6 +228,12 @@ struct User {
 pub struct Crew {
     setup: Setup,
     users: Vec<User>,
+    /// HTTP/2 connections, by the lines they carry.
+    carriers: Vec<Option<Box<Carrier>>>,
+    /// Carriers with output.
+    due: Vec<usize>,
+    /// Streams that ended; kept for its memory.
+    ended: Vec<u32>,
     starts: Vec<Duration>,
     open: Option<Open>,
     began: Instant,
@@ -286,6 +298,9 @@ impl Crew {
         Crew {
             setup,
             users,
+            carriers: Vec::new(),
+            due: Vec::new(),
+            ended: Vec::new(),
             starts,
             open,
             began: Instant::ZERO,
@@ -306,6 +321,7 @@ impl Crew {
         for user in &mut self.users {
             parted(&mut user.stands, &mut self.ledger, now);
         }
+        self.part_from_carriers(now);
         self.ledger.into_record()
     }
 
@@ -370,14 +386,21 @@ impl Crew {
                 if due > now {
                     self.wake(line, due, port);
                 } else {
-                    let trouble = match &self.user(line).phase {
-                        Phase::Fetching(fetch) if fetch.shaking.is_some() => {
+                    let is_shaking = match &self.user(line).phase {
+                        Phase::Fetching(fetch) => fetch.shaking.is_some() || self.is_carrier_shaking(line),
+                        _ => false,
+                    };
+                    let trouble = match is_shaking {
+                        true => {
                             self.refused("TLS failed: the handshake made no progress within --timeout", now);
                             Trouble::Handshake
                         }
-                        _ => Trouble::Timeout,
+                        false => Trouble::Timeout,
                     };
-                    self.lost(line, trouble, port, now);
+                    match self.is_shared() {
+                        true => self.late_on_stream(line, trouble, port, now),
+                        false => self.lost(line, trouble, port, now),
+                    }
                 }
             }
             other => self.user(line).phase = other,
@@ -389,8 +412,16 @@ impl Crew {
         line - (line - FIRST) % self.setup.lanes.max(1)
     }
 
+    /// Whether connections carry the requests of several lines.
+    fn is_shared(&self) -> bool {
+        self.setup.sharing.is_some()
+    }
+
     /// Closes all connections of the user whose first line is `head`.
     fn leave_all(&mut self, head: u32, port: &mut Port, now: Instant) {
+        if self.is_shared() {
+            return self.leave_carrier(head, port, now);
+        }
         for lane in 0..self.setup.lanes.max(1) {
             self.leave(head + lane, port, now);
         }
@@ -478,6 +509,9 @@ impl Crew {
 
     /// Sends the requests that the mode allows now, on a new connection if necessary.
     fn ask(&mut self, line: u32, port: &mut Port, now: Instant) {
+        if self.is_shared() {
+            return self.ask_on_stream(line, port, now);
+        }
         let Setup {
             work, mode, ending, ..
         } = &self.setup;
@@ -583,6 +617,14 @@ impl Crew {
             parted(stands, &mut self.ledger, now);
             port.close(line);
         }
+        self.go_on(line, port, now);
+    }
+
+    /// Sends the next requests, after the active OFF time of the last part if it has one.
+    fn go_on(&mut self, line: u32, port: &mut Port, now: Instant) {
+        let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase else {
+            return;
+        };
         let off = match fetch.got.checked_sub(1) {
             Some(before) if fetch.asked == fetch.got => fetch.parts[before].off,
             _ => Duration::ZERO,
@@ -603,6 +645,15 @@ impl Crew {
 
     /// Handles a connection that is gone.
     fn lost_connection(&mut self, line: u32, trouble: Trouble, port: &mut Port, now: Instant) {
+        if self.is_shared() {
+            let is_early = !self.is_carrier_busy(line) || trouble == Trouble::Lost;
+            self.ledger.of(now).closed_by_server += u64::from(is_early);
+            let trouble = match trouble {
+                Trouble::Handshake if !self.is_carrier_shaking(line) => Trouble::Protocol,
+                other => other,
+            };
+            return self.carrier_ended(line, Ended::Failed(trouble), port, now);
+        }
         let user = &mut self.users[(line - FIRST) as usize];
         let Phase::Fetching(fetch) = &user.phase else {
             // No response was pending.
@@ -623,6 +674,14 @@ impl Crew {
 
     /// Records a complete TLS handshake. The wait for the first byte begins with it.
     fn secured(&mut self, line: u32, agreed: Security, now: Instant) {
+        if self.is_shared() {
+            if let Some(since) = self.carrier_secured(line, now) {
+                let record = self.ledger.of(since);
+                record.handshake.add(now.since(since));
+                record.resumed += u64::from(agreed.resumed);
+            }
+            return;
+        }
         if let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase
             && let Some(since) = fetch.shaking.take()
         {
@@ -643,11 +702,15 @@ impl Crew {
 
     /// Gives up the connection before the object is complete; retries or fails its pending files.
     fn lost(&mut self, line: u32, trouble: Trouble, port: &mut Port, now: Instant) {
-        port.close(line);
+        // A shared connection is another's to close.
+        let is_shared = self.is_shared();
+        if !is_shared {
+            port.close(line);
+        }
         let from = self.ledger.from();
         let user = &mut self.users[(line - FIRST) as usize];
         user.session = None;
-        let stood = user.stands.is_some();
+        let stood = is_shared || user.stands.is_some();
         parted(&mut user.stands, &mut self.ledger, now);
         let Phase::Fetching(fetch) = &mut user.phase else {
             return;
@@ -914,9 +977,22 @@ impl dial::Crew for Crew {
             open.advance(now);
             self.arrive(port, now);
         }
+        self.flush(port);
     }
 
     fn handle(&mut self, line: u32, happened: Happened<'_>, port: &mut Port, now: Instant) {
+        self.happened(line, happened, port, now);
+        self.flush(port);
+    }
+
+    fn stop(&mut self, port: &mut Port, now: Instant) {
+        self.end(port, now);
+        self.flush(port);
+    }
+}
+
+impl Crew {
+    fn happened(&mut self, line: u32, happened: Happened<'_>, port: &mut Port, now: Instant) {
         match (line, happened) {
             (BELL, _) => self.end(port, now),
             (CLOCK, _) => self.arrive(port, now),
@@ -929,6 +1005,9 @@ impl dial::Crew for Crew {
                 let record = self.ledger.of(now);
                 record.connections += 1;
                 record.established += 1;
+                if self.is_shared() {
+                    return self.carrier_stands(line, now);
+                }
                 self.user(line).stands = Some(now);
                 if let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase
                     && let Some(opened) = fetch.opening.take()
@@ -947,6 +1026,11 @@ impl dial::Crew for Crew {
                 self.refused(why, now);
                 self.lost_connection(line, Trouble::Handshake, port, now);
             }
+            (line, Happened::Bytes(bytes)) if self.is_shared() => self.carried(line, bytes, port, now),
+            (line, Happened::Eof | Happened::Lost(Failing::Cut)) if self.is_shared() => {
+                self.ledger.of(now).closed_by_server += 1;
+                self.carrier_ended(line, Ended::Closed, port, now);
+            }
             (line, Happened::Lost(Failing::Cut)) => self.heard(line, Came::Cut, port, now),
             (line, Happened::Bytes(bytes)) => self.heard(line, Came::Bytes(bytes), port, now),
             (line, Happened::Skipped(bytes)) => self.heard(line, Came::Skipped(bytes), port, now),
@@ -963,10 +1047,6 @@ impl dial::Crew for Crew {
                 self.lost_connection(line, trouble, port, now);
             }
         }
-    }
-
-    fn stop(&mut self, port: &mut Port, now: Instant) {
-        self.end(port, now);
     }
 }
 

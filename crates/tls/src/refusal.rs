@@ -101,7 +101,7 @@ fn incompatible(why: &PeerIncompatible) -> String {
 }
 
 fn no_protocol() -> String {
-    "the server does not offer HTTP/1.1 (ALPN http/1.1), the only HTTP version of this program".to_owned()
+    "the server speaks none of the HTTP versions offered (ALPN); choose another --mode".to_owned()
 }
 
 #[cfg(test)]

@@ -422,7 +422,8 @@ impl Fetch {
             Talk::Streams(streams) => {
                 let scheme = self.items[job.object].url.scheme();
                 let fields = request::as_fields(&request, scheme, priority.0);
-                let asked = streams.ask(&fields, method == Method::Head, priority.1);
+                let fields = fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+                let asked = streams.ask(fields, method == Method::Head, priority.1);
                 (asked.ok(), Some(streams.take_output()))
             }
         };

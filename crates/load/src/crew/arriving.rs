@@ -38,6 +38,7 @@ impl Crew {
     /// Begins all arrivals that are due.
     pub(super) fn arrive(&mut self, port: &mut Port, now: Instant) {
         let until = self.until();
+        let lanes = self.setup.lanes.max(1) as usize;
         loop {
             let Some(open) = &mut self.open else { return };
             let (number, at) = open.next;
@@ -54,9 +55,10 @@ impl Crew {
             self.ledger.of(at).lag.add(now.since(at));
             let line = match open.free.pop() {
                 Some(line) => line,
-                None if self.users.len() < open.lines_max => {
-                    self.users.push(User::free());
-                    FIRST + self.users.len() as u32 - 1
+                None if self.users.len() < open.lines_max * lanes => {
+                    let line = FIRST + self.users.len() as u32;
+                    self.users.extend((0..lanes).map(|_| User::free()));
+                    line
                 }
                 None => {
                     if open.backlog.len() < BACKLOG_MAX {

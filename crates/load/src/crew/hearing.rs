@@ -24,12 +24,12 @@ pub(super) enum Came<'a> {
 }
 
 /// Applies responses to an object and to the record.
-struct Hearing<'a> {
-    fetch: &'a mut Fetch,
-    setup: &'a Setup,
-    ledger: &'a mut Ledger,
-    live: &'a Live,
-    now: Instant,
+pub(super) struct Hearing<'a> {
+    pub(super) fetch: &'a mut Fetch,
+    pub(super) setup: &'a Setup,
+    pub(super) ledger: &'a mut Ledger,
+    pub(super) live: &'a Live,
+    pub(super) now: Instant,
 }
 
 impl Crew {
@@ -66,7 +66,7 @@ impl Crew {
         };
         let outcome = match came {
             Came::Bytes(bytes) => {
-                hearing.received(bytes.len() as u64);
+                received(hearing.ledger, bytes.len() as u64, now);
                 hearing.fetch.received += bytes.len() as u64;
                 hearing.fetch.progress = now;
                 let outcome = session.receive(bytes, &mut self.memory, |heard| hearing.hear(heard));
@@ -77,7 +77,7 @@ impl Crew {
                 outcome.map(|()| None).map_err(Some)
             }
             Came::Skipped(bytes) => {
-                hearing.received(bytes);
+                received(hearing.ledger, bytes, now);
                 hearing.fetch.progress = now;
                 hearing.fetch.received += bytes;
                 hearing.fetch.bytes += bytes;
@@ -114,6 +114,28 @@ impl Crew {
         }
     }
 
+    /// Fails the part whose response ended early, and moves on to the next.
+    #[cold]
+    pub(super) fn fail_part(&mut self, line: u32, trouble: Trouble, now: Instant) {
+        let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase else {
+            return;
+        };
+        let from = self.ledger.from();
+        let took = now.since(fetch.mark);
+        self.ledger.transferred(fetch.part_intended, took, None, now);
+        let record = self.ledger.of(fetch.part_intended);
+        record.trouble(trouble, now, from);
+        record.fail(1, now.since(fetch.part_intended), now, from);
+        if let Some(part) = fetch.parts.get(fetch.got) {
+            let file = &self.setup.work.files[part.file as usize];
+            record.example(trouble, &file.path, [file.bytes, Some(fetch.bytes)], now, from);
+        }
+        self.live.errors.fetch_add(1, Ordering::Relaxed);
+        fetch.spoiled = true;
+        fetch.tries = 0;
+        fetch.done(now);
+    }
+
     #[cold]
     fn breached(&mut self, fault: Fault, seen: &[u8], now: Instant) {
         let from = self.ledger.from();
@@ -124,29 +146,10 @@ impl Crew {
     /// hide the failure. The requests behind it were not answered.
     #[cold]
     fn cut_short(&mut self, line: u32, port: &mut Port, now: Instant) {
+        self.fail_part(line, Trouble::Truncated, now);
         let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase else {
             return;
         };
-        let from = self.ledger.from();
-        let took = now.since(fetch.mark);
-        self.ledger.transferred(fetch.part_intended, took, None, now);
-        let record = self.ledger.of(fetch.part_intended);
-        record.trouble(Trouble::Truncated, now, from);
-        record.fail(1, now.since(fetch.part_intended), now, from);
-        if let Some(part) = fetch.parts.get(fetch.got) {
-            let file = &self.setup.work.files[part.file as usize];
-            record.example(
-                Trouble::Truncated,
-                &file.path,
-                [file.bytes, Some(fetch.bytes)],
-                now,
-                from,
-            );
-        }
-        self.live.errors.fetch_add(1, Ordering::Relaxed);
-        fetch.spoiled = true;
-        fetch.tries = 0;
-        fetch.done(now);
         let left = match u8::try_from(fetch.asked - fetch.got) {
             Ok(0) => Left::Nothing,
             Ok(count) => Left::Unanswered(count),
@@ -159,15 +162,16 @@ impl Crew {
     }
 }
 
-impl Hearing<'_> {
-    fn received(&mut self, bytes: u64) {
-        let from = self.ledger.from();
-        let record = self.ledger.of(self.now);
-        record.bytes_received += bytes;
-        record.second(self.now, from).received += bytes;
-    }
+/// Records received bytes.
+pub(super) fn received(ledger: &mut Ledger, bytes: u64, now: Instant) {
+    let from = ledger.from();
+    let record = ledger.of(now);
+    record.bytes_received += bytes;
+    record.second(now, from).received += bytes;
+}
 
-    fn hear(&mut self, heard: Heard<'_>) {
+impl Hearing<'_> {
+    pub(super) fn hear(&mut self, heard: Heard<'_>) {
         let Hearing {
             fetch, ledger, now, ..
         } = self;

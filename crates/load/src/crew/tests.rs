@@ -1,5 +1,6 @@
 //! Users against a simulated server in virtual time: the bytes they send, and what the record counts.
 
+mod carrier;
 mod rehearsal;
 
 use super::*;

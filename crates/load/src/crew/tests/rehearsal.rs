@@ -303,6 +303,7 @@ pub(super) fn setup(mode: Mode) -> Setup {
         verify: false,
         unseen_from: u64::MAX,
         lanes: 1,
+        sharing: None,
         secured: false,
     }
 }
