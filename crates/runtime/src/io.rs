@@ -78,6 +78,8 @@ pub(crate) struct Out {
     pub(crate) unchecked: u64,
     /// How output is divided into calls.
     pub(crate) writing: Writing,
+    /// Whether it waits until the kernel has sent nearly all it has.
+    pub(crate) is_patient: bool,
 }
 
 impl Out {
@@ -95,6 +97,7 @@ impl Out {
             unreported: 0,
             unchecked: 0,
             writing,
+            is_patient: false,
         })
     }
 
@@ -105,6 +108,7 @@ impl Out {
         self.head_sent = 0;
         self.unreported = 0;
         self.unchecked = 0;
+        self.is_patient = false;
         // The buffer grew for a long response, or was shrunk to what a slow reader left.
         if !(Out::HEAD_CAPACITY..=4 * Out::HEAD_CAPACITY).contains(&self.tx.head.capacity()) {
             self.tx.head = Vec::with_capacity(Out::HEAD_CAPACITY);
@@ -316,6 +320,10 @@ pub(crate) trait Backend {
 
     /// Bytes of output the peer has acknowledged since the connection began; `None` if this kind cannot tell.
     fn acknowledged(&mut self, id: Id) -> Option<u64>;
+
+    /// Keeps few unsent bytes of a connection in the kernel from now on, so that what is given later and more urgent
+    /// need not wait behind them.
+    fn keep_shallow(&mut self, _id: Id) {}
 
     /// State of a connection's path; `None` if this kind cannot tell.
     fn path(&mut self, _id: Id) -> Option<Path> {

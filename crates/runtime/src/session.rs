@@ -194,6 +194,8 @@ pub enum Action<J> {
     Duplex {
         /// Whether the session takes input now.
         read: bool,
+        /// Whether `tx` waits until the kernel has sent nearly all it has: what is given later may be more urgent.
+        patient: bool,
     },
     /// Send `tx`, close the sending half, then keep reading (the session discards the input) until `Eof` or `Deadline`.
     /// Otherwise a reset could destroy the last response before the peer reads it.

@@ -51,5 +51,5 @@ pub(crate) use seccomp::{Instruction, filter_calls};
 #[cfg(test)]
 pub(crate) use sockets::is_paced;
 pub(crate) use sockets::{
-    acknowledged, bound_unsent, discard, drop_syns, pace, path_of, set_tcp_defer_accept, tcp_of,
+    acknowledged, bound_unsent, discard, drop_syns, pace, path_of, set_tcp_defer_accept, tcp_of, unsent_bound,
 };

@@ -138,6 +138,7 @@ impl Session for Mux {
         match self.is_sending || self.outstanding > 0 || !self.has_ended {
             true => Action::Duplex {
                 read: !self.has_ended,
+                patient: false,
             },
             false => Action::Close,
         }

@@ -572,7 +572,7 @@ fn wrapped<J>(action: Action<J>) -> Action<Work<J>> {
         Action::Stay => Action::Stay,
         Action::Wait(job) => Action::Wait(Work::Inner(job)),
         Action::Start(ticket, job) => Action::Start(ticket, Work::Inner(job)),
-        Action::Duplex { read } => Action::Duplex { read },
+        Action::Duplex { read, patient } => Action::Duplex { read, patient },
         Action::HalfClose => Action::HalfClose,
         Action::Close => Action::Close,
     }

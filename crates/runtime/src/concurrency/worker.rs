@@ -702,10 +702,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let action = conn.session.poll(&mut self.cx, &mut self.out.tx, self.now);
         let action = match action {
             Action::Start(ticket, job) => {
-                conn.state = State::Duplex(conn.state.underway());
+                self.go_both_ways(id);
                 return self.begin(id, ticket, job);
             }
-            Action::Duplex { read } => return self.both_ways(id, read, rounds_left),
+            Action::Duplex { read, patient } => return self.both_ways(id, read, patient, rounds_left),
             other => other,
         };
         if !self.out.tx.is_empty() {

@@ -717,6 +717,12 @@ impl Backend for Blocking {
         sys::acknowledged(self.connection(id)?.fd.as_fd())
     }
 
+    fn keep_shallow(&mut self, id: Id) {
+        if let Some(socket) = self.connection(id) {
+            socket::keep_shallow(&socket.fd);
+        }
+    }
+
     fn path(&mut self, id: Id) -> Option<Path> {
         sys::path_of(self.connection(id)?.fd.as_fd())
     }

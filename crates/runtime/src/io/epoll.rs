@@ -669,6 +669,12 @@ impl Backend for Epoll {
         sys::acknowledged(self.sockets.get_mut(id)?.fd.as_fd())
     }
 
+    fn keep_shallow(&mut self, id: Id) {
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket::keep_shallow(&socket.fd);
+        }
+    }
+
     fn path(&mut self, id: Id) -> Option<Path> {
         sys::path_of(self.sockets.get_mut(id)?.fd.as_fd())
     }

@@ -116,6 +116,26 @@ pub(super) fn press(fd: &OwnedFd) {
     let _ = rustix::net::sockopt::set_socket_recv_buffer_size(fd, PRESSED_RECEIVE_BUFFER);
 }
 
+/// Bytes of a connection that the kernel holds before their first transmission (`TCP_NOTSENT_LOWAT`, tcp(7)): it says that
+/// it has room below half of them, which is a packet and a half.
+const UNSENT: usize = 4 << 10;
+
+/// Makes the kernel hold few unsent bytes of a connection from now on.
+#[cold]
+pub(super) fn keep_shallow(fd: &OwnedFd) {
+    // Fails only for something that is not TCP; what is sent then waits behind more. A line's rate may ask for less.
+    if sys::unsent_bound(fd.as_fd()).is_none_or(|bound| bound > UNSENT) {
+        let _ = sys::bound_unsent(fd.as_fd(), UNSENT);
+    }
+}
+
+/// Whether the kernel has sent nearly all it has of a connection with [`keep_shallow`]; if not, it tells when. Without
+/// being asked, it adds to the last unsent packet until that has 64 KiB, whatever the bound.
+fn has_room(fd: &OwnedFd) -> bool {
+    let at_once = Timespec::default();
+    poll(&mut [PollFd::new(fd, PollFlags::OUT)], Some(&at_once)).is_ok_and(|ready| ready > 0)
+}
+
 /// The result of a send.
 #[derive(Debug)]
 pub(super) enum Pushed {
@@ -148,6 +168,9 @@ pub(super) const ALL: u64 = u64::MAX;
 /// Hands as much of `out` to the kernel as it accepts, up to `granted` bytes.
 #[inline]
 pub(super) fn push(fd: &OwnedFd, out: &mut Out, disk: Disk, granted: u64) -> Pushed {
+    if out.is_patient && !has_room(fd) {
+        return Pushed::Blocked;
+    }
     let mut room = granted;
     loop {
         if room == 0 {

@@ -411,7 +411,7 @@ impl Uring {
             socket.output = Output::Held(out, disk);
             return None;
         }
-        if matches!(out.tx.body, Some(Body::File(_))) || !out.writing.is_free() {
+        if matches!(out.tx.body, Some(Body::File(_))) || !out.writing.is_free() || out.is_patient {
             return self.send_here(id, out, disk, None);
         }
         self.held += out.cost();
@@ -419,7 +419,7 @@ impl Uring {
         None
     }
 
-    /// Sends with calls of this thread: files, or output to be divided in a certain way.
+    /// Sends with calls of this thread: files, or output to be divided in a certain way or patient.
     fn send_here(&mut self, id: Id, mut out: Box<Out>, disk: Disk, grant: Option<Grant>) -> Option<Done> {
         let socket = self.sockets.get_mut(id)?;
         let before = out.left();
@@ -745,6 +745,12 @@ impl Backend for Uring {
 
     fn acknowledged(&mut self, id: Id) -> Option<u64> {
         sys::acknowledged(self.sockets.get_mut(id)?.fd.as_fd())
+    }
+
+    fn keep_shallow(&mut self, id: Id) {
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket::keep_shallow(&socket.fd);
+        }
     }
 
     fn path(&mut self, id: Id) -> Option<Path> {

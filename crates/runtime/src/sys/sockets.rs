@@ -28,6 +28,12 @@ pub(crate) fn bound_unsent(fd: BorrowedFd<'_>, bytes: usize) -> std::io::Result<
     set(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
+/// `TCP_NOTSENT_LOWAT`: that bound, if there is one.
+pub(crate) fn unsent_bound(fd: BorrowedFd<'_>) -> Option<usize> {
+    let bytes: libc::c_int = get(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT).ok()?;
+    usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)
+}
+
 /// Whether a pacing limit is set.
 #[cfg(test)]
 pub(crate) fn is_paced(fd: BorrowedFd<'_>) -> std::io::Result<bool> {

@@ -101,7 +101,7 @@ impl<V: Service> Hosted<V> {
                     continue;
                 };
                 served.sending = true;
-                served.reading = matches!(action, Action::Duplex { read: true });
+                served.reading = matches!(action, Action::Duplex { read: true, .. });
                 if let Action::Wait(job) = action {
                     served.held = Some(job);
                 }
@@ -122,12 +122,12 @@ impl<V: Service> Hosted<V> {
                     let output = job.run();
                     self.tell(conn, Event::Done(Ticket::ONLY, output), now);
                 }
-                Action::Duplex { read: false } => {
+                Action::Duplex { read: false, .. } => {
                     served.reading = false;
                     return;
                 }
-                Action::Duplex { read: true } if served.end == End::Told => return,
-                Action::Duplex { read: true } | Action::Read | Action::HalfClose => {
+                Action::Duplex { read: true, .. } if served.end == End::Told => return,
+                Action::Duplex { read: true, .. } | Action::Read | Action::HalfClose => {
                     if matches!(action, Action::HalfClose) && !served.half_closed {
                         served.half_closed = true;
                         work.shutdown(conn);
@@ -415,7 +415,10 @@ mod tests {
                 self.sending = !tx.is_empty();
             }
             match self.sending || !self.ended {
-                true => Action::Duplex { read: true },
+                true => Action::Duplex {
+                    read: true,
+                    patient: false,
+                },
                 false => Action::Close,
             }
         }

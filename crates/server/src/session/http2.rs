@@ -179,6 +179,7 @@ impl Http2 {
             Phase::Lingering => Action::HalfClose,
             phase => Action::Duplex {
                 read: phase == Phase::Open && !self.half_closed && self.pending.len() < PENDING_MAX,
+                patient: self.turn.is_patient(),
             },
         }
     }

@@ -240,6 +240,16 @@ impl Rig {
     }
 
     /// Lets the peer read again.
+    /// The peer takes the output under way in this time, and then stops again; returns how many bytes that was.
+    pub(super) fn take_within(&mut self, span: Duration) -> usize {
+        let bytes = self.tx.head.len();
+        self.progress(bytes as u64 / 2);
+        self.now = self.now + span;
+        self.take();
+        self.event(Event::Sent);
+        bytes
+    }
+
     pub(super) fn unstall(&mut self) {
         self.stalled = false;
         if self.end == End::Blocked {

@@ -115,17 +115,17 @@ impl<S: Session> Secured<S> {
         match wrapped(action) {
             action @ Action::Start(..) => action,
             action @ (Action::HalfClose | Action::Close) => self.end(action, tx, now),
-            Action::Duplex { read } => self.go_on(read, tx),
-            Action::Read => self.go_on(true, tx),
-            Action::Write | Action::Stay => self.go_on(false, tx),
+            Action::Duplex { read, patient } => self.go_on(read, patient, tx),
+            Action::Read => self.go_on(true, false, tx),
+            Action::Write | Action::Stay => self.go_on(false, false, tx),
             Action::Wait(_) => unreachable!("a session that works both ways starts its jobs"),
         }
     }
 
     /// Sends and reads; fetches the next chunk of a file if nothing else is to be sent.
-    fn go_on(&mut self, read: bool, tx: &Tx) -> Action<Work<JobOf<S>>> {
+    fn go_on(&mut self, read: bool, patient: bool, tx: &Tx) -> Action<Work<JobOf<S>>> {
         let Some(duplex) = self.duplex() else {
-            return Action::Duplex { read };
+            return Action::Duplex { read, patient };
         };
         duplex.is_sending |= !tx.is_empty();
         if !duplex.is_sending
@@ -135,7 +135,7 @@ impl<S: Session> Secured<S> {
         {
             return Action::Start(READ, Work::Read(chunk));
         }
-        Action::Duplex { read }
+        Action::Duplex { read, patient }
     }
 
     /// Ends the connection, or its sending half, once `close_notify` is sent or the time for that is over.
@@ -152,7 +152,7 @@ impl<S: Session> Secured<S> {
         if (tx.is_empty() && !duplex.is_sending) || now >= ends_by {
             return action;
         }
-        self.go_on(false, tx)
+        self.go_on(false, false, tx)
     }
 
     fn duplex(&mut self) -> Option<&mut Duplex> {

@@ -320,6 +320,7 @@ impl Session for BothWays {
         match self.is_sending || !self.has_ended {
             true => Action::Duplex {
                 read: !self.has_ended,
+                patient: false,
             },
             false => Action::Close,
         }

@@ -5,24 +5,43 @@
 //!          ─▶ receive, unless one is under way ─────────┴─▶ parked until bytes come, all is sent or a job is done
 //! ```
 //! Decides in which order a turn sends and receives: output first, so that a peer that sends without a pause is answered.
+//! A session that works both ways has several answers under way, so the kernel is told to hold few unsent bytes.
 
 use super::{Next, Owed, State, Underway, Worker};
 use crate::io::{Backend, Done, Id, Op};
 use crate::session::{JobOf, Service};
 
 impl<V: Service, B: Backend> Worker<V, B> {
+    /// The session has several answers under way from now on, or a job beside them.
+    #[inline]
+    pub(super) fn go_both_ways(&mut self, id: Id) {
+        if let Some(conn) = self.conns.get_mut(id)
+            && !matches!(conn.state, State::Duplex(_))
+        {
+            conn.state = State::Duplex(conn.state.underway());
+            self.backend.keep_shallow(id);
+        }
+    }
+
     /// Sends what the session wrote, and receives meanwhile if it reads.
-    pub(super) fn both_ways(&mut self, id: Id, read: bool, rounds_left: &mut u32) -> Next<JobOf<V::Session>> {
+    pub(super) fn both_ways(
+        &mut self,
+        id: Id,
+        read: bool,
+        patient: bool,
+        rounds_left: &mut u32,
+    ) -> Next<JobOf<V::Session>> {
+        self.go_both_ways(id);
         let Some(conn) = self.conns.get_mut(id) else {
             return Next::Park;
         };
         let before = conn.state.underway();
-        conn.state = State::Duplex(before);
         let receive = read && !before.receives() && !conn.eof;
         if !self.out.tx.is_empty() {
             assert!(!before.sends(), "a session wrote while its output was under way");
             conn.state = State::Duplex(Underway::new(before.receives(), true));
-            let out = self.take_output();
+            let mut out = self.take_output();
+            out.is_patient = patient;
             match self.backend.submit(Op::Send { id, out }) {
                 // The next poll receives.
                 Some(done @ (Done::Sent { .. } | Done::Failed { .. })) => return Next::Done(done),

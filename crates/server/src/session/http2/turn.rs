@@ -10,10 +10,10 @@ use runtime::Path;
 /// memory, and cannot be overtaken by what is more urgent.
 const MOST: usize = 256 << 10;
 
-/// Bytes of a turn at least, so that a frame of the usual size fits.
-const LEAST: usize = (16 << 10) + 9;
+/// Bytes of a turn at least: three packets.
+const LEAST: usize = 4 << 10;
 
-/// A peer that takes a turn within this takes it at once.
+/// A turn that took longer, and of which the kernel at first accepted a part or nothing, had to wait for the peer.
 const AT_ONCE: Duration = Duration::from_millis(2);
 
 /// The output of a connection.
@@ -23,8 +23,8 @@ pub(super) struct Turn {
     given: Option<Given>,
     /// Whose bytes are in the next output so far.
     next: Vec<Share>,
-    /// Size of the next turn, if it may be larger than the first.
-    grown: usize,
+    /// Size of the next turn, or 0 if there was none yet.
+    size: usize,
     /// The last turn was as large as it could be.
     is_full: bool,
 }
@@ -61,12 +61,17 @@ impl Turn {
 
     /// Bytes that the next output may have.
     pub(super) fn room(&self, cx: &Cx) -> usize {
-        let first = cx.output_max.max(LEAST);
-        match cx.output_max < Limits::OUTPUT_PER_TURN {
+        match (cx.output_max < Limits::OUTPUT_PER_TURN, self.size) {
             // Memory is short.
-            true => first,
-            false => self.grown.clamp(first, MOST),
+            (true, _) => cx.output_max.max(LEAST),
+            (false, 0) => Limits::OUTPUT_PER_TURN,
+            (false, size) => size,
         }
+    }
+
+    /// Whether the next output waits until the last has left: its peer takes less than was given to it.
+    pub(super) fn is_patient(&self) -> bool {
+        (1..Limits::OUTPUT_PER_TURN).contains(&self.size)
     }
 
     /// Notes whether the output about to be given is as large as it may be.
@@ -107,9 +112,12 @@ impl Turn {
             return;
         };
         cx.counters.bytes_sent().add(given.bytes - given.taken);
-        self.grown = match self.is_full && now < given.began + AT_ONCE {
-            true => (self.room(cx) * 2).min(MOST),
-            false => 0,
+        let was_parted = given.taken > 0 || self.is_patient();
+        let had_to_wait = was_parted && now > given.began + AT_ONCE;
+        self.size = match (had_to_wait, self.is_full) {
+            (true, _) => LEAST,
+            (false, true) => (self.room(cx) * 2).min(MOST),
+            (false, false) => self.size,
         };
         let mut has_ended = false;
         for mut share in given.shares {

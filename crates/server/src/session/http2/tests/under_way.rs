@@ -154,3 +154,38 @@ fn a_file_is_read_no_further_than_a_piece_ahead() {
         peer.rig.cx.hub.budget.held().0
     );
 }
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test of files writes some")]
+fn what_comes_late_and_is_urgent_overtakes_on_a_slow_path() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("a.bin"), noise(3_000_000)).unwrap();
+    std::fs::write(root.path().join("b.css"), noise(1_000)).unwrap();
+    let mut peer = folder(root.path(), |_| {});
+    peer.get("GET", "/b.css", &[]);
+    peer.rig.stalled = true;
+    let (_, up) = peer.ask("GET", "/a.bin", &[], true);
+    peer.send(&up);
+    let step = |peer: &mut Peer, span| {
+        let bytes = peer.rig.take_within(span);
+        peer.take();
+        bytes
+    };
+    let slow = Duration::from_millis(50);
+    let turns: Vec<usize> = (0..5).map(|_| step(&mut peer, slow)).collect();
+    assert!(turns[0] > 30_000, "{turns:?}");
+    assert!(
+        turns[1..].iter().all(|bytes| (3_000..=4_096).contains(bytes)),
+        "{turns:?}"
+    );
+    let (urgent, up) = peer.ask("GET", "/b.css", &[], true);
+    peer.rig.send(&up);
+    // What is under way goes first, then the urgent answer.
+    let behind: usize = (0..2).map(|_| step(&mut peer, slow)).sum();
+    assert!(peer.got[&urgent].has_ended, "after {behind} bytes");
+    assert!(behind <= 8_192, "{behind}");
+    // A path that turns out to be fast gets more at a time.
+    let fast = Duration::from_millis(1);
+    let turns: Vec<usize> = (0..9).map(|_| step(&mut peer, fast)).collect();
+    assert!(turns.iter().max() > Some(&30_000), "{turns:?}");
+}
