@@ -105,8 +105,8 @@ impl<R> Connection<R> {
         self.engine.deadline()
     }
 
-    /// Acts on what is due: unacknowledged SETTINGS, an unfinished field block, blocked streams, the second GOAWAY. Calls
-    /// `lost` for each stream it resets.
+    /// Acts on what is due: unacknowledged SETTINGS, an unfinished field block, blocked streams, the second GOAWAY, the
+    /// dynamic table of an idle peer. Calls `lost` for each stream it resets.
     ///
     /// # Errors
     /// The connection failed; GOAWAY is in the output.
@@ -120,8 +120,9 @@ impl<R> Connection<R> {
     }
 
     /// Gives back memory an idle connection does not need. Call when the last stream has ended and input is awaited.
-    pub fn trim(&mut self) {
-        self.engine.trim();
+    /// `Limits::table_time` later, [`Connection::expire`] asks the peer to empty a large dynamic table.
+    pub fn trim(&mut self, now: Instant) {
+        self.engine.trim(now);
     }
 
     /// Bytes of memory the connection holds, its own size included.

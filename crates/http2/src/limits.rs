@@ -23,6 +23,9 @@ pub struct Limits {
     /// Bytes of the dynamic table with which the peer may compress. A smaller one saves up to that many bytes on each
     /// idle connection, but clients that ignore the setting fail below the default of RFC 7541, 4,096.
     pub table_bytes: u32,
+    /// Time without streams after which a client is asked to empty its dynamic table. It should exceed the pauses within
+    /// the load of a page.
+    pub table_time: Duration,
     /// Bytes of the dynamic table with which we compress, if the peer permits as many.
     pub encoder_bytes: u32,
     /// Bytes of a header list, as RFC 9113 section 6.5.2 counts them.
@@ -68,6 +71,7 @@ impl Limits {
         stream_window: 65_535,
         connection_window: 1 << 20,
         table_bytes: 4_096,
+        table_time: Duration::from_secs(5),
         encoder_bytes: 4_096,
         list_bytes_max: 32 << 10,
         fields_max: 104,

@@ -163,6 +163,7 @@ impl Engine {
         (stream.head_received, stream.remote_end) = (true, end);
         stream.turn = self.turn;
         self.streams.push(stream);
+        self.empty_due = None;
         Ok(Some(match oversized {
             true => Signal::Oversized(id, end),
             false => Signal::Request(id, end),

@@ -58,12 +58,32 @@ impl Engine {
     }
 
     pub(super) fn settings_ack(&mut self) {
-        if self.settings_due.take().is_some() {
-            self.decoder.set_table_limit(self.limits.table_bytes as usize);
+        let whole = self.limits.table_bytes as usize;
+        if self.settings_due.take().is_none() {
+            match self.empty_acks {
+                2 => self.decoder.set_table_limit(0),
+                1 => self.decoder.set_table_limit(whole),
+                _ => {}
+            }
+            self.empty_acks = self.empty_acks.saturating_sub(1);
+        } else {
+            self.decoder.set_table_limit(whole);
             let excess = WINDOW_INITIAL.saturating_sub(self.limits.stream_window);
             for stream in &mut self.streams {
                 stream.receive_window -= signed(excess);
             }
+        }
+    }
+
+    /// Asks the peer to empty its dynamic table, as the connection is idle: a size of 0, and then the whole size, for its
+    /// next request. There is no timeout, because a client may sleep: if it never answers, the table stays.
+    pub(super) fn empty_table(&mut self, output: &mut Vec<u8>) {
+        self.empty_due = None;
+        if self.may_empty() && self.settings_due.is_none() {
+            for size in [0, self.limits.table_bytes] {
+                write::settings(output, &[Setting::HeaderTableSize(size)]);
+            }
+            self.empty_acks = 2;
         }
     }
 

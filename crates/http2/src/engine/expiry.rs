@@ -1,4 +1,4 @@
-//! What time alone brings about: missing acknowledgments, unfinished blocks, stalled streams, the second GOAWAY.
+//! What time alone brings about: missing acknowledgments, unfinished blocks, stalled streams, the second GOAWAY, idle tables.
 
 use super::{Drain, Engine};
 use crate::error::{Code, Fault};
@@ -16,7 +16,7 @@ impl Engine {
         };
         let stalls = self.streams.iter().filter_map(|stream| stream.blocked);
         let stalled = stalls.min().map(|since| since + self.limits.stall_time);
-        [self.settings_due, self.block_due, drain, stalled]
+        [self.settings_due, self.block_due, drain, stalled, self.empty_due]
             .into_iter()
             .flatten()
             .min()
@@ -50,6 +50,9 @@ impl Engine {
             && instant <= now
         {
             self.drain_finally(output);
+        }
+        if due(self.empty_due) {
+            self.empty_table(output);
         }
         result.inspect_err(|&fault| self.fail(fault, output))
     }

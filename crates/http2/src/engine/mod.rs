@@ -31,8 +31,8 @@ const ENDED: u32 = 1 << 31;
 /// PRIORITY_UPDATE remembered for streams that are not open yet.
 const EARLY_MAX: usize = 16;
 
-/// Bytes of memory the encoder's table may keep on an idle connection: a few fields, without their history.
-const IDLE_TABLE: usize = 256;
+/// Bytes of memory each dynamic table may keep on an idle connection: a few fields, without their history.
+const IDLE_TABLE: usize = 128;
 
 /// Which end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +159,10 @@ pub(crate) struct Engine {
     preface: u8,
     settings_seen: bool,
     settings_due: Option<Instant>,
+    /// When the peer is asked to empty its dynamic table, unless a stream begins.
+    empty_due: Option<Instant>,
+    /// Acknowledgments awaited of the two SETTINGS that ask for it.
+    empty_acks: u8,
     send_window: i32,
     receive_window: i32,
     credit: u32,
@@ -216,6 +220,8 @@ impl Engine {
             data: None,
             preface: 0,
             settings_seen: false,
+            empty_due: None,
+            empty_acks: 0,
             send_window: signed(WINDOW_INITIAL),
             receive_window: signed(window),
             credit: 0,
@@ -352,8 +358,9 @@ impl Engine {
             + self.encoder.memory()
     }
 
-    /// Gives back memory that an idle connection does not need.
-    pub(crate) fn trim(&mut self) {
+    /// Gives back memory that an idle connection does not need. The decoder's table must stay in step with the peer's, so
+    /// it follows later.
+    pub(crate) fn trim(&mut self, now: Instant) {
         if self.streams.is_empty() {
             self.streams = Vec::new();
         }
@@ -366,5 +373,12 @@ impl Engine {
         if self.encoder.memory() > IDLE_TABLE {
             self.encoder.clear();
         }
+        self.empty_due = self.may_empty().then(|| now + self.limits.table_time);
+    }
+
+    /// Whether the peer's table is worth SETTINGS, and none of ours is unacknowledged that would be confused with them.
+    fn may_empty(&self) -> bool {
+        let is_calm = self.streams.is_empty() && self.drain == Drain::No && self.failed.is_none();
+        is_calm && self.role == Role::Server && self.empty_acks == 0 && self.decoder.memory() > IDLE_TABLE
     }
 }

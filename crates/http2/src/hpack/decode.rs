@@ -87,10 +87,12 @@ impl Decoder {
         }
     }
 
-    /// Sets SETTINGS_HEADER_TABLE_SIZE, once the peer has acknowledged it.
+    /// Sets SETTINGS_HEADER_TABLE_SIZE, once the peer has acknowledged it. Entries above the limit go at once: the next
+    /// block must begin with the update that evicts them.
     pub fn set_table_limit(&mut self, limit: usize) {
         self.limit = limit;
         self.must_shrink |= self.table.capacity() > limit;
+        self.table.evict(limit);
     }
 
     /// Bytes of memory the table holds.

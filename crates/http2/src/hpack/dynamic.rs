@@ -105,12 +105,16 @@ impl Dynamic {
         }
     }
 
-    fn evict(&mut self, capacity: usize) {
+    /// Evicts the oldest entries until the others have at most `capacity` bytes. An empty table holds no memory.
+    pub(super) fn evict(&mut self, capacity: usize) {
         while self.size > capacity {
             let Some((text, _)) = self.entries.pop_back() else {
                 return;
             };
             self.size -= text.len() + OVERHEAD;
+        }
+        if capacity == 0 {
+            self.clear();
         }
     }
 }

@@ -83,7 +83,7 @@ impl Http2 {
         let mut pending = Vec::new();
         let http = Connection::new(Arc::clone(&cx.state.http2_limits), now, &mut pending);
         Http2 {
-            held: cx.hub.budget.holding(size_of::<Http2>() + http.memory()),
+            held: cx.hub.budget.holding(size_of::<Http2>()),
             http,
             client,
             streams: Vec::new(),
@@ -193,16 +193,21 @@ impl Http2 {
     fn rest(&mut self, cx: &Cx, now: Instant) {
         if self.is_active && self.streams.is_empty() && !self.turn.is_under_way() {
             self.is_active = false;
-            self.http.trim();
+            self.http.trim(now);
             self.streams = Vec::new();
-            self.pending.shrink_to_fit();
             if self.phase == Phase::Open {
                 self.deadline = now + idle_timeout(cx);
             }
         }
+        if !self.is_active && self.pending.is_empty() {
+            // An answer to PING leaves a buffer, too.
+            self.pending = Vec::new();
+        }
         let streams: usize = self.streams.iter().map(Stream::memory).sum();
-        let own = size_of::<Http2>() + self.input.capacity() + self.pending.capacity();
-        self.held.set(own + self.http.memory() + streams);
+        // The protocol counts its own size, which is part of this one.
+        let own = size_of::<Http2>() - size_of::<Connection>();
+        let buffers = self.input.capacity() + self.pending.capacity() + self.turn.memory();
+        self.held.set(own + buffers + self.http.memory() + streams);
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {

@@ -1,10 +1,12 @@
 //! Tests of HTTP/2 sessions alone: the rig plays the driver, the client's end of crate `http2` the peer.
 //!
-//! The tests: `same` compares answers with those of HTTP/1, `bodies` is on requests with bodies, `ends` on how
-//! connections end, `order` on whose bytes go first, `under_way` on what happens to answers that are not sent.
+//! The tests: `abuse` is on floods, `same` compares answers with those of HTTP/1, `bodies` is on requests with bodies, `ends` on how
+//! connections end, `idle` on what idle ones cost, `order` on whose bytes go first, `under_way` on what happens to answers that are not sent.
 
+mod abuse;
 mod bodies;
 mod ends;
+mod idle;
 mod order;
 mod peer;
 mod same;

@@ -149,6 +149,12 @@ impl Turn {
         }
     }
 
+    /// Bytes of memory held.
+    pub(super) fn memory(&self) -> usize {
+        let given = self.given.as_ref().map_or(0, |given| given.shares.capacity());
+        (given + self.next.capacity()) * size_of::<Share>()
+    }
+
     /// When the peer must have taken more.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.given.as_ref().map(|given| given.until)

@@ -197,8 +197,24 @@ impl Peer {
 
     /// Cancels a stream.
     pub(super) fn cancel(&mut self, stream: u32) {
+        self.cancel_all(&[stream]);
+    }
+
+    /// Cancels streams at once.
+    pub(super) fn cancel_all(&mut self, streams: &[u32]) {
         let mut up = Vec::new();
-        self.http.reset(stream, Code::CANCEL, &mut up);
+        for stream in streams {
+            self.http.reset(*stream, Code::CANCEL, &mut up);
+        }
         self.send(&up);
+    }
+
+    /// Drops what came so far.
+    pub(super) fn forget(&mut self) {
+        self.take();
+        self.got.clear();
+        self.ended.clear();
+        self.rig.out.clear();
+        self.taken = 0;
     }
 }
