@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Runs a program and returns what it printed; none, with the reason said, if it is not there.
-fn run(program: &str, arguments: &[&str]) -> Option<String> {
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Option<String> {
     let Ok(output) = Command::new(program).args(arguments).output() else {
         println!("skipped: {program} is not on this machine");
         return None;

@@ -60,6 +60,7 @@ mod disk;
 mod files;
 mod hosts;
 mod http2;
+mod http2_clients;
 mod line;
 mod listeners;
 mod live;
