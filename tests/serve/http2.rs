@@ -3,6 +3,9 @@
 //!
 //! The client is the client's end of crate `http2` on a blocking socket, in cleartext or over rustls.
 
+#[path = "../../crates/server/src/session/http2/tests/floods.rs"]
+mod floods;
+
 use crate::control::ctl;
 use crate::files::noise;
 use crate::process::{Launch, Server, Strategy, signal, within};
@@ -230,54 +233,101 @@ fn an_upgrade_loses_no_stream(strategy: Strategy) {
     within(ENDING, "the old one ends", || line.first.has_ended());
 }
 
-/// Frames of `count` requests, each cancelled at once (CVE-2023-44487).
-fn rapid_resets(count: u32) -> Vec<u8> {
-    let mut frames = http2::frame::PREFACE.to_vec();
-    frames.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
-    let mut head = Vec::new();
-    for (name, value) in [
-        (":method", "GET"),
-        (":scheme", "http"),
-        (":authority", "a"),
-        (":path", "/"),
-    ] {
-        block::field(name.as_bytes(), value.as_bytes(), &mut head);
-    }
-    for stream in (0..count).map(|number| number * 2 + 1) {
-        frames.extend([0, 0, head.len() as u8, 1, 5]);
-        frames.extend(stream.to_be_bytes());
-        frames.extend(&head);
-        frames.extend([0, 0, 4, 3, 0]);
-        frames.extend(stream.to_be_bytes());
-        frames.extend(Code::CANCEL.0.to_be_bytes());
-    }
-    frames
-}
+/// How long a normal client may wait beside a flood.
+const BESIDE: Duration = Duration::from_secs(1);
 
-fn a_flood_of_resets_ends_its_connection_alone(strategy: Strategy) {
-    let tree = Tree::with(&[("site/index.html", "hello")]);
-    let server = clear(strategy, &tree, &[]);
-    let mut flood = TcpStream::connect(server.address).expect("a connection");
-    flood
+/// A connection of a hostile client, which gives up writing when the server does.
+fn hostile(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.address).expect("a connection");
+    stream
         .set_read_timeout(Some(crate::process::PATIENCE))
         .expect("a timeout");
-    // It may be cut off while it writes.
-    let _ = flood.write_all(&rapid_resets(5_000));
-    let mut client = connect(&server);
-    client
-        .stream
-        .set_read_timeout(Some(Duration::from_secs(3)))
-        .expect("a timeout");
+    stream.set_write_timeout(Some(BESIDE)).expect("a timeout");
+    stream
+}
+
+/// Fails if a new client is not served in time.
+fn is_served(server: &Server, beside: &str) {
+    let begin = std::time::Instant::now();
+    let mut client = connect(server);
     let stream = client.ask("/");
-    assert!(client.run(Client::is_done), "a normal client waits");
-    assert!(client.is_200(stream, b"hello"));
-    let mut said = Vec::new();
-    let _ = flood.read_to_end(&mut said);
-    let goaway = said.windows(12).any(|at| {
-        at[..4] == [7, 0, 0, 0] && at[4] == 0 && at[8..] == Code::ENHANCE_YOUR_CALM.0.to_be_bytes()[..]
-            || at[..5] == [7, 0, 0, 0, 0]
-    });
-    assert!(goaway, "{} bytes and no GOAWAY", said.len());
+    assert!(
+        client.run(Client::is_done),
+        "{beside}: a normal client is not served"
+    );
+    assert!(client.is_200(stream, b"hello"), "{beside}");
+    let took = begin.elapsed();
+    assert!(took <= BESIDE, "{beside}: a normal client waited {took:?}");
+}
+
+fn a_flood_ends_its_connection_alone(strategy: Strategy) {
+    let tree = Tree::with(&[("site/index.html", "hello")]);
+    let server = clear(strategy, &tree, &[]);
+    for flood in floods::FLOODS {
+        let name = flood.name;
+        let mut stream = hostile(&server);
+        let mut writer = stream.try_clone().expect("a descriptor");
+        // It may be cut off while it writes.
+        let bytes = flood.bytes();
+        let writing = std::thread::spawn(move || writer.write_all(&bytes));
+        is_served(&server, name);
+        let mut said = Vec::new();
+        let mut buffer = [0; 65_536];
+        let is_over = |said: &[u8]| match flood.ends {
+            floods::Ends::With(_) => floods::left(said).is_some(),
+            floods::Ends::Borne => {
+                let frames = floods::frames(said).into_iter();
+                frames
+                    .filter(|(kind, ..)| *kind == http2::frame::kind::HEADERS)
+                    .count()
+                    > 200
+            }
+        };
+        while !is_over(&said) {
+            match stream.read(&mut buffer) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => said.extend_from_slice(&buffer[..count]),
+            }
+        }
+        let code = floods::left(&said);
+        match flood.ends {
+            floods::Ends::With(expected) => assert_eq!(code, Some(expected), "{name}: {} bytes", said.len()),
+            floods::Ends::Borne => assert!(is_over(&said) && code.is_none(), "{name}: {code:?}"),
+        }
+        let _ = writing.join().expect("a thread that writes");
+        is_served(&server, name);
+    }
+}
+
+/// A client whose windows let `window` bytes of each answer pass, with a hundred requests under way.
+fn starving(server: &Server, window: u32) -> TcpStream {
+    let mut stream = hostile(server);
+    let mut bytes = http2::frame::PREFACE.to_vec();
+    http2::frame::write::settings(&mut bytes, &[http2::frame::Setting::InitialWindowSize(window)]);
+    for number in 0..100 {
+        floods::ask(2 * number + 1, "/large", &[], &mut bytes);
+    }
+    stream.write_all(&bytes).expect("requests");
+    stream
+}
+
+#[test]
+fn closed_windows_and_idle_connections_by_the_thousand_delay_nobody() {
+    let tree = Tree::with(&[("site/index.html", "hello")]);
+    tree.write("site/large", noise(1_000_000));
+    let server = clear(Strategy::LOOPS, &tree, &[]);
+    let hungry: Vec<TcpStream> = (0..20).map(|number| starving(&server, number % 2)).collect();
+    is_served(&server, "closed windows");
+    let mut idle: Vec<Client<TcpStream>> = (0..1_000).map(|_| connect(&server)).collect();
+    for client in &mut idle {
+        client.ask("/");
+    }
+    is_served(&server, "idle connections");
+    for client in &mut idle {
+        assert!(client.run(Client::is_done));
+    }
+    is_served(&server, "idle connections");
+    drop((hungry, idle));
 }
 
 fn streams_beyond_the_limit_are_refused(strategy: Strategy) {
@@ -343,7 +393,7 @@ mod everywhere {
 mod on_each_back_end {
     use super::*;
     crate::on_each_back_end!(
-        a_flood_of_resets_ends_its_connection_alone,
+        a_flood_ends_its_connection_alone,
         streams_beyond_the_limit_are_refused,
     );
 }

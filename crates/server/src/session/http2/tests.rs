@@ -6,6 +6,7 @@
 mod abuse;
 mod bodies;
 mod ends;
+mod floods;
 mod idle;
 mod order;
 mod peer;

@@ -1,7 +1,8 @@
 //! Answers are those of HTTP/1: status, fields and content.
 
 use super::peer::Peer;
-use crate::config::Config;
+use super::under_way::folder;
+use crate::config::{Config, Tilde};
 use crate::session::rig::{Rig, answers, cuts, file};
 
 /// Method, path, fields.
@@ -29,6 +30,25 @@ const REQUESTS: &[Request] = &[
     ("GET", "/dir?a=b", &[]),
     ("GET", "/dir/", &[]),
     ("GET", "/bare/", &[]),
+    ("HEAD", "/bare/", &[]),
+    ("GET", "/bare/", &[("accept", "application/json")]),
+    ("HEAD", "/bare/", &[("accept", "application/json")]),
+    (
+        "GET",
+        "/bare/",
+        &[("accept", "application/json"), ("accept-encoding", "gzip")],
+    ),
+    (
+        "GET",
+        "/bare/",
+        &[("accept", "text/html;q=0.2, application/json;q=0.8")],
+    ),
+    (
+        "GET",
+        "/bare/",
+        &[("accept", "application/json"), ("if-none-match", "*")],
+    ),
+    ("GET", "/dir/", &[("accept", "application/json")]),
     ("GET", "/nothing", &[]),
     ("HEAD", "/nothing", &[]),
     ("GET", "/errors/404.html", &[]),
@@ -103,14 +123,13 @@ fn first_version(
     (answer.status, fields.collect(), answer.body)
 }
 
-#[test]
-fn every_answer_is_that_of_http_1() {
-    let mut old = Rig::with(configure);
-    let mut new = Peer::with(configure);
-    for &(method, path, fields) in REQUESTS {
+/// Compares the answers of two servers, one of which speaks HTTP/1. Returns the statuses, of both rounds.
+fn compare(old: &mut Rig, new: &mut Peer, requests: &[Request]) -> Vec<[u16; 2]> {
+    let mut statuses = Vec::new();
+    for &(method, path, fields) in requests {
         // Twice: once found by a job, once in the cache.
-        for round in 0..2 {
-            let (status, mut want, body) = first_version(&mut old, method, path, fields);
+        statuses.push([0, 1].map(|round| {
+            let (status, mut want, body) = first_version(old, method, path, fields);
             let got = new.get(method, path, fields);
             let mut have = got.fields.clone();
             have.sort();
@@ -119,9 +138,86 @@ fn every_answer_is_that_of_http_1() {
             assert_eq!((got.status(), &have), (status, &want), "{told}");
             assert!(got.body == body, "{told}");
             assert!(got.has_ended && got.reset.is_none(), "{told}");
-        }
+            status
+        }));
     }
-    assert_eq!(new.rig.server.totals().http2_requests, 2 * REQUESTS.len() as u64);
+    assert_eq!(new.rig.server.totals().http2_requests, 2 * requests.len() as u64);
+    statuses
+}
+
+#[test]
+fn every_answer_is_that_of_http_1() {
+    compare(&mut Rig::with(configure), &mut Peer::with(configure), REQUESTS);
+}
+
+/// Requests for the pages of logins.
+const LOGINS: &[Request] = &[
+    ("GET", "/~alice/", &[]),
+    ("HEAD", "/~alice/", &[]),
+    ("GET", "/~alice", &[]),
+    ("GET", "/~alice/?a=b", &[]),
+    ("GET", "/~alice/digits.bin", &[]),
+    ("GET", "/~alice/digits.bin", &[("range", "bytes=2-5")]),
+    ("GET", "/~alice/docs/", &[]),
+    ("GET", "/~alice/docs/", &[("accept", "application/json")]),
+    (
+        "GET",
+        "/~alice/docs/",
+        &[("accept", "application/json"), ("accept-encoding", "gzip")],
+    ),
+    ("GET", "/~alice/docs", &[]),
+    ("GET", "/~alice/nothing", &[]),
+    ("GET", "/~alice/../mail.txt", &[]),
+    ("POST", "/~alice/", &[]),
+    ("GET", "/~bare/", &[]),
+    ("GET", "/~gone/", &[]),
+    ("GET", "/~nobody/", &[]),
+    ("HEAD", "/~nobody/", &[]),
+    ("GET", "/~/", &[]),
+    ("GET", "/%7Ealice/", &[]),
+    ("GET", "/", &[]),
+    ("GET", "/", &[("accept", "application/json")]),
+];
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test of files writes some")]
+fn pages_of_logins_are_those_of_http_1() {
+    let tree = tempfile::tempdir().unwrap();
+    for (path, content) in [
+        ("www/a.txt", "of the root"),
+        ("home/alice/public_html/index.html", "<p>Alice."),
+        ("home/alice/public_html/digits.bin", "0123456789"),
+        ("home/alice/public_html/docs/a.txt", "a"),
+        ("home/alice/mail.txt", "secret"),
+        ("home/bare/mail.txt", "secret"),
+        ("home/gone/public_html/index.html", "gone"),
+    ] {
+        let path = tree.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    let home = |login: &str| tree.path().join("home").join(login);
+    let logins = ["alice", "bare", "gone"].map(|login| (login.to_owned(), home(login)));
+    let configure = |config: &mut Config| {
+        config.listing = true;
+        config.tilde = Some(Tilde {
+            disabled: vec!["gone".to_owned()],
+            users: Some(logins.clone().into()),
+            ..Tilde::default()
+        });
+    };
+    let mut old = folder(&tree.path().join("www"), configure).rig;
+    let mut new = folder(&tree.path().join("www"), configure);
+    let statuses = compare(&mut old, &mut new, LOGINS);
+    let of = |path: &str| {
+        let at = LOGINS.iter().position(|(_, known, _)| *known == path);
+        statuses[at.expect("one of them")]
+    };
+    assert_eq!((of("/~alice/"), of("/~alice/docs/")), ([200; 2], [200; 2]));
+    assert_eq!(
+        (of("/~alice"), of("/~nobody/"), of("/~gone/")),
+        ([301; 2], [404; 2], [404; 2])
+    );
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn a_job_that_takes_too_long_gets_503_and_its_result_is_ignored() {
 }
 
 /// A server of a folder.
-fn folder(root: &Path, configure: impl FnOnce(&mut Config)) -> Peer {
+pub(super) fn folder(root: &Path, configure: impl FnOnce(&mut Config)) -> Peer {
     let mut config = Config {
         root: Some(root.to_owned()),
         log_format: crate::config::LogFormat::Json,
