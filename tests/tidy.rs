@@ -24,7 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("http2", &["http-semantics", "measure"]),
     ("link", &["measure"]),
     ("tcp", &["measure"]),
-    ("trace", &["measure"]),
+    ("trace", &["http2", "measure"]),
     ("model", &["measure"]),
     ("runtime", &["link", "tcp", "measure"]),
     ("tls", &["runtime", "measure"]),

@@ -66,7 +66,7 @@ pub(super) fn columns(sheet: Sheet) -> String {
         Sheet::Requests => words_of(
             "connection,index,method,target,status,complete,start_ms,request_ms,wait_ms,receive_ms,ahead,\
              request_header_bytes,request_body_bytes,response_header_bytes,response_body_bytes,packets,first_packet,\
-             last_packet",
+             last_packet,stream,reset",
         ),
         Sheet::Types | Sheet::Established | Sheet::Cwnd | Sheet::CwndDistribution | Sheet::Points => {
             return String::new();
@@ -141,6 +141,11 @@ fn request_row(t: &Transaction) -> Vec<String> {
         t.packets.to_string(),
         t.first_packet.to_string(),
         t.last_packet.to_string(),
+        t.stream.map(|stream| stream.to_string()).unwrap_or_default(),
+        t.reset
+            .as_ref()
+            .map(|reset| reset.code.clone())
+            .unwrap_or_default(),
     ]
 }
 

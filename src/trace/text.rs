@@ -376,7 +376,7 @@ fn requests(out: &mut String, book: &Book, title: &str) {
         let time = |time: Option<Duration>| time.map_or("-".to_owned(), milliseconds);
         let _ = writeln!(
             out,
-            "{:>6} {:>4} {:>10.6} s {:>9} {:>9} {:>5} {:>6} {:>7} B {:>7}  {}  {} {}{}",
+            "{:>6} {:>4} {:>10.6} s {:>9} {:>9} {:>5} {:>6} {:>7} B {:>7}  {}  {} {}{}{}",
             t.connection.0,
             t.index,
             t.start.as_secs_f64(),
@@ -389,6 +389,7 @@ fn requests(out: &mut String, book: &Book, title: &str) {
             bar(t, first, span),
             printable(&t.method),
             printable(&t.target),
+            words::stream(t),
             if t.complete {
                 ""
             } else {

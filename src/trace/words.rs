@@ -1,7 +1,7 @@
 //! The measured values of a finding in one line of text.
 
 use super::counters::milliseconds;
-use ::trace::{AckTimer, Finding, Kind, Side};
+use ::trace::{AckTimer, Finding, Kind, Side, Transaction, Undecodable};
 
 pub(super) fn side(side: Side) -> &'static str {
     match side {
@@ -113,6 +113,24 @@ pub(super) fn measures(finding: &Finding) -> String {
             )
         }
         Kind::HandshakeRetransmission { transmissions } => counted(*transmissions, "attempt"),
+        Kind::Http2DecodingStopped { cause } => match cause {
+            Undecodable::Gap => "the capture lacks bytes of a frame",
+            Undecodable::Compression => "a field block does not decompress",
+            Undecodable::Malformed => "a frame is malformed",
+            Undecodable::Memory => "the limit on memory is reached",
+        }
+        .to_owned(),
+    }
+}
+
+/// The stream of a request over HTTP/2 and how it was reset, in parentheses.
+pub(super) fn stream(transaction: &Transaction) -> String {
+    let Some(stream) = transaction.stream else {
+        return String::new();
+    };
+    match &transaction.reset {
+        Some(reset) => format!(" (stream {stream}, reset by {}: {})", side(reset.by), reset.code),
+        None => format!(" (stream {stream})"),
     }
 }
 

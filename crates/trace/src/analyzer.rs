@@ -32,7 +32,9 @@ pub struct Limits {
     /// Unacknowledged segments stored over all connections; beyond the limit, round-trip times and stalls go
     /// unmeasured.
     pub segments: usize,
-    /// Out-of-order bytes held over all connections to match requests; beyond the limit they become gaps.
+    /// Bytes held over all connections to match requests: segments out of order, requests without a response, and HTTP/2
+    /// field blocks with their compression tables. Beyond the limit, segments become gaps, requests stay unmatched, and
+    /// decoding of HTTP/2 stops.
     pub reassembly: usize,
     /// Points recorded for plots.
     pub points: usize,

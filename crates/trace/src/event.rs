@@ -52,7 +52,7 @@ pub struct Connection {
     pub from_client: Direction,
     /// Figures of the server's packets.
     pub from_server: Direction,
-    /// HTTP counters; `None` if the connection does not carry HTTP/1.x.
+    /// HTTP counters; `None` if the connection does not carry HTTP/1.x or cleartext HTTP/2.
     pub http: Option<HttpCounts>,
     /// Packets in both directions per request.
     pub packets_per_request: Option<f64>,

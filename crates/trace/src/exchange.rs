@@ -6,11 +6,15 @@
 //!
 //! Responses are paired by their order, which is certain if the capture has the connection's beginning. If it began
 //! later or lost bytes, unseen requests may be pending: see [`Pairing`].
+//!
+//! If the client's stream begins with the preface of HTTP/2, the ordered bytes go to [`crate::h2`] instead.
 
 use crate::connection::Side;
 use crate::context::{Budget, Context};
+use crate::h2::{Conversation, Moment};
 use crate::http::{Asked, Role, Token, Tokenizer};
 use crate::transaction::{HttpCounts, SingleRun, Transaction};
+use http2::frame::{PREFACE, kind};
 use measure::Instant;
 use std::collections::VecDeque;
 
@@ -20,6 +24,34 @@ const STASH_MAX: usize = 256;
 const PENDING_MAX: usize = 1024;
 /// Share of the common budget per remembered request: the record and the target's bytes.
 const PENDING_BYTES: usize = 640;
+/// Limit on the server's bytes held before the client's first ones show the protocol.
+const EARLY_MAX: usize = 4096;
+
+/// What the connection carries.
+#[derive(Debug)]
+enum Protocol {
+    /// The client has sent nothing, or only the first `matched` bytes of HTTP/2's preface, from `since` on. A server may
+    /// send its SETTINGS before (RFC 9113, section 3.4); `early` keeps them.
+    Unknown {
+        matched: usize,
+        since: (Instant, u64),
+        early: Vec<(Vec<u8>, Moment)>,
+    },
+    /// HTTP/1.x, or something else.
+    Http1,
+    Http2(Box<Conversation>),
+}
+
+/// New bytes of a direction.
+#[derive(Clone, Copy, Debug)]
+struct Fresh<'a> {
+    /// Bytes before them that the capture lacks.
+    missing: u64,
+    bytes: &'a [u8],
+    /// Bytes behind them that a short snapshot cut off.
+    cut: u64,
+    came: (Instant, u64),
+}
 
 /// Whether the order of requests tells which response belongs to which.
 ///
@@ -86,6 +118,7 @@ impl Stream {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     streams: [Stream; 2],
+    protocol: Protocol,
     pending: VecDeque<Pending>,
     pairing: Pairing,
     /// Offset in the client's stream that the server has acknowledged.
@@ -114,6 +147,11 @@ impl Exchange {
                 Stream::new(Role::Requests, midstream),
                 Stream::new(Role::Responses, midstream),
             ],
+            protocol: Protocol::Unknown {
+                matched: 0,
+                since: (Instant::ZERO, 0),
+                early: Vec::new(),
+            },
             pending: VecDeque::new(),
             pairing: if midstream {
                 Pairing::Searching
@@ -130,16 +168,34 @@ impl Exchange {
     }
 
     pub(crate) fn counts(&self) -> HttpCounts {
-        self.counts
+        match &self.protocol {
+            Protocol::Http2(conversation) => conversation.counts(),
+            _ => self.counts,
+        }
+    }
+
+    /// Whether no further byte of `side` will be read.
+    fn is_deaf(&self, side: Side) -> bool {
+        match &self.protocol {
+            Protocol::Unknown { .. } => false,
+            Protocol::Http1 => self.streams[side as usize].tokenizer.is_opaque(),
+            Protocol::Http2(conversation) => conversation.is_lost(side),
+        }
     }
 
     /// Whether no further byte can change the result.
     pub(crate) fn is_over(&self) -> bool {
+        if let Protocol::Http2(conversation) = &self.protocol {
+            return conversation.is_over();
+        }
         self.streams.iter().all(|s| s.tokenizer.is_opaque()) && self.pending.is_empty()
     }
 
     /// Number of requests known to wait for a response or the rest of it, and the time of the oldest.
     pub(crate) fn waiting(&self) -> (u32, Option<Instant>) {
+        if let Protocol::Http2(conversation) = &self.protocol {
+            return conversation.waiting();
+        }
         if !matches!(self.pairing, Pairing::Sure) {
             return (0, None);
         }
@@ -153,10 +209,10 @@ impl Exchange {
 
     /// Processes a data segment of `side`; `packets` is the connection's packet count including this one.
     pub(crate) fn data(&mut self, side: Side, piece: Piece<'_>, packets: u64, cx: &mut Context<'_>) {
-        let stream = &mut self.streams[side as usize];
-        if stream.tokenizer.is_opaque() {
+        if self.is_deaf(side) {
             return;
         }
+        let stream = &mut self.streams[side as usize];
         let expected = *stream.expected.get_or_insert(piece.start);
         if piece.start > expected {
             if stream.stash.len() < STASH_MAX && cx.budget.hold(piece.bytes.len()) {
@@ -228,15 +284,115 @@ impl Exchange {
         if end <= expected {
             return;
         }
-        let mut tokens = core::mem::take(&mut self.tokens);
-        if piece.start > expected {
-            stream.tokenizer.gap(piece.start - expected, &mut tokens);
-        }
         let old = expected.saturating_sub(piece.start) as usize;
-        let fresh = piece.bytes.get(old..).unwrap_or(&[]);
+        let bytes = piece.bytes.get(old..).unwrap_or(&[]);
+        let mut fresh = Fresh {
+            missing: piece.start.saturating_sub(expected),
+            bytes,
+            cut: end - piece.start.max(expected) - bytes.len() as u64,
+            came,
+        };
         stream.expected = Some(end);
+        self.recognize(side, &mut fresh, packets, cx);
+        let moment = self.moment(came, packets);
+        match &mut self.protocol {
+            Protocol::Http2(conversation) => {
+                for (gap, bytes) in [(fresh.missing, fresh.bytes), (fresh.cut, &[][..])] {
+                    if gap > 0 {
+                        conversation.gap(side, gap, moment, cx);
+                    }
+                    conversation.bytes(side, bytes, moment, cx);
+                }
+            }
+            Protocol::Unknown { .. } if side == Side::Client => {}
+            Protocol::Unknown { .. } | Protocol::Http1 => self.http1(side, fresh, piece.len, packets, cx),
+        }
+        self.close_at_fin(side, packets, cx);
+    }
+
+    fn moment(&self, came: (Instant, u64), packets: u64) -> Moment {
+        Moment {
+            came,
+            here: self.here,
+            packets,
+        }
+    }
+
+    /// Compares the client's first bytes with HTTP/2's preface. Takes those that belong to it out of `fresh`.
+    fn recognize(&mut self, side: Side, fresh: &mut Fresh<'_>, packets: u64, cx: &mut Context<'_>) {
+        let moment = self.moment(fresh.came, packets);
+        let Protocol::Unknown {
+            matched,
+            since,
+            early,
+        } = &mut self.protocol
+        else {
+            return;
+        };
+        if side == Side::Server {
+            let held: usize = early.iter().map(|(bytes, _)| bytes.len()).sum();
+            let is_settings = held > 0 || fresh.bytes.get(3).is_none_or(|byte| *byte == kind::SETTINGS);
+            let is_whole = fresh.missing == 0 && fresh.cut == 0;
+            let fits = held + fresh.bytes.len() <= EARLY_MAX;
+            if is_settings && is_whole && fits && cx.budget.hold(fresh.bytes.len()) {
+                early.push((fresh.bytes.to_vec(), moment));
+            } else {
+                cx.budget.release(held);
+                self.protocol = Protocol::Http1;
+            }
+            return;
+        }
+        let rest = &PREFACE[*matched..];
+        let n = rest.len().min(fresh.bytes.len());
+        let is_lost = self.streams[Side::Client as usize].tokenizer.is_lost();
+        // If the beginning was not captured, only a whole preface is one.
+        let is_part = n == rest.len() || (fresh.cut == 0 && !is_lost);
+        if fresh.missing == 0 && is_part && fresh.bytes[..n] == rest[..n] {
+            if *matched == 0 {
+                *since = fresh.came;
+            }
+            *matched += n;
+            if n < rest.len() {
+                return;
+            }
+            fresh.bytes = &fresh.bytes[n..];
+            let mut conversation = Box::new(Conversation::new());
+            for (bytes, moment) in early.drain(..) {
+                cx.budget.release(bytes.len());
+                conversation.bytes(Side::Server, &bytes, moment, cx);
+            }
+            self.protocol = Protocol::Http2(conversation);
+            return;
+        }
+        let (matched, since) = (*matched, *since);
+        cx.budget
+            .release(early.iter().map(|(bytes, _)| bytes.len()).sum());
+        self.protocol = Protocol::Http1;
+        if matched > 0 {
+            let mut tokens = core::mem::take(&mut self.tokens);
+            let stream = &mut self.streams[Side::Client as usize];
+            stream.begun = since;
+            stream
+                .tokenizer
+                .bytes(&PREFACE[..matched], || Asked::Other, &mut tokens);
+            // Only "not HTTP" can come of a part of the preface.
+            tokens.clear();
+            self.tokens = tokens;
+        }
+    }
+
+    /// Reads new bytes of HTTP/1.x from a segment with `len` bytes.
+    fn http1(&mut self, side: Side, fresh: Fresh<'_>, len: u32, packets: u64, cx: &mut Context<'_>) {
+        let stream = &mut self.streams[side as usize];
+        if stream.tokenizer.is_opaque() {
+            return;
+        }
+        let mut tokens = core::mem::take(&mut self.tokens);
+        if fresh.missing > 0 {
+            stream.tokenizer.gap(fresh.missing, &mut tokens);
+        }
         if stream.tokenizer.is_between() || stream.tokenizer.is_lost() {
-            stream.begun = came;
+            stream.begun = fresh.came;
         }
         let front = self
             .pending
@@ -245,7 +401,7 @@ impl Exchange {
         let mut later = self.pending.iter().skip(1);
         let mut first = Some(front);
         stream.tokenizer.bytes(
-            fresh,
+            fresh.bytes,
             // Several responses may end in one segment: each asks for its own request's method.
             || {
                 first.take().unwrap_or_else(|| {
@@ -256,10 +412,9 @@ impl Exchange {
             },
             &mut tokens,
         );
-        let uncaptured = (end - expected) - fresh.len() as u64;
-        if uncaptured > 0 {
+        if fresh.cut > 0 {
             self.counts.cut_heads += u64::from(stream.tokenizer.is_in_head());
-            stream.tokenizer.gap(uncaptured, &mut tokens);
+            stream.tokenizer.gap(fresh.cut, &mut tokens);
         }
         let mut ended = 0;
         for token in tokens.drain(..) {
@@ -270,9 +425,8 @@ impl Exchange {
         }
         self.tokens = tokens;
         if side == Side::Client {
-            self.track_run(ended, piece.len, cx);
+            self.track_run(ended, len, cx);
         }
-        self.close_at_fin(side, packets, cx);
     }
 
     /// Returns 1 if a request ended.
@@ -297,6 +451,7 @@ impl Exchange {
                     transaction: Transaction {
                         connection: cx.connection,
                         index,
+                        stream: None,
                         method,
                         target,
                         status: None,
@@ -313,6 +468,7 @@ impl Exchange {
                         first_packet,
                         last_packet: self.here.1,
                         complete: false,
+                        reset: None,
                     },
                     started,
                     request_last: self.here.0,
@@ -540,6 +696,10 @@ impl Exchange {
 
     /// All bytes of `side` have been seen.
     pub(crate) fn closed(&mut self, side: Side, packets: u64, cx: &mut Context<'_>) {
+        if matches!(self.protocol, Protocol::Http2(_)) {
+            // Frames say where a stream ends.
+            return;
+        }
         let mut tokens = core::mem::take(&mut self.tokens);
         self.streams[side as usize].tokenizer.close(&mut tokens);
         for token in tokens.drain(..) {
@@ -555,6 +715,9 @@ impl Exchange {
 
     /// Ends the connection: pending requests stay unanswered.
     pub(crate) fn finish(&mut self, packets: u64, cx: &mut Context<'_>) {
+        if let Protocol::Http2(conversation) = &mut self.protocol {
+            conversation.finish(packets, cx);
+        }
         self.flush_run(cx);
         match core::mem::replace(&mut self.pairing, Pairing::Sure) {
             Pairing::Found(transaction) => self.complete(*transaction, cx),
@@ -569,6 +732,11 @@ impl Exchange {
 
     /// Returns held bytes to the budget.
     pub(crate) fn forget(&mut self, budget: &mut Budget) {
+        if let Protocol::Unknown { early, .. } = &mut self.protocol {
+            for (bytes, _) in early.drain(..) {
+                budget.release(bytes.len());
+            }
+        }
         for stream in &mut self.streams {
             for held in stream.stash.drain(..) {
                 budget.release(held.bytes.len());

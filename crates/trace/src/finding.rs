@@ -50,6 +50,20 @@ impl AckTimer {
     }
 }
 
+/// Why one direction of an HTTP/2 connection cannot be decoded any further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undecodable {
+    /// The capture lacks bytes outside the content of DATA frames.
+    Gap,
+    /// A field block does not decompress (RFC 7541).
+    Compression,
+    /// A frame breaks the layout or order of RFC 9113.
+    Malformed,
+    /// A frame or field block is above 64 KiB, or [`crate::Limits::reassembly`] is used up.
+    Memory,
+}
+
 /// Kinds of findings with their figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -185,6 +199,12 @@ pub enum Kind {
         /// Transmissions of the SYN or SYN-ACK.
         transmissions: u32,
     },
+    /// The analysis of HTTP/2 in one direction ended before the connection did. Packets: the one at which it ended. Cost:
+    /// zero; the capture is at fault, not the connection.
+    Http2DecodingStopped {
+        /// Reason.
+        cause: Undecodable,
+    },
 }
 
 impl Kind {
@@ -206,6 +226,7 @@ impl Kind {
             Kind::ResetDestroyedData { .. } => "reset destroyed data",
             Kind::OneRequestPerSegment { .. } => "one request per segment",
             Kind::HandshakeRetransmission { .. } => "handshake retransmission",
+            Kind::Http2DecodingStopped { .. } => "HTTP/2 decoding stopped",
         }
     }
 
@@ -269,6 +290,10 @@ impl Kind {
             Kind::HandshakeRetransmission { .. } => {
                 "The SYN or SYN-ACK was lost or refused: check the listen backlog, firewalls and loss; reuse \
                  connections so that it happens less often."
+            }
+            Kind::Http2DecodingStopped { .. } => {
+                "Capture whole packets from the start of the connection (tcpdump -s 0, a larger -B). Later streams of this \
+                 direction are missing from lists and counts."
             }
         }
     }

@@ -5,11 +5,10 @@
 //! announced as gaps. Inside a body of known length they do no harm; elsewhere the tokenizer is lost until a segment
 //! starts with a message.
 
+use crate::transaction::TARGET_MAX;
 use memchr::memchr;
 use serde::Serialize;
 
-/// Limit on the stored bytes of a request target.
-pub(crate) const TARGET_MAX: usize = 256;
 /// Limit on the bytes of a field line that are parsed; the rest of a longer line is skipped.
 const LINE_MAX: usize = 1024;
 
@@ -109,7 +108,10 @@ pub(crate) fn guess(bytes: &[u8]) -> Guess {
     }
     let line = &bytes[..memchr(b'\n', bytes).unwrap_or(bytes.len()).min(LINE_MAX)];
     let method = memchr(b' ', line).unwrap_or(line.len());
-    // Methods in use have three (GET) to 16 letters. HTTP/2's preface looks alike, but its end tells.
+    if bytes.starts_with(http2::frame::PREFACE) {
+        return Guess::Request;
+    }
+    // Methods in use have three (GET) to 16 letters. A part of HTTP/2's preface looks alike.
     let is_method = (3..=16).contains(&method)
         && line[..method]
             .iter()

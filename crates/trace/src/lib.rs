@@ -31,6 +31,7 @@ mod filter;
 mod finding;
 mod flow;
 mod fragment;
+mod h2;
 mod http;
 mod packet;
 mod quantity;
@@ -48,7 +49,7 @@ pub use context::Thresholds;
 pub use direction::{Direction, Kinds, Level, Retransmissions, Spread, Volume};
 pub use event::{Connection, Event};
 pub use filter::{Filter, Network, ParseNetworkError};
-pub use finding::{AckTimer, Finding, Kind};
+pub use finding::{AckTimer, Finding, Kind, Undecodable};
 pub use packet::{Endpoint, Flags, Fragment, Packet, Segment, TcpOptions};
 pub use seq::SeqNum;
 pub use series::{Mark, Point, Series};
@@ -59,4 +60,4 @@ pub use tls::{
     Alert, ClientHello, ContentType, Conversation, Handshake, HelloError, Record, Records, Resumption,
     ServerHello, fuzz_tls,
 };
-pub use transaction::{HttpCounts, Transaction};
+pub use transaction::{HttpCounts, Reset, Transaction};

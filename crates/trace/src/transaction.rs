@@ -1,10 +1,13 @@
 //! A request with its answer, and HTTP on one connection in numbers: plain data, made by [`crate::exchange`].
 
-use crate::connection::ConnectionId;
+use crate::connection::{ConnectionId, Side};
 use crate::quantity;
 use core::time::Duration;
 use measure::Instant;
 use serde::Serialize;
+
+/// Limit on the stored bytes of a request target.
+pub(crate) const TARGET_MAX: usize = 256;
 
 /// A request and its response as they passed the capture point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -13,19 +16,21 @@ pub struct Transaction {
     pub connection: ConnectionId,
     /// Position on the connection, from 0.
     pub index: u64,
+    /// HTTP/2 stream; `None` over HTTP/1.x.
+    pub stream: Option<u32>,
     /// Request method.
     pub method: String,
-    /// Request target, truncated at 256 bytes.
+    /// Request target, truncated at 256 bytes; over HTTP/2 `:path`, for CONNECT `:authority`.
     pub target: String,
     /// Final status; `None` without a response.
     pub status: Option<u16>,
-    /// Request line and fields in bytes.
+    /// Request line and fields in bytes. Over HTTP/2 (RFC 9113), HEADERS and CONTINUATION: compressed, with frame headers.
     pub request_header_bytes: u64,
-    /// Request content as framed on the wire, without chunk sizes, in bytes.
+    /// Request content as framed on the wire, without chunk sizes, frame headers and padding, in bytes.
     pub request_body_bytes: u64,
-    /// Status line and fields in bytes.
+    /// Status line and fields in bytes; over HTTP/2 as for the request.
     pub response_header_bytes: u64,
-    /// Response content without chunk sizes, in bytes.
+    /// Response content without chunk sizes, frame headers and padding, in bytes.
     pub response_body_bytes: u64,
     /// Time of the request's first byte since the first frame of the capture.
     #[serde(rename = "start_s", serialize_with = "quantity::seconds")]
@@ -36,7 +41,8 @@ pub struct Transaction {
     /// Time from the request's last byte to the response's first.
     #[serde(rename = "wait_ms", serialize_with = "quantity::ms_option")]
     pub wait: Option<Duration>,
-    /// Time from the response's first byte to its last.
+    /// Time from the response's first byte to its last. If the request ends after the response begins, which HTTP/2 permits,
+    /// from the request's last byte, and `wait` is zero.
     #[serde(rename = "receive_ms", serialize_with = "quantity::ms_option")]
     pub receive: Option<Duration>,
     /// Other requests of the connection that were unanswered when this one was sent.
@@ -49,6 +55,17 @@ pub struct Transaction {
     pub last_packet: u64,
     /// Whether the response is complete.
     pub complete: bool,
+    /// RST_STREAM that ended the stream (RFC 9113, section 6.4).
+    pub reset: Option<Reset>,
+}
+
+/// A stream's end by RST_STREAM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reset {
+    /// End that sent it.
+    pub by: Side,
+    /// Name of the error code (RFC 9113, section 7); unknown codes as `error code 0x…`.
+    pub code: String,
 }
 
 /// HTTP counters of a connection.
@@ -60,7 +77,7 @@ pub struct HttpCounts {
     pub responses: u64,
     /// Responses without a request, because the capture began later or lost bytes.
     pub unmatched_responses: u64,
-    /// Requests sent before all earlier ones were answered.
+    /// HTTP/1.x requests sent before all earlier ones were answered.
     pub pipelined: u64,
     /// Requests without a complete response at the end.
     pub unanswered: u64,

@@ -361,3 +361,28 @@ fn ten_thousand_short_connections_need_no_more_memory_than_those_that_linger() {
     // One begins every 50 ms and is kept for 10 s.
     assert!((195..=205).contains(&most), "{most}");
 }
+
+/// Bytes of a body that the capture lacks are counted once, so the next response is found.
+#[test]
+fn bytes_missing_in_a_body_are_counted_once() {
+    let mut talk = Talk::default();
+    talk.handshake(0, 100, 10_000).data(11_000, true, GET);
+    let whole = talk::reply(3_000);
+    let head = whole.len() - 3_000;
+    talk.data(20_000, false, &whole[..head + 500]);
+    // The receiver acknowledges 1000 bytes that were not captured.
+    talk.next[1] += 1_000;
+    talk.data(21_000, false, &whole[head + 1_500..]);
+    talk.ack_all(22_000, true);
+    talk.data(30_000, true, GET);
+    talk.data(40_000, false, &talk::reply(10));
+    talk.ack_all(41_000, true);
+    let outcome = talk.analyze();
+    let bodies: Vec<u64> = outcome
+        .transactions
+        .iter()
+        .map(|t| t.response_body_bytes)
+        .collect();
+    assert_eq!(bodies, [3_000, 10]);
+    assert!(outcome.transactions.iter().all(|t| t.complete));
+}

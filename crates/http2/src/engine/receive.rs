@@ -237,7 +237,7 @@ impl Engine {
                 self.settings_ack();
                 Ok(None)
             }
-            Frame::PushPromise => {
+            Frame::PushPromise { .. } => {
                 let text = "PUSH_PROMISE, though push is disabled";
                 Err(Fault::Connection(Code::PROTOCOL_ERROR, text))
             }

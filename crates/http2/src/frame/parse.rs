@@ -28,8 +28,14 @@ pub enum Frame<'b> {
     Settings(Settings<'b>),
     /// SETTINGS with ACK.
     SettingsAck,
-    /// PUSH_PROMISE: never permitted here, as push is disabled.
-    PushPromise,
+    /// PUSH_PROMISE. A connection of this crate refuses it, as push is disabled; an observer needs the field block, which
+    /// changes the dynamic table.
+    PushPromise {
+        /// The reserved stream.
+        promised: u32,
+        /// The fragment of the field block.
+        fragment: &'b [u8],
+    },
     /// PING without ACK.
     Ping([u8; 8]),
     /// PING with ACK.
@@ -192,7 +198,7 @@ pub fn parse(header: Header, payload: &[u8]) -> Result<Frame<'_>, Fault> {
             }
             Frame::Settings(Settings(payload))
         }
-        kind::PUSH_PROMISE => Frame::PushPromise,
+        kind::PUSH_PROMISE => return push_promise(header, payload),
         kind::PING => match <[u8; 8]>::try_from(payload) {
             Ok(bytes) if header.has(flag::ACK) => Frame::PingAck(bytes),
             Ok(bytes) => Frame::Ping(bytes),
@@ -227,6 +233,24 @@ pub fn parse(header: Header, payload: &[u8]) -> Result<Frame<'_>, Fault> {
 fn number<const N: usize>(bytes: &[u8; N]) -> u32 {
     const { assert!(N >= 4) };
     u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) & WINDOW_MAX
+}
+
+fn push_promise(header: Header, payload: &[u8]) -> Result<Frame<'_>, Fault> {
+    let (rest, padding) = match (header.has(flag::PADDED), payload.split_first()) {
+        (false, _) => (payload, 0),
+        (true, Some((&length, after))) => (after, usize::from(length)),
+        (true, None) => return size("padded PUSH_PROMISE without a padding length"),
+    };
+    let Some((bytes, rest)) = rest.split_first_chunk::<4>() else {
+        return size("PUSH_PROMISE is too short for its stream");
+    };
+    match rest.len().checked_sub(padding) {
+        Some(length) => Ok(Frame::PushPromise {
+            promised: number(bytes),
+            fragment: &rest[..length],
+        }),
+        None => protocol("the padding of PUSH_PROMISE exceeds its payload"),
+    }
 }
 
 #[inline]

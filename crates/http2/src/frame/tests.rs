@@ -34,6 +34,34 @@ fn code(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Result<(), (bool, C
 }
 
 #[test]
+fn a_push_promise_names_its_stream_and_its_fragment() {
+    let header = |flags, length| Header {
+        length,
+        kind: kind::PUSH_PROMISE,
+        flags,
+        stream: 1,
+    };
+    let promise = Frame::PushPromise {
+        promised: 2,
+        fragment: b"ab",
+    };
+    assert_eq!(parse(header(0, 6), b"\x80\0\0\x02ab"), Ok(promise));
+    assert_eq!(parse(header(flag::PADDED, 8), b"\x01\0\0\0\x02ab\0"), Ok(promise));
+    for (payload, code) in [
+        (&b"\0\0\0"[..], Code::FRAME_SIZE_ERROR),
+        (b"", Code::FRAME_SIZE_ERROR),
+        (b"\x02\0\0\0\x02a", Code::PROTOCOL_ERROR),
+    ] {
+        let flags = if payload.len() == 3 { 0 } else { flag::PADDED };
+        let result = parse(header(flags, payload.len() as u32), payload);
+        assert!(
+            matches!(result, Err(Fault::Connection(found, _)) if found == code),
+            "{payload:?}"
+        );
+    }
+}
+
+#[test]
 fn written_bytes_are_those_of_the_rfc() {
     let mut out = Vec::new();
     write::ping(&mut out, true, *b"12345678");

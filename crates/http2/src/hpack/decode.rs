@@ -95,6 +95,11 @@ impl Decoder {
         self.table.evict(limit);
     }
 
+    /// The largest size in bytes that the peer may give the table.
+    pub fn table_limit(&self) -> usize {
+        self.limit
+    }
+
     /// Bytes of memory the table holds.
     pub fn memory(&self) -> usize {
         self.table.memory()

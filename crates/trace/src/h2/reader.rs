@@ -1,0 +1,214 @@
+//! One direction's bytes as HTTP/2 frames: incremental, for an observer that may miss bytes.
+//!
+//! Layout and size rules are those of the crate `http2`. Content of DATA is counted and never kept, so bytes that the
+//! capture lacks do no harm there. Every other frame of interest is collected whole, up to [`PAYLOAD_MAX`].
+
+use super::{Cause, Stamp};
+use http2::frame::{Frame, HEADER, Header, Prelude, SIZE_MAX, kind, parse, prelude};
+use measure::Instant;
+
+/// Limit on the payload of a collected frame in bytes. A larger one is skipped; if it holds a part of a field block,
+/// decoding stops.
+const PAYLOAD_MAX: u32 = 64 << 10;
+/// Capacity of the buffer that is kept between frames, in bytes.
+const KEPT: usize = 1 << 10;
+
+/// ```text
+///   Front --DATA--> Content --all bytes--> Rest(padding) --> Front
+///      |--frame of interest--> Payload --> Front
+///      \--other frame--> Rest --> Front
+/// ```
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// In a frame header, or the padding length behind it.
+    Front,
+    Content {
+        stream: u32,
+        left: u32,
+        padding: u8,
+        ends: bool,
+    },
+    Payload(Header),
+    /// Skips `left` bytes; then the stream `ends`, if there is one.
+    Rest {
+        left: u32,
+        ends: Option<u32>,
+    },
+}
+
+/// What a reader finds.
+#[derive(Debug)]
+pub(super) enum Item<'b> {
+    /// Captured or missing bytes of a stream's content.
+    Content { stream: u32, bytes: u32 },
+    /// A DATA frame with END_STREAM is complete.
+    End(u32),
+    /// A whole frame of another type.
+    Frame(Header, Frame<'b>),
+}
+
+/// Takes an item, and when the first byte of its frame came.
+pub(super) type Take<'t> = dyn FnMut(Item<'_>, Stamp) -> Result<(), Cause> + 't;
+
+/// A reader at the start of a frame.
+#[derive(Debug)]
+pub(super) struct Reader {
+    state: State,
+    buffer: Vec<u8>,
+    /// When the first byte of the current frame came.
+    begun: Stamp,
+}
+
+impl Default for Reader {
+    fn default() -> Reader {
+        Reader {
+            state: State::Front,
+            buffer: Vec::new(),
+            begun: (Instant::ZERO, 0),
+        }
+    }
+}
+
+impl Reader {
+    /// Bytes of memory held.
+    pub(super) fn memory(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// Reads in-order bytes that came at `came`. `take` gets each item and when the first byte of its frame came.
+    ///
+    /// # Errors
+    /// A frame breaks the rules, or `take` failed. The reader is useless from then on.
+    pub(super) fn bytes(&mut self, mut input: &[u8], came: Stamp, take: &mut Take<'_>) -> Result<(), Cause> {
+        loop {
+            let is_stuck = input.is_empty() && !self.is_whole();
+            match &mut self.state {
+                State::Content { left: 0, .. } | State::Rest { left: 0, .. } => self.advance(take)?,
+                _ if is_stuck => return Ok(()),
+                State::Front => self.front(&mut input, came)?,
+                State::Content { stream, left, .. } => {
+                    let bytes = (*left).min(u32::try_from(input.len()).unwrap_or(u32::MAX));
+                    *left -= bytes;
+                    let stream = *stream;
+                    input = &input[bytes as usize..];
+                    take(Item::Content { stream, bytes }, self.begun)?;
+                }
+                State::Rest { left, .. } => {
+                    let bytes = (*left).min(u32::try_from(input.len()).unwrap_or(u32::MAX));
+                    *left -= bytes;
+                    input = &input[bytes as usize..];
+                }
+                State::Payload(header) => {
+                    let header = *header;
+                    let missing = header.length as usize - self.buffer.len();
+                    let (part, rest) = input.split_at(missing.min(input.len()));
+                    self.buffer.extend_from_slice(part);
+                    input = rest;
+                    if part.len() == missing {
+                        self.payload(header, take)?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Skips `n` bytes that the capture lacks.
+    ///
+    /// # Errors
+    /// They are more than the rest of a DATA frame's content or of a skipped frame.
+    pub(super) fn gap(&mut self, n: u64, take: &mut Take<'_>) -> Result<(), Cause> {
+        match &mut self.state {
+            State::Content { stream, left, .. } if n <= u64::from(*left) => {
+                *left -= n as u32;
+                let (stream, bytes) = (*stream, n as u32);
+                take(Item::Content { stream, bytes }, self.begun)
+            }
+            State::Rest { left, .. } if n <= u64::from(*left) => {
+                *left -= n as u32;
+                Ok(())
+            }
+            _ => Err(Cause::Gap),
+        }?;
+        // The frame may be complete now.
+        self.bytes(&[], self.begun, take)
+    }
+
+    /// Whether a frame without payload waits to be taken.
+    fn is_whole(&self) -> bool {
+        matches!(self.state, State::Payload(header) if header.length as usize == self.buffer.len())
+    }
+
+    /// Reads bytes of the frame header.
+    fn front(&mut self, input: &mut &[u8], came: Stamp) -> Result<(), Cause> {
+        if self.buffer.is_empty() {
+            self.begun = came;
+        }
+        // A tenth byte is wanted only as the padding length of DATA.
+        let wanted = if self.buffer.len() < HEADER {
+            HEADER
+        } else {
+            HEADER + 1
+        };
+        let (part, rest) = input.split_at((wanted - self.buffer.len()).min(input.len()));
+        self.buffer.extend_from_slice(part);
+        *input = rest;
+        self.state = match prelude(&self.buffer, SIZE_MAX).map_err(|_| Cause::Malformed)? {
+            Prelude::Partial => return Ok(()),
+            Prelude::Data { header, layout, .. } => State::Content {
+                stream: header.stream,
+                left: layout.content,
+                padding: layout.padding,
+                ends: header.has(http2::frame::flag::END_STREAM),
+            },
+            Prelude::Other(header) => {
+                let has_block = matches!(
+                    header.kind,
+                    kind::HEADERS | kind::PUSH_PROMISE | kind::CONTINUATION
+                );
+                let is_wanted = has_block || matches!(header.kind, kind::RST_STREAM | kind::SETTINGS);
+                match header.length <= PAYLOAD_MAX {
+                    true if is_wanted => State::Payload(header),
+                    false if has_block => return Err(Cause::Memory),
+                    _ => State::Rest {
+                        left: header.length,
+                        ends: None,
+                    },
+                }
+            }
+        };
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Leaves a state whose bytes have all been read.
+    fn advance(&mut self, take: &mut Take<'_>) -> Result<(), Cause> {
+        match self.state {
+            State::Content {
+                stream,
+                padding,
+                ends,
+                ..
+            } => {
+                self.state = State::Rest {
+                    left: u32::from(padding),
+                    ends: ends.then_some(stream),
+                };
+                Ok(())
+            }
+            State::Rest { ends, .. } => {
+                self.state = State::Front;
+                ends.map_or(Ok(()), |stream| take(Item::End(stream), self.begun))
+            }
+            State::Front | State::Payload(_) => Ok(()),
+        }
+    }
+
+    fn payload(&mut self, header: Header, take: &mut Take<'_>) -> Result<(), Cause> {
+        self.state = State::Front;
+        let frame = parse(header, &self.buffer).map_err(|_| Cause::Malformed)?;
+        take(Item::Frame(header, frame), self.begun)?;
+        self.buffer.clear();
+        self.buffer.shrink_to(KEPT);
+        Ok(())
+    }
+}
