@@ -12,6 +12,7 @@ use http2::limits::Allowance;
 use measure::Seed;
 use ours::Ours;
 use plan::{By, Seen, check, exchanges, one_of};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use theirs::{Log, Settings};
 
@@ -28,6 +29,7 @@ fn settings(seed: u64) -> (Limits, Settings) {
         table_bytes: one_of(&mut rng, &tables),
         encoder_bytes: one_of(&mut rng, &tables),
         streams_max: one_of(&mut rng, &[2, 5, 100]),
+        table_time: Duration::ZERO,
         // A window of 1,000 bytes needs many, and here no time passes in which the allowance grows.
         small_updates: Allowance {
             burst: 100_000,
@@ -118,4 +120,6 @@ fn our_server_and_the_client_of_h2() {
         });
         (seen, By::Server)
     });
+    let emptied = ours::EMPTIED.load(Ordering::Relaxed);
+    assert!(emptied >= 5, "{emptied} tables of the client emptied under way");
 }

@@ -10,9 +10,13 @@ use http2::{Code, Limits, client, server};
 use measure::{Instant, Rng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::io::DuplexStream;
 
 const NOW: Instant = Instant::ZERO;
+
+/// Clients whose dynamic table was emptied before their last request.
+pub(crate) static EMPTIED: AtomicU32 = AtomicU32::new(0);
 
 /// A message on its way out: its exchange and bytes of the body written.
 struct Flow {
@@ -196,6 +200,16 @@ impl End for Ours<Client> {
 impl End for Ours<Server> {
     fn fill(&mut self) -> bool {
         self.pull();
+        if self.connection.streams() == 0 {
+            // It is idle for no time, which is long enough here: a large table of the client is emptied at once.
+            self.connection.trim(NOW);
+            let before = self.out.len();
+            let expired = self.connection.expire(NOW, &mut self.out, |_, _| {});
+            expired.expect("nothing else is due");
+            if self.out.len() > before && self.exchange_of.len() < self.plan.len() {
+                EMPTIED.fetch_add(1, Ordering::Relaxed);
+            }
+        }
         false
     }
 
