@@ -265,6 +265,21 @@ fn damage_is_named() {
 }
 
 #[test]
+fn a_server_without_http2_answers_the_preface_in_http1() {
+    let mut talk = begun();
+    talk.data(11_000, true, &Writer::client().get(1, "/").take());
+    talk.data(
+        12_000,
+        false,
+        b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+    );
+    let outcome = talk.analyze();
+    assert_eq!(stopped(&outcome), [(Side::Server, Undecodable::Malformed)]);
+    let http = outcome.connections[0].http.expect("HTTP");
+    assert_eq!((http.requests, http.unmatched_requests), (1, 1));
+}
+
+#[test]
 fn what_grows_is_bounded() {
     let mut client = Writer::client();
     let mut talk = begun();

@@ -64,6 +64,9 @@ pub(super) type Take<'t> = dyn FnMut(Item<'_>, Stamp) -> Result<(), Cause> + 't;
 pub(super) struct Reader {
     state: State,
     buffer: Vec<u8>,
+    /// Whether no frame has come: the first one must be SETTINGS (RFC 9113, section 3.4). A server that does not speak
+    /// HTTP/2 answers the preface with something else.
+    is_fresh: bool,
     /// When the first byte of the current frame came.
     begun: Stamp,
 }
@@ -73,6 +76,7 @@ impl Default for Reader {
         Reader {
             state: State::Front,
             buffer: Vec::new(),
+            is_fresh: true,
             begun: (Instant::ZERO, 0),
         }
     }
@@ -161,6 +165,12 @@ impl Reader {
         let (part, rest) = input.split_at((wanted - self.buffer.len()).min(input.len()));
         self.buffer.extend_from_slice(part);
         *input = rest;
+        if self.is_fresh && self.buffer.len() >= HEADER {
+            self.is_fresh = false;
+            if self.buffer[3] != kind::SETTINGS {
+                return Err(Cause::Malformed);
+            }
+        }
         self.state = match prelude(&self.buffer, SIZE_MAX).map_err(|_| Cause::Malformed)? {
             Prelude::Partial => return Ok(()),
             Prelude::Data { header, layout, .. } => State::Content {
