@@ -66,7 +66,7 @@ pub(super) fn columns(sheet: Sheet) -> String {
         Sheet::Requests => words_of(
             "connection,index,method,target,status,complete,start_ms,request_ms,wait_ms,receive_ms,ahead,\
              request_header_bytes,request_body_bytes,response_header_bytes,response_body_bytes,packets,first_packet,\
-             last_packet,stream,reset",
+             last_packet,stream,reset,priority,flow_control_ms",
         ),
         Sheet::Types | Sheet::Established | Sheet::Cwnd | Sheet::CwndDistribution | Sheet::Points => {
             return String::new();
@@ -146,6 +146,8 @@ fn request_row(t: &Transaction) -> Vec<String> {
             .as_ref()
             .map(|reset| reset.code.clone())
             .unwrap_or_default(),
+        t.priority.clone().unwrap_or_default(),
+        t.flow_control.map(ms).unwrap_or_default(),
     ]
 }
 

@@ -113,6 +113,25 @@ pub(super) fn measures(finding: &Finding) -> String {
             )
         }
         Kind::HandshakeRetransmission { transmissions } => counted(*transmissions, "attempt"),
+        Kind::HeadOfLineBlocking { lost, waiting } => {
+            let cost = milliseconds(finding.cost);
+            format!(
+                "{} waited {cost} for a lost segment of {}",
+                streams(waiting),
+                streams(lost)
+            )
+        }
+        Kind::StreamFlowControl { stream, waits } => {
+            format!("stream {stream}: {} for a window", counted(*waits, "wait"))
+        }
+        Kind::GoAway {
+            code,
+            last_stream,
+            refused,
+        } => format!(
+            "{code}; last stream {last_stream}, {} above it",
+            counted(*refused, "open stream")
+        ),
         Kind::Http2DecodingStopped { cause } => match cause {
             Undecodable::Gap => "the capture lacks bytes of a frame",
             Undecodable::Compression => "a field block does not decompress",
@@ -121,6 +140,13 @@ pub(super) fn measures(finding: &Finding) -> String {
         }
         .to_owned(),
     }
+}
+
+/// Stream numbers with their noun.
+fn streams(numbers: &[u32]) -> String {
+    let noun = if numbers.len() == 1 { "stream" } else { "streams" };
+    let numbers: Vec<u64> = numbers.iter().map(|stream| u64::from(*stream)).collect();
+    format!("{noun} {}", packets(&numbers))
 }
 
 /// The stream of a request over HTTP/2 and how it was reset, in parentheses.

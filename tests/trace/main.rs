@@ -7,6 +7,7 @@
     reason = "a black-box test is the outside world: it starts programs, reads files and opens sockets"
 )]
 
+mod http2;
 mod live;
 #[path = "../workload/schema.rs"]
 mod schema;
@@ -183,7 +184,15 @@ fn json_lines_keep_to_the_schema() {
     let truncated = folder("schema").join("cut.pcap");
     std::fs::write(&truncated, &std::fs::read(LOSSY).expect("a capture")[..5000]).expect("a file");
     let cut = weir(&[show(&truncated), "--json"]);
-    let mut all = [json(&[LOOPBACK]), json(&[LOSSY, "--port", "9"]), json(&[LOSSY])].concat();
+    let streams = truncated.with_file_name("http2.pcapng");
+    std::fs::write(&streams, http2::capture()).expect("a file");
+    let mut all = [
+        json(&[LOOPBACK]),
+        json(&[LOSSY, "--port", "9"]),
+        json(&[LOSSY]),
+        json(&[show(&streams)]),
+    ]
+    .concat();
     all.extend(lines(&cut));
     let mut seen = BTreeSet::new();
     for line in &all {

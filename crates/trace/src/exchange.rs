@@ -138,6 +138,8 @@ pub(crate) struct Piece<'a> {
     pub(crate) start: u64,
     pub(crate) len: u32,
     pub(crate) bytes: &'a [u8],
+    /// Whether it fills a hole that a loss before the capture point left.
+    pub(crate) is_resent: bool,
 }
 
 impl Exchange {
@@ -232,6 +234,11 @@ impl Exchange {
         self.here = (cx.at, cx.number);
         self.in_order(side, piece, self.here, packets, cx);
         self.release(side, 0, packets, cx);
+        if piece.is_resent
+            && let Protocol::Http2(conversation) = &mut self.protocol
+        {
+            conversation.repaired(side, cx);
+        }
     }
 
     /// The peer acknowledged `side`'s bytes up to `ack`: missing bytes below that were lost by the capture.
@@ -261,6 +268,7 @@ impl Exchange {
                 start: held.start,
                 len: held.len,
                 bytes: &held.bytes,
+                is_resent: false,
             };
             // Bytes held for missing ones that never come were complete when they arrived.
             let is_filled = is_next && until == 0;
@@ -469,6 +477,8 @@ impl Exchange {
                         last_packet: self.here.1,
                         complete: false,
                         reset: None,
+                        priority: None,
+                        flow_control: None,
                     },
                     started,
                     request_last: self.here.0,

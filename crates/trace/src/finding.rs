@@ -199,6 +199,31 @@ pub enum Kind {
         /// Transmissions of the SYN or SYN-ACK.
         transmissions: u32,
     },
+    /// Bytes of HTTP/2 streams waited at the receiver for a lost segment of other streams. Packets: the first that waited,
+    /// the retransmission. Cost: between them; the finding about the loss counts this time, too.
+    HeadOfLineBlocking {
+        /// Streams with bytes in the lost segment.
+        lost: Vec<u32>,
+        /// Other streams with bytes behind it.
+        waiting: Vec<u32>,
+    },
+    /// The content of an HTTP/2 stream waited because the window of the stream or of the connection was exhausted
+    /// (RFC 9113, section 5.2). Packets: both ends of the longest wait. Cost: all waits of the stream together.
+    StreamFlowControl {
+        /// Stream identifier.
+        stream: u32,
+        /// Number of waits.
+        waits: u64,
+    },
+    /// GOAWAY with an error, or with streams that were not processed (RFC 9113, section 6.8). Packets: its own. Cost: zero.
+    GoAway {
+        /// Name of the error code.
+        code: String,
+        /// The last stream that was or might be processed.
+        last_stream: u32,
+        /// Open streams above it.
+        refused: u32,
+    },
     /// The analysis of HTTP/2 in one direction ended before the connection did. Packets: the one at which it ended. Cost:
     /// zero; the capture is at fault, not the connection.
     Http2DecodingStopped {
@@ -226,6 +251,9 @@ impl Kind {
             Kind::ResetDestroyedData { .. } => "reset destroyed data",
             Kind::OneRequestPerSegment { .. } => "one request per segment",
             Kind::HandshakeRetransmission { .. } => "handshake retransmission",
+            Kind::HeadOfLineBlocking { .. } => "head-of-line blocking",
+            Kind::StreamFlowControl { .. } => "stream flow control",
+            Kind::GoAway { .. } => "GOAWAY",
             Kind::Http2DecodingStopped { .. } => "HTTP/2 decoding stopped",
         }
     }
@@ -290,6 +318,18 @@ impl Kind {
             Kind::HandshakeRetransmission { .. } => {
                 "The SYN or SYN-ACK was lost or refused: check the listen backlog, firewalls and loss; reuse \
                  connections so that it happens less often."
+            }
+            Kind::HeadOfLineBlocking { .. } => {
+                "Find the loss (queue, radio, policer). TCP delivers in order, so all streams of a connection wait for a \
+                 lost segment; HTTP/3 holds back only the streams concerned."
+            }
+            Kind::StreamFlowControl { .. } => {
+                "Raise the receiver's SETTINGS_INITIAL_WINDOW_SIZE and connection window above bandwidth times round-trip \
+                 time, or send WINDOW_UPDATE earlier."
+            }
+            Kind::GoAway { .. } => {
+                "Look up the error code in the sender's log. Requests on streams that were not processed may be repeated \
+                 on another connection."
             }
             Kind::Http2DecodingStopped { .. } => {
                 "Capture whole packets from the start of the connection (tcpdump -s 0, a larger -B). Later streams of this \

@@ -287,7 +287,9 @@ impl Flow {
             self.heard[side as usize] = heard;
         }
         let s = &mut self.halves[side as usize];
+        let resent_before = s.stats.out_of_order_late;
         let arrival = s.place(segment, start, peer_window, cx);
+        let is_resent = s.stats.out_of_order_late > resent_before;
         let fin = segment.flags.has(Flags::FIN);
         // A single byte into a closed window waited for the receiver only.
         let asks = peer_window == 0 && segment.payload_len == 1;
@@ -304,7 +306,15 @@ impl Flow {
             if peer_window == 0 && is_probe {
                 self.halves[side.peer() as usize].probe_counted();
             }
-            self.http_data(segment, side, data_start, arrival, cx);
+            if arrival != Arrival::KeepAlive {
+                let piece = Piece {
+                    start: data_start,
+                    len: segment.payload_len,
+                    bytes: segment.payload,
+                    is_resent,
+                };
+                self.http_data(side, piece, cx);
+            }
         } else if segment.flags.has(Flags::SYN)
             && let Some(http) = &mut self.http
         {
@@ -315,25 +325,11 @@ impl Flow {
         }
     }
 
-    fn http_data(
-        &mut self,
-        segment: &Segment<'_>,
-        side: Side,
-        start: u64,
-        arrival: Arrival,
-        cx: &mut Context<'_>,
-    ) {
+    fn http_data(&mut self, side: Side, piece: Piece<'_>, cx: &mut Context<'_>) {
         let Some(http) = &mut self.http else {
             return;
         };
-        if arrival != Arrival::KeepAlive {
-            let piece = Piece {
-                start,
-                len: segment.payload_len,
-                bytes: segment.payload,
-            };
-            http.data(side, piece, self.packets, cx);
-        }
+        http.data(side, piece, self.packets, cx);
         if http.is_over() {
             self.finish_http(cx);
         }

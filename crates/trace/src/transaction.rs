@@ -57,6 +57,12 @@ pub struct Transaction {
     pub complete: bool,
     /// RST_STREAM that ended the stream (RFC 9113, section 6.4).
     pub reset: Option<Reset>,
+    /// Priority that the client gave the request (RFC 9218), as the value of a `Priority` field with both parameters'
+    /// meaning: `u=3` or `u=3, i`. `None` if it gave none.
+    pub priority: Option<String>,
+    /// Time in which an exhausted HTTP/2 window held back the request's or the response's content; `None` over HTTP/1.x.
+    #[serde(rename = "flow_control_ms", serialize_with = "quantity::ms_option")]
+    pub flow_control: Option<Duration>,
 }
 
 /// A stream's end by RST_STREAM.

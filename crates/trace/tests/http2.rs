@@ -6,7 +6,7 @@ mod talk;
 use http2::frame::{Header, PREFACE, Setting, flag, kind, write};
 use http2::hpack::Encoder;
 use proptest::prelude::*;
-use talk::{Outcome, Talk, analyze};
+use talk::{Outcome, Seg, Talk, analyze};
 use trace::{Kind, Limits, Options, Side, Transaction, Undecodable};
 
 /// What one end writes, with the state of its compression.
@@ -265,6 +265,21 @@ fn damage_is_named() {
 }
 
 #[test]
+fn a_server_without_http2_answers_the_preface_in_http1() {
+    let mut talk = begun();
+    talk.data(11_000, true, &Writer::client().get(1, "/").take());
+    talk.data(
+        12_000,
+        false,
+        b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+    );
+    let outcome = talk.analyze();
+    assert_eq!(stopped(&outcome), [(Side::Server, Undecodable::Malformed)]);
+    let http = outcome.connections[0].http.expect("HTTP");
+    assert_eq!((http.requests, http.unmatched_requests), (1, 1));
+}
+
+#[test]
 fn what_grows_is_bounded() {
     let mut client = Writer::client();
     let mut talk = begun();
@@ -310,6 +325,161 @@ fn a_connection_whose_opening_was_not_captured_is_recognized_by_its_preface() {
     let outcome = talk.analyze();
     assert_eq!(outcome.connections[0].client.port, 80);
     assert_eq!(of(&outcome, 1).response_body_bytes, 9);
+}
+
+/// Two streams share the connection; a segment with bytes of one is lost before the capture point, and bytes of the other
+/// arrive 40 ms before its retransmission.
+#[test]
+fn a_lost_segment_of_one_stream_holds_back_the_others() {
+    for is_own in [false, true] {
+        let (mut client, mut server) = (Writer::client(), Writer::server());
+        let mut talk = begun();
+        talk.data(
+            11_000,
+            true,
+            &client.get(1, "/a").get(3, "/b").get(5, "/c").take(),
+        );
+        talk.data(
+            20_000,
+            false,
+            &server.status(1, "200").status(3, "200").status(5, "200").take(),
+        );
+        let lost_at = talk.next[1];
+        let lost = server.data(3, 1400, false).take();
+        talk.next[1] += lost.len() as u32;
+        let others = if is_own { [3; 4] } else { [5, 1, 5, 1] };
+        for (i, stream) in others.into_iter().enumerate() {
+            let at = 21_000 + 10_000 * i as u64;
+            let behind = server.data(stream, 1400, false).take();
+            talk.data(at, false, &behind).ack(at + 100, true, lost_at);
+        }
+        talk.push(
+            61_000,
+            Seg {
+                from_client: false,
+                flags: "PA",
+                seq: lost_at,
+                ack: talk.next[0],
+                payload: &lost,
+                ..Seg::default()
+            },
+        );
+        talk.ack_all(61_100, true);
+        let outcome = talk.analyze();
+        assert_eq!(stopped(&outcome), []);
+        let found = outcome.findings.iter().find_map(|f| match &f.kind {
+            Kind::HeadOfLineBlocking { lost, waiting } => {
+                Some((lost.clone(), waiting.clone(), f.cost.as_millis()))
+            }
+            _ => None,
+        });
+        let wanted = (!is_own).then(|| (vec![3], vec![1, 5], 40));
+        assert_eq!(found, wanted, "{:?}", outcome.findings);
+    }
+}
+
+#[test]
+fn waits_for_a_window_are_measured_by_stream() {
+    let mut server = Writer::server();
+    let mut client = Writer {
+        encoder: Encoder::new(4096),
+        bytes: PREFACE.to_vec(),
+    };
+    write::settings(&mut client.bytes, &[Setting::InitialWindowSize(1000)]);
+    let mut talk = begun();
+    talk.data(11_000, true, &client.get(1, "/large").get(3, "/small").take());
+    talk.data(
+        20_000,
+        false,
+        &server
+            .status(1, "200")
+            .data(1, 1000, false)
+            .status(3, "200")
+            .data(3, 1000, true)
+            .take(),
+    );
+    write::window_update(&mut client.bytes, 1, 500);
+    talk.data(60_000, true, &client.take());
+    talk.data(61_000, false, &server.data(1, 500, false).take());
+    // A larger initial window applies to open streams, too.
+    write::settings(&mut client.bytes, &[Setting::InitialWindowSize(5000)]);
+    talk.data(71_000, true, &client.take());
+    talk.data(72_000, false, &server.data(1, 100, true).take());
+    talk.ack_all(73_000, true);
+    let outcome = talk.analyze();
+    assert_eq!(stopped(&outcome), []);
+    assert_eq!(ms(of(&outcome, 1).flow_control), Some(50));
+    assert_eq!(ms(of(&outcome, 3).flow_control), Some(0));
+    let found: Vec<(u32, u64, u128, &[u64])> = outcome
+        .findings
+        .iter()
+        .filter_map(|f| match f.kind {
+            Kind::StreamFlowControl { stream, waits } => {
+                Some((stream, waits, f.cost.as_millis(), &*f.packets))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(found, [(1, 2, 50, &[5, 6][..])]);
+}
+
+#[test]
+fn the_window_of_the_connection_holds_back_all_streams_with_content_left() {
+    let (mut client, mut server) = (Writer::client(), Writer::server());
+    let mut talk = begun();
+    talk.data(
+        11_000,
+        true,
+        &client.get(1, "/a").get(3, "/b").get(5, "/c").take(),
+    );
+    server
+        .status(1, "200")
+        .data(1, 16_000, false)
+        .data(1, 16_000, false);
+    server
+        .status(3, "200")
+        .data(3, 16_000, false)
+        .data(3, 16_000, false);
+    server.data(1, 1_535, false);
+    for (i, part) in server.take().chunks(1400).enumerate() {
+        talk.data(20_000 + i as u64, false, part);
+    }
+    write::window_update(&mut client.bytes, 0, 10_000);
+    talk.data(120_000, true, &client.take());
+    talk.data(121_000, false, &server.data(1, 10, true).data(3, 10, true).take());
+    let outcome = talk.analyze();
+    assert_eq!(stopped(&outcome), []);
+    for stream in [1, 3] {
+        assert_eq!(ms(of(&outcome, stream).flow_control), Some(99), "{stream}");
+    }
+    assert_eq!(ms(of(&outcome, 5).flow_control), Some(0));
+}
+
+#[test]
+fn priorities_and_goaway_are_reported() {
+    let (mut client, mut server) = (Writer::client(), Writer::server());
+    let mut talk = begun();
+    let fields = [(":method", "GET"), (":path", "/a"), ("priority", "u=1, i")];
+    client.headers(1, &fields, true).get(3, "/b").get(5, "/c");
+    write::priority_update(&mut client.bytes, 3, "u=6");
+    talk.data(11_000, true, &client.take());
+    write::go_away(&mut server.bytes, 3, http2::Code::ENHANCE_YOUR_CALM, "slow down");
+    talk.data(12_000, false, &server.take());
+    let outcome = talk.analyze();
+    let priority = |stream| of(&outcome, stream).priority.as_deref();
+    assert_eq!(
+        [priority(1), priority(3), priority(5)],
+        [Some("u=1, i"), Some("u=6"), None]
+    );
+    let found = outcome.findings.iter().find_map(|f| match &f.kind {
+        Kind::GoAway {
+            code,
+            last_stream,
+            refused,
+        } => Some((f.sender, code.as_str(), *last_stream, *refused)),
+        _ => None,
+    });
+    assert_eq!(found, Some((Side::Server, "ENHANCE_YOUR_CALM", 3, 1)));
 }
 
 /// The bytes of both ends of a conversation with everything in it.

@@ -4,20 +4,26 @@
 //! Compression makes each field block depend on all earlier ones. So if bytes are missing outside the content of DATA,
 //! or a block does not decompress, this direction is given up with a finding, and the other one goes on.
 
+mod blocking;
 mod half;
 mod reader;
+mod window;
 
 use crate::connection::Side;
 use crate::context::{Budget, Context};
 use crate::finding::Kind;
 pub(crate) use crate::finding::Undecodable as Cause;
 use crate::transaction::{HttpCounts, Reset, TARGET_MAX, Transaction};
+use blocking::Hole;
+use core::time::Duration;
 use half::{Block, Half};
-use http2::frame::{Frame, HEADER, Header, flag};
+use http2::frame::{Frame, HEADER, Header, Setting, Settings, flag};
 use http2::hpack::Fields;
+use http2::priority::Priority;
 use measure::Instant;
-use reader::{Item, Reader, Take};
+use reader::{Data, Item, Reader, Take};
 use std::collections::BTreeMap;
+use window::{Flow, Windows};
 
 /// Limit on open streams that are followed, per connection.
 const STREAMS_MAX: usize = 1024;
@@ -50,6 +56,8 @@ struct Open {
     response_first: Option<Instant>,
     response_ended: bool,
     packets_before: u64,
+    /// Flow control of the client's content and of the server's.
+    flows: [Flow; 2],
 }
 
 /// The HTTP/2 observer of one connection.
@@ -62,6 +70,8 @@ pub(crate) struct Conversation {
     fields: Fields,
     moment: Moment,
     counts: HttpCounts,
+    windows: [Windows; 2],
+    hole: Hole,
 }
 
 impl Conversation {
@@ -79,6 +89,8 @@ impl Conversation {
                 packets: 0,
             },
             counts: HttpCounts::default(),
+            windows: [Windows::new(); 2],
+            hole: Hole::default(),
         }
     }
 
@@ -144,8 +156,12 @@ impl Conversation {
     fn lose(&mut self, side: Side, cause: Cause, cx: &mut Context<'_>) {
         let (at, packet) = self.moment.here;
         let kind = Kind::Http2DecodingStopped { cause };
-        cx.finding(side, at, core::time::Duration::ZERO, &[packet], kind);
+        cx.finding(side, at, Duration::ZERO, &[packet], kind);
         self.halves[side as usize].drop_state(cx.budget);
+        for open in self.open.values_mut() {
+            // Either what is sent or what permits it is no longer known.
+            open.flows.iter_mut().for_each(Flow::forget);
+        }
         let streams: Vec<u32> = self.open.keys().copied().collect();
         for stream in streams {
             self.close_if_done(stream, cx);
@@ -158,12 +174,104 @@ impl Conversation {
         if half.is_in_block() != is_continuation {
             return Err(Cause::Malformed);
         }
+        let stream = match &item {
+            Item::Content { stream, .. } => *stream,
+            Item::Data(data) => data.stream,
+            Item::Frame(header, _) => header.stream,
+        };
+        if stream > 0 {
+            self.hole.touch(stream, begun, &self.moment);
+        }
         match item {
             Item::Content { stream, bytes } => self.content(side, stream, bytes),
-            Item::End(stream) => self.end(side, stream, cx),
+            Item::Data(data) => {
+                self.spend(side, data);
+                if data.ends {
+                    self.end(side, data.stream, cx);
+                }
+            }
             Item::Frame(header, frame) => return self.frame(side, header, frame, begun, cx),
         }
         Ok(())
+    }
+
+    /// Names the streams that waited for the current packet, a retransmission of `side`.
+    pub(crate) fn repaired(&mut self, side: Side, cx: &mut Context<'_>) {
+        if let Some((lost, waiting, (first, packet))) = self.hole.blocked(cx.number) {
+            let kind = Kind::HeadOfLineBlocking { lost, waiting };
+            cx.finding(side, first, cx.at.since(first), &[packet, cx.number], kind);
+        }
+    }
+
+    /// A DATA frame took its length from two windows.
+    fn spend(&mut self, side: Side, data: Data) {
+        let windows = &mut self.windows[side as usize];
+        windows.connection -= i64::from(data.length);
+        if let Some(open) = self.open.get_mut(&data.stream) {
+            let flow = &mut open.flows[side as usize];
+            flow.window -= i64::from(data.length);
+            flow.is_owed = !data.ends && !self.halves.iter().any(|half| half.is_lost);
+            flow.judge(windows.connection, self.moment.here);
+        }
+        if windows.connection <= 0 {
+            self.judge(side);
+        }
+    }
+
+    /// Notes which streams of `side` must wait now.
+    fn judge(&mut self, side: Side) {
+        let connection = self.windows[side as usize].connection;
+        for open in self.open.values_mut() {
+            open.flows[side as usize].judge(connection, self.moment.here);
+        }
+    }
+
+    /// `by` sent WINDOW_UPDATE.
+    fn widen(&mut self, by: Side, stream: u32, bytes: u32) {
+        let sender = by.peer();
+        let windows = &mut self.windows[sender as usize];
+        if stream == 0 {
+            windows.connection += i64::from(bytes);
+            self.judge(sender);
+        } else if let Some(open) = self.open.get_mut(&stream) {
+            let flow = &mut open.flows[sender as usize];
+            flow.window += i64::from(bytes);
+            flow.judge(windows.connection, self.moment.here);
+        }
+    }
+
+    /// `by` sent SETTINGS.
+    fn settings(&mut self, by: Side, settings: Settings<'_>) {
+        for setting in settings.iter() {
+            if let Ok(Setting::InitialWindowSize(bytes)) = setting {
+                let sender = by.peer();
+                let windows = &mut self.windows[sender as usize];
+                let change = i64::from(bytes) - windows.initial;
+                windows.initial = i64::from(bytes);
+                for open in self.open.values_mut() {
+                    open.flows[sender as usize].window += change;
+                }
+                self.judge(sender);
+            }
+        }
+        if let Some(size) = self.halves[by as usize].announce(settings) {
+            self.halves[by.peer() as usize].raise_table(size);
+        }
+    }
+
+    /// `by` sent GOAWAY: it has processed no stream of its peer above `last`.
+    fn go_away(&mut self, by: Side, last: u32, code: http2::Code, cx: &mut Context<'_>) {
+        let is_refused = |stream: &&u32| **stream > last && (by == Side::Server) == (**stream % 2 == 1);
+        let refused = self.open.keys().filter(is_refused).count() as u32;
+        if refused > 0 || code != http2::Code::NO_ERROR {
+            let (at, packet) = self.moment.here;
+            let kind = Kind::GoAway {
+                code: code.to_string(),
+                last_stream: last,
+                refused,
+            };
+            cx.finding(by, at, Duration::ZERO, &[packet], kind);
+        }
     }
 
     fn frame(
@@ -183,8 +291,21 @@ impl Conversation {
             Frame::PushPromise { promised, fragment } => (fragment, Some(promised)),
             Frame::Continuation(fragment) => (fragment, None),
             Frame::Settings(settings) => {
-                if let Some(size) = self.halves[own].announce(settings) {
-                    self.halves[peer].raise_table(size);
+                self.settings(side, settings);
+                return Ok(());
+            }
+            Frame::WindowUpdate(bytes) => {
+                self.widen(side, header.stream, bytes);
+                return Ok(());
+            }
+            Frame::GoAway { last, code, .. } => {
+                self.go_away(side, last, code, cx);
+                return Ok(());
+            }
+            Frame::PriorityUpdate { stream, value } => {
+                if let Some(open) = self.open.get_mut(&stream) {
+                    let priority = Priority::DEFAULT.updated(value);
+                    open.transaction.priority = Some(priority.value().to_owned());
                 }
                 return Ok(());
             }
@@ -280,6 +401,8 @@ impl Conversation {
             last_packet: here.1,
             complete: false,
             reset: None,
+            priority: priority(&self.fields),
+            flow_control: None,
         };
         let open = Open {
             transaction,
@@ -289,6 +412,7 @@ impl Conversation {
             response_first: None,
             response_ended: false,
             packets_before: self.moment.packets.saturating_sub(1),
+            flows: self.windows.map(|windows| Flow::new(windows.initial)),
         };
         self.open.insert(stream, open);
     }
@@ -384,6 +508,7 @@ impl Conversation {
         };
         cx.budget.release(STREAM_BYTES);
         let mut transaction = open.transaction;
+        self.report_waits(stream, open.flows, &mut transaction, cx);
         if transaction.packets == 0 {
             transaction.packets = self.moment.packets.saturating_sub(open.packets_before);
         }
@@ -395,6 +520,30 @@ impl Conversation {
             self.counts.unanswered += 1;
         }
         cx.transaction(transaction);
+    }
+
+    /// Reports the waits for flow control of a stream that ends.
+    fn report_waits(
+        &self,
+        stream: u32,
+        flows: [Flow; 2],
+        transaction: &mut Transaction,
+        cx: &mut Context<'_>,
+    ) {
+        let mut total = Duration::ZERO;
+        for (side, mut flow) in [Side::Client, Side::Server].into_iter().zip(flows) {
+            // A wait that never ended lasts until now.
+            flow.is_owed = false;
+            flow.judge(0, self.moment.here);
+            total += flow.total;
+            if flow.total >= cx.thresholds.delayed_ack {
+                let (_, from, to) = flow.longest;
+                let waits = flow.waits;
+                let kind = Kind::StreamFlowControl { stream, waits };
+                cx.finding(side, self.moment.here.0, flow.total, &[from, to], kind);
+            }
+        }
+        transaction.flow_control = Some(total);
     }
 
     /// Ends the connection: open streams stay unanswered.
@@ -433,6 +582,15 @@ impl Open {
         self.transaction.receive = Some(here.0.since(first.max(self.request_last)));
         self.transaction.last_packet = here.1;
     }
+}
+
+/// The priority that a request names (RFC 9218, section 5).
+fn priority(fields: &Fields) -> Option<String> {
+    let named = fields.iter().filter(|(name, _)| *name == b"priority");
+    let priority = named.fold(None, |before: Option<Priority>, (_, value)| {
+        Some(before.unwrap_or(Priority::DEFAULT).updated(value))
+    });
+    priority.map(|priority| priority.value().to_owned())
 }
 
 /// The value of the first field with this name.

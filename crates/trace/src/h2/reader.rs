@@ -4,7 +4,7 @@
 //! capture lacks do no harm there. Every other frame of interest is collected whole, up to [`PAYLOAD_MAX`].
 
 use super::{Cause, Stamp};
-use http2::frame::{Frame, HEADER, Header, Prelude, SIZE_MAX, kind, parse, prelude};
+use http2::frame::{Frame, HEADER, Header, Prelude, SIZE_MAX, flag, kind, parse, prelude};
 use measure::Instant;
 
 /// Limit on the payload of a collected frame in bytes. A larger one is skipped; if it holds a part of a field block,
@@ -23,17 +23,26 @@ enum State {
     /// In a frame header, or the padding length behind it.
     Front,
     Content {
-        stream: u32,
         left: u32,
         padding: u8,
-        ends: bool,
+        data: Data,
     },
     Payload(Header),
-    /// Skips `left` bytes; then the stream `ends`, if there is one.
+    /// Skips `left` bytes, the last ones of `data` or of a frame of no interest.
     Rest {
         left: u32,
-        ends: Option<u32>,
+        data: Option<Data>,
     },
+}
+
+/// A DATA frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Data {
+    pub(super) stream: u32,
+    /// Bytes that count for flow control: the whole payload (RFC 9113, section 6.9.1).
+    pub(super) length: u32,
+    /// Whether it has END_STREAM.
+    pub(super) ends: bool,
 }
 
 /// What a reader finds.
@@ -41,8 +50,8 @@ enum State {
 pub(super) enum Item<'b> {
     /// Captured or missing bytes of a stream's content.
     Content { stream: u32, bytes: u32 },
-    /// A DATA frame with END_STREAM is complete.
-    End(u32),
+    /// A DATA frame is complete.
+    Data(Data),
     /// A whole frame of another type.
     Frame(Header, Frame<'b>),
 }
@@ -55,6 +64,9 @@ pub(super) type Take<'t> = dyn FnMut(Item<'_>, Stamp) -> Result<(), Cause> + 't;
 pub(super) struct Reader {
     state: State,
     buffer: Vec<u8>,
+    /// Whether no frame has come: the first one must be SETTINGS (RFC 9113, section 3.4). A server that does not speak
+    /// HTTP/2 answers the preface with something else.
+    is_fresh: bool,
     /// When the first byte of the current frame came.
     begun: Stamp,
 }
@@ -64,6 +76,7 @@ impl Default for Reader {
         Reader {
             state: State::Front,
             buffer: Vec::new(),
+            is_fresh: true,
             begun: (Instant::ZERO, 0),
         }
     }
@@ -86,10 +99,10 @@ impl Reader {
                 State::Content { left: 0, .. } | State::Rest { left: 0, .. } => self.advance(take)?,
                 _ if is_stuck => return Ok(()),
                 State::Front => self.front(&mut input, came)?,
-                State::Content { stream, left, .. } => {
+                State::Content { left, data, .. } => {
                     let bytes = (*left).min(u32::try_from(input.len()).unwrap_or(u32::MAX));
                     *left -= bytes;
-                    let stream = *stream;
+                    let stream = data.stream;
                     input = &input[bytes as usize..];
                     take(Item::Content { stream, bytes }, self.begun)?;
                 }
@@ -118,9 +131,9 @@ impl Reader {
     /// They are more than the rest of a DATA frame's content or of a skipped frame.
     pub(super) fn gap(&mut self, n: u64, take: &mut Take<'_>) -> Result<(), Cause> {
         match &mut self.state {
-            State::Content { stream, left, .. } if n <= u64::from(*left) => {
+            State::Content { left, data, .. } if n <= u64::from(*left) => {
                 *left -= n as u32;
-                let (stream, bytes) = (*stream, n as u32);
+                let (stream, bytes) = (data.stream, n as u32);
                 take(Item::Content { stream, bytes }, self.begun)
             }
             State::Rest { left, .. } if n <= u64::from(*left) => {
@@ -152,26 +165,43 @@ impl Reader {
         let (part, rest) = input.split_at((wanted - self.buffer.len()).min(input.len()));
         self.buffer.extend_from_slice(part);
         *input = rest;
+        if self.is_fresh && self.buffer.len() >= HEADER {
+            self.is_fresh = false;
+            if self.buffer[3] != kind::SETTINGS {
+                return Err(Cause::Malformed);
+            }
+        }
         self.state = match prelude(&self.buffer, SIZE_MAX).map_err(|_| Cause::Malformed)? {
             Prelude::Partial => return Ok(()),
             Prelude::Data { header, layout, .. } => State::Content {
-                stream: header.stream,
                 left: layout.content,
                 padding: layout.padding,
-                ends: header.has(http2::frame::flag::END_STREAM),
+                data: Data {
+                    stream: header.stream,
+                    length: header.length,
+                    ends: header.has(flag::END_STREAM),
+                },
             },
             Prelude::Other(header) => {
                 let has_block = matches!(
                     header.kind,
                     kind::HEADERS | kind::PUSH_PROMISE | kind::CONTINUATION
                 );
-                let is_wanted = has_block || matches!(header.kind, kind::RST_STREAM | kind::SETTINGS);
+                let is_wanted = has_block
+                    || matches!(
+                        header.kind,
+                        kind::RST_STREAM
+                            | kind::SETTINGS
+                            | kind::GOAWAY
+                            | kind::WINDOW_UPDATE
+                            | kind::PRIORITY_UPDATE
+                    );
                 match header.length <= PAYLOAD_MAX {
                     true if is_wanted => State::Payload(header),
                     false if has_block => return Err(Cause::Memory),
                     _ => State::Rest {
                         left: header.length,
-                        ends: None,
+                        data: None,
                     },
                 }
             }
@@ -183,21 +213,16 @@ impl Reader {
     /// Leaves a state whose bytes have all been read.
     fn advance(&mut self, take: &mut Take<'_>) -> Result<(), Cause> {
         match self.state {
-            State::Content {
-                stream,
-                padding,
-                ends,
-                ..
-            } => {
+            State::Content { padding, data, .. } => {
                 self.state = State::Rest {
                     left: u32::from(padding),
-                    ends: ends.then_some(stream),
+                    data: Some(data),
                 };
                 Ok(())
             }
-            State::Rest { ends, .. } => {
+            State::Rest { data, .. } => {
                 self.state = State::Front;
-                ends.map_or(Ok(()), |stream| take(Item::End(stream), self.begun))
+                data.map_or(Ok(()), |data| take(Item::Data(data), self.begun))
             }
             State::Front | State::Payload(_) => Ok(()),
         }
