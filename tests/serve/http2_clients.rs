@@ -12,7 +12,9 @@ use std::process::Command;
 fn secure(strategy: Strategy) -> (Pairs, Server) {
     let mut pairs = Pairs::new();
     pairs.add("a", &["a.test"]);
-    pairs.tree.write("site/index.html", "<!DOCTYPE html><img src=large.bin>");
+    pairs
+        .tree
+        .write("site/index.html", "<!DOCTYPE html><img src=large.bin>");
     pairs.tree.write("site/style.css", noise(1_000));
     pairs.tree.write("site/large.bin", noise(1 << 20));
     let server = pairs.launch(strategy, &["a"]).start();
@@ -23,7 +25,14 @@ fn curl(strategy: Strategy) {
     let (_pairs, server) = secure(strategy);
     let url = |path: &str| format!("https://{}{path}", server.address);
     let format = "%{http_version} %{http_code} %{size_download} %{num_connects}\\n";
-    let quiet = ["--silent", "--show-error", "--insecure", "--http2", "--max-time", "20"];
+    let quiet = [
+        "--silent",
+        "--show-error",
+        "--insecure",
+        "--http2",
+        "--max-time",
+        "20",
+    ];
     let told = ["--output", "/dev/null", "--write-out", format];
     let fetch = |more: &[&str]| run("curl", &[&quiet[..], &told, more].concat());
     let Some(large) = fetch(&[&url("/large.bin")]) else {
@@ -35,7 +44,10 @@ fn curl(strategy: Strategy) {
     }
     assert_eq!(large, "2 200 1048576 1\n");
     let again = fetch(&[&url("/"), "--output", "/dev/null", &url("/style.css")]).expect("curl");
-    assert!(again.lines().nth(1).is_some_and(|line| line == "2 200 1000 0"), "{again}");
+    assert!(
+        again.lines().nth(1).is_some_and(|line| line == "2 200 1000 0"),
+        "{again}"
+    );
     for (flags, wanted) in [
         (&["--head"][..], "2 200 0"),
         (&["--range", "0-9"], "2 206 10"),
@@ -87,7 +99,10 @@ fn nghttp(strategy: Strategy) {
     let (_pairs, server) = secure(strategy);
     let url = format!("https://{}/", server.address);
     // With the page's references: a style sheet and an image, on streams of their own.
-    let Some(printed) = run("nghttp", &["--null-out", "--stat", "--get-assets", "--no-verify-peer", &url]) else {
+    let Some(printed) = run(
+        "nghttp",
+        &["--null-out", "--stat", "--get-assets", "--no-verify-peer", &url],
+    ) else {
         return;
     };
     let answers = printed.lines().filter(|line| line.contains(" 200 ")).count();
@@ -98,7 +113,16 @@ fn nghttp(strategy: Strategy) {
 fn h2spec(strategy: Strategy) {
     let (_pairs, server) = secure(strategy);
     let (host, port) = (server.address.ip().to_string(), server.address.port().to_string());
-    let flags = ["--tls", "--insecure", "--host", &host, "--port", &port, "--timeout", "10"];
+    let flags = [
+        "--tls",
+        "--insecure",
+        "--host",
+        &host,
+        "--port",
+        &port,
+        "--timeout",
+        "10",
+    ];
     let Ok(output) = Command::new("h2spec").args(flags).output() else {
         println!("skipped: h2spec is not on this machine");
         return;
