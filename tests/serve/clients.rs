@@ -5,14 +5,31 @@ use crate::on_every_strategy;
 use crate::process::{Launch, Strategy};
 use crate::tree::Tree;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
-/// Runs a program and returns what it printed; none, with the reason said, if it is not there.
-pub(crate) fn run(program: &str, arguments: &[&str]) -> Option<String> {
-    let Ok(output) = Command::new(program).args(arguments).output() else {
+/// Runs a program to its end, for a minute at most; none, with the reason said, if it is not there.
+pub(crate) fn ended(program: &str, arguments: &[&str]) -> Option<Output> {
+    let bounded = ["--kill-after=5", "60", program];
+    let output = Command::new("timeout").args(bounded).args(arguments).output();
+    let code = output.as_ref().map(|output| output.status.code());
+    // Exit codes of timeout(1): 127 for a program that is not there, 124 for one that does not end.
+    if matches!(code, Err(_) | Ok(Some(127))) {
         println!("skipped: {program} is not on this machine");
         return None;
-    };
+    }
+    let output = output.expect("checked above");
+    assert!(
+        output.status.code() != Some(124),
+        "{program} {arguments:?} does not end: {} {}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Some(output)
+}
+
+/// The same, and what it printed.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = ended(program, arguments)?;
     assert!(
         output.status.success(),
         "{program} {arguments:?}: {} {}",
@@ -128,8 +145,7 @@ fn wget(strategy: Strategy) {
         &["--mirror", "--page-requisites", "--no-host-directories", &url],
     ]
     .concat();
-    let Ok(output) = Command::new("wget").args(&mirror).output() else {
-        println!("skipped: wget is not on this machine");
+    let Some(output) = ended("wget", &mirror) else {
         return;
     };
     // The start page links to one that is missing on purpose: wget tells with exit code 8.

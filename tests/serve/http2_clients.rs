@@ -1,12 +1,11 @@
 //! Programs people use, over HTTP/2 and TLS, and h2spec: what they make of our answers is the test.
 //! A program that is not on this machine says `skipped`.
 
-use crate::clients::run;
+use crate::clients::{ended, run};
 use crate::files::noise;
 use crate::on_every_strategy;
 use crate::process::{Server, Strategy};
 use crate::tls::Pairs;
-use std::process::Command;
 
 /// A server with TLS and three files.
 fn secure(strategy: Strategy) -> (Pairs, Server) {
@@ -123,8 +122,7 @@ fn h2spec(strategy: Strategy) {
         "--timeout",
         "10",
     ];
-    let Ok(output) = Command::new("h2spec").args(flags).output() else {
-        println!("skipped: h2spec is not on this machine");
+    let Some(output) = ended("h2spec", &flags) else {
         return;
     };
     let printed = String::from_utf8_lossy(&output.stdout);
