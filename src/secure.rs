@@ -84,6 +84,14 @@ impl Secure {
         }
     }
 
+    /// The same, for HTTP/2 or HTTP/1.1, as the server prefers.
+    pub(crate) fn for_either(&self) -> Secure {
+        Secure {
+            client: self.client.clone().with_protocols(&[b"h2", b"http/1.1"]),
+            ..self.clone()
+        }
+    }
+
     /// TLS to this host, a name or an IP address without brackets, whose certificate these roots vouch for.
     ///
     /// # Errors

@@ -183,6 +183,86 @@ fn a_page_is_fetched_over_http_2() {
     assert_eq!(line["objects"][1]["content_bytes"], 40_000, "{line}");
 }
 
+fn seconds_of(request: &Value, what: &str) -> f64 {
+    request[what].as_f64().expect("a number")
+}
+
+/// Which version is spoken is agreed on in the handshake; nobody has to name it.
+#[test]
+fn the_version_of_http_is_negotiated() {
+    let authority = Authority::new();
+    let server = authority.serve("127.0.0.1", 2090);
+    let (url, ca) = (server.url("https"), authority.ca());
+    let har = authority.path("h2.har");
+    let output = fetch(&url, &["--ca", &ca, "--har", &har, "--explain"]);
+    let line = json(&output);
+    assert_eq!(line["mode"], "auto", "{line}");
+    assert_eq!(line["opened"][0]["protocol"], "h2", "{line}");
+    let streams: Vec<_> = (0..3)
+        .map(|at| &line["objects"][at]["requests"][0]["stream"])
+        .collect();
+    assert_eq!(streams, [1, 3, 5], "{line}");
+    assert_eq!(line["objects"][0]["requests"][0]["priority"], "u=0, i", "{line}");
+    let causes = line["explain"]["causes"].as_array().expect("causes");
+    let idle = causes
+        .iter()
+        .find(|one| one["cause"] == "client idle")
+        .expect("it");
+    let connect = causes.iter().find(|one| one["cause"] == "connect").expect("it");
+    let seconds = |cause: &Value| cause["seconds"].as_f64().expect("a number");
+    assert!(
+        seconds(idle) < seconds(connect),
+        "the wait for the agreement has its cause: {line}"
+    );
+    for one in line["explain"]["streams"].as_array().expect("streams") {
+        let object = &line["objects"][one["object"].as_u64().expect("an index") as usize];
+        let request = &object["requests"][0];
+        let took = seconds_of(request, "last_byte") - seconds_of(request, "sent");
+        let waits = one["waits"].as_array().expect("waits").iter();
+        let sum: f64 = waits
+            .map(|wait| wait["seconds"].as_f64().expect("a number"))
+            .sum();
+        assert!((took - sum).abs() < 1e-6, "{took} {sum}: {line}");
+    }
+    let archive: Value = serde_json::from_str(&fs::read_to_string(&har).expect("a file")).expect("JSON");
+    let entry = &archive["log"]["entries"][1];
+    assert_eq!(
+        (&entry["_stream"], &entry["request"]["httpVersion"]),
+        (&3.into(), &"HTTP/2".into())
+    );
+    assert!(entry["_waits"]["other streams"].is_number(), "{entry}");
+
+    let (cert, key) = (authority.path("cert.pem"), authority.path("cert.key"));
+    let plain = authority.start(&["--tls-cert", &cert, "--tls-key", &key, "--http2", "off"]);
+    let line = json(&fetch(&plain.url("https"), &["--ca", &ca]));
+    assert_eq!(line["opened"][0]["protocol"], "http/1.1", "{line}");
+    assert_eq!(line["objects"][2]["requests"][0]["stream"], Value::Null, "{line}");
+    assert_eq!(line["connections"], 1, "{line}");
+    // A window of a few bytes must not be the end of it.
+    let line = json(&fetch(
+        &url,
+        &["--ca", &ca, "--stream-window", "1KiB", "--priorities", "firefox"],
+    ));
+    assert_eq!(line["objects"][1]["content_bytes"], 40_000, "{line}");
+    assert_eq!(line["objects"][1]["requests"][0]["priority"], "u=5, i", "{line}");
+    for (flags, named) in [
+        (
+            &["--mode", "serial", "--priorities", "firefox"][..],
+            "`--priorities`",
+        ),
+        (
+            &["--mode", "serial", "--stream-window", "1KiB"],
+            "`--stream-window`",
+        ),
+        (&["--priorities", "lynx"], "chromium or firefox"),
+        (&["--stream-window", "3GiB"], "2 GiB"),
+    ] {
+        let output = fetch(&url, &[&["--ca", &ca][..], flags].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(named), "{}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn connections_resume_unless_told_otherwise() {
     let authority = Authority::new();

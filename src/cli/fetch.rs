@@ -2,7 +2,7 @@
 
 use crate::secure::TlsFlags;
 use clap::Args;
-use client::plan::Manner;
+use client::plan::{Browser, Manner};
 use measure::{Bytes, Duration};
 use server::config::parse_duration;
 use std::path::PathBuf;
@@ -21,6 +21,7 @@ Examples:
   weir fetch --simulate wan --from jigsaw --mode pipelined --revalidate --pcapng visit.pcapng
 
 Modes:
+  auto         https: h2 if the server agrees (ALPN), otherwise as serial; http: as serial
   http10       HTTP/1.0, one connection per request, 4 at once
   serial       HTTP/1.1, one persistent connection, one request at a time
   pipelined    HTTP/1.1, one persistent connection, up to 64 requests outstanding
@@ -47,6 +48,15 @@ fn origin(text: &str) -> Result<Origin, String> {
         "apache" => Ok(Origin::Period(Kind::Apache)),
         "jigsaw" => Ok(Origin::Period(Kind::Jigsaw)),
         _ => Err("a server is weir, apache or jigsaw".to_owned()),
+    }
+}
+
+/// A flow-control window (RFC 9113 section 6.9.1).
+fn window(text: &str) -> Result<u32, String> {
+    let bytes: Bytes = text.parse().map_err(|error| format!("{error}"))?;
+    match u32::try_from(bytes.0) {
+        Ok(bytes @ 1..=0x7fff_ffff) => Ok(bytes),
+        _ => Err("a window is 1 B to 2 GiB less a byte".to_owned()),
     }
 }
 
@@ -80,12 +90,7 @@ pub(crate) struct Flags {
     pub(crate) pcapng: Option<PathBuf>,
 
     /// How requests use connections, and the content coding for text; see Modes below
-    #[arg(
-        long,
-        value_name = "MODE",
-        default_value = "serial",
-        help_heading = "Requests"
-    )]
+    #[arg(long, value_name = "MODE", default_value = "auto", help_heading = "Requests")]
     pub(crate) mode: Manner,
 
     /// Fetches in each of these comma-separated modes and compares them
@@ -113,6 +118,14 @@ pub(crate) struct Flags {
     /// Pipelined modes: keeps the request for the page in the buffer too, instead of sending it at once
     #[arg(long, help_heading = "Requests")]
     pub(crate) no_explicit_flush: bool,
+
+    /// HTTP/2: the browser whose priorities requests have, chromium or firefox [default: chromium]
+    #[arg(long, value_name = "BROWSER", help_heading = "Requests")]
+    pub(crate) priorities: Option<Browser>,
+
+    /// HTTP/2: bytes the server may send on a stream before more is granted [default: 6MiB]
+    #[arg(long, value_name = "SIZE", value_parser = window, help_heading = "Requests")]
+    pub(crate) stream_window: Option<u32>,
 
     /// Requests this much of every image before the rest of any, as ranges with If-Range
     #[arg(long, value_name = "SIZE", help_heading = "Requests")]
@@ -203,6 +216,10 @@ impl Flags {
             ("--flush-timer", self.flush_timer.is_some()),
             ("--no-explicit-flush", self.no_explicit_flush),
         ];
+        let of_http2 = [
+            ("--priorities", self.priorities.is_some()),
+            ("--stream-window", self.stream_window.is_some()),
+        ];
         let of_today = [
             ("--objects-max", self.objects_max.is_some()),
             ("--bytes-max", self.bytes_max.is_some()),
@@ -215,6 +232,11 @@ impl Flags {
         ];
         let is_period = matches!(self.from, Some(Origin::Period(_)));
         let has_buffer = is_buffered(&self.mode) || self.compare.iter().any(is_buffered);
+        let can_be_http2 = |manner: &Manner| matches!(manner.mode, Mode::Http2 | Mode::Auto);
+        let has_http2 = match self.compare.as_slice() {
+            [] => can_be_http2(&self.mode),
+            several => several.iter().any(can_be_http2),
+        };
         None.or_else(|| {
             let name = first(&of_simulation).filter(|_| self.simulate.is_none());
             name.map(|name| {
@@ -233,6 +255,10 @@ impl Flags {
                     "it applies to the output buffer of the modes pipelined and early-close, and neither is chosen",
                 )
             })
+        })
+        .or_else(|| {
+            let name = first(&of_http2).filter(|_| !has_http2);
+            name.map(|name| (name, "it applies to HTTP/2, and no mode speaks that"))
         })
         .or_else(|| {
             let name = first(&of_today).filter(|_| is_period);

@@ -1,9 +1,12 @@
 //! A fetch as an HTTP archive (HAR 1.2, <http://www.softwareishard.com/blog/har-12-spec/>). Bodies are left out.
 //!
 //! One entry per request that got a response. `blocked` is the time from discovery to sending, `wait` the time to the
-//! first byte; the first request of a connection has `connect`, which includes `ssl`, the TLS handshake. -1 means not applicable.
+//! first byte; the first request of a connection has `connect`, which includes `ssl`, the TLS handshake. -1 means not
+//! applicable. Over HTTP/2 an entry has fields of its own: `_stream`, `_priority`, and `_waits` with milliseconds by what
+//! the response waited for.
 
 use super::Run;
+use client::explain::{StreamTime, Wait, streams};
 use client::timeline::{Fate, Object, Role, Source, Timeline, Try};
 use measure::{Duration, UnixTime};
 use serde_json::{Value, json};
@@ -11,12 +14,24 @@ use url::Url;
 
 pub(super) fn of(page: &Url, run: &Run) -> Value {
     let timeline = &run.timeline;
+    let streams = streams(timeline);
     let entries: Vec<Value> = timeline
         .objects
         .iter()
-        .flat_map(|object| object.tries.iter().map(move |one| (object, one)))
-        .filter(|(_, one)| one.first.is_some())
-        .map(|(object, one)| entry(run, object, one))
+        .enumerate()
+        .flat_map(|(number, object)| {
+            let tries = object.tries.iter().enumerate();
+            tries.map(move |(place, one)| (number, object, place, one))
+        })
+        .filter(|(.., one)| one.first.is_some())
+        .map(|(number, object, place, one)| {
+            let mut entry = entry(run, object, one);
+            let time = streams
+                .iter()
+                .find(|time| (time.object, time.one) == (number, place));
+            add_stream(&mut entry, one, time);
+            entry
+        })
         .collect();
     let elapsed = milliseconds(timeline.ended - timeline.began);
     let content = timeline
@@ -41,6 +56,18 @@ pub(super) fn of(page: &Url, run: &Run) -> Value {
 
 fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
+}
+
+/// Adds what only a request over HTTP/2 has.
+fn add_stream(entry: &mut Value, one: &Try, time: Option<&StreamTime>) {
+    let Some(stream) = one.stream else { return };
+    entry["_stream"] = json!(stream);
+    entry["_priority"] = json!(one.priority);
+    if let Some(time) = time {
+        let waits = Wait::ALL.iter().zip(time.waits);
+        let waits = waits.map(|(wait, took)| (wait.name().to_owned(), json!(milliseconds(took))));
+        entry["_waits"] = Value::Object(waits.collect());
+    }
 }
 
 fn entry(run: &Run, object: &Object, one: &Try) -> Value {

@@ -2,7 +2,7 @@
 
 use super::Run;
 use super::spread::Spread;
-use client::explain::{explain, sums};
+use client::explain::{Wait, explain, streams, sums};
 use client::plan::Manner;
 use client::timeline::{Fate, Part, Timeline};
 use measure::Instant;
@@ -44,7 +44,7 @@ pub(super) fn of(
                         "connection": one.connection, "part": part, "part_bytes": bytes, "status": one.status,
                         "asked": at(one.asked), "sent": maybe(one.sent), "first_byte": maybe(one.first),
                         "last_byte": maybe(one.last), "head_bytes": one.head_bytes, "body_bytes": one.body_bytes,
-                        "repeated": one.is_repeated,
+                        "repeated": one.is_repeated, "stream": one.stream, "priority": one.priority,
                     })
                 })
                 .collect();
@@ -75,7 +75,7 @@ pub(super) fn of(
             });
             json!({
                 "tls": tls, "opened": at(connection.opened), "connected": maybe(connection.connected),
-                "closed": maybe(connection.closed), "cut": connection.is_cut, "requests": connection.requests,
+                "protocol": connection.protocol, "closed": maybe(connection.closed), "cut": connection.is_cut, "requests": connection.requests,
                 "bytes_out": connection.bytes_out,
                 "bytes_in": connection.arrivals.iter().map(|arrival| arrival.bytes).sum::<u64>(), "tcp": tcp,
             })
@@ -109,7 +109,17 @@ pub(super) fn of(
                     "object": span.object })
             })
             .collect();
-        line["explain"] = json!({ "causes": causes, "path": path });
+        let streams: Vec<Value> = streams(timeline)
+            .iter()
+            .map(|one| {
+                let waits = Wait::ALL.iter().zip(one.waits);
+                let waits: Vec<Value> = waits
+                    .map(|(wait, took)| json!({ "wait": wait.name(), "seconds": took.as_secs_f64() }))
+                    .collect();
+                json!({ "object": one.object, "request": one.one, "stream": one.stream, "waits": waits })
+            })
+            .collect();
+        line["explain"] = json!({ "causes": causes, "path": path, "streams": streams });
     }
     line
 }

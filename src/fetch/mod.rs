@@ -17,6 +17,7 @@ use crate::voice::Voice;
 use client::cache::Entries;
 use client::fetch::{Fetch, Outcome};
 use client::plan::{Buffering, Limits, Manner, Mode, Plan};
+use client::streams::STREAM_WINDOW;
 use client::timeline::{Fate, Timeline};
 use measure::UnixTime;
 use runtime::{clock, dial};
@@ -91,6 +92,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
             let fetch = Fetch::new(page.clone(), plan(flags, manner), before.clone(), began);
             let outcome = match manner.mode {
                 Mode::Http2 => driven(fetch, peer, secure.as_ref().map(Secure::for_http2).as_ref())?,
+                Mode::Auto => driven(fetch, peer, secure.as_ref().map(Secure::for_either).as_ref())?,
                 _ => driven(fetch, peer, secure.as_ref())?,
             };
             if voice.json {
@@ -219,6 +221,8 @@ fn plan(flags: &Flags, manner: Manner) -> Plan {
         revalidate: flags.revalidate,
         first_bytes: flags.first_bytes.map(|bytes| bytes.0.max(1)),
         embedded: !flags.no_embedded,
+        priorities: flags.priorities.unwrap_or_default(),
+        stream_window: flags.stream_window.unwrap_or(STREAM_WINDOW),
         limits: Limits {
             objects_max: flags.objects_max.unwrap_or(fallback.objects_max),
             bytes_max: flags.bytes_max.map_or(fallback.bytes_max, |bytes| bytes.0),

@@ -3,8 +3,8 @@
 use super::Run;
 use super::json::tcp_bytes;
 use super::spread::Spread;
-use client::explain::{Cause, explain, sums};
-use client::plan::Manner;
+use client::explain::{Cause, Wait, explain, streams, sums};
+use client::plan::{Manner, Mode};
 use client::timeline::{Connection, Fate, Object, Skipped, Source, Timeline};
 use measure::{Bytes, Duration, Instant};
 use std::fmt::Write;
@@ -27,7 +27,7 @@ pub(super) fn waterfall(page: &Url, run: &Run, is_terminal: bool) -> String {
     let names = if is_terminal { NAME } else { 0 };
     let _ = writeln!(
         text,
-        "{:<names$} {:>6} {:>9} {:>8} {:>8} {:>8} {:>4}{}",
+        "{:<names$} {:>6} {:>9} {:>8} {:>8} {:>8} {:>5}{}",
         if is_terminal { "object" } else { "" },
         "status",
         "bytes",
@@ -73,19 +73,23 @@ pub(super) fn waterfall(page: &Url, run: &Run, is_terminal: bool) -> String {
         };
         let _ = writeln!(
             text,
-            "{shown:<names$} {status:>6} {bytes:>9} {:>8} {:>8} {:>8} {:>4}  {}",
+            "{shown:<names$} {status:>6} {bytes:>9} {:>8} {:>8} {:>8} {:>5}  {}",
             or_dash(object.tries.first().map(|one| one.asked)),
             or_dash(first),
             or_dash(last),
-            one.map_or("-".to_owned(), |one| one.connection.to_string()),
+            one.map_or("-".to_owned(), |one| match one.stream {
+                Some(stream) => format!("{}:{stream}", one.connection),
+                None => one.connection.to_string(),
+            }),
             if is_terminal { bar(object, timeline) } else { name },
         );
     }
     let totals = timeline.sums();
     let _ = writeln!(
         text,
-        "\n{}: {} ms, {} objects, {} connections, {} requests, {} in, {} out{}",
+        "\n{}{}: {} ms, {} objects, {} connections, {} requests, {} in, {} out{}",
         run.manner,
+        agreed(run),
         milliseconds(elapsed),
         timeline.objects.len(),
         totals.connections,
@@ -146,6 +150,15 @@ pub(super) fn waterfall(page: &Url, run: &Run, is_terminal: bool) -> String {
         );
     }
     text
+}
+
+/// What was agreed on, if that was open.
+fn agreed(run: &Run) -> String {
+    let mut all = run.timeline.connections.iter().map(|one| one.protocol);
+    match all.find(|name| !name.is_empty()) {
+        Some(name) if run.manner.mode == Mode::Auto => format!(" ({name})"),
+        _ => String::new(),
+    }
 }
 
 /// A number of references with its verb.
@@ -214,7 +227,7 @@ pub(super) fn explained(timeline: &Timeline) -> String {
     let elapsed = timeline.ended - timeline.began;
     let mut text = String::from("\ncritical path          ms  share\n");
     for (cause, took) in sums(&spans) {
-        if cause == Cause::Handshake && took.is_zero() {
+        if matches!(cause, Cause::Handshake | Cause::FlowControl) && took.is_zero() {
             continue;
         }
         let share = took.as_secs_f64() / elapsed.as_secs_f64().max(1e-9) * 100.0;
@@ -226,6 +239,32 @@ pub(super) fn explained(timeline: &Timeline) -> String {
         );
     }
     let _ = writeln!(text, "{:<20} {:>6} 100.0%", "total", milliseconds(elapsed));
+    text.push_str(&by_stream(timeline));
+    text
+}
+
+/// What each response over HTTP/2 waited for; empty without any.
+fn by_stream(timeline: &Timeline) -> String {
+    let all = streams(timeline);
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{:>6}", "stream");
+    for wait in Wait::ALL {
+        let _ = write!(text, "  {}", wait.name());
+    }
+    let _ = writeln!(text, "  total ms  object");
+    for one in all {
+        let object = &timeline.objects[one.object];
+        let place = object.tries[one.one].connection;
+        let _ = write!(text, "{:>6}", format!("{place}:{}", one.stream));
+        for (wait, took) in Wait::ALL.iter().zip(one.waits) {
+            let _ = write!(text, "  {:>w$}", milliseconds(took), w = wait.name().len());
+        }
+        let name: String = object.url.chars().filter(|c| !c.is_control()).collect();
+        let path = Url::parse(&name).map_or(name.clone(), |url| url[url::Position::BeforePath..].to_owned());
+        let _ = writeln!(text, "  {:>8}  {path}", milliseconds(one.total()));
+    }
     text
 }
 
@@ -365,7 +404,15 @@ fn missing(manners: &[Manner], runs: &[Run]) -> String {
 fn causes(manners: &[Manner], runs: &[Run]) -> String {
     let mut text = format!("\n{:<20}", "mean ms");
     let is_secured = runs.iter().any(|run| run.timeline.is_secured());
-    let is_shown = |cause: Cause| is_secured || cause != Cause::Handshake;
+    let is_h2 = runs.iter().any(|run| {
+        let mut tries = run.timeline.objects.iter().flat_map(|object| &object.tries);
+        tries.any(|one| one.stream.is_some())
+    });
+    let is_shown = |cause: Cause| match cause {
+        Cause::Handshake => is_secured,
+        Cause::FlowControl => is_h2,
+        _ => true,
+    };
     for cause in Cause::ALL.into_iter().filter(|&cause| is_shown(cause)) {
         let _ = write!(text, " {:>w$}", cause.name(), w = cause.name().len().max(8));
     }

@@ -11,7 +11,8 @@ use crate::output;
 use crate::voice::Voice;
 use client::cache::Entries;
 use client::fetch::Outcome;
-use client::plan::{Buffering, Mode};
+use client::plan::{Browser, Buffering, Mode};
+use client::streams::STREAM_WINDOW;
 use link::Profile;
 use load::site::microscape::TagCase;
 use measure::{Duration, Seed, UnixTime};
@@ -86,7 +87,7 @@ enum Visitor {
     Period(Box<Ready>),
     Today {
         hosts: Box<Hosts>,
-        plan: Plan,
+        plan: Box<Plan>,
         entries: Entries,
         /// One server for all visits, as in a long-running process: later visits find its cache warm.
         server: Box<Server>,
@@ -137,7 +138,7 @@ impl Visitor {
                 server,
             } => {
                 let (_, outcome, capture) =
-                    over(hosts, plan.clone(), entries.clone(), None, hosted(server), seed);
+                    over(hosts, Plan::clone(plan), entries.clone(), None, hosted(server), seed);
                 Ok((outcome, capture))
             }
         }
@@ -200,7 +201,7 @@ fn ready(hosts: Hosts, plan: Plan) -> Result<Visitor, Failure> {
     Ok(Visitor::Today {
         hosts: Box::new(hosts),
         entries: if plan.revalidate { filled } else { Entries::new() },
-        plan,
+        plan: Box::new(plan),
         server: Box::new(server),
     })
 }
@@ -237,6 +238,8 @@ pub(crate) fn between(hosts: Hosts, manner: Manner, is_first: bool) -> Result<Fi
         revalidate: !is_first,
         first_bytes: None,
         embedded: true,
+        priorities: Browser::default(),
+        stream_window: STREAM_WINDOW,
         limits: Limits {
             timeout: Duration::from_secs(900),
             stall_timeout: Duration::from_secs(300),
@@ -254,33 +257,40 @@ pub(crate) fn between(hosts: Hosts, manner: Manner, is_first: bool) -> Result<Fi
             "the simulated visitor is of the wrong kind".to_owned(),
         ));
     };
-    Ok(over(&hosts, plan, entries, None, hosted(&server), Seed(1)).0)
+    Ok(over(&hosts, *plan, entries, None, hosted(&server), Seed(1)).0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use client::explain::{explain, sums};
+    use client::explain::{Cause, explain, sums};
 
     struct Seen {
         outcome: Outcome,
         figures: Figures,
     }
 
-    fn visit(network: Network, manner: &str) -> Seen {
-        let plan = Plan {
-            manner: manner.parse().expect("a manner"),
-            connections: manner.parse::<Manner>().expect("a manner").mode.connections(),
+    fn plan_of(manner: &str) -> Plan {
+        let manner: Manner = manner.parse().expect("a manner");
+        Plan {
+            manner,
+            connections: manner.mode.connections(),
             buffering: Buffering::DEFAULT,
             user_agent: USER_AGENT.to_owned(),
             revalidate: false,
             first_bytes: None,
             embedded: true,
+            priorities: Browser::default(),
+            stream_window: STREAM_WINDOW,
             limits: Limits {
                 timeout: Duration::from_secs(900),
                 ..Limits::DEFAULT
             },
-        };
+        }
+    }
+
+    fn visit(network: Network, manner: &str) -> Seen {
+        let plan = plan_of(manner);
         let server = this_server().expect("a server");
         let hosts = Hosts::today(network);
         let (figures, outcome, _) = over(&hosts, plan, Entries::new(), None, hosted(&server), Seed(4));
@@ -333,14 +343,8 @@ mod tests {
         let warm = between(Hosts::today(Network::Wan), manner, false).expect("a visit");
         assert!((25.0..=33.0).contains(&warm.packets()), "{warm:?}");
         let plan = Plan {
-            manner,
-            connections: manner.mode.connections(),
-            buffering: Buffering::DEFAULT,
-            user_agent: USER_AGENT.to_owned(),
             revalidate: true,
-            first_bytes: None,
-            embedded: true,
-            limits: Limits::DEFAULT,
+            ..plan_of("pipelined")
         };
         let visitor = ready(Hosts::today(Network::Wan), plan).expect("ready");
         let Visitor::Today {
@@ -350,13 +354,53 @@ mod tests {
             panic!("another visitor");
         };
         let empty = this_server().expect("a server");
-        let cold = over(&hosts, plan, entries, None, hosted(&empty), Seed(1)).0;
+        let cold = over(&hosts, *plan, entries, None, hosted(&empty), Seed(1)).0;
         // The byte counts are equal; each of the 42 responses has its own packet.
         assert!(
             cold.down.packets >= warm.down.packets + 20.0,
             "{cold:?}, {warm:?}"
         );
         assert!((cold.bytes() - warm.bytes()).abs() < 1.0, "{cold:?}, {warm:?}");
+    }
+
+    /// Each wait of streams has a cause that can be switched off: a small window, a page with other objects, a lossy link.
+    #[test]
+    fn what_streams_wait_for_goes_with_its_cause() {
+        use client::explain::{Wait, streams};
+        let waited = |window: u32, link: &str, embedded: bool| {
+            let mut plan = plan_of("h2");
+            (plan.stream_window, plan.embedded) = (window, embedded);
+            let hosts = Hosts {
+                link: parsed(link).expect("a link"),
+                ..Hosts::today(Network::Lan)
+            };
+            let server = this_server().expect("a server");
+            let (_, outcome, _) = over(&hosts, plan, Entries::new(), None, hosted(&server), Seed(7));
+            let timeline = outcome.timeline;
+            let all = streams(&timeline);
+            assert_eq!(all.len(), if embedded { 43 } else { 1 });
+            let total: Duration = sums(&explain(&timeline)).iter().map(|(_, took)| *took).sum();
+            assert_eq!(total, timeline.ended - timeline.began);
+            let on_path = sums(&explain(&timeline)).into_iter();
+            let on_path = on_path.filter(|(cause, _)| *cause == Cause::FlowControl);
+            let on_path: Duration = on_path.map(|(_, took)| took).sum();
+            let of = |wait: Wait| all.iter().map(|one| one.waits[wait as usize]).sum::<Duration>();
+            let waits = [Wait::FlowControl, Wait::OtherStreams, Wait::LostSegment].map(of);
+            println!("{window} {link} {embedded}: {waits:?}, on the critical path {on_path:?}");
+            (waits, on_path)
+        };
+        let (clean, lossy) = ("rate=4M rtt=80ms", "rate=4M rtt=80ms loss=5%");
+        let (usual, on_path) = waited(STREAM_WINDOW, clean, true);
+        assert!(usual[0].is_zero() && on_path.is_zero(), "{usual:?}");
+        assert!(usual[1] > Duration::from_millis(100), "{usual:?}");
+        assert!(usual[2].is_zero(), "{usual:?}");
+        let (small, on_path) = waited(8 << 10, clean, true);
+        assert!(small[0] > Duration::from_millis(80), "{small:?}");
+        assert!(on_path > Duration::from_millis(40), "{on_path:?}");
+        let (alone, _) = waited(STREAM_WINDOW, clean, false);
+        assert!(alone[1].is_zero(), "{alone:?}");
+        let (lost, _) = waited(STREAM_WINDOW, lossy, true);
+        assert!(lost[2] > Duration::from_millis(80), "{lost:?}");
     }
 
     #[test]

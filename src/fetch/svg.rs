@@ -25,8 +25,9 @@ svg{--bg:#fff;--ink:#1d2430;--dim:#5d6878;--grid:#e3e7ed;font:12px system-ui,san
 .bg{fill:var(--bg)}text{fill:var(--ink)}.dim{fill:var(--dim)}.grid{stroke:var(--grid)}\
 .title{font-size:15px;font-weight:600}.known{fill:#c3cad4}.connect{fill:#e08a2e}.shake{fill:#d9b31c}.held{fill:#b085d6}\
 .wait{fill:#8fc1ea}.come{fill:#2d6cb5}.failed{fill:#c8392f}\
-.c0{fill:#e08a2e}.c1{fill:#8fc1ea}.c2{fill:#c8392f}.c3{fill:#e2807a}.c4{fill:#3a9c74}.c5{fill:#d6b11f}\
-.c6{fill:#2d6cb5}.c7{fill:#9aa5b4}.c8{fill:#8a4a2f}.c9{fill:#c99a86}.c10{fill:#b085d6}";
+.c0{fill:#e08a2e}.c1{fill:#d9b31c}.c2{fill:#8fc1ea}.c3{fill:#c8392f}.c4{fill:#e2807a}.c5{fill:#3a9c74}\
+.c6{fill:#8a8f2a}.c7{fill:#2d6cb5}.c8{fill:#9aa5b4}.c9{fill:#8a4a2f}.c10{fill:#c99a86}.c11{fill:#b085d6}\
+.c12{fill:#1f8f9c}.others{fill:#b9c9e8}";
 /// Number of causes that fit into one line of the legend.
 const LEGEND: usize = 6;
 
@@ -66,6 +67,7 @@ pub(super) fn draw(page: &Url, run: &Run) -> String {
             ("held", "held in the buffer"),
             ("wait", "waiting"),
             ("come", "receiving"),
+            ("others", "other streams"),
             ("failed", "failed"),
         ],
     );
@@ -181,15 +183,34 @@ fn row(svg: &mut String, object: &Object, run: &Run, y: f64, x: &impl Fn(Instant
             "come"
         };
         // A response received at once must still be visible.
-        rect(
-            svg,
-            class,
-            x(first),
-            x(end).max(x(first) + 1.5),
-            y,
-            12.0,
-            &title("receiving", first, end),
-        );
+        let until = x(end).max(x(first) + 1.5);
+        if one.pieces.len() > 1 {
+            let shown = title("receiving, other streams between", first, end);
+            rect(svg, "others", x(first), until, y, 12.0, &shown);
+            // Receipts without one of others between them are one bar.
+            for run in one
+                .pieces
+                .chunk_by(|piece, next| piece.arrival + 1 == next.arrival)
+            {
+                let came = connection.arrivals[run[run.len() - 1].arrival].at;
+                let before = run[0].arrival.checked_sub(1);
+                let before = before.map_or(first, |before| connection.arrivals[before].at.max(first));
+                let shown = format!("{} bytes", run.iter().map(|piece| piece.bytes).sum::<u64>());
+                let from = x(before.min(came));
+                rect(
+                    svg,
+                    class,
+                    from,
+                    x(came).max(from + 1.5).min(until),
+                    y,
+                    12.0,
+                    &shown,
+                );
+            }
+        } else {
+            let shown = title("receiving", first, end);
+            rect(svg, class, x(first), until, y, 12.0, &shown);
+        }
         known = end;
     }
 }

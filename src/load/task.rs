@@ -369,7 +369,7 @@ impl Task {
     pub(super) fn setup(&self, flags: &RunFlags) -> Result<Setup, Failure> {
         let version = match self.mode {
             Mode::Http10 => Version::Http10,
-            Mode::Serial | Mode::Pipelined | Mode::EarlyClose | Mode::Http2 => Version::Http11,
+            Mode::Serial | Mode::Auto | Mode::Pipelined | Mode::EarlyClose | Mode::Http2 => Version::Http11,
         };
         let lines = extra::lines(&self.url.authority, USER_AGENT, &flags.how.header)
             .map_err(|why| Failure::Usage(format!("--header: {why}")))?;

@@ -9,9 +9,12 @@
 //! Causes are inferred from this end only: from the arrival times of bytes and the kernel's `TCP_INFO`. Knows
 //! no packets; a caller with a capture knows more and can give [`Span`]s other causes.
 
+mod streams;
+
 use crate::timeline::{Arrival, Connection, Sight, Timeline, Try};
 use measure::{Duration, Instant};
 use std::collections::VecDeque;
+pub use streams::{StreamTime, Wait, streams};
 
 /// A cause of elapsed time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,11 +47,13 @@ pub enum Cause {
     LossOrServer,
     /// No request was outstanding: one was held in the output buffer, or made later than possible.
     ClientIdle,
+    /// HTTP/2: the server had used up the flow-control window, and continued a round trip after this end granted more.
+    FlowControl,
 }
 
 impl Cause {
     /// All causes, in the order of tables.
-    pub const ALL: [Cause; 12] = [
+    pub const ALL: [Cause; 13] = [
         Cause::Connect,
         Cause::Handshake,
         Cause::RoundTrip,
@@ -61,6 +66,7 @@ impl Cause {
         Cause::LossRecovery,
         Cause::LossOrServer,
         Cause::ClientIdle,
+        Cause::FlowControl,
     ];
 
     /// The name in flags and results.
@@ -73,6 +79,7 @@ impl Cause {
             Cause::ServerPause => "server pause",
             Cause::SlowStart => "slow start or pause",
             Cause::DelayedAck => "delayed ACK or pause",
+            Cause::FlowControl => "flow control",
             Cause::Bandwidth => "bandwidth",
             Cause::Transfer => "unexplained transfer",
             Cause::LossRecovery => "loss recovery",
@@ -225,6 +232,14 @@ impl Walk<'_> {
         self.receive(place.0, connection, &path, first);
         let stands = connection.ready().unwrap_or(connection.opened);
         let sent = one.sent.unwrap_or(one.asked).max(stands);
+        if one.stream.is_some() {
+            // Other responses came meanwhile, in any order. What they brought is explained as a receipt, too.
+            let reached = sent + path.rtt.unwrap_or(Duration::ZERO);
+            let later = connection.arrivals.partition_point(|one| one.at < reached);
+            if let Some(other) = connection.arrivals.get(later).filter(|other| other.at < self.at) {
+                self.receive(place.0, connection, &path, other.at);
+            }
+        }
         // The previous response on the connection delayed it, if it was complete after the request was sent.
         let before = self.answer_before(place);
         if let Some(before) = before
@@ -237,15 +252,20 @@ impl Walk<'_> {
         }
         self.await_first(place.0, connection, &path, sent);
         if connection.opened >= one.asked.min(sent) {
-            self.connect(place.0, connection, one.sent.unwrap_or(one.asked));
+            // A request that left the moment its connection was ready had waited for that.
+            let left = one.sent.filter(|_| one.sent != connection.ready());
+            self.connect(place.0, connection, left.unwrap_or(one.asked));
         }
         self.spend(one.asked, Cause::ClientIdle, place.0);
         self.before_asking(place, one.asked)
     }
 
-    /// The previous request on the same connection, whose response comes first.
+    /// The previous request on the same connection, whose response comes first; in HTTP/2 none has to.
     fn answer_before(&self, place: Place) -> Option<Place> {
         let one = self.try_at(place);
+        if one.stream.is_some() {
+            return None;
+        }
         let all = self.timeline.objects.iter().enumerate();
         all.flat_map(|(object, record)| (0..record.tries.len()).map(move |one| (object, one)))
             .filter(|&other| {
@@ -372,6 +392,9 @@ impl Walk<'_> {
         let earlier = &connection.arrivals[..number];
         let is_clocked = path.is_clocked(earlier, arrival.at);
         let is_held = path.is_held(gap);
+        let is_granted = before
+            .dry
+            .is_some_and(|raised| path.is_answer(raised, arrival.at));
         let silence = self.silence(Cause::ServerPause);
         // Short delays of either host are normal on a full link; on a link that was mostly idle they stay
         // unexplained.
@@ -379,9 +402,10 @@ impl Walk<'_> {
             true => Cause::Bandwidth,
             false => Cause::Transfer,
         };
-        let cause = path
-            .cause_of(excess, loss, (is_clocked, is_held), silence)
-            .unwrap_or(short);
+        let cause = match path.cause_of(excess, loss, (is_clocked, is_held), silence) {
+            Some(cause) if is_granted && cause != Cause::LossRecovery => Cause::FlowControl,
+            cause => cause.unwrap_or(short),
+        };
         let paused = (before.at + excess).max(began);
         self.spend(paused, Cause::Bandwidth, object);
         self.spend(began, cause, object);
@@ -835,6 +859,12 @@ impl Path {
     fn is_clocked(&self, before: &[Arrival], at: Instant) -> bool {
         let rtt = self.rtt.unwrap_or(Duration::ZERO);
         is_one_between(before, at, rtt.mul_f64(0.75), rtt.mul_f64(1.75))
+    }
+
+    /// Whether what came at `at` can be the answer to what this end sent at `sent`: it took a round trip, and not much more.
+    fn is_answer(&self, sent: Instant, at: Instant) -> bool {
+        let rtt = self.rtt.unwrap_or(Duration::ZERO);
+        (rtt.mul_f64(0.75)..=rtt.mul_f64(1.75) + PAUSE_MIN).contains(&at.since(sent))
     }
 
     /// Whether the silence between two receipts is as long as the delayed-ACK timer plus a round trip: the

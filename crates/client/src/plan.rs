@@ -23,8 +23,10 @@ pub enum Mode {
     Pipelined,
     /// Pipelined, with persistent connections that end with the page.
     EarlyClose,
-    /// HTTP/2: each request as soon as it is known, with priorities as in Chromium. For pages only.
+    /// HTTP/2: each request as soon as it is known, with priorities as in a browser.
     Http2,
+    /// HTTP/2 if the server agrees during the TLS handshake (ALPN, RFC 7301), otherwise as serial. For pages only.
+    Auto,
 }
 
 impl Mode {
@@ -39,6 +41,7 @@ impl Mode {
             Mode::Pipelined => "pipelined",
             Mode::EarlyClose => "early-close",
             Mode::Http2 => "h2",
+            Mode::Auto => "auto",
         }
     }
 
@@ -46,7 +49,7 @@ impl Mode {
     pub fn connections(self) -> usize {
         match self {
             Mode::Http10 => 4,
-            Mode::Serial | Mode::Pipelined | Mode::EarlyClose | Mode::Http2 => 1,
+            Mode::Serial | Mode::Pipelined | Mode::EarlyClose | Mode::Http2 | Mode::Auto => 1,
         }
     }
 }
@@ -92,9 +95,10 @@ impl FromStr for Manner {
             None => (text, None),
         };
         let mode = match mode {
+            "auto" => Mode::Auto,
             "h2" | "http/2" => Mode::Http2,
             mode => mode.parse().map_err(|_| {
-                format!("`{mode}` is not a mode; write http10, serial, pipelined, early-close or h2")
+                format!("`{mode}` is not a mode; write auto, http10, serial, pipelined, early-close or h2")
             })?,
         };
         let coding = coding
@@ -164,6 +168,28 @@ impl Limits {
     };
 }
 
+/// The browser whose priorities HTTP/2 requests have (RFC 9218).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Browser {
+    /// Chromium 156.
+    #[default]
+    Chromium,
+    /// Firefox 153.
+    Firefox,
+}
+
+impl FromStr for Browser {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Browser, String> {
+        match text {
+            "chromium" => Ok(Browser::Chromium),
+            "firefox" => Ok(Browser::Firefox),
+            _ => Err(format!("`{text}` is not supported; write chromium or firefox")),
+        }
+    }
+}
+
 /// All parameters of a fetch.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -181,6 +207,10 @@ pub struct Plan {
     pub first_bytes: Option<u64>,
     /// Whether embedded objects are fetched.
     pub embedded: bool,
+    /// HTTP/2: the browser whose priorities requests have.
+    pub priorities: Browser,
+    /// HTTP/2: bytes that the server may send on a stream before more is granted.
+    pub stream_window: u32,
     /// Limits on objects, bytes, redirections, repeats and time.
     pub limits: Limits,
 }
@@ -212,6 +242,8 @@ mod tests {
             "pipelined+deflate",
             "early-close+br",
             "serial+zstd",
+            "h2+br",
+            "auto",
         ] {
             assert_eq!(text.parse::<Manner>().expect(text).to_string(), text);
         }

@@ -11,13 +11,16 @@ use http2::client::{Connection, Event};
 pub use http2::priority::Priority;
 use http2::{Limits, Misuse};
 use measure::Instant;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Most requests outstanding on a connection; servers usually permit 100 or more.
 pub const STREAMS_MAX: usize = 100;
 
-/// Bytes a server may send on a stream, and on the connection, before more is granted: those of Chromium.
-const WINDOWS: [u32; 2] = [6 << 20, 15 << 20];
+/// Bytes a server may send on a stream before more is granted: as in Chromium.
+pub const STREAM_WINDOW: u32 = 6 << 20;
+/// The same for all streams of a connection, unless one stream alone may have more.
+const CONNECTION_WINDOW: u32 = 15 << 20;
 
 /// What came over a connection.
 #[derive(Debug)]
@@ -38,15 +41,44 @@ pub struct Streams {
     kept: Vec<u8>,
     /// The server leaves, or its connection failed.
     is_ending: bool,
+    /// What came on each stream, and under 0 on all of them.
+    meters: HashMap<u32, Meter>,
+    /// Bytes granted at first: on a stream, on the connection.
+    windows: [u32; 2],
+}
+
+/// Bytes of bodies that came, and where the server had to stop unless it was told in time that it may send more.
+#[derive(Debug)]
+struct Meter {
+    came: u64,
+    /// Bytes that may come before more are granted.
+    granted: u64,
+    /// Bytes that had been granted, and when more were.
+    stops: VecDeque<(u64, Instant)>,
+}
+
+impl Meter {
+    fn new(window: u32) -> Meter {
+        Meter {
+            came: 0,
+            granted: u64::from(window),
+            stops: VecDeque::new(),
+        }
+    }
+
+    fn dry(&self) -> Option<Instant> {
+        let stop = self.stops.front().filter(|(bytes, _)| *bytes == self.came);
+        stop.map(|(_, raised)| *raised)
+    }
 }
 
 impl Streams {
-    /// A new connection; its preface is the first output.
-    pub fn new(now: Instant) -> Streams {
-        let [stream_window, connection_window] = WINDOWS;
+    /// A new connection; its preface is the first output. `stream_window` is in bytes.
+    pub fn new(stream_window: u32, now: Instant) -> Streams {
+        let windows = [stream_window, CONNECTION_WINDOW.max(stream_window)];
         let limits = Limits {
-            stream_window,
-            connection_window,
+            stream_window: windows[0],
+            connection_window: windows[1],
             list_bytes_max: 256 << 10,
             block_bytes_max: 256 << 10,
             ..Limits::DEFAULT
@@ -57,6 +89,8 @@ impl Streams {
             out,
             kept: Vec::new(),
             is_ending: false,
+            meters: HashMap::new(),
+            windows,
         }
     }
 
@@ -85,6 +119,34 @@ impl Streams {
     /// Whether the connection takes further requests, now or later.
     pub fn is_persistent(&self) -> bool {
         !self.is_ending
+    }
+
+    /// If the server has used up what it was granted on this stream, or on the connection: when more was granted, which it
+    /// learns half a round trip later.
+    pub fn dry(&self, stream: u32) -> Option<Instant> {
+        let of = |stream| self.meters.get(&stream).and_then(Meter::dry);
+        of(stream).max(of(0))
+    }
+
+    /// Counts a piece of a body and gives its bytes back to the windows.
+    fn consume(&mut self, stream: u32, bytes: u32, now: Instant) {
+        let ids = [stream, 0];
+        let before = ids.map(|id| self.http.granted(id));
+        self.http.consumed(stream, bytes, &mut self.out);
+        for (id, before) in ids.into_iter().zip(before) {
+            let more = u64::from(self.http.granted(id).saturating_sub(before));
+            let window = self.windows[usize::from(id == 0)];
+            let meter = self.meters.entry(id).or_insert_with(|| Meter::new(window));
+            meter.came += u64::from(bytes);
+            let came = meter.came;
+            while meter.stops.front().is_some_and(|(stop, _)| *stop < came) {
+                meter.stops.pop_front();
+            }
+            if more > 0 {
+                meter.stops.push_back((meter.granted, now));
+                meter.granted += more;
+            }
+        }
     }
 
     /// Gives a request up (RFC 9113 section 8.7): nothing more of it is reported.
@@ -157,12 +219,16 @@ impl Streams {
                 Event::Body { stream, bytes } => {
                     let count = bytes.len() as u32;
                     hear(Came::Said(stream, Said::Body(bytes, used)));
-                    self.http.consumed(stream, count, &mut self.out);
+                    self.consume(stream, count, now);
                 }
                 Event::Trailers { stream, .. } | Event::End { stream } => {
+                    self.meters.remove(&stream);
                     hear(Came::Said(stream, Said::End(used)));
                 }
-                Event::Reset { stream, code } => hear(Came::Reset(stream, code)),
+                Event::Reset { stream, code } => {
+                    self.meters.remove(&stream);
+                    hear(Came::Reset(stream, code));
+                }
                 Event::GoAway { .. } => self.is_ending = true,
                 Event::Closed(fault) => {
                     self.is_ending = true;

@@ -193,6 +193,23 @@ pub struct Try {
     pub is_repeated: bool,
     /// Number of earlier requests on its connection.
     pub turn: u32,
+    /// HTTP/2: its stream.
+    pub stream: Option<u32>,
+    /// HTTP/2: its priority, as it was sent; `None` for the default.
+    pub priority: Option<&'static str>,
+    /// HTTP/2: the receipts that brought parts of the response, in order.
+    pub pieces: Vec<Piece>,
+}
+
+/// What one receipt brought of a response on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Index in [`Connection::arrivals`].
+    pub arrival: usize,
+    /// Its bytes, framing included.
+    pub bytes: u64,
+    /// If the server had then used up the flow-control window: when this end granted more.
+    pub dry: Option<Instant>,
 }
 
 /// One connection of a fetch.
@@ -216,6 +233,8 @@ pub struct Connection {
     pub tcp: Option<Tcp>,
     /// Bytes sent; `None` if it was never established.
     pub bytes_out: u64,
+    /// The protocol it speaks, by its ALPN name or as `http/1.0`; empty while undecided.
+    pub protocol: &'static str,
     /// Requests sent on it.
     pub requests: u32,
     /// Data bytes this end retransmitted; under [`Sight::Whole`] also those retransmitted by the peer.
@@ -250,6 +269,9 @@ pub struct Arrival {
     pub holes: u32,
     /// Segments this end had retransmitted since the start of the connection.
     pub repeats: u32,
+    /// HTTP/2: if the server had then used up the flow-control window of the connection, or of a stream: when this end
+    /// granted more.
+    pub dry: Option<Instant>,
 }
 
 impl Arrival {
@@ -262,6 +284,7 @@ impl Arrival {
             came: came + bytes,
             holes,
             repeats,
+            dry: None,
         }
     }
 }

@@ -79,6 +79,12 @@ impl<R> Connection<R> {
         self.engine.consumed(stream, bytes, output);
     }
 
+    /// Bytes of a body that the peer may still send on this stream, as far as it was told; of all streams for stream 0.
+    /// Zero for a stream that is gone.
+    pub fn granted(&self, stream: u32) -> u32 {
+        self.engine.granted(stream)
+    }
+
     /// Resets a stream; no effect if it is gone.
     pub fn reset(&mut self, stream: u32, code: Code, output: &mut Vec<u8>) {
         self.engine.reset(stream, code, output);

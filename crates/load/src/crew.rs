@@ -537,7 +537,7 @@ impl Crew {
             fetch.opening = Some(now);
         }
         let wanted = match mode {
-            Mode::Http10 | Mode::Serial => fetch.got + 1,
+            Mode::Http10 | Mode::Serial | Mode::Auto => fetch.got + 1,
             _ if fetch.got == 0 && fetch.alone => 1,
             Mode::Pipelined | Mode::EarlyClose | Mode::Http2 => fetch.parts.len(),
         };

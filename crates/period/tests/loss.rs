@@ -3,7 +3,8 @@
 
 use client::cache::Entries;
 use client::explain::{Cause, explain, sums};
-use client::plan::{Buffering, Limits, Manner, Plan};
+use client::plan::{Browser, Buffering, Limits, Manner, Plan};
+use client::streams::STREAM_WINDOW;
 use client::timeline::Timeline;
 use load::site::microscape::TagCase;
 use measure::{Duration, Seed};
@@ -32,6 +33,8 @@ fn visit(manner: &str, loss: &str, seed: u64) -> Timeline {
         revalidate: false,
         first_bytes: None,
         embedded: true,
+        priorities: Browser::default(),
+        stream_window: STREAM_WINDOW,
         limits: Limits {
             timeout: Duration::from_secs(900),
             stall_timeout: Duration::from_secs(300),

@@ -27,6 +27,8 @@ const ANSWER_MAX: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Maximum clients connected without a question; beyond it, the one that has waited longest is disconnected.
 const SILENT_MAX: usize = 32;
+/// How many programs may take the name over, one after another, before a question counts as unanswered.
+const SUCCESSORS_MAX: u32 = 3;
 /// How long an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -272,11 +274,25 @@ impl Question {
     }
 }
 
-/// Asks the program that listens at `path`.
+/// Asks the program that listens at `path`. If it went without having read the question, as the predecessor of a program
+/// that takes its name over, whoever listens there then is asked.
 ///
 /// # Errors
 /// The system's: no process listens there, or access is denied; `UnexpectedEof` if it does not answer.
 pub fn ask(path: &Path, line: &str) -> io::Result<String> {
+    let mut again = 0..SUCCESSORS_MAX;
+    loop {
+        match ask_once(path, line) {
+            // A Unix socket reports neither after the peer has read everything.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
+                    && again.next().is_some() => {}
+            result => return result,
+        }
+    }
+}
+
+fn ask_once(path: &Path, line: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
     stream.write_all(format!("{line}\n").as_bytes())?;
@@ -323,6 +339,39 @@ mod tests {
         assert_eq!(question.line(), "how are you?");
         question.answer("well");
         assert_eq!(asking.join().unwrap(), "well");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn who_goes_without_reading_the_question_leaves_it_to_the_next() {
+        let folder = place("successor");
+        let path = folder.join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let asking = std::thread::spawn({
+            let path = path.clone();
+            move || ask(&path, "how are you?")
+        });
+        let (silent, _) = listener.accept().unwrap();
+        let mut next = Control::open(&path, true).unwrap();
+        next.appear().unwrap();
+        drop((silent, listener));
+        heard(&next).answer("well");
+        assert_eq!(asking.join().unwrap().unwrap(), "well");
+        drop(next);
+        // One that never reads is not asked for ever.
+        let listener = UnixListener::bind(&path).unwrap();
+        let asking = std::thread::spawn({
+            let path = path.clone();
+            move || ask(&path, "how are you?")
+        });
+        for _ in 0..=SUCCESSORS_MAX {
+            drop(listener.accept().unwrap());
+        }
+        let error = asking.join().unwrap().unwrap_err().kind();
+        assert!(
+            matches!(error, ErrorKind::BrokenPipe | ErrorKind::ConnectionReset),
+            "{error}"
+        );
         std::fs::remove_dir_all(folder).unwrap();
     }
 

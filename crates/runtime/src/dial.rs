@@ -82,6 +82,8 @@ pub struct Security {
     pub suite: &'static str,
     /// Whether an earlier session was resumed.
     pub resumed: bool,
+    /// The protocol inside, by its ALPN name (RFC 7301): `h2`, `http/1.1`, or empty without agreement.
+    pub protocol: &'static str,
 }
 
 /// The kernel's counters of a connection since it began (`TCP_INFO`, tcp(7)). They do not include anything after its

@@ -307,6 +307,11 @@ fn security(engine: &Engine) -> Security {
             .and_then(|suite| suite.suite().as_str())
             .unwrap_or("unknown"),
         resumed: agreed.resumed,
+        protocol: match engine.protocol() {
+            Some(b"h2") => "h2",
+            Some(b"http/1.1") => "http/1.1",
+            _ => "",
+        },
     }
 }
 

@@ -4,11 +4,11 @@ use super::*;
 use crate::timeline::{Fate, Object, Part, Role, Source, Tcp};
 use proptest::prelude::*;
 
-fn at(ms: u64) -> Instant {
+pub(super) fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-fn object(parent: Option<usize>, found: u64, tries: Vec<Try>) -> Object {
+pub(super) fn object(parent: Option<usize>, found: u64, tries: Vec<Try>) -> Object {
     Object {
         url: "http://example.org/".to_owned(),
         role: Role::Page,
@@ -23,7 +23,7 @@ fn object(parent: Option<usize>, found: u64, tries: Vec<Try>) -> Object {
 }
 
 /// A request: connection, asked, sent, first byte, last byte.
-fn one(connection: usize, [asked, sent, first, last]: [u64; 4]) -> Try {
+pub(super) fn one(connection: usize, [asked, sent, first, last]: [u64; 4]) -> Try {
     Try {
         connection,
         part: Part::Whole,
@@ -39,6 +39,9 @@ fn one(connection: usize, [asked, sent, first, last]: [u64; 4]) -> Try {
         body_bytes: 0,
         is_repeated: false,
         turn: asked as u32,
+        stream: None,
+        priority: None,
+        pieces: Vec::new(),
     }
 }
 
@@ -52,7 +55,7 @@ fn receipts(of: impl Iterator<Item = (u64, u64)>) -> Vec<Arrival> {
 }
 
 /// A connection with a round trip of 20 ms that receives 1,460 bytes at each instant.
-fn connection(opened: u64, arrivals: &[u64]) -> Connection {
+pub(super) fn connection(opened: u64, arrivals: &[u64]) -> Connection {
     Connection {
         opened: at(opened),
         connected: Some(at(opened + 20)),
@@ -67,12 +70,13 @@ fn connection(opened: u64, arrivals: &[u64]) -> Connection {
             ..Tcp::default()
         }),
         bytes_out: 0,
+        protocol: "http/1.1",
         requests: 1,
         bytes_again: 0,
     }
 }
 
-fn timeline(ended: u64, objects: Vec<Object>, connections: Vec<Connection>) -> Timeline {
+pub(super) fn timeline(ended: u64, objects: Vec<Object>, connections: Vec<Connection>) -> Timeline {
     Timeline {
         began: at(0),
         ended: at(ended),

@@ -17,10 +17,12 @@ mod request;
 
 use crate::cache::{Entries, Use};
 use crate::outbox::Outbox;
-use crate::plan::{Mode, Plan, may_repeat};
+use crate::plan::{Browser, Mode, Plan, may_repeat};
 use crate::session::{OUTSTANDING_MAX, Session};
 use crate::streams::{STREAMS_MAX, Streams};
-use crate::timeline::{Arrival, Connection, Fate, Object, Part, Role, Skipped, Source, Tcp, Timeline, Try};
+use crate::timeline::{
+    Arrival, Connection, Fate, Object, Part, Role, Security, Skipped, Source, Tcp, Timeline, Try,
+};
 use encoding_rs::{Encoding, WINDOWS_1252};
 use http_semantics::method::Method;
 use http2::priority::Priority;
@@ -54,6 +56,10 @@ pub struct Fetch {
     received: u64,
     decoded: u64,
     is_over: bool,
+    /// Requests made now had to wait since then for the agreement on a protocol.
+    held_since: Option<Instant>,
+    /// Whether the mode was agreed on with the server.
+    is_agreed: bool,
     /// Why the fetch must be given up, noticed where that could not be done.
     trouble: Option<String>,
 }
@@ -164,7 +170,11 @@ pub struct Outcome {
 
 impl Fetch {
     /// A fetch of `page` with the cache `entries`, starting at civil time `wall`.
-    pub fn new(page: Url, plan: Plan, entries: Entries, wall: UnixTime) -> Fetch {
+    pub fn new(page: Url, mut plan: Plan, entries: Entries, wall: UnixTime) -> Fetch {
+        // Without TLS nothing is negotiated.
+        if plan.manner.mode == Mode::Auto && page.scheme() != "https" {
+            plan.manner.mode = Mode::Serial;
+        }
         Fetch {
             plan,
             page,
@@ -180,6 +190,8 @@ impl Fetch {
             received: 0,
             decoded: 0,
             is_over: false,
+            held_since: None,
+            is_agreed: false,
             trouble: None,
         }
     }
@@ -351,9 +363,16 @@ impl Fetch {
             .filter(|line| line.phase != Phase::Closed)
             .count();
         let may_open = live < self.plan.connections;
+        if self.plan.manner.mode == Mode::Auto {
+            // The protocol decides what requests look like.
+            if live == 0 {
+                self.open(port, now);
+            }
+            return None;
+        }
         let depth = match self.plan.manner.mode {
             Mode::Http10 => 0,
-            Mode::Serial => 1,
+            Mode::Serial | Mode::Auto => 1,
             Mode::Pipelined | Mode::EarlyClose => OUTSTANDING_MAX,
             Mode::Http2 => STREAMS_MAX,
         };
@@ -378,10 +397,7 @@ impl Fetch {
         port.connect(number as u32 + 1);
         let buffering = self.plan.buffering;
         self.lines.push(Line {
-            talk: match self.plan.manner.mode {
-                Mode::Http2 => Talk::Streams(Box::new(Streams::new(now))),
-                _ => Talk::InOrder(Session::new()),
-            },
+            talk: self.talk(now),
             phase: Phase::Opening,
             waiting: VecDeque::new(),
             outbox: Outbox::new(buffering.bytes_max, buffering.timer),
@@ -401,10 +417,45 @@ impl Fetch {
             arrivals: Vec::new(),
             tcp: None,
             bytes_out: 0,
+            protocol: self.protocol(),
             requests: 0,
             bytes_again: 0,
         });
         number
+    }
+
+    /// What a new connection speaks.
+    fn talk(&self, now: Instant) -> Talk {
+        match self.plan.manner.mode {
+            Mode::Http2 => Talk::Streams(Box::new(Streams::new(self.plan.stream_window, now))),
+            _ => Talk::InOrder(Session::new()),
+        }
+    }
+
+    fn protocol(&self) -> &'static str {
+        match self.plan.manner.mode {
+            Mode::Http10 => "http/1.0",
+            Mode::Serial | Mode::Pipelined | Mode::EarlyClose => "http/1.1",
+            Mode::Http2 => "h2",
+            Mode::Auto => "",
+        }
+    }
+
+    /// Handles the end of a TLS handshake: the protocol is agreed on.
+    fn secured(&mut self, number: usize, agreed: Security, port: &mut Port, now: Instant) {
+        self.lines[number].stirred = now;
+        self.timeline.connections[number].secured = Some((now, agreed));
+        let is_h2 = agreed.protocol == "h2";
+        if self.plan.manner.mode == Mode::Auto {
+            self.plan.manner.mode = if is_h2 { Mode::Http2 } else { Mode::Serial };
+            self.is_agreed = true;
+            self.lines[number].talk = self.talk(now);
+            self.timeline.connections[number].protocol = self.protocol();
+            self.held_since = Some(self.timeline.connections[number].opened);
+        } else if self.is_agreed && is_h2 != (self.plan.manner.mode == Mode::Http2) {
+            let why = "the server chose another version of HTTP than on the first connection";
+            self.lost(number, why, false, port, now);
+        }
     }
 
     /// Makes a request on a connection.
@@ -415,15 +466,15 @@ impl Fetch {
             _ => Method::Get,
         };
         let persist = self.plan.manner.mode != Mode::Http10 && !is_last;
-        let priority = priority(self.timeline.objects[job.object].role);
+        let (said, priority) = priority(self.timeline.objects[job.object].role, self.plan.priorities);
         let line = &mut self.lines[number];
         let (asked, frames) = match &mut line.talk {
             Talk::InOrder(session) => (session.ask(method, persist).ok().map(|()| 0), None),
             Talk::Streams(streams) => {
                 let scheme = self.items[job.object].url.scheme();
-                let fields = request::as_fields(&request, scheme, priority.0);
+                let fields = request::as_fields(&request, scheme, said);
                 let fields = fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-                let asked = streams.ask(fields, method == Method::Head, priority.1);
+                let asked = streams.ask(fields, method == Method::Head, priority);
                 (asked.ok(), Some(streams.take_output()))
             }
         };
@@ -434,6 +485,7 @@ impl Fetch {
             return;
         };
         line.is_last_said |= is_last;
+        let is_h2 = stream != 0;
         let object = &mut self.timeline.objects[job.object];
         line.waiting.push_back(Asked {
             object: job.object,
@@ -448,7 +500,7 @@ impl Fetch {
             connection: number,
             part: job.part,
             request,
-            asked: now,
+            asked: self.held_since.unwrap_or(now),
             sent: None,
             first: None,
             last: None,
@@ -459,6 +511,9 @@ impl Fetch {
             body_bytes: 0,
             is_repeated,
             turn: self.timeline.connections[number].requests,
+            stream: is_h2.then_some(stream),
+            priority: said.filter(|_| is_h2),
+            pieces: Vec::new(),
         });
         self.timeline.connections[number].requests += 1;
         let is_page = object.role == Role::Page;
@@ -493,6 +548,11 @@ impl Fetch {
         }
     }
 
+    /// Whether requests wait for the agreement on a protocol.
+    fn is_undecided(&self) -> bool {
+        self.plan.manner.mode == Mode::Auto
+    }
+
     /// When a connection needs attention without an event; `None` if never.
     fn due(&self, number: usize) -> Option<Instant> {
         let line = &self.lines[number];
@@ -500,7 +560,7 @@ impl Fetch {
         let patience = match line.phase {
             Phase::Closed => return None,
             Phase::Opening => Some(line.stirred + limits.connect_timeout),
-            Phase::Open if line.waiting.is_empty() => None,
+            Phase::Open if line.waiting.is_empty() && !self.is_undecided() => None,
             Phase::Open => Some(line.stirred + limits.stall_timeout),
         };
         match (patience, line.outbox.due()) {
@@ -531,7 +591,10 @@ impl Fetch {
                 let why = format!("no connection within {:?}", limits.connect_timeout);
                 self.lost(number, &why, true, port, now);
             }
-            Phase::Open if !line.waiting.is_empty() && now >= line.stirred + limits.stall_timeout => {
+            Phase::Open
+                if (!line.waiting.is_empty() || self.is_undecided())
+                    && now >= line.stirred + limits.stall_timeout =>
+            {
                 let why = format!("the server sent nothing for {:?}", limits.stall_timeout);
                 // A repeated request would wait again.
                 self.give_up_front(number);
@@ -581,6 +644,7 @@ impl Fetch {
             Talk::Streams(streams) => {
                 let heard = streams.listen(bytes, now, |came| self.came(number, came, now));
                 up = streams.take_output();
+                self.measure_windows(number, streams);
                 (heard, false)
             }
         };
@@ -605,6 +669,20 @@ impl Fetch {
             self.close(number, port, now);
         } else {
             self.arm(number, port);
+        }
+    }
+
+    /// Records which windows the server had used up at the end of a receipt.
+    fn measure_windows(&mut self, number: usize, streams: &Streams) {
+        let record = &mut self.timeline.connections[number];
+        let latest = record.arrivals.len() - 1;
+        for asked in &self.lines[number].waiting {
+            let one = &mut self.timeline.objects[asked.object].tries[asked.one];
+            let dry = streams.dry(asked.stream);
+            record.arrivals[latest].dry = record.arrivals[latest].dry.max(dry);
+            if let Some(piece) = one.pieces.last_mut().filter(|piece| piece.arrival == latest) {
+                piece.dry = dry;
+            }
         }
     }
 
@@ -637,12 +715,8 @@ impl Fetch {
         let is_fruitless = self.lines[number].answered == 0 || was_answering;
         self.timeline.connections[number].is_cut = !waiting.is_empty();
         self.close(number, port, now);
-        let is_hopeless = is_opening
-            && self
-                .timeline
-                .connections
-                .iter()
-                .all(|one| one.connected.is_none());
+        let mut all = self.timeline.connections.iter();
+        let is_hopeless = self.is_undecided() || (is_opening && all.all(|one| one.connected.is_none()));
         if is_hopeless {
             self.abort(why, port, now);
             return;
@@ -754,10 +828,7 @@ impl Crew for Fetch {
                 port.inspect(number as u32 + 1);
                 self.arm(number, port);
             }
-            Happened::Secured(agreed) => {
-                self.lines[number].stirred = now;
-                self.timeline.connections[number].secured = Some((now, agreed));
-            }
+            Happened::Secured(agreed) => self.secured(number, agreed, port, now),
             Happened::Refused(why) => {
                 let is_any_secured = self.timeline.connections.iter().any(|one| one.secured.is_some());
                 if is_any_secured {
@@ -791,6 +862,7 @@ impl Crew for Fetch {
             Happened::Inspected(_) | Happened::Skipped(_) => {}
         }
         self.dispatch(port, now);
+        self.held_since = None;
     }
 
     fn stop(&mut self, port: &mut Port, now: Instant) {
@@ -798,16 +870,22 @@ impl Crew for Fetch {
     }
 }
 
-/// The priority of a request, as the value of the field and as its meaning: what Chromium asks for.
-fn priority(role: Role) -> (&'static str, Priority) {
-    let (urgency, incremental) = match role {
-        Role::Page | Role::Frame => (0, true),
-        Role::Style => (0, false),
-        Role::Script => (1, false),
-        Role::Image | Role::Other => (3, true),
+/// The priority of a request, as the value of the field (`None` without one) and as its meaning: what the browser sent
+/// for a page with one object of each kind.
+fn priority(role: Role, browser: Browser) -> (Option<&'static str>, Priority) {
+    let (urgency, incremental) = match (browser, role) {
+        (_, Role::Page) | (Browser::Chromium, Role::Frame) => (0, true),
+        (Browser::Chromium, Role::Style) => (0, false),
+        (Browser::Chromium, Role::Script) => (1, false),
+        (Browser::Chromium, Role::Image | Role::Other) => (3, true),
+        (Browser::Firefox, Role::Style | Role::Script) => (2, false),
+        (Browser::Firefox, Role::Frame) => (4, false),
+        (Browser::Firefox, Role::Image) => (5, true),
+        // Fonts.
+        (Browser::Firefox, Role::Other) => return (None, Priority::DEFAULT),
     };
     let priority = Priority { urgency, incremental };
-    (priority.value(), priority)
+    (Some(priority.value()), priority)
 }
 
 /// Whether a segment was missing between two readings of the kernel's counters: some came out of order, or more

@@ -10,7 +10,7 @@ use crate::cache;
 use crate::decode::{self, Decoder, Growth};
 use crate::session::{Head, Said};
 use crate::streams::Came;
-use crate::timeline::{Fate, Part, Source};
+use crate::timeline::{Fate, Part, Piece, Source};
 use encoding_rs::{Encoding, WINDOWS_1252};
 use http_semantics::coding::Coding;
 use http_semantics::field::Name;
@@ -74,7 +74,11 @@ impl Fetch {
             return;
         };
         match came {
-            Came::Said(_, said) => self.said(line, place, &said, now),
+            Came::Said(_, said) => {
+                let (Said::Head(_, bytes) | Said::Body(_, bytes) | Said::End(bytes)) = said;
+                self.note_piece(line, place, bytes as u64);
+                self.said(line, place, &said, now);
+            }
             Came::Reset(_, code) => {
                 let Some(asked) = self.lines[line].waiting.remove(place) else {
                     return;
@@ -84,6 +88,21 @@ impl Fetch {
                 let why = format!("the server cancelled the response ({code})");
                 self.ask_again(asked.object, asked.part, &why);
             }
+        }
+    }
+
+    /// Records that the latest receipt brought these bytes of a response.
+    fn note_piece(&mut self, line: usize, place: usize, bytes: u64) {
+        let arrival = self.timeline.connections[line].arrivals.len() - 1;
+        let asked = &self.lines[line].waiting[place];
+        let pieces = &mut self.timeline.objects[asked.object].tries[asked.one].pieces;
+        match pieces.last_mut() {
+            Some(last) if last.arrival == arrival => last.bytes += bytes,
+            _ => pieces.push(Piece {
+                arrival,
+                bytes,
+                dry: None,
+            }),
         }
     }
 

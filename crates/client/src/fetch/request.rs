@@ -77,7 +77,7 @@ impl Fetch {
 
 /// A request as HTTP/2 has it: pseudo-fields, then the lines of its text with the client's priority. `scheme` is that of
 /// its URL.
-pub(super) fn as_fields(text: &str, scheme: &str, priority: &str) -> Vec<(String, String)> {
+pub(super) fn as_fields(text: &str, scheme: &str, priority: Option<&str>) -> Vec<(String, String)> {
     let mut lines = text.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -88,7 +88,7 @@ pub(super) fn as_fields(text: &str, scheme: &str, priority: &str) -> Vec<(String
             name => regular.push((name.to_ascii_lowercase(), value.to_owned())),
         }
     }
-    regular.push(("priority".to_owned(), priority.to_owned()));
+    regular.extend(priority.map(|value| ("priority".to_owned(), value.to_owned())));
     let pseudo = [
         (":method", method),
         (":scheme", scheme),

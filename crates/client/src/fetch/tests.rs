@@ -5,7 +5,8 @@ mod chromium;
 
 use super::*;
 use crate::explain::{explain, sums};
-use crate::plan::{Buffering, Limits, Manner};
+use crate::plan::{Browser, Buffering, Limits, Manner};
+use crate::streams::STREAM_WINDOW;
 use measure::Duration;
 use proptest::prelude::*;
 use runtime::dial::Wish;
@@ -193,6 +194,8 @@ fn plan(manner: &str) -> Plan {
         revalidate: false,
         first_bytes: None,
         embedded: true,
+        priorities: Browser::default(),
+        stream_window: STREAM_WINDOW,
         limits: Limits::DEFAULT,
     }
 }

@@ -165,6 +165,14 @@ impl Engine {
         self.return_credit(bytes, output);
     }
 
+    pub(crate) fn granted(&self, id: u32) -> u32 {
+        let window = match id {
+            0 => self.receive_window,
+            id => self.live(id).map_or(0, |at| self.streams[at].receive_window),
+        };
+        window.max(0).unsigned_abs()
+    }
+
     /// Chooses the stream that sends next and writes the header of its DATA frame. `room` bounds the frame with its
     /// header, in bytes. `None` if nothing is ready, flow control blocks it, or `room` is below ten bytes.
     pub(crate) fn next(&mut self, room: usize, now: Instant, output: &mut Vec<u8>) -> Option<Piece> {

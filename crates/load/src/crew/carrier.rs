@@ -13,7 +13,7 @@ use super::hearing::{Hearing, received};
 use super::{Crew, FIRST, Phase, TRIES_MAX, User, parted};
 use crate::record::Trouble;
 use client::session::{Heard, Said, Verb};
-use client::streams::{Came, Code, Priority, Streams};
+use client::streams::{Came, Code, Priority, STREAM_WINDOW, Streams};
 use measure::Instant;
 use runtime::dial::Port;
 use std::collections::VecDeque;
@@ -56,7 +56,7 @@ pub(super) struct Carrier {
 impl Carrier {
     fn new(now: Instant) -> Carrier {
         Carrier {
-            streams: Streams::new(now),
+            streams: Streams::new(STREAM_WINDOW, now),
             opening: Some(now),
             shaking: None,
             stands: None,
