@@ -266,7 +266,7 @@ mod tests {
     fn a_lost_segment_holds_up_every_response() {
         let first = on_stream(1, [40, 90], &[(0, 1460), (1, 1460)]);
         let second = on_stream(3, [90, 90], &[(1, 1460)]);
-        for (is_lost, wait) in [(true, Wait::LostSegment), (false, Wait::Server)] {
+        for (is_lost, wait) in [(true, Wait::LostSegment), (false, Wait::OtherStreams)] {
             let told = told(vec![first.clone(), second.clone()], &[40, 90], |arrivals| {
                 arrivals[1].holes = u32::from(is_lost);
             });
