@@ -539,6 +539,9 @@ fn clients_share_connections_over_http2() {
         "{result}"
     );
     assert_eq!(result["errors"], serde_json::json!({}), "{result}");
+    // Nobody names a version: the server chooses.
+    assert_eq!(load(&url, &["--ca", &ca])["mode"], "h2");
+    assert_eq!(load(&url, &["--ca", &ca, "--mode", "serial"])["mode"], "serial");
     // A server that was told not to: nothing but HTTP/2 is offered.
     let server = authority.start(&[
         "--http2",
@@ -548,6 +551,9 @@ fn clients_share_connections_over_http2() {
         "--tls-key",
         &authority.path("cert.key"),
     ]);
+    let result = load(&server.url("https"), &["--ca", &ca]);
+    assert_eq!(result["mode"], "serial", "{result}");
+    assert!(result["files"].as_u64().is_some_and(|files| files > 10), "{result}");
     let result = load(&server.url("https"), &flags);
     assert_eq!(result["files"], 0, "{result}");
     assert!(

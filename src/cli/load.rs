@@ -261,7 +261,8 @@ pub(crate) struct HowFlags {
     pub(crate) connections_per_user: u32,
 
     /// http10 (one connection per file), serial, pipelined, early-close (pipelined, closed after each object) or h2
-    /// (HTTP/2: the page alone, then its embedded files on streams) [default: serial; http10 for a WebStone site]
+    /// (HTTP/2: the page alone, then its embedded files on streams) [default: http10 for a WebStone site; over https h2, if
+    /// the server chooses it; otherwise serial]
     #[arg(long, value_name = "MODE", value_parser = parse_mode, help_heading = "Requests")]
     pub(crate) mode: Option<Mode>,
 

@@ -8,6 +8,7 @@ mod fit;
 mod log;
 mod manifest;
 mod merge;
+mod negotiate;
 mod page;
 mod place;
 mod plot;

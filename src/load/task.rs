@@ -3,6 +3,7 @@
 
 use super::address::{Url, paths};
 use super::manifest;
+use super::negotiate;
 use super::place::Place;
 use super::replay::{self, Replay};
 use crate::cli::load::{AskedFlags, HowFlags, PlanFlags, RunFlags};
@@ -105,15 +106,24 @@ impl Task {
         let secure = match url.is_secure {
             true => {
                 let secure = Secure::new(&flags.tls, secure::host(&url.authority))?;
-                Some(match flags.how.named_mode() {
-                    Some(Mode::Http2) => secure.for_http2(),
-                    _ => secure,
-                })
+                Some(secure)
             }
             false => Secure::none(&flags.tls).map(|()| None)?,
         };
-        let task = Task::from(url, &flags.asked, &flags.how, flags.seed, None)?;
-        Ok(Task { secure, ..task })
+        let mut task = Task::from(url, &flags.asked, &flags.how, flags.seed, None)?;
+        if let Some(secure) = &secure
+            && flags.how.named_mode().is_none()
+            && flags.how.connections_per_user == 1
+            && task.mode == Mode::Serial
+            && negotiate::chooses_http2(task.url.resolve()?, secure)
+        {
+            task.mode = Mode::Http2;
+        }
+        task.secure = match task.mode {
+            Mode::Http2 => secure.as_ref().map(Secure::for_http2),
+            _ => secure,
+        };
+        Ok(task)
     }
 
     /// The task from the flags of a plan; without another source of objects, the workload they describe.
