@@ -553,7 +553,10 @@ fn clients_share_connections_over_http2() {
     ]);
     let result = load(&server.url("https"), &["--ca", &ca]);
     assert_eq!(result["mode"], "serial", "{result}");
-    assert!(result["files"].as_u64().is_some_and(|files| files > 10), "{result}");
+    assert!(
+        result["files"].as_u64().is_some_and(|files| files > 10),
+        "{result}"
+    );
     let result = load(&server.url("https"), &flags);
     assert_eq!(result["files"], 0, "{result}");
     assert!(

@@ -137,8 +137,14 @@ impl Visitor {
                 entries,
                 server,
             } => {
-                let (_, outcome, capture) =
-                    over(hosts, Plan::clone(plan), entries.clone(), None, hosted(server), seed);
+                let (_, outcome, capture) = over(
+                    hosts,
+                    Plan::clone(plan),
+                    entries.clone(),
+                    None,
+                    hosted(server),
+                    seed,
+                );
                 Ok((outcome, capture))
             }
         }

@@ -8,7 +8,7 @@ mod floods;
 
 use crate::control::ctl;
 use crate::files::noise;
-use crate::process::{Launch, Server, Strategy, signal, within};
+use crate::process::{Launch, Server, Strategy, eventually, signal, within};
 use crate::tls::{Pairs, Secure};
 use crate::tree::Tree;
 use crate::upgrade::{ENDING, Line, pid_of};
@@ -63,13 +63,19 @@ impl<S: Read + Write> Client<S> {
 
     /// Sends a request.
     fn ask(&mut self, path: &str) -> u32 {
+        self.ask_as(path, &[])
+    }
+
+    /// The same with these fields.
+    fn ask_as(&mut self, path: &str, more: &[(&str, &str)]) -> u32 {
         let mut head = Vec::new();
-        for (name, value) in [
+        let pseudo = [
             (":method", "GET"),
             (":scheme", "https"),
             (":authority", "a.test"),
             (":path", path),
-        ] {
+        ];
+        for (name, value) in pseudo.iter().chain(more) {
             block::field(name.as_bytes(), value.as_bytes(), &mut head);
         }
         let request = self
@@ -164,6 +170,56 @@ fn secure(strategy: Strategy, files: &[(&str, &[u8])]) -> (Pairs, Server, Client
     let secure = Secure::open(server.address, &Arc::new(config), "a.test");
     assert_eq!(secure.0.conn.alpn_protocol(), Some(&b"h2"[..]));
     (pairs, server, Client::new(secure.0))
+}
+
+/// On a line with a declared rate, an answer of 100 kB has seven eighths of it beside a large one, on the same connection
+/// and on another; with `shared`, both have half.
+fn the_least_left_goes_first_on_a_line(strategy: Strategy) {
+    let tree = Tree::new();
+    tree.write("site/large.bin", noise(4_000_000));
+    tree.write("site/small.bin", noise(100_000));
+    let one = Strategy {
+        workers: 1,
+        ..strategy
+    };
+    let meanwhile = |server: &Server, is_same: bool| {
+        let open = || Client::new(server.connect().stream().try_clone().expect("another handle"));
+        let (mut client, mut other) = (open(), open());
+        // Incremental: otherwise the smaller one goes first in any order.
+        let turns = [("priority", "u=3, i")];
+        let large = client.ask_as("/large.bin", &turns);
+        assert!(client.run(|client| client.got[&large].body.len() > 20_000));
+        let before = client.got[&large].body.len();
+        let asked = if is_same { &mut client } else { &mut other };
+        let small = asked.ask_as("/small.bin", &turns);
+        assert!(asked.run(|asked| asked.got[&small].has_ended));
+        assert_eq!(asked.got[&small].body.len(), 100_000);
+        // What has come of the large one until now.
+        let short = Some(Duration::from_millis(1));
+        client.stream.set_read_timeout(short).expect("a timeout");
+        assert!(!client.run(|_| false));
+        client.got[&large].body.len() - before
+    };
+    for is_same in [true, false] {
+        let server = clear(one, &tree, &["--line-rate", "2Mbit", "--compress=false"]);
+        // What comes between the end of the one and the look at the other grows with what else this machine does.
+        eventually("the line for the smaller answer", || {
+            (meanwhile(&server, is_same) < 50_000).then_some(())
+        });
+        let server = clear(
+            one,
+            &tree,
+            &[
+                "--line-rate",
+                "2Mbit",
+                "--line-order",
+                "shared",
+                "--compress=false",
+            ],
+        );
+        let shared = meanwhile(&server, is_same);
+        assert!(shared > 70_000, "on the same connection: {is_same}; {shared}");
+    }
 }
 
 /// A server that speaks HTTP/2 in cleartext.
@@ -396,4 +452,10 @@ mod on_each_back_end {
         a_flood_ends_its_connection_alone,
         streams_beyond_the_limit_are_refused,
     );
+}
+
+mod on_a_line {
+    use super::*;
+    crate::on_strategy!(loops, LOOPS: the_least_left_goes_first_on_a_line);
+    crate::on_strategy!(loops_uring, LOOPS_URING: the_least_left_goes_first_on_a_line);
 }

@@ -44,6 +44,9 @@ pub struct Limits {
     pub stall_time: Duration,
     /// Time between the two GOAWAY frames of a graceful shutdown, if the peer does not answer the PING between them.
     pub drain_time: Duration,
+    /// Whether equally urgent bodies are sent by what they have left, the smallest first, incremental or not. One byte in
+    /// eight then belongs to the stream that began first. Otherwise incremental ones take turns (RFC 9218 section 10).
+    pub smallest_first: bool,
     /// RST_STREAM from the peer.
     pub resets: Allowance,
     /// RST_STREAM the peer provokes (CVE-2025-8671, "MadeYouReset"), refused streams included.
@@ -81,6 +84,7 @@ impl Limits {
         block_time: Duration::from_secs(10),
         stall_time: Duration::from_secs(60),
         drain_time: Duration::from_secs(1),
+        smallest_first: false,
         resets: allow(1_000, 50),
         provoked: allow(300, 10),
         settings: allow(20, 1),

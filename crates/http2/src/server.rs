@@ -58,6 +58,12 @@ impl Connection {
         self.engine.respond(stream, block, fields, end, output)
     }
 
+    /// Notes how many bytes the body of a response has, for [`Limits::smallest_first`] and [`Piece::left`]; no effect if the
+    /// stream is gone.
+    pub fn length(&mut self, stream: u32, bytes: u64) {
+        self.engine.length(stream, bytes);
+    }
+
     /// Replaces the priority of a response, for example by what the file is.
     pub fn prioritize(&mut self, stream: u32, priority: Priority) {
         self.engine.prioritize(stream, priority, &mut Vec::new());

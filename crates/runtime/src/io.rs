@@ -90,6 +90,7 @@ impl Out {
         let tx = Tx {
             head: Vec::with_capacity(Out::HEAD_CAPACITY),
             body: None,
+            beyond: 0,
         };
         Box::new(Out {
             tx,
@@ -151,6 +152,11 @@ impl Out {
             Some(Body::File(range)) => range.len,
         };
         self.head_left().len() as u64 + of_body
+    }
+
+    /// Whether everything was sent, and nothing of the same answer follows.
+    pub(crate) fn is_answer_sent(&self) -> bool {
+        self.is_sent() && self.tx.beyond == 0
     }
 
     /// Whether everything was sent.

@@ -224,6 +224,9 @@ pub struct Tx {
     pub head: Vec<u8>,
     /// Bytes to send after `head`.
     pub body: Option<Body>,
+    /// Bytes of the same answer that a later output will have. Where answers wait for a line with a declared rate, the one
+    /// with the fewest bytes left goes first, these included.
+    pub beyond: u64,
 }
 
 impl Tx {
@@ -238,6 +241,7 @@ impl Tx {
     pub fn clear(&mut self) {
         self.head.clear();
         self.body = None;
+        self.beyond = 0;
     }
 }
 

@@ -22,6 +22,7 @@ use core::fmt;
 use measure::{Duration, Instant, Seed, UnixTime};
 use runtime::memory::Budget;
 use runtime::sensors::Reading;
+use runtime::shaping::Precedence;
 use runtime::{Accepted, Service};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -114,6 +115,9 @@ impl State {
             fields_max: u16::try_from(limits.fields).unwrap_or(u16::MAX).saturating_add(3),
             block_time: limits.header_timeout,
             stall_time: limits.write_timeout,
+            smallest_first: config
+                .shaping()
+                .is_some_and(|shaping| shaping.precedence == Precedence::Smallest),
             ..http2::Limits::DEFAULT
         };
         let mut mounts = Mounts::default();

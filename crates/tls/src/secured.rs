@@ -302,8 +302,12 @@ impl<J> Tls<J> {
             None => {}
             Some(Body::Bytes(bytes)) => sent = sent.and_then(|()| self.engine.send(&bytes, &mut tx.head)),
             Some(Body::File(range)) if range.len == 0 => {}
-            Some(Body::File(range)) => self.output = Output::File(range),
+            Some(Body::File(range)) => {
+                plain.beyond += range.len;
+                self.output = Output::File(range);
+            }
         }
+        tx.beyond = std::mem::take(&mut plain.beyond);
         plain.head.clear();
         self.has_failed |= sent.is_err();
     }
@@ -404,6 +408,7 @@ impl<S: Session> Secured<S> {
         match read {
             Ok(bytes) => {
                 tls.has_failed |= tls.engine.send(&bytes, &mut tx.head).is_err();
+                tx.beyond = rest.len;
                 tls.output = match rest.len {
                     0 => Output::All,
                     _ => Output::File(rest),

@@ -181,6 +181,8 @@ pub(crate) struct Engine {
     floods: Floods,
     turn: u32,
     exclusive_turn: u32,
+    /// Frames since the stream that began first had one, where the smallest goes first otherwise.
+    frames_owed: u8,
     failed: Option<Fault>,
 }
 
@@ -241,6 +243,7 @@ impl Engine {
             floods: Floods::new(),
             turn: 0,
             exclusive_turn: 0,
+            frames_owed: 0,
             failed: None,
         }
     }

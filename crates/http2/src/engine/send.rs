@@ -1,6 +1,6 @@
 //! Messages out: heads at once, bodies pulled piece by piece in the order of RFC 9218.
 
-use super::stream::{Stream, signed};
+use super::stream::{Stream, UNKNOWN, signed};
 use super::{Drain, Engine, Role};
 use crate::error::{Code, Misuse};
 use crate::frame::{HEADER, WINDOW_MAX, write};
@@ -9,6 +9,9 @@ use measure::Instant;
 
 /// Bytes a blocked stream must pass within `Limits::stall_time`.
 const PROGRESS: u16 = 4096;
+
+/// One frame in this many belongs to the stream that began first, where the smallest goes first otherwise.
+const SHARE: u8 = 8;
 
 /// The DATA frame whose header was written: the caller appends `bytes` of the stream's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub struct Piece {
     pub bytes: usize,
     /// Whether this ends the stream.
     pub last: bool,
+    /// Bytes of the body that follow in later frames; `u64::MAX` if unknown.
+    pub left: u64,
 }
 
 impl Engine {
@@ -120,6 +125,12 @@ impl Engine {
         Ok(())
     }
 
+    pub(crate) fn length(&mut self, id: u32, bytes: u64) {
+        if let Ok(at) = self.at(id) {
+            self.streams[at].left = bytes;
+        }
+    }
+
     pub(crate) fn finish(&mut self, id: u32) -> Result<(), Misuse> {
         self.ready(id, 0)?;
         let at = self.at(id)?;
@@ -180,7 +191,10 @@ impl Engine {
         if self.failed.is_some() {
             return None;
         }
-        let at = self.choose(now)?;
+        let at = match self.limits.smallest_first {
+            true => self.choose_smallest(now)?,
+            false => self.choose(now)?,
+        };
         self.turn = self.turn.wrapping_add(1);
         let stream = &mut self.streams[at];
         stream.turn = self.turn;
@@ -191,6 +205,9 @@ impl Engine {
         let most = windows.min(room as u64).min(u64::from(self.peer.frame_size));
         let bytes = stream.ready.min(most) as u32;
         stream.ready -= u64::from(bytes);
+        if stream.left != UNKNOWN {
+            stream.left = stream.left.saturating_sub(u64::from(bytes));
+        }
         let sent = signed(bytes);
         stream.send_window -= sent;
         self.send_window -= sent;
@@ -204,29 +221,62 @@ impl Engine {
             stream: stream.id,
             bytes: bytes as usize,
             last,
+            left: if last { 0 } else { stream.remaining() },
         };
         write::data(output, piece.stream, piece.bytes, last);
         self.close_if_done(at, output);
         Some(piece)
     }
 
+    /// The most urgent stream that may send; among equally urgent ones, the one with the fewest bytes left, except that one
+    /// frame in eight is of the one that began first.
+    fn choose_smallest(&mut self, now: Instant) -> Option<usize> {
+        let (mut least, mut eldest): (Option<usize>, Option<usize>) = (None, None);
+        for at in 0..self.streams.len() {
+            if !self.may_send(at, now) {
+                continue;
+            }
+            let stream = &self.streams[at];
+            // Streams are in the order in which they began.
+            let urgency = |other: Option<usize>| other.map(|other| self.streams[other].priority.urgency);
+            if urgency(eldest).is_none_or(|lowest| stream.priority.urgency < lowest) {
+                (least, eldest) = (Some(at), Some(at));
+            } else if urgency(eldest) == Some(stream.priority.urgency)
+                && least.is_none_or(|least| stream.remaining() < self.streams[least].remaining())
+            {
+                least = Some(at);
+            }
+        }
+        if least == eldest {
+            return least;
+        }
+        self.frames_owed = (self.frames_owed + 1) % SHARE;
+        if self.frames_owed == 0 { eldest } else { least }
+    }
+
+    /// Whether this stream may send; notes since when flow control blocks it.
+    fn may_send(&mut self, at: usize, now: Instant) -> bool {
+        let closed = self.send_window <= 0;
+        let stream = &mut self.streams[at];
+        if !stream.is_waiting() {
+            return false;
+        }
+        let is_blocked = stream.ready > 0 && (closed || stream.send_window <= 0);
+        if is_blocked && stream.blocked.is_none() {
+            (stream.blocked, stream.crept) = (Some(now), 0);
+        }
+        !is_blocked
+    }
+
     /// The most urgent stream that may send. Among equally urgent ones, the smallest non-incremental one takes turns with
     /// the incremental ones (RFC 9218 section 10).
     fn choose(&mut self, now: Instant) -> Option<usize> {
-        let closed = self.send_window <= 0;
         let mut best: Option<(u8, usize)> = None;
         for at in 0..self.streams.len() {
-            let stream = &mut self.streams[at];
-            if !stream.is_waiting() {
+            if !self.may_send(at, now) {
                 continue;
             }
-            if stream.ready > 0 && (closed || stream.send_window <= 0) {
-                if stream.blocked.is_none() {
-                    (stream.blocked, stream.crept) = (Some(now), 0);
-                }
-                continue;
-            }
-            let urgency = stream.priority.urgency;
+            let urgency = self.streams[at].priority.urgency;
             let better = best.is_none_or(|(lowest, other)| {
                 urgency < lowest || (urgency == lowest && self.goes_before(at, other))
             });
@@ -242,9 +292,8 @@ impl Engine {
         let (a, b) = (&self.streams[a], &self.streams[b]);
         // Turns wrap: the older one is farther from the present.
         let age = |turn: u32| self.turn.wrapping_sub(turn);
-        let remaining = |stream: &Stream| if stream.finished { stream.ready } else { u64::MAX };
         match (a.priority.incremental, b.priority.incremental) {
-            (false, false) => remaining(a) < remaining(b),
+            (false, false) => a.remaining() < b.remaining(),
             (true, true) => age(a.turn) > age(b.turn),
             (true, false) => age(a.turn) > age(self.exclusive_turn),
             (false, true) => age(self.exclusive_turn) >= age(b.turn),

@@ -24,6 +24,8 @@ pub(crate) struct Stream {
     pub(crate) expected: u64,
     /// Bytes of the body the caller has ready.
     pub(crate) ready: u64,
+    /// Bytes of the body that we have still to send, ready or not, or [`UNKNOWN`].
+    pub(crate) left: u64,
     /// Since when flow control has blocked ready bytes without letting 4 KiB pass.
     pub(crate) blocked: Option<Instant>,
     /// Bytes sent since then.
@@ -61,6 +63,7 @@ impl Stream {
             credit: 0,
             expected: UNKNOWN,
             ready: 0,
+            left: UNKNOWN,
             blocked: None,
             crept: 0,
             turn: 0,
@@ -80,6 +83,14 @@ impl Stream {
     /// Whether the caller has given something to send.
     pub(crate) fn is_waiting(&self) -> bool {
         self.head_sent && !self.local_end && !self.dead && (self.ready > 0 || self.finished)
+    }
+
+    /// Bytes of the body that we have still to send, as far as that is known.
+    pub(crate) fn remaining(&self) -> u64 {
+        match self.finished {
+            true => self.ready,
+            false => self.left,
+        }
     }
 
     /// Whether the stream's own window blocks ready bytes.

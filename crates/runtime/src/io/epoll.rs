@@ -330,7 +330,7 @@ impl Epoll {
         if disk == Disk::Warmed {
             socket.flags |= WARMED;
         }
-        egress.hold(id, out.left(), self.now);
+        egress.hold(id, out.left(), out.tx.beyond, self.now);
         self.put_by(id, out);
         None
     }
@@ -368,7 +368,7 @@ impl Epoll {
                 let pushed = socket::push(&socket.fd, &mut out, disk, grant.bytes);
                 if let Some(egress) = &mut self.egress {
                     egress.used(grant, before - out.left());
-                    if out.is_sent() {
+                    if out.is_answer_sent() {
                         egress.forget(id);
                     }
                 }
@@ -392,7 +392,7 @@ impl Epoll {
             egress.advanced(id);
         }
         if let (Some(egress), 0) = (&mut self.egress, wants) {
-            egress.hold(id, out.left(), self.now);
+            egress.hold(id, out.left(), out.tx.beyond, self.now);
             self.put_by(id, out);
             return (bytes > 0).then_some(Done::Progress { id, bytes });
         }

@@ -406,7 +406,7 @@ impl Uring {
         }
         if let Some(egress) = &mut self.egress {
             // At least until the end of the turn, so that output with fewer bytes left can go first.
-            egress.hold(id, out.left(), self.now);
+            egress.hold(id, out.left(), out.tx.beyond, self.now);
             self.held += out.cost();
             socket.output = Output::Held(out, disk);
             return None;
@@ -427,7 +427,7 @@ impl Uring {
         let pushed = socket::push(&socket.fd, &mut out, disk, most);
         if let (Some(egress), Some(grant)) = (&mut self.egress, grant) {
             egress.used(grant, before - out.left());
-            if out.is_sent() {
+            if out.is_answer_sent() {
                 egress.forget(id);
             }
         }
@@ -450,7 +450,7 @@ impl Uring {
             socket.output = Output::Blocked(out);
             self.ring.await_room(socket.fd.as_fd(), token(id));
         } else if let Some(egress) = &mut self.egress {
-            egress.hold(id, out.left(), self.now);
+            egress.hold(id, out.left(), out.tx.beyond, self.now);
             socket.output = Output::Held(out, Disk::Ask);
         } else {
             socket.output = Output::Shared(out);

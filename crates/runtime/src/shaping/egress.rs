@@ -70,9 +70,9 @@ impl Egress {
         }
     }
 
-    /// This response has `left` bytes left, at least one, and waits for the line.
-    pub(crate) fn hold(&mut self, id: Id, left: u64, now: Instant) {
-        self.order.wait(id.index, left);
+    /// This response has `left` bytes to send, at least one, and waits for the line; `beyond` bytes of it follow later.
+    pub(crate) fn hold(&mut self, id: Id, left: u64, beyond: u64, now: Instant) {
+        self.order.wait(id.index, left, beyond);
         let held = self.held.entry(id.index).or_insert(Held {
             id,
             since: None,
@@ -201,7 +201,7 @@ mod tests {
         let mut left = sizes.to_vec();
         let mut now = START;
         for (index, size) in sizes.iter().enumerate() {
-            egress.hold(id(index as u32), *size, now);
+            egress.hold(id(index as u32), *size, 0, now);
         }
         let mut ends = Vec::new();
         loop {
@@ -214,7 +214,7 @@ mod tests {
                         egress.forget(grant.id);
                         ends.push((grant.id.index, now.since(START)));
                     }
-                    rest => egress.hold(grant.id, rest, now),
+                    rest => egress.hold(grant.id, rest, 0, now),
                 }
             }
             let Some(due) = egress.due(now) else { return ends };
@@ -251,7 +251,7 @@ mod tests {
         // Bytes left of each, and when some were last taken.
         let mut answers = [(SIZE, START); 3];
         for index in 0..3 {
-            egress.hold(id(index), SIZE, START);
+            egress.hold(id(index), SIZE, 0, START);
         }
         let mut longest = Duration::ZERO;
         let (mut first, mut second_then) = (None, 0);
@@ -263,7 +263,7 @@ mod tests {
                 (*left, *latest) = (*left - grant.bytes, now);
                 match *left {
                     0 => egress.forget(grant.id),
-                    left => egress.hold(grant.id, left, now),
+                    left => egress.hold(grant.id, left, 0, now),
                 }
             }
             if answers[0].0 == 0 && first.is_none() {
@@ -294,11 +294,11 @@ mod tests {
     fn a_socket_that_takes_nothing_is_not_excused() {
         let mut egress = egress(Rate::mbit(20));
         let after = |millis| START + Duration::from_millis(millis);
-        egress.hold(id(0), 100 * SEGMENT, START);
+        egress.hold(id(0), 100 * SEGMENT, 0, START);
         let grant = egress.next(after(40)).expect("the bucket is full");
         egress.used(grant, 0);
         assert_eq!(egress.waited(id(0), after(900)), Duration::from_millis(40));
-        egress.hold(id(0), 100 * SEGMENT, after(1_000));
+        egress.hold(id(0), 100 * SEGMENT, 0, after(1_000));
         assert_eq!(egress.waited(id(0), after(1_005)), Duration::from_millis(45));
         egress.advanced(id(0));
         assert_eq!(egress.waited(id(0), after(1_005)), Duration::from_millis(5));
@@ -312,8 +312,8 @@ mod tests {
     #[test]
     fn what_a_socket_does_not_take_the_next_one_gets() {
         let mut egress = egress(Rate::mbit(20));
-        egress.hold(id(0), 2 * SEGMENT, START);
-        egress.hold(id(1), 100 * SEGMENT, START);
+        egress.hold(id(0), 2 * SEGMENT, 0, START);
+        egress.hold(id(1), 100 * SEGMENT, 0, START);
         let first = egress.next(START).expect("the bucket is full");
         assert_eq!((first.id, first.bytes), (id(0), 2 * SEGMENT));
         egress.used(first, 0);
@@ -321,7 +321,7 @@ mod tests {
         // Returned bytes are rounded down, so one byte is missing for a fourth segment.
         assert_eq!((second.id, second.bytes), (id(1), 3 * SEGMENT));
         egress.used(second, 2 * SEGMENT);
-        egress.hold(id(0), 2 * SEGMENT, START);
+        egress.hold(id(0), 2 * SEGMENT, 0, START);
         let third = egress.next(START).expect("a segment is left");
         assert_eq!((third.id, third.bytes), (id(0), SEGMENT));
     }
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn who_has_gone_is_not_picked() {
         let mut egress = egress(Rate::mbit(20));
-        egress.hold(id(0), 5, START);
+        egress.hold(id(0), 5, 0, START);
         let other = Id {
             index: 0,
             generation: 1,
@@ -360,11 +360,11 @@ mod tests {
                     let most = 1 << (1 + below(18));
                     let size = 1 + below(most);
                     left.insert(came, size);
-                    egress.hold(id(came), size, now);
+                    egress.hold(id(came), size, 0, now);
                     came += 1;
                 }
                 for index in blocked.drain(..) {
-                    egress.hold(id(index), left[&index], now);
+                    egress.hold(id(index), left[&index], 0, now);
                 }
                 while let Some(grant) = egress.next(now) {
                     let takes = match below(4) {
@@ -379,7 +379,7 @@ mod tests {
                     match *rest {
                         0 => egress.forget(grant.id),
                         _ if takes < grant.bytes => blocked.push(index),
-                        rest => egress.hold(grant.id, rest, now),
+                        rest => egress.hold(grant.id, rest, 0, now),
                     }
                 }
                 if egress.withheld().answers > 0 {
@@ -412,7 +412,7 @@ mod tests {
         let (mut now, mut turn) = (START, 0);
         let end = START + Duration::from_secs(1);
         for egress in &mut gates {
-            egress.hold(id(0), 1 << 30, START);
+            egress.hold(id(0), 1 << 30, 0, START);
         }
         while now < end {
             turn ^= 1;
@@ -420,7 +420,7 @@ mod tests {
             if let Some(grant) = egress.next(now) {
                 egress.used(grant, grant.bytes);
                 sent[turn] += on_the_line(grant.bytes);
-                egress.hold(grant.id, 1 << 30, now);
+                egress.hold(grant.id, 1 << 30, 0, now);
             }
             now = now.max(gates[turn ^ 1].due(now).expect("it waits"));
         }

@@ -22,7 +22,7 @@ use std::collections::{BTreeSet, HashMap};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pick {
     pub(super) index: u32,
-    /// Content bytes it has left.
+    /// Content bytes it can send now.
     pub(super) left: u64,
     /// Content bytes after which another response may be next.
     pub(super) most: u64,
@@ -47,7 +47,7 @@ pub(super) enum Right {
 struct Entry {
     /// Order of arrival.
     number: u64,
-    /// Its place if it waits: the sort key and the bytes left.
+    /// Its place if it waits: the sort key and the bytes to send now.
     place: Option<(u64, u64)>,
 }
 
@@ -94,13 +94,13 @@ impl Order {
         self.given
     }
 
-    /// This response has `left` bytes left and waits for the line.
-    pub(super) fn wait(&mut self, index: u32, left: u64) {
+    /// This response has `left` bytes to send now, `beyond` bytes later, and waits for the line.
+    pub(super) fn wait(&mut self, index: u32, left: u64, beyond: u64) {
         self.leave(index);
         let number = self.entries.get(&index).map(|entry| entry.number);
         let number = number.unwrap_or_else(|| self.number());
         let rank = match self.precedence {
-            Precedence::Smallest => left,
+            Precedence::Smallest => left.saturating_add(beyond),
             Precedence::Shared => self.number(),
         };
         let entry = Entry {
@@ -222,18 +222,35 @@ mod tests {
             order.got(pick.right, bytes);
             match pick.left - bytes {
                 0 => order.forget(pick.index),
-                left => order.wait(pick.index, left),
+                left => order.wait(pick.index, left, 0),
             }
             turns.push(pick.index);
         }
         turns
     }
 
+    /// A large response given out in small outputs is not taken for a small one.
+    #[test]
+    fn what_follows_later_counts_too() {
+        let mut order = smallest();
+        order.wait(1, 2 * SEGMENT, 500 * SEGMENT);
+        order.wait(2, 9 * SEGMENT, 0);
+        assert_eq!(
+            order.next().map(|pick| (pick.index, pick.left)),
+            Some((2, 9 * SEGMENT))
+        );
+        order.wait(1, 2 * SEGMENT, 3 * SEGMENT);
+        assert_eq!(
+            order.next().map(|pick| (pick.index, pick.left)),
+            Some((1, 2 * SEGMENT))
+        );
+    }
+
     #[test]
     fn the_least_left_goes_first_and_an_eighth_to_the_eldest() {
         let mut order = smallest();
         for (index, segments) in [(1, 30), (2, 9), (3, 5)] {
-            order.wait(index, segments * SEGMENT);
+            order.wait(index, segments * SEGMENT, 0);
         }
         let turns = turns(&mut order);
         assert_eq!(turns[..8], [3, 3, 3, 3, 3, 2, 2, 1]);
@@ -248,7 +265,7 @@ mod tests {
     fn what_the_eldest_needs_no_more_goes_to_the_next_eldest() {
         let mut order = smallest();
         for index in [1, 2, 3] {
-            order.wait(index, 14 * SEGMENT);
+            order.wait(index, 14 * SEGMENT, 0);
         }
         let turns = turns(&mut order);
         let of = |index: u32| {
@@ -270,15 +287,15 @@ mod tests {
     #[test]
     fn who_stops_waiting_keeps_its_age_and_who_is_forgotten_does_not() {
         let mut order = smallest();
-        order.wait(1, 9 * SEGMENT);
-        order.wait(2, 5 * SEGMENT);
+        order.wait(1, 9 * SEGMENT, 0);
+        order.wait(2, 5 * SEGMENT, 0);
         assert!(order.leave(1) && !order.leave(1));
         order.got(Right::Least, 7 * SEGMENT);
         assert_eq!(order.next().map(|pick| pick.index), Some(2), "nobody elder waits");
-        order.wait(1, 9 * SEGMENT);
+        order.wait(1, 9 * SEGMENT, 0);
         assert_eq!(order.next().map(|pick| pick.index), Some(1), "it is owed");
         order.forget(1);
-        order.wait(1, 9 * SEGMENT);
+        order.wait(1, 9 * SEGMENT, 0);
         assert_eq!(order.next().map(|pick| pick.index), Some(2), "the eldest now");
         assert_eq!(order.waiting_bytes(), 14 * SEGMENT);
     }
@@ -287,7 +304,7 @@ mod tests {
     fn shared_is_in_turn() {
         let mut order = Order::new(Precedence::Shared, FULL);
         for (index, segments) in [(1, 3), (2, 1), (3, 2)] {
-            order.wait(index, segments * SEGMENT);
+            order.wait(index, segments * SEGMENT, 0);
         }
         assert_eq!(turns(&mut order), [1, 2, 3, 1, 3, 1]);
     }
@@ -303,10 +320,10 @@ mod tests {
             for index in 0..elders {
                 let left = 1 + below(&mut rng, 40 * SEGMENT);
                 before += on_the_line(left);
-                order.wait(index, left);
+                order.wait(index, left, 0);
             }
             let (it, size) = (elders, 1 + below(&mut rng, 100 * SEGMENT));
-            order.wait(it, size);
+            order.wait(it, size, 0);
             let bound = SHARE * (before + on_the_line(size)) + u64::from(elders + 1) * SHARE * FULL;
             let (mut sent, mut next) = (0, 1_000);
             let mut blocked: Vec<(u32, u64)> = Vec::new();
@@ -314,7 +331,7 @@ mod tests {
                 // Always a smaller one, or now and then one of any size, so that each is first at times.
                 if seed % 2 == 0 || below(&mut rng, 4) == 0 {
                     let most = if seed % 2 == 0 { 1 } else { 60 };
-                    order.wait(next, 1 + below(&mut rng, most * SEGMENT));
+                    order.wait(next, 1 + below(&mut rng, most * SEGMENT), 0);
                     next += 1;
                 }
                 let pick = order.next().expect("somebody waits");
@@ -326,7 +343,7 @@ mod tests {
                     0 => order.forget(pick.index),
                     // Some are slow now and then and do not wait for the line meanwhile.
                     left if pick.index < it && below(&mut rng, 4) == 0 => blocked.push((pick.index, left)),
-                    left => order.wait(pick.index, left),
+                    left => order.wait(pick.index, left, 0),
                 }
                 if pick.index == it && pick.left == bytes {
                     break;
@@ -334,7 +351,7 @@ mod tests {
                 if below(&mut rng, 4) == 0 {
                     blocked
                         .drain(..)
-                        .for_each(|(index, left)| order.wait(index, left));
+                        .for_each(|(index, left)| order.wait(index, left, 0));
                 }
                 assert!(sent <= bound, "seed {seed}: {sent} bytes left, at most {bound}");
             }
@@ -347,11 +364,11 @@ mod tests {
         for seed in 0..50 {
             let mut rng = Seed(seed).rng();
             let mut order = smallest();
-            order.wait(0, 200 * SEGMENT);
+            order.wait(0, 200 * SEGMENT, 0);
             let (mut its, mut others, mut next) = (0, 0, 1);
             while order.entries.contains_key(&0) {
                 if below(&mut rng, 3) == 0 {
-                    order.wait(next, 1 + below(&mut rng, 250 * SEGMENT));
+                    order.wait(next, 1 + below(&mut rng, 250 * SEGMENT), 0);
                     next += 1;
                 }
                 let pick = order.next().expect("it waits");
@@ -364,7 +381,7 @@ mod tests {
                 }
                 match pick.left - bytes {
                     0 => order.forget(pick.index),
-                    left => order.wait(pick.index, left),
+                    left => order.wait(pick.index, left, 0),
                 }
                 let most = (SHARE - 1) * its + 2 * SHARE * FULL;
                 assert!(others <= most, "seed {seed}: {others} bytes beside {its}");
@@ -381,7 +398,7 @@ mod tests {
         for round in 0..20_000_u32 {
             if order.waiting() < 20 {
                 let most = 1 << (4 + below(&mut rng, 14));
-                order.wait(round + 100, 1 + below(&mut rng, most));
+                order.wait(round + 100, 1 + below(&mut rng, most), 0);
             }
             let pick = order.next().expect("somebody waits");
             let least = order
@@ -399,7 +416,7 @@ mod tests {
             order.got(pick.right, bytes);
             match pick.left - bytes {
                 0 => order.forget(pick.index),
-                left => order.wait(pick.index, left),
+                left => order.wait(pick.index, left, 0),
             }
         }
         assert!(other * SHARE <= all + SHARE * FULL, "{other} of {all}");

@@ -158,7 +158,7 @@ impl Http2 {
                 return Action::Close;
             }
             if self.phase == Phase::Open {
-                self.fill(cx, &mut tx.head, now);
+                self.fill(cx, tx, now);
             }
             if !tx.head.is_empty() {
                 let until = now + cx.state.limits.write_timeout;

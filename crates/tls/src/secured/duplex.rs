@@ -35,6 +35,7 @@ impl<S: Session> Secured<S> {
         let mut kept = Tx {
             head: std::mem::take(&mut duplex.pending),
             body: None,
+            beyond: 0,
         };
         let result = write(self, &mut kept);
         if let Some(duplex) = self.duplex() {

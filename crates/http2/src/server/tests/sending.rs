@@ -122,6 +122,51 @@ fn urgent_then_short_then_turns() {
     assert_eq!(peer.server.streams(), 0);
 }
 
+/// Where the smallest goes first, incremental streams do not take turns, and the one that began first is not starved.
+#[test]
+fn the_smallest_goes_first_if_that_is_the_order() {
+    let order = |smallest_first: bool| {
+        let mut peer = Peer::with(Limits {
+            smallest_first,
+            ..Limits::DEFAULT
+        });
+        for (stream, length) in [(1, 40_000), (3, 9_000), (5, 3_000)] {
+            let mut block = get("/");
+            block::field(b"priority", b"u=3, i", &mut block);
+            peer.send(&headers(stream, &block, true));
+            peer.server
+                .respond(stream, &[0x88], false, &mut peer.out)
+                .unwrap();
+            peer.server.length(stream, length);
+            // Only a part of it can be sent at first: the order goes by all of it.
+            peer.server.ready(stream, 1_000).unwrap();
+        }
+        let mut left = [40_000_u64, 9_000, 3_000];
+        let mut order = Vec::new();
+        while let Some(piece) = peer.server.next(1_009, peer.now, &mut peer.out) {
+            let at = (piece.stream / 2) as usize;
+            left[at] -= piece.bytes as u64;
+            assert_eq!(piece.left, left[at]);
+            order.push(piece.stream);
+            if left[at] > 0 {
+                peer.server.ready(piece.stream, left[at].min(1_000)).unwrap();
+            } else if !piece.last {
+                peer.server.finish(piece.stream).unwrap();
+            }
+        }
+        order
+    };
+    let place = |order: &[u32], stream| order.iter().rposition(|&s| s == stream).unwrap();
+    let ordered = order(true);
+    assert!(place(&ordered, 5) < 5, "{ordered:?}");
+    assert!(place(&ordered, 3) < 16, "{ordered:?}");
+    let first = &ordered[..place(&ordered, 3)];
+    let share = first.iter().filter(|&&stream| stream == 1).count();
+    assert_eq!(share, first.len() / 8, "one frame in eight: {ordered:?}");
+    let turns = order(false);
+    assert!(place(&turns, 3) > 20, "the counterfactual: {turns:?}");
+}
+
 #[test]
 fn windows_bound_what_is_sent() {
     let mut peer = Peer::new();

@@ -27,6 +27,8 @@ pub(super) struct Reply {
     pub(super) slot: Slot,
     /// Bytes of the head, as the log counts them.
     pub(super) head_bytes: u64,
+    /// Bytes of the content.
+    pub(super) length: u64,
 }
 
 /// Writes the head of an answer to `desk.block` and composes its log line.
@@ -76,5 +78,6 @@ pub(super) fn reply(
         started: exchange.started(),
         slot: exchange.into_slot(),
         head_bytes: head_bytes.into(),
+        length: sent,
     }
 }

@@ -24,6 +24,7 @@ use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
 use measure::Instant;
+use runtime::Tx;
 use std::sync::Arc;
 
 /// Requests with no more fields than this get small tables.
@@ -271,6 +272,7 @@ impl Http2 {
         {
             self.http.prioritize(id, priority);
         }
+        self.http.length(id, reply.length);
         self.announce(id, Some(fresh));
     }
 
@@ -303,8 +305,10 @@ impl Http2 {
     }
 
     /// Adds content to an output, in the order of the protocol, up to the size of a turn.
-    pub(super) fn fill(&mut self, cx: &mut Cx, out: &mut Vec<u8>, now: Instant) {
+    pub(super) fn fill(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
         let room = self.turn.room(cx);
+        let out = &mut tx.head;
+        let mut beyond = u64::MAX;
         let mut is_full = true;
         while out.len() + SMALLEST_FRAME < room {
             let Some(piece) = self.http.next(room - out.len(), now, out) else {
@@ -320,6 +324,7 @@ impl Http2 {
                 debug_assert!(false, "stream {} has no content", piece.stream);
                 break;
             };
+            beyond = beyond.min(piece.left);
             let fresh = content.take(piece.bytes, out);
             let bytes = piece.bytes as u64;
             self.turn
@@ -330,6 +335,8 @@ impl Http2 {
             }
         }
         self.turn.filled(is_full);
+        // Where connections wait for a line, this one goes by the answer in this output that has the least left.
+        tx.beyond = if beyond == u64::MAX { 0 } else { beyond };
     }
 
     /// The next job that a request or its answer needs.
