@@ -187,6 +187,69 @@ fn seconds_of(request: &Value, what: &str) -> f64 {
     request[what].as_f64().expect("a number")
 }
 
+/// A process that is ended with the test.
+struct Other(Child);
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A server of others, which also tells whether this client would take what is pushed.
+#[test]
+fn a_page_of_nodes_server_comes_over_http_2() {
+    let script = r#"
+const fs = require("node:fs"), http2 = require("node:http2");
+const [cert, key] = process.argv.slice(1).map((file) => fs.readFileSync(file));
+const server = http2.createSecureServer({ cert, key });
+server.on("stream", (stream, head) => {
+  const [type, body] = head[":path"] === "/" ? ["text/html", "<img src=a.gif><img src=b.gif>"] : ["image/gif", "x".repeat(40000)];
+  stream.respond({ ":status": 200, "content-type": type, "x-push": String(stream.pushAllowed) });
+  stream.end(body);
+});
+server.listen(0, "127.0.0.1", () => console.log(server.address().port));
+"#;
+    let authority = Authority::new();
+    authority.issue("127.0.0.1", 2090);
+    let mut node = Command::new("node");
+    node.args([
+        "-e",
+        script,
+        &authority.path("cert.pem"),
+        &authority.path("cert.key"),
+    ]);
+    let Ok(child) = node.stdout(Stdio::piped()).spawn() else {
+        return println!("skipped: node is not on this machine");
+    };
+    let mut node = Other(child);
+    let mut port = String::new();
+    let output = node.0.stdout.take().expect("a pipe");
+    BufReader::new(output).read_line(&mut port).expect("its port");
+    let url = format!("https://127.0.0.1:{}/", port.trim());
+    let (ca, har) = (authority.ca(), authority.path("node.har"));
+    let line = json(&fetch(&url, &["--ca", &ca, "--har", &har]));
+    assert_eq!(line["opened"][0]["protocol"], "h2", "{line}");
+    assert_eq!(line["objects"][2]["content_bytes"], 40_000, "{line}");
+    let archive = fs::read_to_string(&har).expect("a file");
+    let archive: Value = serde_json::from_str(&archive).expect("JSON");
+    let head = archive["log"]["entries"][0]["response"]["headers"].clone();
+    let push = head
+        .as_array()
+        .expect("fields")
+        .iter()
+        .find(|field| field["name"] == "x-push");
+    assert_eq!(
+        push.expect("the field")["value"],
+        "false",
+        "push is refused: {head}"
+    );
+    let result = load(&url, &["--ca", &ca]);
+    assert_eq!(result["mode"], "h2", "{result}");
+    assert_eq!(result["errors"], serde_json::json!({}), "{result}");
+}
+
 /// Which version is spoken is agreed on in the handshake; nobody has to name it.
 #[test]
 fn the_version_of_http_is_negotiated() {
