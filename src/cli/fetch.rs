@@ -81,6 +81,12 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "SERVER", value_parser = origin, help_heading = "Simulation")]
     pub(crate) from: Option<Origin>,
 
+    /// TCP of both simulated hosts: linux-6, or one of the nineties as document 003's hosts had, with --from weir
+    /// [default: linux-6]
+    #[arg(long, value_name = "STACK", value_parser = clap::builder::PossibleValuesParser::new(tcp::PRESETS),
+        help_heading = "Simulation")]
+    pub(crate) tcp: Option<String>,
+
     /// Random seed for the phases of timers; each repetition adds 1 [default: 1]
     #[arg(long, value_name = "N", help_heading = "Simulation")]
     pub(crate) seed: Option<u64>,
@@ -207,6 +213,7 @@ impl Flags {
         let is_buffered = |manner: &Manner| matches!(manner.mode, Mode::Pipelined | Mode::EarlyClose);
         let of_simulation = [
             ("--from", self.from.is_some()),
+            ("--tcp", self.tcp.is_some()),
             ("--seed", self.seed.is_some()),
             ("--pcapng", self.pcapng.is_some()),
         ];
@@ -230,6 +237,7 @@ impl Flags {
             ("--stall-timeout", self.stall_timeout.is_some()),
             ("--timeout", self.timeout.is_some()),
         ];
+        let of_period = [("--tcp", self.tcp.is_some())];
         let is_period = matches!(self.from, Some(Origin::Period(_)));
         let has_buffer = is_buffered(&self.mode) || self.compare.iter().any(is_buffered);
         let can_be_http2 = |manner: &Manner| matches!(manner.mode, Mode::Http2 | Mode::Auto);
@@ -259,6 +267,10 @@ impl Flags {
         .or_else(|| {
             let name = first(&of_http2).filter(|_| !has_http2);
             name.map(|name| (name, "it applies to HTTP/2, and no mode speaks that"))
+        })
+        .or_else(|| {
+            let name = first(&of_period).filter(|_| is_period);
+            name.map(|name| (name, "the hosts of 1997 have a TCP of their own: it needs --from weir"))
         })
         .or_else(|| {
             let name = first(&of_today).filter(|_| is_period);

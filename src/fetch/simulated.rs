@@ -116,6 +116,10 @@ impl Visitor {
                         ..Hosts::today(Network::Lan)
                     },
                 };
+                let hosts = match &flags.tcp {
+                    Some(name) => hosts.with_tcp(name),
+                    None => hosts,
+                };
                 let mut plan = plan(flags, manner);
                 // Virtual time costs nothing, and a modem takes longer than the default limit.
                 plan.limits.timeout = flags.timeout.unwrap_or(Duration::from_secs(900));
@@ -367,6 +371,42 @@ mod tests {
             "{cold:?}, {warm:?}"
         );
         assert!((cold.bytes() - warm.bytes()).abs() < 1.0, "{cold:?}, {warm:?}");
+    }
+
+    /// HTTP/2 over the TCP of every system that the simulator knows, over a clean link and a lossy one.
+    #[test]
+    fn a_page_comes_over_every_tcp() {
+        let server = this_server().expect("a server");
+        for name in tcp::PRESETS {
+            for link in ["rate=1.5M rtt=90ms", "rate=1.5M rtt=90ms loss=3%"] {
+                let hosts = Hosts {
+                    link: parsed(link).expect("a link"),
+                    ..Hosts::today(Network::Wan)
+                };
+                let hosts = hosts.with_tcp(name);
+                let (figures, outcome, _) = over(
+                    &hosts,
+                    plan_of("h2"),
+                    Entries::new(),
+                    None,
+                    hosted(&server),
+                    Seed(3),
+                );
+                let timeline = &outcome.timeline;
+                println!(
+                    "{name}, {link}: {:.2} s, {} packets",
+                    figures.seconds,
+                    figures.packets()
+                );
+                assert_eq!(
+                    (timeline.objects.len(), timeline.sums().failed),
+                    (43, 0),
+                    "{name}"
+                );
+                let sum: Duration = sums(&explain(timeline)).iter().map(|(_, took)| *took).sum();
+                assert_eq!(sum, timeline.ended - timeline.began, "{name}");
+            }
+        }
     }
 
     /// Each wait of streams has a cause that can be switched off: a small window, a page with other objects, a lossy link.

@@ -274,6 +274,24 @@ impl Hosts {
             counts_teardown: true,
         }
     }
+
+    /// The same, with this TCP (one of [`tcp::PRESETS`]) at both ends. `linux-6` has the buffers of
+    /// [`Hosts::today`].
+    ///
+    /// # Panics
+    /// If there is no such preset.
+    #[must_use]
+    pub fn with_tcp(mut self, name: &str) -> Hosts {
+        if name != "linux-6" {
+            for host in [&mut self.client, &mut self.server] {
+                host.tcp = Setup {
+                    no_delay: true,
+                    ..Setup::new(preset(name), 0)
+                };
+            }
+        }
+        self
+    }
 }
 
 /// Time per object to store it in the HTTP/1.1 client's cache, which wrote two files for each: "a performance
