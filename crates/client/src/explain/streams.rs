@@ -113,7 +113,7 @@ fn waits(
     let mut is_begun = false;
     // When the window that this response has used up was raised.
     let mut dry = None;
-    let reached = (sent + rtt).min(one.first.unwrap_or(last));
+    let reached = (sent + rtt).min(one.first.unwrap_or(last)).clamp(sent, last);
     spend(Wait::RoundTrip, reached - sent);
     let mut at = reached;
     for (number, arrival) in connection.arrivals.iter().enumerate() {
@@ -169,6 +169,7 @@ mod tests {
     use super::*;
     use crate::explain::tests::{at, connection, object, one, timeline};
     use crate::timeline::{Arrival, Piece};
+    use proptest::prelude::*;
 
     /// A response on a stream, asked for at 20 ms on a connection with a round trip of 20 ms, with (receipt, bytes).
     fn on_stream(stream: u32, [first, last]: [u64; 2], pieces: &[(usize, u64)]) -> Try {
@@ -259,6 +260,44 @@ mod tests {
             let mut one = on_stream(1, [40, 63], &[(0, 1460), (1, 1460), (2, 1460)]);
             one.pieces[1].dry = is_dry.then(|| at(42));
             assert_eq!(told(vec![one], &[40, 42, 63], |_| ()), [wanted]);
+        }
+    }
+
+    proptest! {
+        /// Whatever came when: the waits of a response are its time.
+        #[test]
+        fn the_waits_add_up(
+            arrivals in prop::collection::vec((0_u64..300, 0_usize..3, any::<bool>(), any::<bool>()), 1..40),
+            times in prop::collection::vec((0_u64..300, 0_u64..300, 0_u64..300), 3),
+        ) {
+            let mut arrivals = arrivals;
+            arrivals.sort_unstable();
+            let at_ms: Vec<u64> = arrivals.iter().map(|one| one.0).collect();
+            let mut connection = connection(0, &at_ms);
+            let mut tries: Vec<Try> = times
+                .iter()
+                .enumerate()
+                .map(|(number, &(sent, first, last))| {
+                    let mut one = on_stream(2 * number as u32 + 1, [first, last], &[]);
+                    (one.asked, one.sent) = (at(sent), Some(at(sent)));
+                    one
+                })
+                .collect();
+            for (number, &(ms, whose, is_hole, is_dry)) in arrivals.iter().enumerate() {
+                connection.arrivals[number].holes = u32::from(is_hole) * number as u32;
+                tries[whose].pieces.push(Piece {
+                    arrival: number,
+                    bytes: 1460,
+                    dry: is_dry.then(|| at(ms)),
+                });
+            }
+            let objects = tries.iter().map(|one| object(None, 0, vec![one.clone()])).collect();
+            let timeline = timeline(300, objects, vec![connection]);
+            for (time, one) in streams(&timeline).iter().zip(&tries) {
+                let last = one.last.expect("the end");
+                let sent = one.sent.expect("sent").max(at(20)).min(last);
+                prop_assert_eq!(time.total(), last - sent);
+            }
         }
     }
 
