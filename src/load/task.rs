@@ -104,10 +104,7 @@ impl Task {
     pub(super) fn of(flags: &RunFlags) -> Result<Task, Failure> {
         let url = Url::read(flags.url.as_deref().unwrap_or_default())?;
         let secure = match url.is_secure {
-            true => {
-                let secure = Secure::new(&flags.tls, secure::host(&url.authority))?;
-                Some(secure)
-            }
+            true => Some(Secure::new(&flags.tls, secure::host(&url.authority))?),
             false => Secure::none(&flags.tls).map(|()| None)?,
         };
         let mut task = Task::from(url, &flags.asked, &flags.how, flags.seed, None)?;

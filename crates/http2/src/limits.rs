@@ -44,7 +44,7 @@ pub struct Limits {
     pub stall_time: Duration,
     /// Time between the two GOAWAY frames of a graceful shutdown, if the peer does not answer the PING between them.
     pub drain_time: Duration,
-    /// Whether equally urgent bodies are sent by what they have left, the smallest first, incremental or not. One byte in
+    /// Whether equally urgent bodies are sent by what they have left, the smallest first, incremental or not. One frame in
     /// eight then belongs to the stream that began first. Otherwise incremental ones take turns (RFC 9218 section 10).
     pub smallest_first: bool,
     /// RST_STREAM from the peer.

@@ -7,8 +7,8 @@ use measure::{Duration, Instant};
 use runtime::Path;
 
 /// Bytes of a turn at most. Only a peer that takes everything at once gets so many: what is given to the driver costs
-/// memory, and cannot be overtaken by what is more urgent. Buffers of 128 KiB and more are mapped and unmapped by glibc each
-/// time (`M_MMAP_THRESHOLD`, mallopt(3)), with a fault for each page: with turns of 256 KiB, a MiB took 1.9 times as long.
+/// memory, and cannot be overtaken by what is more urgent. glibc maps buffers of 128 KiB and more anew each time
+/// (`M_MMAP_THRESHOLD`, mallopt(3)), and each page faults. With turns of 256 KiB, a MiB took 1.9 times as long.
 const MOST: usize = 96 << 10;
 
 /// Bytes of a turn at least: three packets.
