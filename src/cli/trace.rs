@@ -16,6 +16,7 @@ Examples:
   ssh router tcpdump -w - -i eth0 | weir trace -  from a pipe
   weir trace --live eth0 --port 80 --duration 30s --write slow.pcapng
   weir trace --live any --packets 10000 --json
+  weir trace capture.pcapng --keys keys.log       requests within TLS, by the secrets of its connections
 
 Reads pcap and pcapng, also compressed with gzip. Understands Ethernet, PPP, LLC, raw IP, loopback
 and Linux cooked frames; VLAN, PPPoE; packets inside IP-in-IP, GRE and VXLAN; IPv4, IPv6 and their
@@ -79,6 +80,11 @@ pub(crate) struct Flags {
     /// Shows everything about one connection, by its number among those that pass the filter
     #[arg(short, long, value_name = "N", help_heading = "Filter")]
     pub(crate) connection: Option<u64>,
+
+    /// Opens TLS with the secrets in this key log, which a client or server has written (SSLKEYLOGFILE, weir serve
+    /// --tls-key-log). Secrets in a pcapng file are used without this flag
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub(crate) keys: Option<PathBuf>,
 
     /// Reports the findings `short initial segment` and `odd/short final segment` if the acknowledgment takes this much
     /// longer than the smallest round trip

@@ -1,8 +1,10 @@
 //! Every counter of a connection and of its two directions, defined once: column name, label and value. Tables and
 //! CSV use the same list.
 
-use ::trace::{Connection, Direction, DirectionTotals, End, Side, Vantage};
+use super::security;
+use ::trace::{Connection, Direction, DirectionTotals, End, ServerHello, Side, Vantage};
 use measure::Duration;
+use tls::names;
 
 /// A value with its unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -193,6 +195,16 @@ pub(super) const CONNECTION: &[Counter<Connection>] = counters! {
     "established_ms", "", |c| Value::optional(c.established, Value::Time);
     "end", "", |c| Value::Word(end(c.end).to_owned());
     "vantage", "", |c| Value::Word(vantage(c.vantage).to_owned());
+    "tls_version", "", |c| Value::optional(hello(c), |h| Value::Word(names::version(h.version)));
+    "cipher_suite", "", |c| Value::optional(hello(c), |h| Value::Word(names::suite(h.cipher_suite)));
+    "key_exchange", "", |c| Value::optional(hello(c).and_then(|h| h.group), |g| Value::Word(names::group(g)));
+    "server_name", "", |c| Value::optional(c.tls.as_ref().and_then(|t| t.client.as_ref()?.server_name.clone()), Value::Word);
+    "alpn", "", |c| Value::optional(c.tls.as_ref().and_then(|t| t.alpn.clone()), Value::Word);
+    "resumed", "", |c| Value::optional(hello(c), |_| Value::Flag(c.tls.as_ref().is_some_and(|t| t.resumption.is_some())));
+    "tls_handshake_ms", "", |c| Value::optional(c.tls.as_ref().and_then(|t| t.handshake), Value::Time);
+    "client_records", "", |c| Value::optional(c.tls.as_ref(), |t| Value::Count(t.records[0]));
+    "server_records", "", |c| Value::optional(c.tls.as_ref(), |t| Value::Count(t.records[1]));
+    "decryption", "", |c| Value::optional(c.tls.as_ref(), |t| Value::Word(security::decryption(t.decryption).to_owned()));
     "requests", "", |c| Value::optional(c.http, |h| Value::Count(h.requests));
     "answers", "", |c| Value::optional(c.http, |h| Value::Count(h.responses));
     "unmatched_requests", "", |c| Value::optional(c.http, |h| Value::Count(h.unmatched_requests));
@@ -201,6 +213,11 @@ pub(super) const CONNECTION: &[Counter<Connection>] = counters! {
     "unanswered", "", |c| Value::optional(c.http, |h| Value::Count(h.unanswered));
     "packets_per_request", "", |c| Value::optional(c.packets_per_request, Value::Ratio);
 };
+
+/// The server's choice of TLS.
+fn hello(connection: &Connection) -> Option<&ServerHello> {
+    connection.tls.as_ref()?.server.as_ref()
+}
 
 /// How a record ended, in words.
 pub(super) fn end(end: End) -> &'static str {

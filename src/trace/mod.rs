@@ -6,6 +6,8 @@ mod lines;
 mod plot;
 mod rank;
 mod report;
+mod secrets;
+mod security;
 mod source;
 mod text;
 mod unpack;
@@ -139,7 +141,9 @@ fn analyzer(flags: &Flags, record: Option<u64>) -> Analyzer {
         ports: flags.port.clone(),
         networks: flags.host.clone(),
     };
-    Analyzer::with_filter(options, filter)
+    let mut analyzer = Analyzer::with_filter(options, filter);
+    secrets::equip(&mut analyzer);
+    analyzer
 }
 
 /// Whether the input is not a capture at all.

@@ -2,12 +2,13 @@
 //! capture's length. Hands each frame to the analyzer, saves it if requested, and passes results on after each chunk.
 
 use super::report::Report;
+use super::secrets::KeyLog;
 use super::unpack::Unpacked;
 use super::{analyzer, is_no_capture};
 use crate::cli::trace::Flags;
 use crate::failure::Failure;
 use crate::voice::Voice;
-use ::trace::{Analyzer, Frame, LinkType, PcapngWriter, ReadError, Reader, Series};
+use ::trace::{Analyzer, Found, Frame, LinkType, PcapngWriter, ReadError, Reader, Series};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Bytes, Duration, Instant};
 use runtime::clock;
@@ -173,6 +174,10 @@ impl<'a> Saved<'a> {
         self.writer.frame(&mut self.pending, interface as u32, frame);
     }
 
+    fn secrets(&mut self, key_log: &[u8]) {
+        self.writer.secrets(&mut self.pending, key_log);
+    }
+
     fn flush(&mut self) -> Result<(), Failure> {
         let written = self.file.write_all(&self.pending);
         self.pending.clear();
@@ -214,11 +219,12 @@ fn open(path: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// The consumers of frames.
+/// The consumers of frames, and where secrets come from.
 struct Work<'a> {
     analyzer: &'a mut Analyzer,
     report: &'a mut Report,
     saved: Option<Saved<'a>>,
+    keys: Option<KeyLog>,
 }
 
 impl Work<'_> {
@@ -231,6 +237,31 @@ impl Work<'_> {
         passes
     }
 
+    /// Passes on secrets found in the capture.
+    fn secrets(&mut self, key_log: &[u8]) {
+        self.analyzer.add_secret_block(key_log);
+        if let Some(saved) = &mut self.saved {
+            saved.secrets(key_log);
+        }
+    }
+
+    /// Reads what was logged since the last call.
+    fn read_keys(&mut self) -> Result<(), Failure> {
+        match &mut self.keys {
+            Some(keys) => keys.read_on(self.analyzer),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads the secrets there are; more may come if the packets come now, too.
+    fn begin(&mut self, is_live: bool) -> Result<(), Failure> {
+        self.read_keys()?;
+        if self.keys.is_some() && is_live {
+            self.analyzer.await_secrets();
+        }
+        Ok(())
+    }
+
     /// Passes on completed results.
     fn drain(&mut self) -> Result<(), Failure> {
         while let Some(event) = self.analyzer.next_event() {
@@ -240,6 +271,8 @@ impl Work<'_> {
     }
 
     fn finish(&mut self) -> Result<(), Failure> {
+        self.read_keys()?;
+        self.analyzer.end_secrets();
         self.analyzer.finish_frames();
         self.drain()
     }
@@ -282,7 +315,12 @@ pub(super) fn file(
         analyzer,
         report,
         saved: saved.map(|path| Saved::create(path, &name)).transpose()?,
+        keys: flags.keys.as_deref().map(KeyLog::open).transpose()?,
     };
+    work.begin(is_pipe)?;
+    if !is_pipe {
+        work.analyzer.end_secrets();
+    }
     // Ctrl-C reaches the pipe's writer and this program together; packets received so far are still reported.
     let mut signals = if is_pipe { Some(listen()?) } else { None };
     let mut input = Unpacked::new(input);
@@ -321,8 +359,14 @@ pub(super) fn file(
             }
         };
         read += n as u64;
-        let fed = reader.feed(&chunk[..n], |frame| {
-            work.frame(&frame);
+        if is_pipe {
+            work.read_keys()?;
+        }
+        let fed = reader.feed(&chunk[..n], |found| match found {
+            Found::Frame(frame) => {
+                work.frame(&frame);
+            }
+            Found::Secrets(key_log) => work.secrets(key_log),
         });
         work.drain()?;
         if let Err(error) = fed {
@@ -406,6 +450,10 @@ pub(super) fn again(flags: &Flags, report: &Report, recorded: Series) -> Result<
     }
     let mut input = Unpacked::new(input);
     let mut analyzer = analyzer(flags, Some(candidate));
+    if let Some(path) = &flags.keys {
+        KeyLog::open(path)?.read_on(&mut analyzer)?;
+        analyzer.end_secrets();
+    }
     let mut chunk = vec![0; CHUNK];
     loop {
         let n = match input.read(&mut chunk) {
@@ -461,7 +509,9 @@ pub(super) fn live(
         analyzer,
         report,
         saved: saved.map(|path| Saved::create(path, interface)).transpose()?,
+        keys: flags.keys.as_deref().map(KeyLog::open).transpose()?,
     };
+    work.begin(true)?;
     let began = clock::now();
     let deadline = flags.duration.map(|duration| began + duration);
     let mut progress = Progress::new(None, voice);
@@ -495,6 +545,7 @@ pub(super) fn live(
         if until.is_none() && stopped(&mut signals, Some(patience))? {
             until = Some(civil_nanos());
         }
+        work.read_keys()?;
         let mut is_late = false;
         let came = tap.receive(|captured| {
             is_late = until.is_some_and(|until| captured.nanos > until);

@@ -2,12 +2,14 @@
 
 use super::counters::{DIRECTION, TOTALS, end, milliseconds, vantage};
 use super::report::{Book, Listed};
+use super::security;
 use super::source::Ending;
 use super::words;
-use ::trace::{Finding, FindingTotals, Summary, Transaction};
+use ::trace::{Finding, FindingTotals, Summary, Tls, Transaction};
 use measure::{Bytes, Duration};
 use std::fmt::Write;
 use std::time::{Duration as Span, SystemTime};
+use tls::names;
 
 /// Width of a bar in the timeline of requests, in columns.
 const BAR: usize = 32;
@@ -26,6 +28,7 @@ pub(super) fn capture(book: &Book, summary: &Summary, ending: &Ending) -> String
     if summary.volume.packets > 0 {
         totals(&mut out, summary);
         connections_in_numbers(&mut out, summary);
+        tls(&mut out, summary);
         http(&mut out, summary);
     }
     kinds(&mut out, summary);
@@ -174,6 +177,41 @@ fn connections_in_numbers(out: &mut String, summary: &Summary) {
             cwnd.max_bytes,
             median.map_or(0, |(segments, _)| *segments),
             cwnd.samples
+        );
+    }
+}
+
+fn tls(out: &mut String, summary: &Summary) {
+    let tls = &summary.tls;
+    if tls.connections == 0 {
+        return;
+    }
+    let parts = [
+        ("with TLS 1.3", tls.tls13),
+        ("with TLS 1.2", tls.tls12),
+        ("resumed", tls.resumed),
+        ("with a HelloRetryRequest", tls.retried),
+        ("ended by an alert", tls.alerted),
+        ("decrypted", tls.decrypted),
+    ];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
+    let _ = writeln!(
+        out,
+        "TLS: {}; {}",
+        words::counted(tls.connections, "connection"),
+        parts.join(", ")
+    );
+    if tls.handshake.count > 0 {
+        let _ = writeln!(
+            out,
+            "  handshake: {} to {}, mean {}",
+            milliseconds(tls.handshake.min),
+            milliseconds(tls.handshake.max),
+            milliseconds(tls.handshake.mean())
         );
     }
 }
@@ -336,7 +374,7 @@ fn connections(out: &mut String, book: &Book) {
         let ends = ends(listed);
         let _ = writeln!(
             out,
-            "{:>6} {:<client$} {:<server$} {:>9.3} s {:>10} {:>6}/{:<6} {:>9}/{:<9} {:>6} {:>9} {:>5} {:>9}  {}",
+            "{:>6} {:<client$} {:<server$} {:>9.3} s {:>10} {:>6}/{:<6} {:>9}/{:<9} {:>6} {:>9} {:>5} {:>9}  {}{}",
             c.id.0,
             ends.0,
             ends.1,
@@ -350,7 +388,10 @@ fn connections(out: &mut String, book: &Book) {
             rtt.map_or("-".to_owned(), milliseconds),
             c.http.map_or("-".to_owned(), |http| http.requests.to_string()),
             milliseconds(listed.cost),
-            end(c.end)
+            end(c.end),
+            c.tls
+                .as_ref()
+                .map_or(String::new(), |tls| format!("; {}", security::tls(tls)))
         );
     }
 }
@@ -387,8 +428,8 @@ fn requests(out: &mut String, book: &Book, title: &str) {
             t.response_body_bytes,
             t.packets,
             bar(t, first, span),
-            printable(&t.method),
-            printable(&t.target),
+            security::printable(&t.method),
+            security::printable(&t.target),
             words::stream(t),
             if t.complete {
                 ""
@@ -397,13 +438,6 @@ fn requests(out: &mut String, book: &Book, title: &str) {
             }
         );
     }
-}
-
-/// Control characters from the network must not reach the terminal.
-fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
 }
 
 /// The bar of a request on a time axis from the first request to the last.
@@ -490,6 +524,27 @@ fn notes(out: &mut String, summary: &Summary, ending: &Ending) {
             summary.connections.evicted
         ));
     }
+    let tls = &summary.tls;
+    let closed = tls.connections - tls.decrypted - tls.undecrypted;
+    if closed > 0 {
+        notes.push(format!(
+            "{} with TLS not decrypted: requests within are not seen; name the key log of the client or server with --keys",
+            words::counted(closed, "connection")
+        ));
+    }
+    if tls.undecrypted > 0 {
+        notes.push(format!(
+            "{} with TLS not decrypted, although there are secrets: not theirs, or their cipher suite is not supported; \
+             --connection N says which",
+            words::counted(tls.undecrypted, "connection")
+        ));
+    }
+    if summary.refused_secrets > 0 {
+        notes.push(format!(
+            "the key log holds the secrets of {} connections too many; these were not kept",
+            summary.refused_secrets
+        ));
+    }
     if let Some(link) = summary.frames.unknown_link_type {
         notes.push(format!(
             "link type {link} is not supported; its frames were only counted"
@@ -563,10 +618,42 @@ fn one(out: &mut String, listed: &Listed, ending: &Ending) {
             c.packets_per_request.unwrap_or_default()
         );
     }
+    if let Some(tls) = &c.tls {
+        secured(out, tls);
+    }
     let _ = writeln!(out, "  captured near: {}\n", vantage(c.vantage));
     let rows = DIRECTION.iter().map(|counter| {
         let of = |direction| (counter.of)(direction).text();
         [counter.words.to_owned(), of(&c.from_client), of(&c.from_server)]
     });
     columns(out, ["", "from client", "from server"], rows);
+}
+
+/// What is known of a connection's TLS.
+fn secured(out: &mut String, tls: &Tls) {
+    let mut parts = vec![security::tls(tls)];
+    if let Some(server) = &tls.server {
+        parts.push(names::suite(server.cipher_suite));
+        parts.extend(server.group.map(names::group));
+    }
+    let how = match tls.resumption {
+        Some(resumption) => format!("resumed by {}", security::resumption(resumption)),
+        None => "full handshake".to_owned(),
+    };
+    let retried = if tls.retried {
+        " with a HelloRetryRequest"
+    } else {
+        ""
+    };
+    let took = tls
+        .handshake
+        .map_or(String::new(), |took| format!(" in {}", milliseconds(took)));
+    if tls.server.is_some() {
+        parts.push(format!("{how}{retried}{took}"));
+    } else {
+        parts.push("no ServerHello seen".to_owned());
+    }
+    parts.push(format!("{} and {} records", tls.records[0], tls.records[1]));
+    parts.push(security::decryption(tls.decryption).to_owned());
+    let _ = writeln!(out, "  {}", parts.join(", "));
 }

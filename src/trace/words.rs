@@ -1,7 +1,8 @@
 //! The measured values of a finding in one line of text.
 
 use super::counters::milliseconds;
-use ::trace::{AckTimer, Finding, Kind, Side, Transaction, Undecodable};
+use ::trace::{AckTimer, Finding, Kind, Side, Transaction, Undecodable, Unopened};
+use tls::names;
 
 pub(super) fn side(side: Side) -> &'static str {
     match side {
@@ -132,6 +133,14 @@ pub(super) fn measures(finding: &Finding) -> String {
             "{code}; last stream {last_stream}, {} above it",
             counted(*refused, "open stream")
         ),
+        Kind::HelloRetry => format!("a round trip of {}", milliseconds(finding.cost)),
+        Kind::TlsAlert { description } => names::alert(*description),
+        Kind::TlsDecryptionStopped { cause } => match cause {
+            Unopened::Gap => "the capture lacks bytes, so that the number of the next record is unknown",
+            Unopened::NotAuthentic => "a record does not fit the secrets",
+            Unopened::Memory => "the limit on memory is reached",
+        }
+        .to_owned(),
         Kind::Http2DecodingStopped { cause } => match cause {
             Undecodable::Gap => "the capture lacks bytes of a frame",
             Undecodable::Compression => "a field block does not decompress",

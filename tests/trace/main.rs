@@ -11,6 +11,7 @@ mod http2;
 mod live;
 #[path = "../workload/schema.rs"]
 mod schema;
+mod tls;
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -191,6 +192,7 @@ fn json_lines_keep_to_the_schema() {
         json(&[LOSSY, "--port", "9"]),
         json(&[LOSSY]),
         json(&[show(&streams)]),
+        json(&[tls::SECURED]),
     ]
     .concat();
     all.extend(lines(&cut));

@@ -13,6 +13,7 @@
 //! The clock is the caller's: a handshake's own computation belongs to its time, so it is read again afterwards.
 
 use crate::engine::{Engine, Fault};
+use crate::names;
 use crate::refusal;
 use measure::Instant;
 use runtime::dial::{Crew, Failing, Happened, Port, Security, Tcp, Wish};
@@ -304,7 +305,7 @@ fn security(engine: &Engine) -> Security {
         },
         suite: agreed
             .suite
-            .and_then(|suite| suite.suite().as_str())
+            .and_then(|suite| names::known_suite(suite.suite()))
             .unwrap_or("unknown"),
         resumed: agreed.resumed,
         protocol: match engine.protocol() {

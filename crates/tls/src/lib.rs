@@ -7,6 +7,8 @@
 //! - [`refusal`]: failed handshakes in words, with advice
 //! - [`certificates`]: which certificate a client gets, by the name it asks for (SNI, RFC 6066 section 3)
 //! - [`settings`]: the TLS of a listener, as one value that can be replaced while connections are open
+//! - [`names`]: numbers on the wire by their registered names
+//! - [`observed`]: records of connections between others, opened with their secrets
 //! - [`tickets`]: resumption by tickets whose keys follow from one shared secret and the time
 //!
 //! Knows no HTTP and no file: PEM text and keys are the caller's to read.
@@ -14,6 +16,8 @@
 pub mod certificates;
 pub mod crew;
 pub mod engine;
+pub mod names;
+pub mod observed;
 pub mod refusal;
 pub mod secured;
 pub mod settings;

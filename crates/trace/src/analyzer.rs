@@ -7,10 +7,11 @@
 //!
 //! Memory is bounded by [`Limits`] and by the events of one chunk, never by the capture's size.
 
-use crate::capture::{Frame, ReadError, Reader};
+use crate::budget::Budget;
+use crate::capture::{Found, Frame, ReadError, Reader};
 use crate::clock::{Clock, Stamp};
 use crate::connection::{ConnectionId, End};
-use crate::context::{Budget, Context, Thresholds};
+use crate::context::{Context, Thresholds};
 use crate::event::Event;
 use crate::filter::Filter;
 use crate::flow::Flow;
@@ -19,6 +20,7 @@ use crate::packet::{Packet, Segment};
 use crate::series::{Recorder, Series};
 use crate::summary::{Meter, Summary};
 use crate::table::{List, Table};
+use crate::tls::{Keyring, Suites};
 use core::time::Duration;
 use measure::Instant;
 use std::collections::VecDeque;
@@ -87,6 +89,7 @@ struct Engine {
     events: VecDeque<Event>,
     clock: Clock,
     fragments: Joiner,
+    keys: Keyring,
     start: Instant,
     now: Instant,
     number: u64,
@@ -116,11 +119,39 @@ impl Analyzer {
                 events: VecDeque::new(),
                 clock: Clock::default(),
                 fragments: Joiner::default(),
+                keys: Keyring::default(),
                 start: Instant::ZERO,
                 now: Instant::ZERO,
                 number: 0,
             },
         }
+    }
+
+    /// Opens TLS with these ciphers, as far as there are secrets: in the capture, or by [`Analyzer::add_secrets`].
+    pub fn open_with(&mut self, suites: Box<dyn Suites>) {
+        self.engine.keys.set_suites(suites);
+    }
+
+    /// Adds the next bytes of a key log (RFC 9850). Records that were read before stay closed, unless
+    /// [`Analyzer::await_secrets`] was called.
+    pub fn add_secrets(&mut self, text: &[u8]) {
+        self.engine.keys.add(text);
+    }
+
+    /// Adds a whole key log, as of [`Found::Secrets`].
+    pub fn add_secret_block(&mut self, text: &[u8]) {
+        self.engine.keys.add_block(text);
+    }
+
+    /// Ends a key log, whose last line may lack its line end.
+    pub fn end_secrets(&mut self) {
+        self.engine.keys.finish();
+    }
+
+    /// From here on, holds up to 64 KiB of a connection's records until its secrets come: a live capture may see records
+    /// before an end has logged their secrets.
+    pub fn await_secrets(&mut self) {
+        self.engine.keys.set_grows();
     }
 
     /// Reads the next bytes of a capture file; chunks of about a mebibyte work best. Drain [`Analyzer::next_event`]
@@ -130,8 +161,11 @@ impl Analyzer {
     /// If the file is damaged here; everything before has been analyzed.
     pub fn feed(&mut self, chunk: &[u8]) -> Result<(), ReadError> {
         let engine = &mut self.engine;
-        self.reader.feed(chunk, |frame| {
-            engine.frame(&frame);
+        self.reader.feed(chunk, |found| match found {
+            Found::Frame(frame) => {
+                engine.frame(&frame);
+            }
+            Found::Secrets(text) => engine.keys.add_block(text),
         })
     }
 
@@ -162,7 +196,10 @@ impl Analyzer {
 
     /// Summary so far; connections count once they are reported.
     pub fn summary(&self) -> Summary {
-        self.engine.meter.summary(self.engine.budget.refused)
+        let Engine {
+            meter, budget, keys, ..
+        } = &self.engine;
+        meter.summary(budget.refused, keys.refused())
     }
 
     /// Number of connections tracked now.
@@ -273,6 +310,7 @@ impl Engine {
             meter,
             recorder,
             events,
+            keys,
             start,
             number,
             ..
@@ -288,6 +326,7 @@ impl Engine {
                 events,
                 meter,
                 recorder,
+                keys,
                 peer_window_max: 0,
             };
             flow.packet(segment, &mut cx);
@@ -344,6 +383,7 @@ impl Engine {
             events: &mut self.events,
             meter: &mut self.meter,
             recorder: &mut self.recorder,
+            keys: &self.keys,
             peer_window_max: 0,
         };
         let connection = flow.finish(end, &mut cx);

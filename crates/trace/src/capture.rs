@@ -74,6 +74,15 @@ pub struct Frame<'a> {
     pub data: &'a [u8],
 }
 
+/// What a capture file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found<'a> {
+    /// A frame.
+    Frame(Frame<'a>),
+    /// A key log of TLS (RFC 9850): the content of a pcapng Decryption Secrets Block.
+    Secrets(&'a [u8]),
+}
+
 /// Why a file could not be read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ReadError {
@@ -198,6 +207,8 @@ enum Step<'a> {
     Pass(usize),
     /// A record of this length that need not be held in memory.
     Skip(u64),
+    /// A record of this length with a key log of TLS.
+    Secrets(usize, &'a [u8]),
     /// A record of this length, and its frame (time may be absent).
     Frame(usize, Parsed<'a>),
     Damage(Fault),
@@ -229,11 +240,11 @@ impl Reader {
         }
     }
 
-    /// Reads the next bytes of the file and calls `sink` for every completed frame.
+    /// Reads the next bytes of the file and calls `sink` for every completed frame and key log.
     ///
     /// # Errors
     /// If the file is not a capture or is damaged; every frame before the damage has reached `sink`.
-    pub fn feed(&mut self, mut chunk: &[u8], mut sink: impl FnMut(Frame<'_>)) -> Result<(), ReadError> {
+    pub fn feed(&mut self, mut chunk: &[u8], mut sink: impl FnMut(Found<'_>)) -> Result<(), ReadError> {
         if let Format::Failed(error) = self.format {
             return Err(error);
         }
@@ -327,7 +338,7 @@ impl Reader {
 
     /// Processes the record at the start of `input`; returns its length, or 0 if more bytes are needed.
     #[inline]
-    fn take(&mut self, input: &[u8], sink: &mut impl FnMut(Frame<'_>)) -> Result<usize, ReadError> {
+    fn take(&mut self, input: &[u8], sink: &mut impl FnMut(Found<'_>)) -> Result<usize, ReadError> {
         if let Format::Magic = self.format {
             return self.begin(input);
         }
@@ -351,13 +362,18 @@ impl Reader {
                 self.offset += n as u64;
                 let at = parsed.at.unwrap_or(self.last_at);
                 self.last_at = at;
-                sink(Frame {
+                sink(Found::Frame(Frame {
                     number: self.frames,
                     at,
                     link: parsed.link,
                     wire_len: parsed.wire_len.max(parsed.data.len() as u32),
                     data: parsed.data,
-                });
+                }));
+                Ok(n)
+            }
+            Step::Secrets(n, text) => {
+                self.offset += n as u64;
+                sink(Found::Secrets(text));
                 Ok(n)
             }
             Step::Damage(fault) => Err(self.fail(fault)),
@@ -450,7 +466,10 @@ pub fn fuzz(data: &[u8]) {
         let mut frames = Vec::new();
         let mut outcome = Ok(());
         for piece in pieces {
-            outcome = reader.feed(piece, |frame| {
+            outcome = reader.feed(piece, |found| {
+                let Found::Frame(frame) = found else {
+                    return;
+                };
                 assert!(frame.wire_len as usize >= frame.data.len());
                 frames.push((frame.number, frame.at, frame.wire_len, frame.data.to_vec()));
             });

@@ -1,11 +1,13 @@
 //! What every part of an analysis gets with a packet: its circumstances, the thresholds, the shared memory budget, and
 //! where results go. Decides nothing about a connection except whether a run of small requests is worth a finding.
 
+use crate::budget::Budget;
 use crate::connection::{ConnectionId, Side};
 use crate::event::Event;
 use crate::finding::{Finding, Kind};
 use crate::series::Recorder;
 use crate::summary::Meter;
+use crate::tls::Keyring;
 use crate::transaction::{SingleRun, Transaction};
 use core::time::Duration;
 use measure::Instant;
@@ -33,31 +35,6 @@ impl Default for Thresholds {
     }
 }
 
-/// Budget shared by all connections, so that memory has one limit.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    /// Unacknowledged segments that may still be stored.
-    pub(crate) segments: usize,
-    /// Bytes that may still be held out of order.
-    pub(crate) bytes: usize,
-    /// Segments that could not be stored.
-    pub(crate) refused: u64,
-}
-
-impl Budget {
-    pub(crate) fn hold(&mut self, bytes: usize) -> bool {
-        let fits = bytes <= self.bytes;
-        if fits {
-            self.bytes -= bytes;
-        }
-        fits
-    }
-
-    pub(crate) fn release(&mut self, bytes: usize) {
-        self.bytes += bytes;
-    }
-}
-
 /// Circumstances of the current packet, and the sink for results.
 pub(crate) struct Context<'a> {
     pub(crate) at: Instant,
@@ -70,6 +47,7 @@ pub(crate) struct Context<'a> {
     pub(crate) events: &'a mut VecDeque<Event>,
     pub(crate) meter: &'a mut Meter,
     pub(crate) recorder: &'a mut Recorder,
+    pub(crate) keys: &'a Keyring,
     /// Largest window advertised by the peer of the sender being judged.
     pub(crate) peer_window_max: u64,
 }

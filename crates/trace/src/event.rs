@@ -5,6 +5,7 @@ use crate::direction::Direction;
 use crate::finding::Finding;
 use crate::packet::Endpoint;
 use crate::quantity;
+use crate::tls::Tls;
 use crate::transaction::{HttpCounts, Transaction};
 use core::time::Duration;
 use serde::Serialize;
@@ -52,7 +53,9 @@ pub struct Connection {
     pub from_client: Direction,
     /// Figures of the server's packets.
     pub from_server: Direction,
-    /// HTTP counters; `None` if the connection does not carry HTTP/1.x or cleartext HTTP/2.
+    /// What is known of TLS; `None` if the connection does not begin with it.
+    pub tls: Option<Tls>,
+    /// HTTP counters; `None` if the connection does not carry HTTP, or not in a way that can be read.
     pub http: Option<HttpCounts>,
     /// Packets in both directions per request.
     pub packets_per_request: Option<f64>,

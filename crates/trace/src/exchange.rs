@@ -7,15 +7,22 @@
 //! Responses are paired by their order, which is certain if the capture has the connection's beginning. If it began
 //! later or lost bytes, unseen requests may be pending: see [`Pairing`].
 //!
-//! If the client's stream begins with the preface of HTTP/2, the ordered bytes go to [`crate::h2`] instead.
+//! If the client's stream begins with the preface of HTTP/2, the ordered bytes go to [`crate::h2`] instead. If it is TLS,
+//! they pass [`secured`] first.
 
+mod secured;
+
+use crate::budget::Budget;
 use crate::connection::Side;
-use crate::context::{Budget, Context};
+use crate::context::Context;
 use crate::h2::{Conversation, Moment};
 use crate::http::{Asked, Role, Token, Tokenizer};
+use crate::times::Times;
+use crate::tls::{Content, Tls};
 use crate::transaction::{HttpCounts, SingleRun, Transaction};
 use http2::frame::{PREFACE, kind};
 use measure::Instant;
+use secured::Security;
 use std::collections::VecDeque;
 
 /// Limit on out-of-order segments held per direction.
@@ -42,7 +49,7 @@ enum Protocol {
     Http2(Box<Conversation>),
 }
 
-/// New bytes of a direction.
+/// New bytes of a direction: of a segment, or of a TLS record.
 #[derive(Clone, Copy, Debug)]
 struct Fresh<'a> {
     /// Bytes before them that the capture lacks.
@@ -50,7 +57,7 @@ struct Fresh<'a> {
     bytes: &'a [u8],
     /// Bytes behind them that a short snapshot cut off.
     cut: u64,
-    came: (Instant, u64),
+    times: Times,
 }
 
 /// Whether the order of requests tells which response belongs to which.
@@ -118,6 +125,7 @@ impl Stream {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     streams: [Stream; 2],
+    security: Security,
     protocol: Protocol,
     pending: VecDeque<Pending>,
     pairing: Pairing,
@@ -130,6 +138,7 @@ pub(crate) struct Exchange {
     /// Time and frame at which the bytes being read were complete.
     here: (Instant, u64),
     tokens: Vec<Token>,
+    contents: Vec<(Side, Content)>,
 }
 
 /// A data segment and its position in the stream.
@@ -149,6 +158,7 @@ impl Exchange {
                 Stream::new(Role::Requests, midstream),
                 Stream::new(Role::Responses, midstream),
             ],
+            security: Security::Unknown { midstream },
             protocol: Protocol::Unknown {
                 matched: 0,
                 since: (Instant::ZERO, 0),
@@ -166,6 +176,23 @@ impl Exchange {
             run: None,
             here: (Instant::ZERO, 0),
             tokens: Vec::new(),
+            contents: Vec::new(),
+        }
+    }
+
+    /// What is known of the connection's TLS.
+    pub(crate) fn tls(&self) -> Option<&Tls> {
+        match &self.security {
+            Security::Tls(conversation) => Some(conversation.facts()),
+            _ => None,
+        }
+    }
+
+    /// Bytes at the end of a direction that only say that TLS ends.
+    pub(crate) fn farewell(&self, side: Side) -> u64 {
+        match &self.security {
+            Security::Tls(conversation) => conversation.farewell(side),
+            _ => 0,
         }
     }
 
@@ -178,6 +205,9 @@ impl Exchange {
 
     /// Whether no further byte of `side` will be read.
     fn is_deaf(&self, side: Side) -> bool {
+        if let Security::Tls(conversation) = &self.security {
+            return conversation.is_opaque();
+        }
         match &self.protocol {
             Protocol::Unknown { .. } => false,
             Protocol::Http1 => self.streams[side as usize].tokenizer.is_opaque(),
@@ -187,6 +217,11 @@ impl Exchange {
 
     /// Whether no further byte can change the result.
     pub(crate) fn is_over(&self) -> bool {
+        if let Security::Tls(conversation) = &self.security
+            && !conversation.is_opaque()
+        {
+            return false;
+        }
         if let Protocol::Http2(conversation) = &self.protocol {
             return conversation.is_over();
         }
@@ -294,15 +329,29 @@ impl Exchange {
         }
         let old = expected.saturating_sub(piece.start) as usize;
         let bytes = piece.bytes.get(old..).unwrap_or(&[]);
-        let mut fresh = Fresh {
+        let fresh = Fresh {
             missing: piece.start.saturating_sub(expected),
             bytes,
             cut: end - piece.start.max(expected) - bytes.len() as u64,
-            came,
+            times: Times {
+                begun: came,
+                came,
+                here: self.here,
+            },
         };
         stream.expected = Some(end);
+        if self.is_secured(&fresh) {
+            self.secured(side, fresh, packets, cx);
+        } else {
+            self.clear(side, fresh, piece.len, packets, cx);
+        }
+        self.close_at_fin(side, packets, cx);
+    }
+
+    /// Reads bytes in clear, of a segment or record with `len` bytes.
+    fn clear(&mut self, side: Side, mut fresh: Fresh<'_>, len: u32, packets: u64, cx: &mut Context<'_>) {
         self.recognize(side, &mut fresh, packets, cx);
-        let moment = self.moment(came, packets);
+        let moment = moment(fresh.times, packets);
         match &mut self.protocol {
             Protocol::Http2(conversation) => {
                 for (gap, bytes) in [(fresh.missing, fresh.bytes), (fresh.cut, &[][..])] {
@@ -313,22 +362,13 @@ impl Exchange {
                 }
             }
             Protocol::Unknown { .. } if side == Side::Client => {}
-            Protocol::Unknown { .. } | Protocol::Http1 => self.http1(side, fresh, piece.len, packets, cx),
-        }
-        self.close_at_fin(side, packets, cx);
-    }
-
-    fn moment(&self, came: (Instant, u64), packets: u64) -> Moment {
-        Moment {
-            came,
-            here: self.here,
-            packets,
+            Protocol::Unknown { .. } | Protocol::Http1 => self.http1(side, fresh, len, packets, cx),
         }
     }
 
     /// Compares the client's first bytes with HTTP/2's preface. Takes those that belong to it out of `fresh`.
     fn recognize(&mut self, side: Side, fresh: &mut Fresh<'_>, packets: u64, cx: &mut Context<'_>) {
-        let moment = self.moment(fresh.came, packets);
+        let moment = moment(fresh.times, packets);
         let Protocol::Unknown {
             matched,
             since,
@@ -357,7 +397,7 @@ impl Exchange {
         let is_part = n == rest.len() || (fresh.cut == 0 && !is_lost);
         if fresh.missing == 0 && is_part && fresh.bytes[..n] == rest[..n] {
             if *matched == 0 {
-                *since = fresh.came;
+                *since = fresh.times.begun;
             }
             *matched += n;
             if n < rest.len() {
@@ -400,7 +440,7 @@ impl Exchange {
             stream.tokenizer.gap(fresh.missing, &mut tokens);
         }
         if stream.tokenizer.is_between() || stream.tokenizer.is_lost() {
-            stream.begun = fresh.came;
+            stream.begun = fresh.times.begun;
         }
         let front = self
             .pending
@@ -706,6 +746,9 @@ impl Exchange {
 
     /// All bytes of `side` have been seen.
     pub(crate) fn closed(&mut self, side: Side, packets: u64, cx: &mut Context<'_>) {
+        if self.awaits_secrets() {
+            return;
+        }
         if matches!(self.protocol, Protocol::Http2(_)) {
             // Frames say where a stream ends.
             return;
@@ -725,6 +768,7 @@ impl Exchange {
 
     /// Ends the connection: pending requests stay unanswered.
     pub(crate) fn finish(&mut self, packets: u64, cx: &mut Context<'_>) {
+        self.unseal(packets, cx);
         if let Protocol::Http2(conversation) = &mut self.protocol {
             conversation.finish(packets, cx);
         }
@@ -752,6 +796,15 @@ impl Exchange {
                 budget.release(held.bytes.len());
             }
         }
+    }
+}
+
+fn moment(times: Times, packets: u64) -> Moment {
+    Moment {
+        begun: times.begun,
+        came: times.came,
+        here: times.here,
+        packets,
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::connection::{ConnectionId, Side};
 use crate::quantity;
+use crate::tls::Unopened;
 use core::time::Duration;
 use serde::Serialize;
 
@@ -224,6 +225,21 @@ pub enum Kind {
         /// Open streams above it.
         refused: u32,
     },
+    /// The server asked for another ClientHello, because the client had sent no key share for a group that the server accepts
+    /// (RFC 8446, section 4.1.4). Packets: the first ClientHello, the request, the second ClientHello. Cost: from the first to
+    /// the last.
+    HelloRetry,
+    /// An alert ended the connection with an error (RFC 8446, section 6). Packets: its own. Cost: zero.
+    TlsAlert {
+        /// Number of the alert.
+        description: u8,
+    },
+    /// The records of one direction cannot be opened from here on. Packets: the one at which it ended. Cost: zero; the
+    /// capture or the secrets are at fault, not the connection.
+    TlsDecryptionStopped {
+        /// Reason.
+        cause: Unopened,
+    },
     /// The analysis of HTTP/2 in one direction ended before the connection did. Packets: the one at which it ended. Cost:
     /// zero; the capture is at fault, not the connection.
     Http2DecodingStopped {
@@ -254,6 +270,9 @@ impl Kind {
             Kind::HeadOfLineBlocking { .. } => "head-of-line blocking",
             Kind::StreamFlowControl { .. } => "stream flow control",
             Kind::GoAway { .. } => "GOAWAY",
+            Kind::HelloRetry => "HelloRetryRequest",
+            Kind::TlsAlert { .. } => "TLS alert",
+            Kind::TlsDecryptionStopped { .. } => "TLS decryption stopped",
             Kind::Http2DecodingStopped { .. } => "HTTP/2 decoding stopped",
         }
     }
@@ -330,6 +349,18 @@ impl Kind {
             Kind::GoAway { .. } => {
                 "Look up the error code in the sender's log. Requests on streams that were not processed may be repeated \
                  on another connection."
+            }
+            Kind::HelloRetry => {
+                "Let the server accept a group for which clients send a key share (X25519, X25519MLKEM768), or have the \
+                 client send one for a group that the server prefers."
+            }
+            Kind::TlsAlert { .. } => {
+                "Look up the alert in the log of both ends: certificate, name, version or cipher suites did not suit its \
+                 sender."
+            }
+            Kind::TlsDecryptionStopped { .. } => {
+                "Capture whole packets from the start of the connection (tcpdump -s 0, a larger -B), and log the secrets of \
+                 the same connections. What follows is missing from lists and counts."
             }
             Kind::Http2DecodingStopped { .. } => {
                 "Capture whole packets from the start of the connection (tcpdump -s 0, a larger -B). Later streams of this \

@@ -18,6 +18,7 @@ use crate::http::{Guess, guess};
 use crate::packet::{Endpoint, Flags, Segment};
 use crate::seq::Space;
 use crate::series::{Mark, Point};
+use crate::tls::Tls;
 use crate::transaction::HttpCounts;
 use core::time::Duration;
 use half::{Arrival, Expired, Half};
@@ -95,6 +96,7 @@ pub(crate) struct Flow {
     halves: [Half; 2],
     http: Option<Box<Exchange>>,
     counts: Option<HttpCounts>,
+    tls: Option<Tls>,
     /// Whether the peer sent data since this side's last new data.
     heard: [bool; 2],
     /// Latest data segment that arrived after its receiver had closed.
@@ -137,6 +139,7 @@ impl Flow {
             halves: [Half::new(Side::Client), Half::new(Side::Server)],
             http: Some(Box::new(Exchange::new(midstream))),
             counts: None,
+            tls: None,
             heard: [true, true],
             after_close: [None, None],
             after_close_bytes: [0, 0],
@@ -372,7 +375,9 @@ impl Flow {
             cx.meter.closed(at, at.since(since));
         }
         self.phase = Phase::Over { since, at, end };
-        self.finish_http(cx);
+        if !self.http.as_ref().is_some_and(|http| http.awaits_secrets()) {
+            self.finish_http(cx);
+        }
         for half in &mut self.halves {
             half.rest(cx);
         }
@@ -382,6 +387,7 @@ impl Flow {
         if let Some(mut http) = self.http.take() {
             http.finish(self.packets, cx);
             self.counts = Some(http.counts());
+            self.tls = http.tls().cloned();
         }
     }
 
@@ -413,7 +419,10 @@ impl Flow {
         let own_fin = own.fin.is_some();
         let unacknowledged = own.unacknowledged_data();
         let late = self.after_close_bytes[side.peer() as usize];
+        // Nobody misses the last alert of TLS.
+        let farewell = self.http.as_ref().map_or(0, |http| http.farewell(side.peer()));
         let unread = peer.unacknowledged_data().max(if own_fin { late } else { 0 });
+        let unread = if unread <= farewell { 0 } else { unread };
         // A refused or aborted handshake destroys nothing.
         if since.is_some() && (unacknowledged > 0 || unread > 0 || requests > 0) {
             let oldest = [own.oldest_data(), peer.oldest_data(), waiting]
@@ -509,6 +518,7 @@ impl Flow {
             from_client: client.stats,
             from_server: server.stats,
             http,
+            tls: self.tls,
             packets_per_request: http
                 .filter(|c| c.requests > 0)
                 .map(|c| self.packets as f64 / c.requests as f64),

@@ -108,7 +108,7 @@ pub(crate) fn guess(bytes: &[u8]) -> Guess {
     }
     let line = &bytes[..memchr(b'\n', bytes).unwrap_or(bytes.len()).min(LINE_MAX)];
     let method = memchr(b' ', line).unwrap_or(line.len());
-    if bytes.starts_with(http2::frame::PREFACE) {
+    if bytes.starts_with(http2::frame::PREFACE) || crate::tls::is_hello(bytes) {
         return Guess::Request;
     }
     // Methods in use have three (GET) to 16 letters. A part of HTTP/2's preface looks alike.
@@ -223,11 +223,16 @@ impl Tokenizer {
                 self.body_bytes += n;
                 self.consumed(left - n, out);
             }
-            _ => {
-                self.state = State::Lost;
-                self.line = Vec::new();
-                out.push(Token::Lost);
-            }
+            _ => self.lose(out),
+        }
+    }
+
+    /// The position in the stream is unknown from here on.
+    pub(crate) fn lose(&mut self, out: &mut Vec<Token>) {
+        if !matches!(self.state, State::Opaque | State::Lost) {
+            self.state = State::Lost;
+            self.line = Vec::new();
+            out.push(Token::Lost);
         }
     }
 

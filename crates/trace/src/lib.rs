@@ -20,6 +20,7 @@
 //! mean the same here (`tests/tools.rs`).
 
 mod analyzer;
+mod budget;
 mod capture;
 mod clock;
 mod connection;
@@ -39,11 +40,12 @@ mod seq;
 mod series;
 mod summary;
 mod table;
+mod times;
 mod tls;
 mod transaction;
 
 pub use analyzer::{Analyzer, Limits, Options};
-pub use capture::{Fault, Frame, LinkType, PcapngWriter, ReadError, Reader, fuzz};
+pub use capture::{Fault, Found, Frame, LinkType, PcapngWriter, ReadError, Reader, fuzz};
 pub use connection::{ConnectionId, End, Side, Vantage};
 pub use context::Thresholds;
 pub use direction::{Direction, Kinds, Level, Retransmissions, Spread, Volume};
@@ -54,10 +56,10 @@ pub use packet::{Endpoint, Flags, Fragment, Packet, Segment, TcpOptions};
 pub use seq::SeqNum;
 pub use series::{Mark, Point, Series};
 pub use summary::{
-    Connections, CwndDistribution, DirectionTotals, FindingTotals, Frames, Summary, TimeSeries,
+    Connections, CwndDistribution, DirectionTotals, FindingTotals, Frames, Summary, TimeSeries, TlsTotals,
 };
 pub use tls::{
-    Alert, ClientHello, ContentType, Conversation, Handshake, HelloError, Record, Records, Resumption,
-    ServerHello, fuzz_tls,
+    Alert, ClientHello, Decryption, HelloError, Opener, Resumption, ServerHello, Suites, Tls, Unopened,
+    fuzz_tls,
 };
 pub use transaction::{HttpCounts, Reset, Transaction};

@@ -7,6 +7,7 @@ use crate::direction::{Direction, Kinds, Retransmissions, Spread, Volume};
 use crate::event::Connection;
 use crate::finding::Finding;
 use crate::quantity;
+use crate::tls::{Decryption, Tls};
 use crate::transaction::{HttpCounts, Transaction};
 use core::fmt::Write as _;
 use core::time::Duration;
@@ -164,6 +165,52 @@ pub struct CwndDistribution {
     pub cdf: Vec<(u32, f64)>,
 }
 
+/// TLS in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct TlsTotals {
+    /// Connections whose ClientHello was captured.
+    pub connections: u64,
+    /// With TLS 1.3 (RFC 8446).
+    pub tls13: u64,
+    /// With TLS 1.2 (RFC 5246).
+    pub tls12: u64,
+    /// Resumed sessions.
+    pub resumed: u64,
+    /// Handshakes with a HelloRetryRequest.
+    pub retried: u64,
+    /// Ended by an alert with an error.
+    pub alerted: u64,
+    /// Connections whose records were opened, at least in part.
+    pub decrypted: u64,
+    /// Connections for which there were secrets, but not theirs or for another cipher suite.
+    pub undecrypted: u64,
+    /// From the ClientHello to the client's first protected record.
+    pub handshake: Spread,
+}
+
+impl TlsTotals {
+    fn add(&mut self, tls: &Tls) {
+        if tls.client.is_none() {
+            return;
+        }
+        let version = tls.server.as_ref().map(|hello| hello.version);
+        self.connections += 1;
+        self.tls13 += u64::from(version == Some(0x0304));
+        self.tls12 += u64::from(version == Some(0x0303));
+        self.resumed += u64::from(tls.resumption.is_some());
+        self.retried += u64::from(tls.retried);
+        self.alerted += u64::from(tls.alerts.iter().any(|alert| alert.fatal));
+        self.decrypted += u64::from(matches!(tls.decryption, Decryption::Done | Decryption::Stopped));
+        self.undecrypted += u64::from(matches!(
+            tls.decryption,
+            Decryption::NoSecrets | Decryption::UnknownSuite
+        ));
+        if let Some(handshake) = tls.handshake {
+            self.handshake.record(handshake);
+        }
+    }
+}
+
 /// Total cost of one kind of finding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct FindingTotals {
@@ -205,6 +252,8 @@ pub struct Summary {
     pub cwnd: TimeSeries,
     /// Distribution of estimated congestion windows.
     pub cwnd_distribution: CwndDistribution,
+    /// TLS over all connections.
+    pub tls: TlsTotals,
     /// HTTP counters over all connections.
     pub http: HttpCounts,
     /// Time from each request's last byte to its response's first.
@@ -217,6 +266,8 @@ pub struct Summary {
     pub findings: BTreeMap<&'static str, FindingTotals>,
     /// Segments not stored until their acknowledgment, because there were too many.
     pub untracked_segments: u64,
+    /// Connections whose secrets were not kept, because there were too many.
+    pub refused_secrets: u64,
 }
 
 impl CwndDistribution {
@@ -350,6 +401,7 @@ pub(crate) struct Meter {
     cwnd_mean: f64,
     cwnd_max: u64,
     ended: u64,
+    tls: TlsTotals,
     http: HttpCounts,
     http_packets: u64,
     http_wait: Spread,
@@ -377,6 +429,7 @@ impl Meter {
             cwnd_mean: 0.0,
             cwnd_max: 0,
             ended: 0,
+            tls: TlsTotals::default(),
             http: HttpCounts::default(),
             http_packets: 0,
             http_wait: Spread::default(),
@@ -476,6 +529,9 @@ impl Meter {
         if let Some(handshake) = connection.handshake {
             c.handshake.record(handshake);
         }
+        if let Some(tls) = &connection.tls {
+            self.tls.add(tls);
+        }
         if let Some(http) = connection.http {
             self.http.requests += http.requests;
             self.http.responses += http.responses;
@@ -489,7 +545,7 @@ impl Meter {
         }
     }
 
-    pub(crate) fn summary(&self, untracked_segments: u64) -> Summary {
+    pub(crate) fn summary(&self, untracked_segments: u64, refused_secrets: u64) -> Summary {
         let duration = self.last.since(self.start);
         let mut connections = self.connections;
         let tail = self.last.since(self.established_since).as_secs_f64() * self.established_now as f64;
@@ -529,6 +585,7 @@ impl Meter {
                 max_bytes: self.cwnd_max,
                 cdf: cdf.collect(),
             },
+            tls: self.tls,
             http: self.http,
             http_wait: self.http_wait,
             http_total: self.http_total,
@@ -536,6 +593,7 @@ impl Meter {
                 .then(|| self.http_packets as f64 / self.http.requests as f64),
             findings: self.findings.clone(),
             untracked_segments,
+            refused_secrets,
         }
     }
 }

@@ -6,7 +6,7 @@ use measure::Instant;
 use pcap_parser::{Block, PcapBlockOwned, PcapError};
 use proptest::prelude::*;
 use talk::{GET, Talk, reply};
-use trace::{Fault, Frame, LinkType, Options, PcapngWriter, ReadError, Reader};
+use trace::{Fault, Found, Frame, LinkType, Options, PcapngWriter, ReadError, Reader};
 
 type Owned = (u64, u64, u16, u32, Vec<u8>);
 
@@ -14,7 +14,10 @@ fn read(chunks: &[&[u8]]) -> (Vec<Owned>, Option<ReadError>) {
     let mut reader = Reader::new();
     let mut frames = Vec::new();
     for chunk in chunks {
-        let outcome = reader.feed(chunk, |f| {
+        let outcome = reader.feed(chunk, |found| {
+            let Found::Frame(f) = found else {
+                return;
+            };
             frames.push((f.number, f.at.as_nanos(), f.link.0, f.wire_len, f.data.to_vec()));
         });
         if let Err(error) = outcome {

@@ -10,6 +10,10 @@ const IDB: u32 = 1;
 const OPB: u32 = 2;
 const SPB: u32 = 3;
 const EPB: u32 = 6;
+/// Decryption Secrets Block.
+pub(super) const DSB: u32 = 10;
+/// Secrets of this type are a key log of TLS: "TLSK".
+pub(super) const TLS_KEY_LOG: u32 = 0x544c_534b;
 const INTERFACES_MAX: usize = 4096;
 
 /// State of the current section.
@@ -86,7 +90,10 @@ impl Section {
         if length < least || !length.is_multiple_of(4) {
             return Step::Damage(Fault::BlockLength { claimed });
         }
-        if !is_section && !matches!(kind, IDB | OPB | SPB | EPB) {
+        if !is_section && !matches!(kind, IDB | OPB | SPB | EPB | DSB) {
+            return Step::Skip(length as u64);
+        }
+        if kind == DSB && length > RECORD_MAX {
             return Step::Skip(length as u64);
         }
         if length > RECORD_MAX {
@@ -106,6 +113,7 @@ impl Section {
             EPB => self.enhanced(length, claimed, body),
             SPB => self.simple(length, claimed, body),
             OPB => self.obsolete(length, claimed, body),
+            DSB => self.secrets(length, claimed, body),
             IDB if body.len() < 8 => Step::Damage(Fault::BlockLength { claimed }),
             IDB if self.interfaces.len() >= INTERFACES_MAX => Step::Damage(Fault::Interfaces),
             _ if is_section && self.order.u16(body, 4) != 1 => Step::Damage(Fault::Section),
@@ -205,6 +213,19 @@ impl Section {
                 self.frame(length, id, ticks, order.u32(body, 16), data)
             }
             None => Step::Damage(Fault::BlockLength { claimed }),
+        }
+    }
+
+    /// Secrets of other protocols are passed over.
+    fn secrets<'a>(&self, length: usize, claimed: u32, body: &'a [u8]) -> Step<'a> {
+        if body.len() < 8 {
+            return Step::Damage(Fault::BlockLength { claimed });
+        }
+        let text = body[8..].get(..self.order.u32(body, 4) as usize);
+        match (self.order.u32(body, 0), text) {
+            (_, None) => Step::Damage(Fault::BlockLength { claimed }),
+            (TLS_KEY_LOG, Some(text)) => Step::Secrets(length, text),
+            _ => Step::Pass(length),
         }
     }
 

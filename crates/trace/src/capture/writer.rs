@@ -2,6 +2,7 @@
 //!
 //! Appends to a caller's buffer and stores no packet; the caller computes checksums inside frames.
 
+use super::ng::{DSB, TLS_KEY_LOG};
 use super::{Frame, LinkType};
 
 /// Writes one pcapng section.
@@ -37,6 +38,16 @@ impl PcapngWriter {
         block(out, 1, &body);
         self.interfaces += 1;
         self.interfaces - 1
+    }
+
+    /// Appends a key log of TLS (RFC 9850) as a Decryption Secrets Block, for the frames behind it.
+    pub fn secrets(&self, out: &mut Vec<u8>, key_log: &[u8]) {
+        let mut body = Vec::with_capacity(8 + key_log.len());
+        body.extend_from_slice(&TLS_KEY_LOG.to_le_bytes());
+        body.extend_from_slice(&(key_log.len() as u32).to_le_bytes());
+        body.extend_from_slice(key_log);
+        pad(&mut body, key_log.len());
+        block(out, DSB, &body);
     }
 
     /// Appends one frame as seen on `interface`. The frame's own number and link type are not written.

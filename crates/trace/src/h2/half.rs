@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use super::{Cause, Stamp};
-use crate::context::Budget;
+use crate::budget::Budget;
 use http2::frame::{Setting, Settings};
 use http2::hpack::{Bounds, Decoder, Fields};
 use std::collections::VecDeque;

@@ -9,10 +9,12 @@ mod half;
 mod reader;
 mod window;
 
+use crate::budget::Budget;
 use crate::connection::Side;
-use crate::context::{Budget, Context};
+use crate::context::Context;
 use crate::finding::Kind;
 pub(crate) use crate::finding::Undecodable as Cause;
+use crate::times::Stamp;
 use crate::transaction::{HttpCounts, Reset, TARGET_MAX, Transaction};
 use blocking::Hole;
 use core::time::Duration;
@@ -32,15 +34,14 @@ const STREAM_BYTES: usize = 640;
 /// Limit on the bytes of a method that are kept.
 const METHOD_MAX: usize = 32;
 
-/// Time and frame number of a packet.
-pub(crate) type Stamp = (Instant, u64);
-
-/// When the bytes of a piece came, and when they could be read.
+/// When the bytes of a piece came, and when they could be read. A piece is a segment or the content of a TLS record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
-    /// Arrival of the segment.
+    /// Arrival of its first byte.
+    pub(crate) begun: Stamp,
+    /// Arrival of its latest byte.
     pub(crate) came: Stamp,
-    /// Arrival of the last byte before or in the segment.
+    /// Arrival of the last byte before or in the piece.
     pub(crate) here: Stamp,
     /// Packets of the connection so far.
     pub(crate) packets: u64,
@@ -84,6 +85,7 @@ impl Conversation {
             highest: [0, 0],
             fields: Fields::default(),
             moment: Moment {
+                begun: never,
                 came: never,
                 here: never,
                 packets: 0,
@@ -123,13 +125,21 @@ impl Conversation {
     /// Reads in-order bytes of `side`.
     pub(crate) fn bytes(&mut self, side: Side, input: &[u8], moment: Moment, cx: &mut Context<'_>) {
         self.read(side, moment, cx, |reader, take| {
-            reader.bytes(input, moment.came, take)
+            reader.bytes(input, moment.begun, take)
         });
     }
 
     /// Skips `n` bytes of `side` that the capture lacks.
     pub(crate) fn gap(&mut self, side: Side, n: u64, moment: Moment, cx: &mut Context<'_>) {
         self.read(side, moment, cx, |reader, take| reader.gap(n, take));
+    }
+
+    /// No further byte of `side` can be read, as has been reported.
+    pub(crate) fn give_up(&mut self, side: Side, moment: Moment, cx: &mut Context<'_>) {
+        if !self.is_lost(side) {
+            self.moment = moment;
+            self.drop_side(side, cx);
+        }
     }
 
     fn read(
@@ -157,6 +167,10 @@ impl Conversation {
         let (at, packet) = self.moment.here;
         let kind = Kind::Http2DecodingStopped { cause };
         cx.finding(side, at, Duration::ZERO, &[packet], kind);
+        self.drop_side(side, cx);
+    }
+
+    fn drop_side(&mut self, side: Side, cx: &mut Context<'_>) {
         self.halves[side as usize].drop_state(cx.budget);
         for open in self.open.values_mut() {
             // Either what is sent or what permits it is no longer known.

@@ -163,6 +163,19 @@ impl ServerHello {
         ServerHello::fields(Fields(body)).ok_or(HelloError)
     }
 
+    /// The application protocol in the body of EncryptedExtensions (RFC 8446, section 4.3.1).
+    pub(super) fn encrypted_alpn(body: &[u8]) -> Option<String> {
+        let mut extensions = Fields(body).vec16()?;
+        while !extensions.is_empty() {
+            let kind = extensions.u16()?;
+            let value = extensions.vec16()?;
+            if kind == ALPN {
+                return protocols(value)?.into_iter().next();
+            }
+        }
+        None
+    }
+
     fn fields(mut body: Fields<'_>) -> Option<ServerHello> {
         let version = body.u16()?;
         let random: [u8; 32] = body.take(32)?.try_into().ok()?;

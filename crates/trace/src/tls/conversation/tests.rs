@@ -2,6 +2,7 @@
 //! `recv` returned. Bytes beyond 2400 per direction are left out.
 
 use super::*;
+use measure::Instant;
 
 const FULL_13: &str = include_str!("../../../testdata/tls/tls13.txt");
 const RESUMED_13: &str = include_str!("../../../testdata/tls/tls13_resumed.txt");
@@ -25,16 +26,33 @@ fn pieces(text: &str) -> Vec<(Side, Instant, Vec<u8>)> {
     text.lines().enumerate().map(piece).collect()
 }
 
-fn facts(text: &str) -> Handshake {
+/// Gives a conversation a piece without any secret.
+fn read(conversation: &mut Conversation, side: Side, at: Instant, bytes: &[u8]) {
+    let mut contents = Vec::new();
+    conversation.bytes(
+        side,
+        ((at, 1), (at, 1)),
+        bytes,
+        &Keyring::default(),
+        &mut contents,
+    );
+    assert!(
+        !contents
+            .iter()
+            .any(|(_, content)| matches!(content, Content::Plain(..)))
+    );
+}
+
+fn facts(text: &str) -> Tls {
     let mut conversation = Conversation::new(false);
     for (side, at, bytes) in pieces(text) {
-        conversation.bytes(side, at, &bytes);
+        read(&mut conversation, side, at, &bytes);
     }
     assert!(!conversation.is_opaque());
     conversation.facts().clone()
 }
 
-fn chosen(facts: &Handshake) -> &ServerHello {
+fn chosen(facts: &Tls) -> &ServerHello {
     facts.server.as_ref().expect("a ServerHello")
 }
 
@@ -53,7 +71,7 @@ fn a_full_handshake_of_tls_1_3() {
     assert!(!facts.certificate_seen);
     assert_eq!(facts.alerts, []);
     // ClientHello, the server's flight, the client's Finished.
-    assert_eq!(facts.duration, Some(Duration::from_millis(2)));
+    assert_eq!(facts.handshake, Some(Duration::from_millis(2)));
 }
 
 #[test]
@@ -70,7 +88,7 @@ fn a_hello_retry_request_is_no_choice() {
     assert_eq!(chosen(&facts).group, Some(0x0017));
     assert!(!chosen(&facts).is_retry);
     // Two more flights than without.
-    assert_eq!(facts.duration, Some(Duration::from_millis(4)));
+    assert_eq!(facts.handshake, Some(Duration::from_millis(4)));
 }
 
 #[test]
@@ -80,14 +98,14 @@ fn a_full_handshake_of_tls_1_2() {
     assert_eq!(chosen(&facts).alpn.as_deref(), Some("http/1.1"));
     assert_eq!(facts.resumption, None);
     assert!(facts.certificate_seen);
-    assert_eq!(facts.duration, Some(Duration::from_millis(2)));
+    assert_eq!(facts.handshake, Some(Duration::from_millis(2)));
 }
 
 #[test]
 fn an_alert_in_clear_names_the_refusal() {
     let facts = facts(REFUSED);
     assert_eq!(facts.server, None);
-    assert_eq!(facts.duration, None);
+    assert_eq!(facts.handshake, None);
     let alert = facts.alerts[0];
     // protocol_version (RFC 8446, section 6).
     assert_eq!(
@@ -103,7 +121,7 @@ fn segments_of_one_byte_tell_the_same() {
         for (side, at, bytes) in pieces(text) {
             bytes
                 .iter()
-                .for_each(|byte| conversation.bytes(side, at, &[*byte]));
+                .for_each(|byte| read(&mut conversation, side, at, &[*byte]));
         }
         assert_eq!(*conversation.facts(), facts(text));
     }
@@ -114,8 +132,14 @@ fn a_lost_server_hello_leaves_the_choice_unknown() {
     let mut conversation = Conversation::new(false);
     for (n, (side, at, bytes)) in pieces(FULL_13).into_iter().enumerate() {
         match n {
-            1 => conversation.gap(side, at, bytes.len() as u64),
-            _ => conversation.bytes(side, at, &bytes),
+            1 => conversation.gap(
+                side,
+                (at, 1),
+                bytes.len() as u64,
+                &Keyring::default(),
+                &mut Vec::new(),
+            ),
+            _ => read(&mut conversation, side, at, &bytes),
         }
     }
     assert_eq!(conversation.facts().server, None);
@@ -143,17 +167,32 @@ fn a_message_larger_than_the_limit_is_skipped() {
     let mut conversation = Conversation::new(false);
     let header = [22, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff];
     let at = Instant::ZERO;
-    conversation.bytes(Side::Client, at, &header);
-    conversation.bytes(Side::Client, at, &[0; (1 << 14) - 4]);
+    read(&mut conversation, Side::Client, at, &header);
+    read(&mut conversation, Side::Client, at, &[0; (1 << 14) - 4]);
     assert_eq!(conversation.facts().client, None);
     assert!(conversation.halves[0].message.is_empty());
-    assert_eq!(conversation.halves[0].skip, 0x00ff_ffff - ((1 << 14) - 4));
+    assert_eq!(conversation.halves[0].skip.1, 0x00ff_ffff - ((1 << 14) - 4));
 }
 
 #[test]
 fn damaged_conversations_keep_what_the_fuzz_target_checks() {
     for text in [FULL_13, RESUMED_12, RETRY_13] {
+        // Secrets for the target's own ciphers, which open every other record.
+        let random = facts(text).client.map(|hello| hello.random).unwrap_or_default();
+        let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let labels = [
+            "CLIENT_RANDOM",
+            "CLIENT_HANDSHAKE_TRAFFIC_SECRET",
+            "SERVER_HANDSHAKE_TRAFFIC_SECRET",
+            "CLIENT_TRAFFIC_SECRET_0",
+            "SERVER_TRAFFIC_SECRET_0",
+        ];
         let mut data = Vec::new();
+        for label in labels {
+            let line = format!("{label} {random} 00\n");
+            data.extend_from_slice(&[4, line.len() as u8]);
+            data.extend_from_slice(line.as_bytes());
+        }
         for (side, _, bytes) in pieces(text) {
             for part in bytes.chunks(255) {
                 data.extend_from_slice(&[side as u8, part.len() as u8]);
