@@ -7,6 +7,7 @@
 //! ```
 //! Decides how large records are (see [`Sizes`]) and what is kept between calls: the part of a record that has arrived.
 
+use crate::records::Records;
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::UnbufferedServerConnection;
@@ -58,6 +59,18 @@ pub struct Agreed {
 enum Connection {
     Server(UnbufferedServerConnection),
     Client(UnbufferedClientConnection),
+    /// TLS 1.3 after the handshake, in either role.
+    Sealed(Box<Sealed>),
+    /// Between two of these; never seen.
+    Changing,
+}
+
+/// A connection whose records no longer pass rustls, and what it is still asked about the handshake.
+struct Sealed {
+    records: Records,
+    agreed: Agreed,
+    protocol: Option<Box<[u8]>>,
+    peer: Option<CertificateDer<'static>>,
 }
 
 /// The TLS of one connection.
@@ -164,7 +177,8 @@ fn append(out: &mut Vec<u8>, room: usize, mut write: impl FnMut(&mut [u8]) -> Wr
 }
 
 impl Engine {
-    /// The server's end.
+    /// The server's end. The configuration must let secrets out (`enable_secret_extraction`): records of TLS 1.3 are not
+    /// rustls' work here.
     ///
     /// # Errors
     /// A configuration that cannot work.
@@ -173,7 +187,7 @@ impl Engine {
         Ok(Engine::of(Connection::Server(connection)))
     }
 
-    /// The client's end, for a server of this name. [`Engine::receive`] without bytes begins the handshake.
+    /// The client's end, for a server of this name, of a configuration as for [`Engine::server`]. [`Engine::receive`] without bytes begins the handshake.
     ///
     /// # Errors
     /// A configuration that cannot work.
@@ -206,8 +220,8 @@ impl Engine {
         if self.is_fresh && !cipher.is_empty() {
             self.is_fresh = false;
             let is_plain = match self.connection {
-                Connection::Server(_) => is_plain_http(cipher),
                 Connection::Client(_) => cipher.starts_with(b"HTTP/"),
+                _ => is_plain_http(cipher),
             };
             if is_plain {
                 return Err(Fault::PlainHttp);
@@ -223,6 +237,13 @@ impl Engine {
             let (discard, step) = match &mut self.connection {
                 Connection::Server(server) => step!(server, &mut scratch[at..], out, plain),
                 Connection::Client(client) => step!(client, &mut scratch[at..], out, plain),
+                Connection::Sealed(sealed) => {
+                    let opened = sealed.records.receive(scratch, plain, out).map_err(Fault::Tls)?;
+                    received.closed = opened.closed;
+                    at = opened.used;
+                    break Ok(());
+                }
+                Connection::Changing => break Err(rustls::Error::HandshakeNotComplete),
             };
             at += discard;
             match step {
@@ -243,7 +264,49 @@ impl Engine {
             self.partial = Vec::new();
         }
         received.completed = was_handshaking && !self.is_handshaking();
+        if !received.closed && self.partial.is_empty() {
+            self.seal(out)?;
+        }
         Ok(received)
+    }
+
+    /// Takes the records of a complete handshake from rustls, if they are of TLS 1.3. Appends to `out` what rustls still has
+    /// to say.
+    fn seal(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let is_ready = match &self.connection {
+            Connection::Server(_) | Connection::Client(_) => {
+                !self.is_handshaking() && self.agreed().version == Some(ProtocolVersion::TLSv1_3)
+            }
+            Connection::Sealed(_) | Connection::Changing => false,
+        };
+        if !is_ready {
+            return Ok(());
+        }
+        // rustls keeps its answer to a key update until it has something else to send, and drops it otherwise. No room
+        // makes it take the answer up and seal nothing.
+        self.write(out, |traffic, _| {
+            let _ = traffic.encrypt(&[0], &mut []);
+            true
+        })?;
+        self.write(out, |_, _| true)?;
+        let (agreed, protocol) = (self.agreed(), self.protocol().map(Box::from));
+        let peer = self.peer_certificate().cloned();
+        let records = match std::mem::replace(&mut self.connection, Connection::Changing) {
+            Connection::Server(server) => server
+                .dangerous_into_kernel_connection()
+                .and_then(Records::server),
+            Connection::Client(client) => client
+                .dangerous_into_kernel_connection()
+                .and_then(Records::client),
+            Connection::Sealed(_) | Connection::Changing => return Ok(()),
+        };
+        self.connection = Connection::Sealed(Box::new(Sealed {
+            records: records.map_err(Fault::Tls)?,
+            agreed,
+            protocol,
+            peer,
+        }));
+        Ok(())
     }
 
     /// Appends the alert that waits after a failure. `rest` is the unread part of the buffer that failed: rustls keeps
@@ -257,6 +320,7 @@ impl Engine {
             let (discard, step) = match &mut self.connection {
                 Connection::Server(server) => step!(server, &mut rest[at..], out, plain),
                 Connection::Client(client) => step!(client, &mut rest[at..], out, plain),
+                Connection::Sealed(_) | Connection::Changing => return,
             };
             at += discard;
             let is_alert = matches!(out.get(from), Some(&(ALERT | APPLICATION_DATA)));
@@ -287,6 +351,9 @@ impl Engine {
     }
 
     fn encrypt(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        if let Connection::Sealed(sealed) = &mut self.connection {
+            return sealed.records.send(record, out).map_err(Fault::Tls);
+        }
         self.write(out, |traffic, out| {
             append(out, record.len() + OVERHEAD, |room| {
                 written(traffic.encrypt(record, room))
@@ -299,6 +366,9 @@ impl Engine {
     /// # Errors
     /// As [`Engine::send`].
     pub fn close(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if let Connection::Sealed(sealed) = &mut self.connection {
+            return sealed.records.close(out).map_err(Fault::Tls);
+        }
         self.write(out, |traffic, out| {
             append(out, OVERHEAD, |room| written(traffic.close_notify(room)))
         })
@@ -347,6 +417,9 @@ impl Engine {
         match &mut self.connection {
             Connection::Server(server) => drive!(server),
             Connection::Client(client) => drive!(client),
+            Connection::Sealed(_) | Connection::Changing => {
+                Err(Fault::Tls(rustls::Error::HandshakeNotComplete))
+            }
         }
     }
 
@@ -355,6 +428,8 @@ impl Engine {
         match &self.connection {
             Connection::Server(server) => server.is_handshaking(),
             Connection::Client(client) => client.is_handshaking(),
+            Connection::Sealed(_) => false,
+            Connection::Changing => true,
         }
     }
 
@@ -363,6 +438,8 @@ impl Engine {
         match &self.connection {
             Connection::Server(server) => server.alpn_protocol(),
             Connection::Client(client) => client.alpn_protocol(),
+            Connection::Sealed(sealed) => sealed.protocol.as_deref(),
+            Connection::Changing => None,
         }
     }
 
@@ -371,6 +448,8 @@ impl Engine {
         let chain = match &self.connection {
             Connection::Server(server) => server.peer_certificates(),
             Connection::Client(client) => client.peer_certificates(),
+            Connection::Sealed(sealed) => return sealed.peer.as_ref(),
+            Connection::Changing => None,
         };
         chain?.first()
     }
@@ -393,6 +472,8 @@ impl Engine {
                 one.negotiated_cipher_suite(),
                 one.handshake_kind(),
             ),
+            Connection::Sealed(sealed) => sealed.agreed,
+            Connection::Changing => of(None, None, None),
         }
     }
 
@@ -495,6 +576,7 @@ pub(crate) mod tests {
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(Certificates::new(&[pair], Unknown::FirstPair)));
         server.alpn_protocols = vec![b"http/1.1".to_vec()];
+        server.enable_secret_extraction = true;
         let secret = Secret::new(1_800_000_000).expect("chance");
         server.ticketer = Arc::new(Ratchet::new(secret).expect("a key"));
         let mut client = ClientConfig::builder_with_provider(provider)
@@ -503,6 +585,7 @@ pub(crate) mod tests {
             .with_root_certificates(roots)
             .with_no_client_auth();
         client.alpn_protocols = vec![b"http/1.1".to_vec()];
+        client.enable_secret_extraction = true;
         (Arc::new(server), Arc::new(client))
     }
 
@@ -556,6 +639,16 @@ pub(crate) mod tests {
         }
     }
 
+    /// The record layers of a client and a server after their handshake.
+    pub(crate) fn sealed() -> [Records; 2] {
+        let mut pipe = Pipe::new(&configurations());
+        pipe.shake_hands(65_536);
+        [pipe.client, pipe.server].map(|engine| match engine.connection {
+            Connection::Sealed(sealed) => sealed.records,
+            _ => panic!("records of TLS 1.3 are ours"),
+        })
+    }
+
     #[test]
     fn a_handshake_and_both_directions_however_they_are_cut() {
         let configs = configurations();
@@ -577,6 +670,32 @@ pub(crate) mod tests {
                 "idle ends hold nothing"
             );
         }
+    }
+
+    /// rustls answers a key update with its next output; the records are taken from it before that.
+    #[test]
+    fn a_key_update_behind_the_handshake_is_answered() {
+        let configs = configurations();
+        let mut pipe = Pipe::new(&configs);
+        let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+        let mut scratch = Vec::new();
+        let mut step = |from: &mut Engine, input: &mut Vec<u8>, out: &mut Vec<u8>| {
+            let mut plain = Vec::new();
+            from.receive(&std::mem::take(input), &mut scratch, &mut plain, out)
+                .expect("the handshake goes on");
+            plain
+        };
+        step(&mut pipe.client, &mut Vec::new(), &mut to_server);
+        step(&mut pipe.server, &mut to_server, &mut to_client);
+        step(&mut pipe.client, &mut to_client, &mut to_server);
+        let Connection::Sealed(sealed) = &mut pipe.client.connection else {
+            panic!("records of TLS 1.3 are ours");
+        };
+        sealed.records.ask_for_update(&mut to_server);
+        step(&mut pipe.server, &mut to_server, &mut to_client);
+        pipe.server.send(b"answer", &mut to_client).expect("records");
+        assert_eq!(step(&mut pipe.client, &mut to_client, &mut to_server), b"answer");
+        assert!(matches!(pipe.server.connection, Connection::Sealed(_)));
     }
 
     #[test]

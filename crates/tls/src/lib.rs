@@ -18,6 +18,7 @@ pub mod crew;
 pub mod engine;
 pub mod names;
 pub mod observed;
+mod records;
 pub mod refusal;
 pub mod secured;
 pub mod settings;

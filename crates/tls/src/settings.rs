@@ -65,6 +65,7 @@ impl Maker {
             .with_cert_resolver(Arc::new(certificates));
         config.alpn_protocols = protocols;
         config.ticketer = Arc::new(tickets);
+        config.enable_secret_extraction = true;
         if let Some(log) = options.key_log {
             config.key_log = Arc::clone(log);
         }

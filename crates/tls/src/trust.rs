@@ -109,6 +109,7 @@ impl Client {
         let mut config = builder.with_no_client_auth();
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         config.resumption = Resumption::disabled();
+        config.enable_secret_extraction = true;
         Ok(Client { config, resumes })
     }
 
