@@ -10,7 +10,10 @@
 mod asked;
 
 use asked::{WEIR, text};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -373,6 +376,62 @@ fn an_archive_and_a_report_show_the_handshake() {
             .expect("a file")
             .contains("TLS handshake: ")
     );
+}
+
+/// sslyze knows the recommendations of Mozilla for servers, and the classical attacks.
+#[test]
+fn a_scanner_finds_the_server_as_mozilla_recommends() {
+    let authority = Authority::new();
+    let mut root = CertificateParams::new(Vec::new()).expect("parameters");
+    root.distinguished_name
+        .push(DnType::CommonName, "the scanner's CA");
+    root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    root.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    let key = KeyPair::generate().expect("a key");
+    fs::write(authority.ca(), root.self_signed(&key).expect("a root").pem()).expect("a file");
+    let issuer = Issuer::new(root, key);
+    // From the beginning to the end of this year: Mozilla wants certificates that live for at most 366 days.
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock");
+    let year = 1970 + i32::try_from(now.as_secs() / 31_556_952).expect("a year");
+    let mut parameters = CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
+    parameters.not_before = rcgen::date_time_ymd(year, 1, 1);
+    parameters.not_after = rcgen::date_time_ymd(year, 12, 31);
+    parameters.use_authority_key_identifier_extension = true;
+    parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate().expect("a key");
+    let leaf = parameters.signed_by(&key, &issuer).expect("a certificate");
+    fs::write(authority.path("cert.pem"), leaf.pem()).expect("a file");
+    fs::write(authority.path("cert.key"), key.serialize_pem()).expect("a file");
+    let server = authority.start(&[
+        "--tls-cert",
+        &authority.path("cert.pem"),
+        "--tls-key",
+        &authority.path("cert.key"),
+    ]);
+    let scan = Command::new("sslyze")
+        .args([
+            "--mozilla_config",
+            "intermediate",
+            "--certinfo_ca_file",
+            &authority.ca(),
+        ])
+        .arg(format!("localhost:{}", server.address.port()))
+        .output();
+    let Ok(scan) = scan else {
+        return println!("skipped: sslyze is not on this machine");
+    };
+    let said = text(&scan.stdout);
+    assert!(said.contains("OK - Compliant"), "{said}");
+    for attack in [
+        "Not vulnerable to Heartbleed",
+        "Not vulnerable to OpenSSL CCS injection",
+        "Client Renegotiation DoS Attack:   OK",
+        "ROBOT Attack",
+    ] {
+        assert!(said.contains(attack), "{attack}: {said}");
+    }
+    assert!(!said.contains("VULNERABLE -"), "{said}");
 }
 
 #[test]

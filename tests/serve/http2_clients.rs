@@ -130,4 +130,164 @@ fn h2spec(strategy: Strategy) {
     assert_eq!(last, "145 tests, 145 passed, 0 skipped, 0 failed", "{printed}");
 }
 
+/// Go's net/http: what most programs written in Go speak.
+#[test]
+fn go_http2() {
+    let (pairs, server) = secure(Strategy::LOOPS);
+    let program = r#"
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+)
+
+func main() {
+	transport := &http.Transport{
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+		ForceAttemptHTTP2: true,
+	}
+	client := &http.Client{Transport: transport}
+	get := func(path, byteRange string) (string, error) {
+		request, _ := http.NewRequest("GET", os.Args[1]+path, nil)
+		if byteRange != "" {
+			request.Header.Set("Range", byteRange)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return "", err
+		}
+		defer response.Body.Close()
+		n, err := io.Copy(io.Discard, response.Body)
+		return fmt.Sprintf("%s %d %d", response.Proto, response.StatusCode, n), err
+	}
+	var all sync.WaitGroup
+	var lock sync.Mutex
+	counts := map[string]int{}
+	for i := 0; i < 120; i++ {
+		path := "/style.css"
+		if i%10 == 0 {
+			path = "/large.bin"
+		}
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			said, err := get(path, "")
+			if err != nil {
+				said = err.Error()
+			}
+			lock.Lock()
+			counts[said]++
+			lock.Unlock()
+		}()
+	}
+	all.Wait()
+	// Given up in the middle: the connection goes on.
+	context, cancel := context.WithCancel(context.Background())
+	request, _ := http.NewRequestWithContext(context, "GET", os.Args[1]+"/large.bin", nil)
+	response, err := client.Do(request)
+	if err != nil {
+		panic(err)
+	}
+	io.ReadFull(response.Body, make([]byte, 1000))
+	cancel()
+	response.Body.Close()
+	part, err := get("/style.css", "bytes=-3")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(counts, part)
+}
+"#;
+    let source = pairs.tree.write("client.go", program);
+    let source = source.to_str().expect("text");
+    let url = format!("https://{}", server.address);
+    let Some(printed) = run("go", &["run", source, &url]) else {
+        return;
+    };
+    assert_eq!(
+        printed.trim(),
+        "map[HTTP/2.0 200 1000:108 HTTP/2.0 200 1048576:12] HTTP/2.0 206 3"
+    );
+}
+
+/// Python's httpx, over the library h2.
+#[test]
+fn python_httpx() {
+    let (_pairs, server) = secure(Strategy::LOOPS);
+    let knows = run(
+        "python3",
+        &[
+            "-c",
+            "try: import httpx, h2; print('yes')\nexcept ImportError: pass",
+        ],
+    );
+    if knows.is_none_or(|said| said.trim() != "yes") {
+        return println!("skipped: no python3 with httpx and h2 on this machine");
+    }
+    let script = r#"
+import asyncio, collections, httpx, sys
+async def main():
+    async with httpx.AsyncClient(http2=True, verify=False, trust_env=False, timeout=20) as client:
+        paths = ["/large.bin" if n % 10 == 0 else "/style.css" for n in range(60)]
+        answers = await asyncio.gather(*(client.get(sys.argv[1] + path) for path in paths))
+        print(dict(sorted(collections.Counter((a.http_version, a.status_code, len(a.content)) for a in answers).items())))
+        async with client.stream("GET", sys.argv[1] + "/large.bin") as answer:
+            async for _ in answer.aiter_bytes(1000):
+                break
+        part = await client.get(sys.argv[1] + "/style.css", headers={"Range": "bytes=-3"})
+        print(part.http_version, part.status_code, len(part.content))
+asyncio.run(main())
+"#;
+    let url = format!("https://{}", server.address);
+    let printed = run("python3", &["-c", script, &url]).expect("python3");
+    assert_eq!(
+        printed.trim(),
+        "{('HTTP/2', 200, 1000): 54, ('HTTP/2', 200, 1048576): 6}\nHTTP/2 206 3"
+    );
+}
+
+/// Chromium, which tells its page what it spoke.
+#[test]
+fn chromium() {
+    let (pairs, server) = secure(Strategy::LOOPS);
+    let page = "<!DOCTYPE html><title>-</title><img src=style.css><script>\
+                onload = () => { document.title = performance.getEntries().filter((e) => e.nextHopProtocol) \
+                .map((e) => e.nextHopProtocol + ' ' + e.decodedBodySize).join(', '); }</script><script src=large.bin></script>";
+    pairs.tree.write("site/index.html", page);
+    let profile = pairs.tree.path().join("profile");
+    let profile = format!("--user-data-dir={}", profile.display());
+    let url = format!("https://{}/", server.address);
+    let flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--ignore-certificate-errors",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--virtual-time-budget=20000",
+        "--dump-dom",
+        &profile,
+        &url,
+    ];
+    let Some(printed) = run("chromium", &flags) else {
+        return;
+    };
+    let title = printed
+        .split_once("<title>")
+        .and_then(|(_, rest)| rest.split_once("</title>"));
+    let wanted = format!("h2 {}, h2 1000, h2 1048576", page.len());
+    let mut said: Vec<&str> = title.map_or("", |(title, _)| title).split(", ").collect();
+    // The order of what was found in the page is the browser's.
+    said[1..].sort_unstable();
+    assert_eq!(said.join(", "), wanted, "{printed}");
+}
+
 on_every_strategy!(curl, node_http2, nghttp, h2spec);

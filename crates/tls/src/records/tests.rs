@@ -1,3 +1,5 @@
+//! The record layer against itself: what a peer may do and what ends the connection, between the two ends of a real handshake.
+
 use super::*;
 use crate::engine::tests::sealed;
 
@@ -42,13 +44,9 @@ fn keys_are_replaced_before_they_wear_out() {
     for n in 0..100_u8 {
         server.send(&[n; 10], &mut all).expect("a record");
     }
-    let mut plain = Vec::new();
-    for piece in [&all[..]] {
-        let (result, read, said) = read(&mut client, piece);
-        assert_eq!(result.expect("all is well").used, all.len());
-        assert!(said.is_empty(), "update_not_requested needs no answer");
-        plain = read;
-    }
+    let (result, plain, said) = read(&mut client, &all);
+    assert_eq!(result.expect("all is well").used, all.len());
+    assert!(said.is_empty(), "update_not_requested needs no answer");
     assert_eq!(plain, (0..100_u8).flat_map(|n| [n; 10]).collect::<Vec<_>>());
     // Sealed by a key that was made 32 times anew.
     assert!(server.sealing.sequence <= 4, "{}", server.sealing.sequence);
@@ -149,7 +147,7 @@ fn what_does_not_belong_here_is_refused() {
             Err(Error::AlertReceived(alert)) => Some(alert),
             _ => None,
         };
-        (result.err().expect("a refusal"), alert)
+        (result.expect_err("a refusal"), alert)
     };
     use AlertDescription::{DecodeError, UnexpectedMessage};
     // A new ClientHello, a ticket for a server, a Finished.
