@@ -390,12 +390,12 @@ fn a_scanner_finds_the_server_as_mozilla_recommends() {
     let key = KeyPair::generate().expect("a key");
     fs::write(authority.ca(), root.self_signed(&key).expect("a root").pem()).expect("a file");
     let issuer = Issuer::new(root, key);
-    // From the beginning to the end of this year: Mozilla wants certificates that live for at most 366 days.
+    // Mozilla wants certificates that are valid now and live for at most 366 days.
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock");
-    let year = 1970 + i32::try_from(now.as_secs() / 31_556_952).expect("a year");
+    let day = std::time::Duration::from_secs(86_400);
     let mut parameters = CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
-    parameters.not_before = rcgen::date_time_ymd(year, 1, 1);
-    parameters.not_after = rcgen::date_time_ymd(year, 12, 31);
+    parameters.not_before = rcgen::date_time_ymd(1970, 1, 1) + (now - day);
+    parameters.not_after = rcgen::date_time_ymd(1970, 1, 1) + (now + day * 90);
     parameters.use_authority_key_identifier_extension = true;
     parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
