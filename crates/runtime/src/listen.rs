@@ -459,12 +459,17 @@ mod tests {
 
     #[test]
     fn both_families_may_have_the_same_port() {
-        let Ok(six) = bind("[::]:0") else {
+        if bind("[::]:0").is_err() {
             println!("skipped: this machine has no IPv6");
             return;
-        };
-        let four = format!("0.0.0.0:{}", six.address().port());
-        assert_eq!(bind(&four).unwrap().address().port(), six.address().port());
+        }
+        // Another program may have the port of IPv4 that is free for IPv6, but not every time.
+        let is_shared = (0..20).any(|_| {
+            let six = bind("[::]:0").unwrap();
+            let four = bind(&format!("0.0.0.0:{}", six.address().port()));
+            four.is_ok_and(|four| four.address().port() == six.address().port())
+        });
+        assert!(is_shared);
         let both = Listening {
             both_families: true,
             ..Listening::default()
