@@ -4,12 +4,12 @@
 use crate::failure::Failure;
 use ::trace::{Analyzer, Opener, Suites};
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use tls::observed::{self, Key};
 
-/// Limit on the bytes of a key log read at once.
-const CHUNK: usize = 1 << 20;
+/// Bytes of a key log read at once.
+const CHUNK: usize = 64 << 10;
 
 /// The ciphers of the crate `tls`.
 #[derive(Debug)]
@@ -52,6 +52,7 @@ pub(super) fn equip(analyzer: &mut Analyzer) {
 pub(super) struct KeyLog {
     path: PathBuf,
     file: File,
+    chunk: Box<[u8]>,
 }
 
 impl KeyLog {
@@ -61,19 +62,11 @@ impl KeyLog {
     /// `Usage` if there is no such file, `System` if it cannot be read.
     #[allow(clippy::disallowed_methods, reason = "a command reads the file it is given")]
     pub(super) fn open(path: &Path) -> Result<KeyLog, Failure> {
-        let file = File::open(path).map_err(|error| {
-            let text = format!("cannot read the key log `{}`: {error}", path.display());
-            match error.kind() {
-                ErrorKind::NotFound => Failure::Usage(format!(
-                    "{text}; name the file that the client or server writes its secrets to (SSLKEYLOGFILE, weir serve \
-                     --tls-key-log)"
-                )),
-                _ => Failure::System(text),
-            }
-        })?;
+        let file = File::open(path).map_err(|error| failure(path, &error))?;
         Ok(KeyLog {
             path: path.to_owned(),
             file,
+            chunk: vec![0; CHUNK].into_boxed_slice(),
         })
     }
 
@@ -82,20 +75,25 @@ impl KeyLog {
     /// # Errors
     /// `System` if the file cannot be read.
     pub(super) fn read_on(&mut self, analyzer: &mut Analyzer) -> Result<(), Failure> {
-        let mut chunk = vec![0; CHUNK];
         loop {
-            match self.file.read(&mut chunk) {
+            match self.file.read(&mut self.chunk) {
                 Ok(0) => return Ok(()),
-                Ok(n) => analyzer.add_secrets(&chunk[..n]),
+                Ok(n) => analyzer.add_secrets(&self.chunk[..n]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
-                    let text = format!("cannot read the key log `{}`: {error}", self.path.display());
-                    return Err(match error.kind() {
-                        ErrorKind::IsADirectory => Failure::Usage(text),
-                        _ => Failure::System(text),
-                    });
-                }
+                Err(error) => return Err(failure(&self.path, &error)),
             }
         }
+    }
+}
+
+/// Why a key log cannot be read, and what to do.
+fn failure(path: &Path, error: &io::Error) -> Failure {
+    let text = format!("cannot read the key log `{}`: {error}", path.display());
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::IsADirectory => Failure::Usage(format!(
+            "{text}; name the file that the client or server writes its secrets to (SSLKEYLOGFILE, weir serve \
+             --tls-key-log)"
+        )),
+        _ => Failure::System(format!("{text}; make it readable for the user of this command")),
     }
 }

@@ -5,7 +5,7 @@ use super::report::{Book, Listed};
 use super::security;
 use super::source::Ending;
 use super::words;
-use ::trace::{Finding, FindingTotals, Summary, Tls, Transaction};
+use ::trace::{Finding, FindingTotals, Spread, Summary, Tls, Transaction};
 use measure::{Bytes, Duration};
 use std::fmt::Write;
 use std::time::{Duration as Span, SystemTime};
@@ -158,15 +158,7 @@ fn connections_in_numbers(out: &mut String, summary: &Summary) {
         c.mean_duration.as_secs_f64(),
         c.connect_time.as_secs_f64()
     );
-    if c.handshake.count > 0 {
-        let _ = writeln!(
-            out,
-            "  handshakes: {} to {}, mean {}",
-            milliseconds(c.handshake.min),
-            milliseconds(c.handshake.max),
-            milliseconds(c.handshake.mean())
-        );
-    }
+    spread(out, "handshakes", &c.handshake);
     let cwnd = &summary.cwnd_distribution;
     if cwnd.samples > 0 {
         let median = cwnd.cdf.iter().find(|(_, share)| *share >= 0.5);
@@ -205,15 +197,7 @@ fn tls(out: &mut String, summary: &Summary) {
         words::counted(tls.connections, "connection"),
         parts.join(", ")
     );
-    if tls.handshake.count > 0 {
-        let _ = writeln!(
-            out,
-            "  handshake: {} to {}, mean {}",
-            milliseconds(tls.handshake.min),
-            milliseconds(tls.handshake.max),
-            milliseconds(tls.handshake.mean())
-        );
-    }
+    spread(out, "handshakes", &tls.handshake);
 }
 
 fn http(out: &mut String, summary: &Summary) {
@@ -237,19 +221,20 @@ fn http(out: &mut String, summary: &Summary) {
         let _ = write!(out, "; {packets:.1} packets per request");
     }
     out.push('\n');
-    for (what, spread) in [
-        ("wait for response", &summary.http_wait),
-        ("total time", &summary.http_total),
-    ] {
-        if spread.count > 0 {
-            let _ = writeln!(
-                out,
-                "  {what}: {} to {}, mean {}",
-                milliseconds(spread.min),
-                milliseconds(spread.max),
-                milliseconds(spread.mean())
-            );
-        }
+    spread(out, "wait for response", &summary.http_wait);
+    spread(out, "total time", &summary.http_total);
+}
+
+/// Least, greatest and mean of some times; nothing if there are none.
+fn spread(out: &mut String, what: &str, times: &Spread) {
+    if times.count > 0 {
+        let _ = writeln!(
+            out,
+            "  {what}: {} to {}, mean {}",
+            milliseconds(times.min),
+            milliseconds(times.max),
+            milliseconds(times.mean())
+        );
     }
 }
 

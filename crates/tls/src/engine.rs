@@ -61,7 +61,7 @@ enum Connection {
     Client(UnbufferedClientConnection),
     /// TLS 1.3 after the handshake, in either role.
     Sealed(Box<Sealed>),
-    /// Between two of these; never seen.
+    /// Between two of these. It stays so if the keys could not be taken over: the connection can only be closed.
     Changing,
 }
 
@@ -187,7 +187,8 @@ impl Engine {
         Ok(Engine::of(Connection::Server(connection)))
     }
 
-    /// The client's end, for a server of this name, of a configuration as for [`Engine::server`]. [`Engine::receive`] without bytes begins the handshake.
+    /// The client's end, for a server of this name, of a configuration as for [`Engine::server`]. [`Engine::receive`]
+    /// without bytes begins the handshake.
     ///
     /// # Errors
     /// A configuration that cannot work.

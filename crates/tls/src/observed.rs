@@ -3,13 +3,12 @@
 //! For captures: [`Key`] is one direction under one key. Only authenticated ciphers (AEAD) are known: all of TLS 1.3, and of
 //! TLS 1.2 those with GCM (RFC 5288, RFC 5289) and with ChaCha20-Poly1305 (RFC 7905).
 
+use crate::records::{self, NONCE};
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{self, Prk};
 use aws_lc_rs::hmac;
 use rustls::CipherSuite;
 
-/// Length of a nonce in bytes.
-const NONCE: usize = 12;
 /// Length of the part of a nonce that each GCM record of TLS 1.2 carries, in bytes (RFC 5288, section 3).
 const EXPLICIT: usize = 8;
 
@@ -17,14 +16,13 @@ const EXPLICIT: usize = 8;
 #[derive(Clone, Copy)]
 struct Suite {
     aead: &'static aead::Algorithm,
-    hkdf: hkdf::Algorithm,
     hmac: hmac::Algorithm,
     /// Whether it is one of TLS 1.2 whose records carry a part of the nonce.
     is_explicit: bool,
 }
 
-/// The suite with this number in TLS 1.3.
-fn suite13(number: u16) -> Option<Suite> {
+/// The suite with this number in TLS 1.3, and what derives its keys.
+fn suite13(number: u16) -> Option<(Suite, hkdf::Algorithm)> {
     let (aead, hkdf, hmac) = match CipherSuite::from(number) {
         CipherSuite::TLS13_AES_128_GCM_SHA256 => (&aead::AES_128_GCM, hkdf::HKDF_SHA256, hmac::HMAC_SHA256),
         CipherSuite::TLS13_AES_256_GCM_SHA384 => (&aead::AES_256_GCM, hkdf::HKDF_SHA384, hmac::HMAC_SHA384),
@@ -33,12 +31,12 @@ fn suite13(number: u16) -> Option<Suite> {
         }
         _ => return None,
     };
-    Some(Suite {
+    let suite = Suite {
         aead,
-        hkdf,
         hmac,
         is_explicit: false,
-    })
+    };
+    Some((suite, hkdf))
 }
 
 /// The suite with this number in TLS 1.2.
@@ -61,7 +59,6 @@ fn suite12(number: u16) -> Option<Suite> {
     };
     Some(Suite {
         aead,
-        hkdf: hkdf::HKDF_SHA256,
         hmac,
         is_explicit,
     })
@@ -92,9 +89,9 @@ impl Key {
         let suite = suite13(suite)?;
         let mut iv = [0; NONCE];
         expand(suite, secret, b"iv", &mut iv)?;
-        let mut key = vec![0; suite.aead.key_len()];
+        let mut key = vec![0; suite.0.aead.key_len()];
         expand(suite, secret, b"key", &mut key)?;
-        Key::new(suite, &key, iv, true)
+        Key::new(suite.0, &key, iv, true)
     }
 
     /// The keys of the client's and of the server's records of TLS 1.2, by the master secret and the random values of
@@ -145,10 +142,7 @@ impl Key {
             nonce[NONCE - EXPLICIT..].copy_from_slice(&fragment[..EXPLICIT]);
             fragment.drain(..EXPLICIT);
         } else {
-            let last = &mut nonce[NONCE - EXPLICIT..];
-            last.iter_mut()
-                .zip(sequence.to_be_bytes())
-                .for_each(|(byte, with)| *byte ^= with);
+            nonce = records::nonce(nonce, sequence);
         }
         let Some(len) = fragment.len().checked_sub(self.key.algorithm().tag_len()) else {
             return false;
@@ -197,11 +191,16 @@ impl hkdf::KeyType for Length {
 }
 
 /// HKDF-Expand-Label without context (RFC 8446, section 7.1). `None` if the secret has not the length of the hash.
-fn expand(suite: Suite, secret: &[u8], label: &[u8], out: &mut [u8]) -> Option<()> {
+fn expand(
+    (suite, hkdf): (Suite, hkdf::Algorithm),
+    secret: &[u8],
+    label: &[u8],
+    out: &mut [u8],
+) -> Option<()> {
     if secret.len() != suite.hmac.digest_algorithm().output_len() {
         return None;
     }
-    let prk = Prk::new_less_safe(suite.hkdf, secret);
+    let prk = Prk::new_less_safe(hkdf, secret);
     let len = (out.len() as u16).to_be_bytes();
     let info: [&[u8]; 5] = [&len, &[6 + label.len() as u8], b"tls13 ", label, &[0]];
     prk.expand(&info, Length(out.len())).ok()?.fill(out).ok()

@@ -21,11 +21,13 @@ use rustls::{
 const HEADER: usize = 5;
 /// Length of a tag in bytes, the same for all ciphers of TLS 1.3.
 const TAG: usize = 16;
+/// Length of a nonce in bytes.
+pub(crate) const NONCE: usize = 12;
 /// Limit on the plaintext of a record in bytes, without its content type.
 const PLAINTEXT_MAX: usize = 1 << 14;
 /// Limit on the fragment of a record in bytes (RFC 8446, section 5.2).
 const FRAGMENT_MAX: usize = PLAINTEXT_MAX + 256;
-/// Limit on the body of a handshake message in bytes: a ticket is the largest that comes now.
+/// Limit on a handshake message in bytes, its header included: a ticket is the largest that comes now.
 const MESSAGE_MAX: usize = 1 << 16;
 /// Key updates that a peer may send without application data between them, as rustls has it.
 const KEY_UPDATES_MAX: u8 = 32;
@@ -70,7 +72,7 @@ impl Kernel {
 struct Protection {
     key: LessSafeKey,
     /// The nonce of record 0 (RFC 8446, section 5.3).
-    iv: [u8; 12],
+    iv: [u8; NONCE],
     /// Number of the next record.
     sequence: u64,
 }
@@ -98,12 +100,7 @@ impl Protection {
 
     /// The nonce of the next record.
     fn nonce(&mut self) -> Nonce {
-        let mut nonce = self.iv;
-        let last = nonce
-            .iter_mut()
-            .rev()
-            .zip(self.sequence.to_be_bytes().into_iter().rev());
-        last.for_each(|(byte, with)| *byte ^= with);
+        let nonce = nonce(self.iv, self.sequence);
         // 2^64 records take longer than any connection lasts, and keys are updated long before.
         self.sequence += 1;
         Nonce::assume_unique_for_key(nonce)
@@ -172,7 +169,7 @@ pub(crate) struct Records {
     key_updates: u8,
     warnings: u8,
     empty: u8,
-    /// The peer has closed its half.
+    /// The peer has closed its half, or there was an error.
     is_deaf: bool,
     /// This end has.
     is_closed: bool,
@@ -274,8 +271,10 @@ impl Records {
         let mut wants_update = false;
         let result = self.open_all(input, plain, &mut wants_update);
         if let Err(error) = &result {
-            if let Some(description) = answer(error).filter(|_| !self.is_closed) {
-                self.is_closed = true;
+            // RFC 8446, section 6.2: after an error, neither end sends or reads any more.
+            self.is_deaf = true;
+            let is_open = !core::mem::replace(&mut self.is_closed, true);
+            if let Some(description) = answer(error).filter(|_| is_open) {
                 self.alert(2, description, out)?;
             }
         } else if wants_update && !self.is_closed {
@@ -294,7 +293,7 @@ impl Records {
         let mut opened = Opened::default();
         while let Some(header) = input[opened.used..].first_chunk::<HEADER>().copied() {
             if self.is_deaf {
-                // RFC 8446, section 6.1: what follows close_notify is ignored.
+                // RFC 8446, section 6.1: what follows close_notify is ignored, as is what follows an error.
                 opened.used = input.len();
                 break;
             }
@@ -405,6 +404,16 @@ impl Records {
             }),
         }
     }
+}
+
+/// The nonce of a record: the first one's, with the record's number in its last eight bytes (RFC 8446, section 5.3; RFC
+/// 7905, section 2).
+pub(crate) fn nonce(mut first: [u8; NONCE], sequence: u64) -> [u8; NONCE] {
+    let last = &mut first[NONCE - 8..];
+    last.iter_mut()
+        .zip(sequence.to_be_bytes())
+        .for_each(|(byte, with)| *byte ^= with);
+    first
 }
 
 /// Length of a handshake message with its header, once that has come (RFC 8446, section 4).

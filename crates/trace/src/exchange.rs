@@ -753,8 +753,19 @@ impl Exchange {
             // Frames say where a stream ends.
             return;
         }
+        self.tokens_of(side, packets, cx, Tokenizer::close);
+    }
+
+    /// Takes the tokens that follow from something other than bytes.
+    fn tokens_of(
+        &mut self,
+        side: Side,
+        packets: u64,
+        cx: &mut Context<'_>,
+        event: impl FnOnce(&mut Tokenizer, &mut Vec<Token>),
+    ) {
         let mut tokens = core::mem::take(&mut self.tokens);
-        self.streams[side as usize].tokenizer.close(&mut tokens);
+        event(&mut self.streams[side as usize].tokenizer, &mut tokens);
         for token in tokens.drain(..) {
             match side {
                 Side::Client => {

@@ -5,7 +5,7 @@ use super::{Exchange, Fresh, Pairing, Protocol, Stream, moment};
 use crate::connection::Side;
 use crate::context::Context;
 use crate::finding::Kind;
-use crate::http::Role;
+use crate::http::{Role, Tokenizer};
 use crate::times::Times;
 use crate::tls::{Content, Conversation, is_hello, is_record};
 use core::time::Duration;
@@ -101,26 +101,8 @@ impl Exchange {
 
     fn content(&mut self, side: Side, content: Content, packets: u64, cx: &mut Context<'_>) {
         match content {
-            Content::Plain(bytes, times) => {
-                self.here = times.here;
-                let fresh = Fresh {
-                    missing: 0,
-                    bytes: &bytes,
-                    cut: 0,
-                    times,
-                };
-                self.clear(side, fresh, bytes.len() as u32, packets, cx);
-            }
-            Content::Missing(missing, times) => {
-                self.here = times.here;
-                let fresh = Fresh {
-                    missing,
-                    bytes: &[],
-                    cut: 0,
-                    times,
-                };
-                self.clear(side, fresh, 0, packets, cx);
-            }
+            Content::Plain(bytes, times) => self.application(side, 0, &bytes, times, packets, cx),
+            Content::Missing(missing, times) => self.application(side, missing, &[], times, packets, cx),
             Content::Stopped(cause, times) => {
                 self.here = times.here;
                 let (at, packet) = times.here;
@@ -148,22 +130,32 @@ impl Exchange {
         }
     }
 
+    /// Reads application data of one record, behind `missing` bytes of it that the capture lacks.
+    fn application(
+        &mut self,
+        side: Side,
+        missing: u64,
+        bytes: &[u8],
+        times: Times,
+        packets: u64,
+        cx: &mut Context<'_>,
+    ) {
+        self.here = times.here;
+        let fresh = Fresh {
+            missing,
+            bytes,
+            cut: 0,
+            times,
+        };
+        self.clear(side, fresh, bytes.len() as u32, packets, cx);
+    }
+
     /// No further content of `side` will be known.
     fn give_up(&mut self, side: Side, times: Times, packets: u64, cx: &mut Context<'_>) {
         if let Protocol::Http2(conversation) = &mut self.protocol {
             conversation.give_up(side, moment(times, packets), cx);
             return;
         }
-        let mut tokens = core::mem::take(&mut self.tokens);
-        self.streams[side as usize].tokenizer.lose(&mut tokens);
-        for token in tokens.drain(..) {
-            match side {
-                Side::Client => {
-                    self.request_token(token, packets, cx);
-                }
-                Side::Server => self.response_token(token, packets, cx),
-            }
-        }
-        self.tokens = tokens;
+        self.tokens_of(side, packets, cx, Tokenizer::lose);
     }
 }

@@ -259,7 +259,7 @@ impl Conversation {
         !self.held.is_empty()
     }
 
-    /// Whether a direction is not TLS.
+    /// Whether a direction is not TLS, or was given up.
     pub(crate) fn is_opaque(&self) -> bool {
         self.halves.iter().any(|half| half.records.is_opaque())
     }
@@ -303,7 +303,7 @@ impl Conversation {
         self.halves[side as usize].records = records;
     }
 
-    /// Holds the memory in use against the common budget. Beyond it, no record is opened any more.
+    /// Holds the memory in use against the common budget. Beyond it, the connection is given up.
     pub(crate) fn charge(
         &mut self,
         side: Side,
@@ -323,6 +323,14 @@ impl Conversation {
                 here,
             };
             self.stop(side, Unopened::Memory, times, out);
+            self.stop(side.peer(), Unopened::Memory, times, out);
+            for half in &mut self.halves {
+                half.records.give_up();
+                half.message = Vec::new();
+            }
+            self.held = Vec::new();
+            self.held_bytes = 0;
+            budget.release(core::mem::take(&mut self.charged));
             return;
         }
         if needed < self.charged {

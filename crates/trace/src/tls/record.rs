@@ -7,6 +7,8 @@ use crate::times::{Stamp, Times};
 
 /// Largest fragment of a protected record: 2^14 bytes and 2048 of expansion (RFC 5246, section 6.2.3).
 const FRAGMENT_MAX: usize = (1 << 14) + 2048;
+/// Capacity of the buffer that is kept between records, in bytes.
+const KEPT: usize = 1 << 10;
 /// Length of a record header in bytes.
 pub(crate) const HEADER: usize = 5;
 
@@ -57,7 +59,7 @@ enum State {
     Torn(usize),
     /// The position of record boundaries is unknown.
     Lost,
-    /// The stream is not TLS.
+    /// The stream is not TLS, or was given up.
     Opaque,
 }
 
@@ -106,7 +108,7 @@ impl Records {
         }
     }
 
-    /// Whether the stream is not TLS. No further byte will be parsed.
+    /// Whether the stream is not TLS, or was given up. No further byte will be parsed.
     pub(crate) fn is_opaque(&self) -> bool {
         self.state == State::Opaque
     }
@@ -114,6 +116,12 @@ impl Records {
     /// Bytes of memory held.
     pub(super) fn memory(&self) -> usize {
         self.buffer.capacity()
+    }
+
+    /// Reads nothing more, and holds nothing.
+    pub(super) fn give_up(&mut self) {
+        self.state = State::Opaque;
+        self.buffer = Vec::new();
     }
 
     /// Reads the stream's next bytes, which came at `came` and were in order at `here`.
@@ -156,6 +164,9 @@ impl Records {
                     }
                 }
             }
+        }
+        if self.buffer.is_empty() {
+            self.buffer.shrink_to(KEPT);
         }
     }
 

@@ -206,3 +206,43 @@ fn damaged_conversations_keep_what_the_fuzz_target_checks() {
         }
     }
 }
+
+#[test]
+fn a_connection_beyond_the_budget_is_given_up_and_holds_nothing() {
+    let mut conversation = Conversation::new(false);
+    let mut budget = Budget {
+        segments: 0,
+        bytes: 200,
+        refused: 0,
+    };
+    let at = (Instant::ZERO, 1);
+    // The beginning of a ClientHello that is longer than the budget.
+    let hello = &pieces(FULL_13)[0].2;
+    assert!(hello.len() > 300);
+    for byte in &hello[..300] {
+        let mut contents = Vec::new();
+        conversation.bytes(
+            Side::Client,
+            (at, at),
+            &[*byte],
+            &Keyring::default(),
+            &mut contents,
+        );
+        conversation.charge(Side::Client, at, &mut budget, &mut contents);
+    }
+    assert!(conversation.is_opaque());
+    assert_eq!(budget.bytes, 200);
+    assert_eq!(conversation.halves[0].records.memory(), 0);
+}
+
+#[test]
+fn a_connection_at_rest_holds_no_record() {
+    let mut conversation = Conversation::new(false);
+    let at = (Instant::ZERO, 1);
+    let mut record = vec![22, 3, 1, 0x40, 0, 11, 0, 0x3f, 0xfc];
+    record.resize(5 + 0x4000, 0);
+    for piece in record.chunks(1000) {
+        read(&mut conversation, Side::Client, at.0, piece);
+    }
+    assert!(conversation.halves[0].records.memory() <= 1024);
+}
