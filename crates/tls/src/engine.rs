@@ -7,6 +7,9 @@
 //! ```
 //! Decides how large records are (see [`Sizes`]) and what is kept between calls: the part of a record that has arrived.
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
+
 use crate::records::Records;
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -81,6 +84,8 @@ pub struct Engine {
     sizes: Sizes,
     /// Nothing has come yet.
     is_fresh: bool,
+    /// This end has sent `close_notify`. rustls would seal data of TLS 1.2 after it.
+    is_closed: bool,
 }
 
 impl fmt::Debug for Engine {
@@ -203,10 +208,11 @@ impl Engine {
             partial: Vec::new(),
             sizes: Sizes::default(),
             is_fresh: true,
+            is_closed: false,
         }
     }
 
-    /// Takes ciphertext in. Plaintext is appended to `plain`, what must be sent to `out`; `scratch` is memory to work in, of no
+    /// Takes ciphertext in. After [`Engine::close`], only TLS 1.3 still reads. Plaintext is appended to `plain`, what must be sent to `out`; `scratch` is memory to work in, of no
     /// content before or after.
     ///
     /// # Errors
@@ -227,6 +233,10 @@ impl Engine {
             if is_plain {
                 return Err(Fault::PlainHttp);
             }
+        }
+        if self.is_closed && !matches!(self.connection, Connection::Sealed(_)) {
+            // RFC 5246, section 7.2.1: a close ends both directions. Debug builds of rustls would panic over a fault.
+            return Ok(Received::default());
         }
         let was_handshaking = self.is_handshaking();
         scratch.clear();
@@ -334,8 +344,13 @@ impl Engine {
     /// Appends records with this plaintext to `out`.
     ///
     /// # Errors
-    /// The handshake is not complete, or the keys of the connection are used up.
+    /// The handshake is not complete, this end has closed, or the keys of the connection are used up.
     pub fn send(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        if self.is_closed {
+            return Err(Fault::Tls(rustls::Error::General(
+                "nothing follows close_notify".to_owned(),
+            )));
+        }
         let mut rest = plain;
         while !rest.is_empty() {
             let (record, after) = rest.split_at(self.sizes.next().min(rest.len()));
@@ -362,17 +377,22 @@ impl Engine {
         })
     }
 
-    /// Appends `close_notify`: nothing can be sent after it.
+    /// Appends `close_notify`, once: nothing can be sent after it.
     ///
     /// # Errors
-    /// As [`Engine::send`].
+    /// The handshake is not complete, or the keys of the connection are used up.
     pub fn close(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
-        if let Connection::Sealed(sealed) = &mut self.connection {
-            return sealed.records.close(out).map_err(Fault::Tls);
+        if self.is_closed {
+            return Ok(());
         }
-        self.write(out, |traffic, out| {
-            append(out, OVERHEAD, |room| written(traffic.close_notify(room)))
-        })
+        match &mut self.connection {
+            Connection::Sealed(sealed) => sealed.records.close(out).map_err(Fault::Tls)?,
+            _ => self.write(out, |traffic, out| {
+                append(out, OVERHEAD, |room| written(traffic.close_notify(room)))
+            })?,
+        }
+        self.is_closed = true;
+        Ok(())
     }
 
     /// Does something that needs the keys, after whatever waits to be sent.
@@ -556,43 +576,15 @@ fn is_plain_http(first: &[u8]) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    pub(crate) use super::fuzzing::client;
+    use super::fuzzing::configurations_of;
     use super::*;
-    use crate::certificates::{Certificates, Pair, Unknown};
-    use crate::tickets::{Ratchet, Secret};
-    use rustls::RootCertStore;
-    use rustls::crypto::aws_lc_rs::default_provider;
+    use rustls::version::{TLS12, TLS13};
     use std::sync::Arc;
 
-    /// A server's configuration and that of a client which trusts it.
+    /// Configurations for both versions.
     pub(crate) fn configurations() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
-        let made = rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).expect("a certificate");
-        let provider = Arc::new(default_provider());
-        let key = made.signing_key.serialize_pem();
-        let pair = Pair::from_pem(made.cert.pem().as_bytes(), key.as_bytes(), &provider).expect("a pair");
-        let mut roots = RootCertStore::empty();
-        roots.add(made.cert.der().clone()).expect("a root");
-        let mut server = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .expect("versions")
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(Certificates::new(&[pair], Unknown::FirstPair)));
-        server.alpn_protocols = vec![b"http/1.1".to_vec()];
-        server.enable_secret_extraction = true;
-        let secret = Secret::new(1_800_000_000).expect("chance");
-        server.ticketer = Arc::new(Ratchet::new(secret).expect("a key"));
-        let mut client = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("versions")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        client.alpn_protocols = vec![b"http/1.1".to_vec()];
-        client.enable_secret_extraction = true;
-        (Arc::new(server), Arc::new(client))
-    }
-
-    pub(crate) fn client(config: &Arc<ClientConfig>) -> Engine {
-        let name = ServerName::try_from("a.test").expect("a name");
-        Engine::client(Arc::clone(config), name).expect("a client")
+        configurations_of(&[&TLS13, &TLS12])
     }
 
     /// Two ends and what is on its way between them.
@@ -692,7 +684,7 @@ pub(crate) mod tests {
         let Connection::Sealed(sealed) = &mut pipe.client.connection else {
             panic!("records of TLS 1.3 are ours");
         };
-        sealed.records.ask_for_update(&mut to_server);
+        sealed.records.update(true, &mut to_server).expect("keys");
         step(&mut pipe.server, &mut to_server, &mut to_client);
         pipe.server.send(b"answer", &mut to_client).expect("records");
         assert_eq!(step(&mut pipe.client, &mut to_client, &mut to_server), b"answer");

@@ -226,16 +226,21 @@ impl Records {
             return Err(Error::General("nothing follows close_notify".to_owned()));
         }
         if self.sealing.sequence >= self.sealed_max {
-            self.update(out)?;
+            self.update(false, out)?;
         }
         self.sealing.seal(ContentType::ApplicationData, plain, out)
     }
 
-    /// Replaces the key for sealing, and says so.
-    fn update(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
-        let update_not_requested = [HandshakeType::KeyUpdate.into(), 0, 0, KEY_UPDATE_LEN as u8, 0];
-        self.sealing
-            .seal(ContentType::Handshake, &update_not_requested, out)?;
+    /// Replaces the key for sealing, and says so; `asks` the peer to do the same (RFC 8446, section 4.6.3).
+    pub(crate) fn update(&mut self, asks: bool, out: &mut Vec<u8>) -> Result<(), Error> {
+        let message = [
+            HandshakeType::KeyUpdate.into(),
+            0,
+            0,
+            KEY_UPDATE_LEN as u8,
+            asks.into(),
+        ];
+        self.sealing.seal(ContentType::Handshake, &message, out)?;
         self.sealing = Protection::new(self.kernel.next_to_send()?)?;
         Ok(())
     }
@@ -279,7 +284,7 @@ impl Records {
             }
         } else if wants_update && !self.is_closed {
             // One for however many requests.
-            self.update(out)?;
+            self.update(false, out)?;
         }
         result
     }

@@ -18,17 +18,10 @@ fn record(from: &mut Records, content: ContentType, plain: &[u8]) -> Vec<u8> {
 }
 
 /// A key update by `from`, which uses the next key from then on.
-fn key_update(from: &mut Records, asks: u8) -> Vec<u8> {
-    let out = record(from, ContentType::Handshake, &[24, 0, 0, 1, asks]);
-    from.sealing = Protection::new(from.kernel.next_to_send().expect("keys")).expect("a key");
+fn key_update(from: &mut Records, asks: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    from.update(asks, &mut out).expect("keys");
     out
-}
-
-impl Records {
-    /// Asks the peer for new keys.
-    pub(crate) fn ask_for_update(&mut self, out: &mut Vec<u8>) {
-        out.extend(key_update(self, 1));
-    }
 }
 
 /// The description of the alert in `out`, as the other end reads it.
@@ -55,8 +48,8 @@ fn keys_are_replaced_before_they_wear_out() {
 #[test]
 fn a_request_for_new_keys_is_answered_once() {
     let [mut client, mut server] = sealed();
-    let mut all = key_update(&mut client, 1);
-    all.extend(key_update(&mut client, 1));
+    let mut all = key_update(&mut client, true);
+    all.extend(key_update(&mut client, true));
     client.send(b"question", &mut all).expect("a record");
     let (result, plain, mut said) = read(&mut server, &all);
     assert!(result.is_ok());
@@ -88,14 +81,14 @@ fn floods_end_the_connection() {
     let [mut client, mut server] = sealed();
     let mut error = None;
     for _ in 0..=u32::from(KEY_UPDATES_MAX) {
-        let update = key_update(&mut client, 0);
+        let update = key_update(&mut client, false);
         error = read(&mut server, &update).0.err();
     }
     assert_eq!(error, Some(PeerMisbehaved::TooManyKeyUpdateRequests.into()));
     // Application data between them is no flood.
     let [mut client, mut server] = sealed();
     for _ in 0..100 {
-        let mut update = key_update(&mut client, 0);
+        let mut update = key_update(&mut client, false);
         client.send(b"x", &mut update).expect("a record");
         assert!(read(&mut server, &update).0.is_ok());
     }
