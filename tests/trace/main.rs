@@ -7,6 +7,7 @@
     reason = "a black-box test is the outside world: it starts programs, reads files and opens sockets"
 )]
 
+mod blocked;
 mod http2;
 mod live;
 #[path = "../workload/schema.rs"]

@@ -15,11 +15,11 @@ pub(super) const SECURED: &str = concat!(
 const BY_TSHARK: &str = include_str!("../../crates/trace/testdata/secured.tshark.tsv");
 
 /// Types of pcapng blocks.
-const ENHANCED_PACKET: u32 = 6;
-const SECRETS: u32 = 10;
+pub(super) const ENHANCED_PACKET: u32 = 6;
+pub(super) const SECRETS: u32 = 10;
 
 /// The blocks of a pcapng file with little-endian numbers.
-fn blocks(file: &[u8]) -> Vec<(u32, &[u8])> {
+pub(super) fn blocks(file: &[u8]) -> Vec<(u32, &[u8])> {
     let number = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().expect("four bytes"));
     let mut blocks = Vec::new();
     let mut at = 0;

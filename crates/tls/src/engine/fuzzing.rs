@@ -17,6 +17,9 @@ const HELD_MAX: usize = 256 << 10;
 /// Events of a script that are done: a script costs at most so much.
 const EVENTS_MAX: usize = 200;
 
+/// Bytes on their way to an end beyond which none are repeated: every repetition may double them.
+const COMING_MAX: usize = 256 << 10;
+
 /// Key updates of a connection that an end takes in a row (see `records`).
 const UPDATES_MAX: usize = 32;
 
@@ -144,7 +147,7 @@ pub fn fuzz(script: &[u8]) {
                 // Lost, or once more.
                 if kind & 16 == 0 {
                     this.coming.drain(..=place);
-                } else {
+                } else if this.coming.len() < COMING_MAX {
                     let again = this.coming[..=place].to_vec();
                     this.coming.extend(again);
                 }
