@@ -1,4 +1,4 @@
-//! Clients that misuse TLS, with a normal client beside them that is answered within a second, over every strategy.
+//! Clients that misuse TLS, with a normal client beside them that is answered all the same, over every strategy.
 
 use crate::on_every_strategy;
 use crate::process::{Server, Strategy, within};
