@@ -171,12 +171,12 @@ fn without_secrets_the_handshake_is_left() {
         text(&said.stdout)
     );
     // The secrets of all connections but one.
-    let text_of = String::from_utf8(key_log.clone()).expect("text");
-    let missing = text_of
+    let all = String::from_utf8(key_log.clone()).expect("text");
+    let missing = all
         .split_ascii_whitespace()
         .nth(1)
         .expect("the random value of a connection");
-    let other: String = text_of
+    let other: String = all
         .lines()
         .filter(|line| !line.contains(missing))
         .map(|line| format!("{line}\n"))

@@ -10,7 +10,7 @@
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 
-use crate::records::Records;
+use crate::records::{self, Records};
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::UnbufferedServerConnection;
@@ -84,7 +84,7 @@ pub struct Engine {
     sizes: Sizes,
     /// Nothing has come yet.
     is_fresh: bool,
-    /// This end has sent `close_notify`. rustls would seal data of TLS 1.2 after it.
+    /// This end has sent `close_notify` through rustls, which would seal data of TLS 1.2 after it.
     is_closed: bool,
 }
 
@@ -212,8 +212,9 @@ impl Engine {
         }
     }
 
-    /// Takes ciphertext in. After [`Engine::close`], only TLS 1.3 still reads. Plaintext is appended to `plain`, what must be sent to `out`; `scratch` is memory to work in, of no
-    /// content before or after.
+    /// Takes ciphertext in. Plaintext is appended to `plain`, what must be sent to `out`; `scratch` is memory to work in, of no
+    /// content before or after. An end that has closed TLS 1.2, or has closed before the handshake
+    /// was complete, reads nothing more.
     ///
     /// # Errors
     /// Why the connection is over. An alert may stand in `out`, and plaintext that came before in `plain`.
@@ -234,7 +235,7 @@ impl Engine {
                 return Err(Fault::PlainHttp);
             }
         }
-        if self.is_closed && !matches!(self.connection, Connection::Sealed(_)) {
+        if self.is_closed {
             // RFC 5246, section 7.2.1: a close ends both directions. Debug builds of rustls would panic over a fault.
             return Ok(Received::default());
         }
@@ -346,11 +347,6 @@ impl Engine {
     /// # Errors
     /// The handshake is not complete, this end has closed, or the keys of the connection are used up.
     pub fn send(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-        if self.is_closed {
-            return Err(Fault::Tls(rustls::Error::General(
-                "nothing follows close_notify".to_owned(),
-            )));
-        }
         let mut rest = plain;
         while !rest.is_empty() {
             let (record, after) = rest.split_at(self.sizes.next().min(rest.len()));
@@ -370,6 +366,9 @@ impl Engine {
         if let Connection::Sealed(sealed) = &mut self.connection {
             return sealed.records.send(record, out).map_err(Fault::Tls);
         }
+        if self.is_closed {
+            return Err(Fault::Tls(records::closed()));
+        }
         self.write(out, |traffic, out| {
             append(out, record.len() + OVERHEAD, |room| {
                 written(traffic.encrypt(record, room))
@@ -382,15 +381,15 @@ impl Engine {
     /// # Errors
     /// The handshake is not complete, or the keys of the connection are used up.
     pub fn close(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if let Connection::Sealed(sealed) = &mut self.connection {
+            return sealed.records.close(out).map_err(Fault::Tls);
+        }
         if self.is_closed {
             return Ok(());
         }
-        match &mut self.connection {
-            Connection::Sealed(sealed) => sealed.records.close(out).map_err(Fault::Tls)?,
-            _ => self.write(out, |traffic, out| {
-                append(out, OVERHEAD, |room| written(traffic.close_notify(room)))
-            })?,
-        }
+        self.write(out, |traffic, out| {
+            append(out, OVERHEAD, |room| written(traffic.close_notify(room)))
+        })?;
         self.is_closed = true;
         Ok(())
     }

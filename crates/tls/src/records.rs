@@ -30,7 +30,7 @@ const FRAGMENT_MAX: usize = PLAINTEXT_MAX + 256;
 /// Limit on a handshake message in bytes, its header included: a ticket is the largest that comes now.
 const MESSAGE_MAX: usize = 1 << 16;
 /// Key updates that a peer may send without application data between them, as rustls has it.
-const KEY_UPDATES_MAX: u8 = 32;
+pub(crate) const KEY_UPDATES_MAX: u8 = 32;
 /// Alerts that are no errors and not `close_notify`, as rustls has it.
 const WARNINGS_MAX: u8 = 4;
 /// Records without content that a peer may send without application data between them. Each costs as much as a full one.
@@ -223,7 +223,7 @@ impl Records {
     /// The connection was closed by this end, or keys cannot be made.
     pub(crate) fn send(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         if self.is_closed {
-            return Err(Error::General("nothing follows close_notify".to_owned()));
+            return Err(closed());
         }
         if self.sealing.sequence >= self.sealed_max {
             self.update(false, out)?;
@@ -409,6 +409,11 @@ impl Records {
             }),
         }
     }
+}
+
+/// This end has closed, and cannot send.
+pub(crate) fn closed() -> Error {
+    Error::General("nothing follows close_notify".to_owned())
 }
 
 /// The nonce of a record: the first one's, with the record's number in its last eight bytes (RFC 8446, section 5.3; RFC

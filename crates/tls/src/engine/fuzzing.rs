@@ -3,6 +3,7 @@
 
 use super::{Connection, Engine};
 use crate::certificates::{Certificates, Pair, Unknown};
+use crate::records::KEY_UPDATES_MAX;
 use crate::tickets::{Ratchet, Secret};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::ServerName;
@@ -19,9 +20,6 @@ const EVENTS_MAX: usize = 200;
 
 /// Bytes on their way to an end beyond which none are repeated: every repetition may double them.
 const COMING_MAX: usize = 256 << 10;
-
-/// Key updates of a connection that an end takes in a row (see `records`).
-const UPDATES_MAX: usize = 32;
 
 /// A server's configuration and that of a client which trusts it and knows these versions.
 pub(crate) fn configurations_of(
@@ -101,8 +99,9 @@ impl End {
 /// which end, one for how much. Both ends are Weir's, with keys of their own chance.
 ///
 /// # Panics
-/// An end has read what the other did not send; or has an error, or lacks something, although every byte reached it as it
-/// was sent; or holds more than [`HELD_MAX`].
+/// - An end has read what the other did not send.
+/// - Every byte came as it was sent, but an end has an error or lacks something.
+/// - An end holds more than [`HELD_MAX`].
 pub fn fuzz(script: &[u8]) {
     let Some((&version, events)) = script.split_first() else {
         return;
@@ -112,7 +111,7 @@ pub fn fuzz(script: &[u8]) {
         End::new(client(config)),
         End::new(Engine::server(Arc::clone(server)).expect("a server")),
     ];
-    let (mut is_tampered, mut updates) = (false, 0);
+    let (mut is_tampered, mut updates) = (false, 0_u8);
     let [first, second] = &mut ends;
     first.take(&[], &mut second.coming);
     for event in events.chunks_exact(2).take(EVENTS_MAX) {
@@ -133,7 +132,7 @@ pub fn fuzz(script: &[u8]) {
             5 if let Connection::Sealed(sealed) = &mut this.engine.connection
                 && !this.has_closed =>
             {
-                updates += 1;
+                updates = updates.saturating_add(1);
                 sealed
                     .records
                     .update(much & 1 == 0, &mut other.coming)
@@ -167,7 +166,7 @@ pub fn fuzz(script: &[u8]) {
             writer.sent.starts_with(&reader.read),
             "something was read that was not sent"
         );
-        if !is_tampered && updates <= UPDATES_MAX && !reader.has_closed {
+        if !is_tampered && updates <= KEY_UPDATES_MAX && !reader.has_closed {
             assert!(!reader.is_over && reader.read.len() == writer.sent.len());
             assert_eq!(reader.saw_close, writer.has_closed);
         }
