@@ -1,7 +1,7 @@
 //! `weir ctl`: sends commands to a running server through its control socket and prints the answers. Decides the
 //! output; `serve::control` defines the commands.
 
-use crate::cli::ctl::{Command, Flags};
+use crate::cli::ctl::{Command, Flags, OfCertificates};
 use crate::failure::Failure;
 use crate::output::line;
 use crate::serve::{Change, Wish};
@@ -78,6 +78,9 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         if let Some(trouble) = trouble {
             line(format_args!("renewal fails: {trouble}"))?;
         }
+        if let Some(revocation) = answer["revocation"].as_str() {
+            line(format_args!("revocation: {revocation}"))?;
+        }
     } else if let Some(now) = answer["now"].as_str() {
         line(format_args!("done: {now}"))?;
     } else {
@@ -129,7 +132,13 @@ fn wish(command: &Command) -> Wish {
             workers: *workers,
             listener: *listener,
         }),
-        Command::Certificates => Wish::Certificates,
+        Command::Certificates { what: None } => Wish::Certificates,
+        Command::Certificates {
+            what: Some(OfCertificates::Renew),
+        } => Wish::Renew,
+        Command::Certificates {
+            what: Some(OfCertificates::Revoke { reason }),
+        } => Wish::Revoke(*reason),
         Command::Reload => Wish::Reload,
         Command::ReopenLogs => Wish::ReopenLogs,
         Command::Stop => Wish::Stop,

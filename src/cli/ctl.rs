@@ -1,6 +1,7 @@
 //! The flags of `weir ctl`. Decides spelling and help; `serve::control` defines the commands.
 
-use super::offered::{IO, THREADS, offered};
+use super::offered::{IO, REASONS, THREADS, offered};
+use acme::order::Reason;
 use clap::{Args, Subcommand};
 use server::config::{Concurrency, IoKind, Workers};
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ Examples:
   weir ctl --socket /run/weir.sock strategy pool --workers 64
   weir ctl --socket /run/weir.sock strategy loops --io uring --listener 127.0.0.1:8080
   weir ctl --socket /run/weir.sock certificates
+  weir ctl --socket /run/weir.sock certificates revoke key-compromise
 
 Users with write permission on the socket's file may send commands: its owner only,
 until chmod or chgrp admit others.";
@@ -52,11 +54,28 @@ pub(crate) enum Command {
         listener: Option<SocketAddr>,
     },
     /// Lists the certificates in use, with their names and how long they are valid
-    Certificates,
+    Certificates {
+        /// What to do about the certificate of --domain [default: list]
+        #[command(subcommand)]
+        what: Option<OfCertificates>,
+    },
     /// Reloads the configuration, as SIGHUP does
     Reload,
     /// Reopens the access log, as SIGUSR1 does
     ReopenLogs,
     /// Stops gracefully: finishes responses, then exits, as SIGTERM does
     Stop,
+}
+
+/// Commands of `weir ctl certificates`.
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum OfCertificates {
+    /// Orders a new certificate now, with a new key
+    Renew,
+    /// Orders a new certificate, then has the CA revoke the one in use
+    Revoke {
+        /// Why, as clients are told: unspecified, key-compromise, affiliation-changed, superseded, cessation-of-operation
+        #[arg(default_value = "unspecified", value_parser = offered::<Reason>(REASONS), hide_possible_values = true)]
+        reason: Reason,
+    },
 }

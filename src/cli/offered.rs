@@ -50,7 +50,15 @@ pub(crate) const LANDLOCK: &[&str] = &["auto", "root", "off"];
 /// See `--tls`.
 pub(crate) const TLS_SOURCES: &[&str] = &["auto", "internal"];
 /// See `--acme-challenge`.
-pub(crate) const ACME_CHALLENGES: &[&str] = &["auto", "http-01", "tls-alpn-01"];
+pub(crate) const ACME_CHALLENGES: &[&str] = &["auto", "http-01", "tls-alpn-01", "dns-01"];
+/// See `weir ctl certificates revoke`.
+pub(crate) const REASONS: &[&str] = &[
+    "unspecified",
+    "key-compromise",
+    "affiliation-changed",
+    "superseded",
+    "cessation-of-operation",
+];
 /// See `--tls-client-auth`.
 pub(crate) const CLIENT_AUTH: &[&str] = &["auto", "off", "optional", "required"];
 /// See `--http2`.
@@ -139,6 +147,7 @@ mod tests {
         assert_eq!(sorted(LANDLOCK), named::<Landlock>());
         assert_eq!(sorted(TLS_SOURCES), named::<server::config::TlsSource>());
         assert_eq!(sorted(ACME_CHALLENGES), named::<server::config::AcmeChallenge>());
+        assert_eq!(sorted(REASONS), named::<acme::order::Reason>());
         assert_eq!(sorted(CLIENT_AUTH), named::<server::config::ClientAuth>());
         assert_eq!(sorted(SECCOMP), named::<Seccomp>());
         assert_eq!(sorted(LINE_ORDERS), named::<LineOrder>());

@@ -128,10 +128,19 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NAME", env = "WEIR_ACME_PROFILE", help_heading = "TLS")]
     acme_profile: Option<String>,
 
-    /// How the CA checks that a name is yours: auto (either), http-01 (at port 80), tls-alpn-01 (at port 443)
-    /// [default: auto]
+    /// How the CA checks that a name is yours: auto (any), http-01 (at port 80), tls-alpn-01 (at port 443), dns-01 (by
+    /// --acme-hook) [default: auto]
     #[arg(long, value_name = "KIND", env = "WEIR_ACME_CHALLENGE", value_parser = offered::<AcmeChallenge>(ACME_CHALLENGES), hide_possible_values = true, help_heading = "TLS")]
     acme_challenge: Option<AcmeChallenge>,
+
+    /// Program that writes DNS records for dns-01, which wildcards need: gets `present` or `cleanup`, the record's name
+    /// and its value, as lego's exec provider calls it [default: none]
+    #[arg(long, value_name = "PROGRAM", env = "WEIR_ACME_HOOK", help_heading = "TLS")]
+    acme_hook: Option<PathBuf>,
+
+    /// Time that new DNS records need to reach all name servers; the CA looks after that [default: 30s]
+    #[arg(long, value_name = "TIME", env = "WEIR_ACME_HOOK_WAIT", value_parser = parse_duration, help_heading = "TLS")]
+    acme_hook_wait: Option<Duration>,
 
     /// PEM file with a certificate chain: the addresses of --listen speak TLS; repeatable, clients choose by name
     #[arg(
@@ -683,6 +692,7 @@ impl Flags {
             "tls-state" => self.tls_state.is_some(),
             "acme-ca-root" => self.acme_ca_root.is_some(),
             "acme-eab" => self.acme_eab.is_some(),
+            "acme-hook" => self.acme_hook.is_some(),
             "tls-client-ca" => self.tls_client_ca.is_some(),
             "tls-key-log" => self.tls_key_log.is_some(),
             "error-pages" => !self.error_page.is_empty(),
@@ -804,6 +814,7 @@ impl Flags {
             hsts,
             tls,
             acme_challenge,
+            acme_hook_wait,
         );
         self.behavior.override_in(&mut config.behavior);
         config.say(|(_, key)| match key {
@@ -841,6 +852,7 @@ impl Flags {
             (&mut config.tls_state, &self.tls_state),
             (&mut config.acme_ca_root, &self.acme_ca_root),
             (&mut config.acme_eab, &self.acme_eab),
+            (&mut config.acme_hook, &self.acme_hook),
         ] {
             if flag.is_some() {
                 set.clone_from(flag);
@@ -967,6 +979,7 @@ fn put_below(config: &mut Config, folder: &Path) {
         &mut config.tls_state,
         &mut config.acme_ca_root,
         &mut config.acme_eab,
+        &mut config.acme_hook,
     ];
     for inner in own.into_iter().chain(hosts).flatten() {
         if inner.as_os_str() != "-" {

@@ -7,6 +7,7 @@ use super::strategy::Choice;
 use super::tls::Tls;
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
+use acme::order::Reason;
 use measure::UnixTime;
 use runtime::clock;
 use runtime::control::Question;
@@ -26,6 +27,10 @@ pub(crate) enum Wish {
     Strategy(Change),
     /// Lists certificates.
     Certificates,
+    /// Orders a new certificate.
+    Renew,
+    /// Orders a new certificate, and has the one in use revoked.
+    Revoke(Reason),
     /// Reloads the configuration, as SIGHUP does.
     Reload,
     /// Reopens the access log, as SIGUSR1 does.
@@ -182,7 +187,24 @@ pub(super) fn certificates(tls: Option<&Tls>, managed: Option<&Managed>) -> Valu
         "ok": true,
         "certificates": listed.collect::<Vec<_>>(),
         "trouble": managed.and_then(|managed| managed.state(now)),
+        "revocation": managed.and_then(|managed| managed.revocation_state(now)),
     })
+}
+
+/// Has the managed certificate renewed, and the one in use revoked if there is a reason.
+pub(super) fn renew(managed: Option<&Managed>, revoke: Option<Reason>) -> Value {
+    let none = || {
+        Failure::Usage(
+            "no certificate here is from Weir: those from files are renewed by whoever wrote them (--domain)"
+                .to_owned(),
+        )
+    };
+    let begun = managed.ok_or_else(none).and_then(|managed| managed.renew(revoke));
+    let what = match revoke {
+        None => "a new certificate is ordered",
+        Some(_) => "a new certificate is ordered, then the old one is revoked",
+    };
+    outcome(begun.map(|()| Some(format!("{what}; `weir ctl certificates` shows what comes of it"))))
 }
 
 /// The time in the format of ISO 8601.

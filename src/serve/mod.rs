@@ -576,6 +576,8 @@ impl Operator<'_> {
             Wish::Status => control::status(workers, self.server.is_ready()),
             Wish::Strategy(change) => control::outcome(self.switch(workers, *change).map(Some)),
             Wish::Certificates => control::certificates(self.tls.as_deref(), self.managed.as_ref()),
+            Wish::Renew => control::renew(self.managed.as_ref(), None),
+            Wish::Revoke(reason) => control::renew(self.managed.as_ref(), Some(*reason)),
             Wish::Reload => control::outcome(self.reload().map_err(Failure::System).map(|()| None)),
             Wish::ReopenLogs => control::outcome(self.reopen_logs().map(|()| None)),
             Wish::Stop => control::outcome(Ok(None)),

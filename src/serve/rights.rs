@@ -36,6 +36,10 @@ const RESOLVER_READ: [&str; 6] = [
     "/etc/services",
     "/run/systemd/resolve",
 ];
+/// Files that a program for DNS records reads, to speak with a name server or its API.
+const HOOK_READ: [&str; 4] = ["/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/dev/urandom"];
+/// Folders of the programs that it starts, such as curl.
+const HOOK_EXECUTE: [&str; 3] = ["/bin", "/sbin", "/usr"];
 /// Folders of the libraries that they load.
 const SYSTEM_EXECUTE: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 
@@ -262,7 +266,7 @@ fn words(reach: &Reach) -> String {
         let shown: Vec<String> = paths
             .iter()
             .filter(|path| {
-                let mut system = SYSTEM_READ.iter().chain(&RESOLVER_READ);
+                let mut system = SYSTEM_READ.iter().chain(&RESOLVER_READ).chain(&SYSTEM_EXECUTE);
                 !system.any(|other| Path::new(other) == *path)
             })
             .map(|path| path.display().to_string())
@@ -279,8 +283,12 @@ fn words(reach: &Reach) -> String {
         [] => String::new(),
         ports => format!("; connects to ports {}", listed(ports)),
     };
+    let hook = match own(&reach.execute) {
+        nothing if nothing == "nothing" => String::new(),
+        folders => format!("reads and executes files in {folders} for --acme-hook; "),
+    };
     format!(
-        "reads {}; writes {}; {}binds {}{connects}",
+        "reads {}; writes {}; {hook}{}binds {}{connects}",
         own(&reach.read),
         own(&written),
         match &*reach.programs {
@@ -333,6 +341,13 @@ fn reach(
     if !config.domain.is_empty() {
         read.extend(RESOLVER_READ.map(PathBuf::from));
     }
+    let mut execute: Vec<PathBuf> = SYSTEM_EXECUTE.map(PathBuf::from).into();
+    if let Some(hook) = &config.acme_hook {
+        read.extend(HOOK_READ.map(PathBuf::from));
+        read.extend(std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from));
+        execute.extend(HOOK_EXECUTE.map(PathBuf::from));
+        execute.extend(around(hook));
+    }
     let log = config.access_log.as_deref().filter(|log| *log != Path::new("-"));
     let write = log.map(|log| {
         // For a device or a pipe, the file itself; its folder holds unrelated files.
@@ -351,7 +366,7 @@ fn reach(
     ports.dedup();
     Reach {
         read,
-        execute: SYSTEM_EXECUTE.map(PathBuf::from).into(),
+        execute,
         // For the new program of an upgrade in place.
         programs: around(program.path()).into_iter().collect(),
         write,

@@ -1,7 +1,8 @@
 //! Certificates that Weir gets by itself, from Pebble, the CA that Let's Encrypt tests clients with, and from its own
 //! authority. Skipped where Pebble is not installed.
 //!
-//! Pebble refuses a fifth of all nonces here and asks a name server of ours, for which every name is this machine.
+//! Pebble refuses a fifth of all nonces here and asks a name server of ours, for which every name is this machine. Text
+//! records are the lines of a file, which the hook of these tests writes.
 
 use crate::control::ctl;
 use crate::process::{Launch, Server, Strategy, eventually, within};
@@ -9,10 +10,12 @@ use crate::tls::Secure;
 use crate::tree::Tree;
 use crate::upgrade::Line;
 use crate::wire::Connection;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,21 +62,35 @@ fn installed() -> Option<PathBuf> {
     found
 }
 
-/// Answers every question for an IPv4 address with 127.0.0.1, and every other with nothing (RFC 1035 section 4.1), over
-/// TCP, as Pebble asks. Ends with the process.
-fn name_server() -> SocketAddr {
+/// What `present NAME VALUE` and `cleanup NAME VALUE` do here. The folder of certificates is the only one that a program
+/// started by Weir can write under Landlock.
+const HOOK: &str = r#"#!/bin/sh
+records=$(dirname "$0")/state/records
+case $1 in
+    present) echo "$2 $3" >>"$records" ;;
+    cleanup)
+        grep -v -e "$3" "$records" >"$records.new"
+        mv "$records.new" "$records" ;;
+    *) exit 1 ;;
+esac
+"#;
+
+/// Answers every question for an IPv4 address with 127.0.0.1, those for text with the records in a file, and every other
+/// with nothing (RFC 1035 section 4.1), over TCP, as Pebble asks. Ends with the process.
+fn name_server(records: PathBuf) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || while answer_one(&stream).is_ok() {});
+            let records = records.clone();
+            std::thread::spawn(move || while answer_one(&stream, &records).is_ok() {});
         }
     });
     address
 }
 
 /// Answers one question of a connection.
-fn answer_one(mut stream: &TcpStream) -> std::io::Result<()> {
+fn answer_one(mut stream: &TcpStream, records: &Path) -> std::io::Result<()> {
     let mut length = [0; 2];
     stream.read_exact(&mut length)?;
     let mut asked = vec![0; usize::from(u16::from_be_bytes(length))];
@@ -85,19 +102,55 @@ fn answer_one(mut stream: &TcpStream) -> std::io::Result<()> {
         .position(|&b| b == 0)
         .map_or(0, |at| 12 + at + 5);
     let question = asked.get(12..end).ok_or(ErrorKind::InvalidData)?;
-    let is_a = question.ends_with(&[0, 1, 0, 1]);
+    let kind = question[question.len() - 3];
+    let data: Vec<Vec<u8>> = match kind {
+        A => vec![vec![127, 0, 0, 1]],
+        TXT => {
+            let name = in_words(question);
+            let all = std::fs::read_to_string(records).unwrap_or_default();
+            let found = all.lines().filter_map(|line| line.split_once(' '));
+            let found = found.filter(|(of, _)| *of == name);
+            let sized = |value: &str| [&[value.len() as u8], value.as_bytes()].concat();
+            found.map(|(_, value)| sized(value)).collect()
+        }
+        _ => Vec::new(),
+    };
     let mut answer = asked[..2].to_vec();
-    answer.extend([0x81, 0x80, 0, 1, 0, u8::from(is_a), 0, 0, 0, 0]);
+    answer.extend([0x81, 0x80, 0, 1, 0, data.len() as u8, 0, 0, 0, 0]);
     answer.extend(question);
-    if is_a {
-        answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4, 127, 0, 0, 1]);
+    for data in data {
+        // The name of the question, its type, class IN, a second.
+        answer.extend([0xc0, 12, 0, kind, 0, 1, 0, 0, 0, 1, 0, data.len() as u8]);
+        answer.extend(data);
     }
     let length = u16::try_from(answer.len()).map_err(|_| ErrorKind::InvalidData)?;
     stream.write_all(&[&length.to_be_bytes(), &answer[..]].concat())
 }
 
+/// Types of questions.
+const A: u8 = 1;
+const TXT: u8 = 16;
+
+/// The name of a question, in lower case, with a dot after each label.
+fn in_words(question: &[u8]) -> String {
+    let mut rest = question;
+    let mut name = String::new();
+    while let Some((&length @ 1.., more)) = rest.split_first() {
+        let (label, after) = more.split_at(usize::from(length).min(more.len()));
+        name += &String::from_utf8_lossy(label).to_ascii_lowercase();
+        name.push('.');
+        rest = after;
+    }
+    name
+}
+
 impl Pebble {
     fn start() -> Option<Pebble> {
+        Pebble::start_with(&json!({}))
+    }
+
+    /// With more settings of Pebble's own.
+    fn start_with(more: &Value) -> Option<Pebble> {
         let binary = installed()?;
         let tree = Tree::with(&[("site/index.html", "hello")]);
         let own = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]);
@@ -106,7 +159,9 @@ impl Pebble {
         tree.write("ca.key", own.signing_key.serialize_pem());
         let [directory, management, http, https] = free_ports();
         let file = |name: &str| tree.join(name).to_string_lossy().into_owned();
-        let config = json!({ "pebble": {
+        tree.write("hook", HOOK);
+        Launch::executable(&tree.join("hook"));
+        let mut config = json!({ "pebble": {
             "listenAddress": format!("127.0.0.1:{directory}"),
             "managementListenAddress": format!("127.0.0.1:{management}"),
             "certificate": file("ca.pem"),
@@ -115,13 +170,17 @@ impl Pebble {
             "tlsPort": https,
             "profiles": { "default": { "description": "", "validityPeriod": 7_776_000 } },
         } });
+        for (key, value) in more.as_object().expect("settings") {
+            config["pebble"][key] = value.clone();
+        }
         tree.write("pebble.json", config.to_string());
-        let names = name_server();
+        let names = name_server(tree.join("state/records"));
         let log = std::fs::File::create(tree.join("pebble.log")).expect("a log");
         let process = Command::new(binary)
             .args(["-config", &file("pebble.json"), "-dnsserver", &names.to_string()])
             .env("PEBBLE_VA_NOSLEEP", "1")
             .env("PEBBLE_WFE_NONCEREJECT", "20")
+            .env("PEBBLE_AUTHZREUSE", "0")
             .stdout(log.try_clone().expect("a log"))
             .stderr(log)
             .stdin(Stdio::null())
@@ -148,10 +207,15 @@ impl Pebble {
 
     /// The same, with a CA at this port.
     fn serve_by(&self, ca: u16, strategy: Strategy, state: &str, more: &[&str]) -> Launch {
+        self.serve_as("a.test", ca, strategy, state, more)
+    }
+
+    /// The same, for these names, with commas between them.
+    fn serve_as(&self, names: &str, ca: u16, strategy: Strategy, state: &str, more: &[&str]) -> Launch {
         let file = |name: &str| self.tree.join(name).to_string_lossy().into_owned();
         let mut launch = Launch::at(strategy, &format!("127.0.0.1:{}", self.https));
         for (flag, value) in [
-            ("--domain", "a.test"),
+            ("--domain", names),
             ("--http-listen", &format!("127.0.0.1:{}", self.http)),
             ("--acme-ca", &format!("https://localhost:{ca}/dir")),
             ("--acme-ca-root", &file("ca.pem")),
@@ -165,9 +229,23 @@ impl Pebble {
 
     /// A client that trusts what this CA issues. Its root is new at every start.
     fn client(&self) -> Arc<ClientConfig> {
+        trusting(self.manage("/roots/0").as_bytes())
+    }
+
+    /// An answer of its management.
+    fn manage(&self, path: &str) -> String {
         let own = std::fs::read(self.tree.join("ca.pem")).expect("a certificate");
-        let text = ask(trusting(&own), self.management, "/roots/0");
-        trusting(text.as_bytes())
+        ask(trusting(&own), self.management, path)
+    }
+
+    /// What it says of a certificate: `Valid` or `Revoked`, and why.
+    fn status(&self, certificate: &CertificateDer<'_>) -> Value {
+        let id = acme::renewal::id(certificate).expect("an identifier");
+        let (_, serial) = id.split_once('.').expect("a serial number");
+        let bytes = URL_SAFE_NO_PAD.decode(serial).expect("base64url");
+        let serial: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let text = self.manage(&format!("/cert-status-by-serial/{serial}"));
+        serde_json::from_str(&text).expect("JSON")
     }
 
     fn log(&self) -> String {
@@ -249,6 +327,159 @@ fn a_site_gets_its_certificate_by_http() {
     assert_eq!(mode & 0o777, 0o600);
     let left = std::fs::read_dir(pebble.tree.join("state/acme/challenges")).expect("a folder");
     assert_eq!(left.count(), 0, "answers are taken back");
+}
+
+#[test]
+fn a_wildcard_comes_by_dns_records_of_a_hook() {
+    let Some(pebble) = Pebble::start() else { return };
+    let hook = pebble.tree.join("hook").to_string_lossy().into_owned();
+    let names = "a.test,*.a.test";
+    let more = ["--acme-hook", &hook, "--acme-hook-wait", "1s"];
+    let launch = pebble.serve_as(names, pebble.directory, Strategy::LOOPS, "state", &more);
+    let server = launch.start();
+    let client = pebble.client();
+    let one = issued(&server, &client, "b.a.test");
+    assert_eq!(issued(&server, &client, "a.test"), one);
+    assert!(Secure::try_open(server.address, &client, "c.b.a.test").is_err());
+    let records = || std::fs::read_to_string(pebble.tree.join("state/records"));
+    eventually("records are taken back", || {
+        records().is_ok_and(|text| text.is_empty()).then_some(())
+    });
+    let listed = pebble.certificates();
+    assert_eq!(listed["certificates"][0]["names"], json!(["a.test", "*.a.test"]));
+    let said = server.stderr();
+    assert!(!said.contains("a DNS record may stay"), "{said}");
+}
+
+#[test]
+fn a_hook_that_fails_is_quoted() {
+    let Some(pebble) = Pebble::start() else { return };
+    pebble
+        .tree
+        .write("hook", "#!/bin/sh\necho \"no zone for $2\" >&2\nexit 3\n");
+    let hook = pebble.tree.join("hook").to_string_lossy().into_owned();
+    let more = ["--acme-hook", &hook, "--acme-challenge", "dns-01"];
+    let server = pebble.serve(Strategy::LOOPS, "state", &more).start();
+    let listed = within(ISSUED, "the trouble", || {
+        let listed = pebble.certificates();
+        listed["trouble"].is_string().then_some(listed)
+    });
+    let trouble = listed["trouble"].as_str().expect("text");
+    for part in [
+        "no zone for _acme-challenge.a.test.",
+        "exit status: 3",
+        "--acme-hook",
+    ] {
+        assert!(trouble.contains(part), "{trouble}");
+    }
+    assert!(
+        server.stderr().contains("a DNS record may stay"),
+        "cleanup failed, too"
+    );
+    drop(server);
+    for (flag, wanted) in [("/nowhere/hook", "No such file"), ("/dev/null", "no program")] {
+        let (code, printed) = pebble
+            .serve(Strategy::LOOPS, "state", &["--acme-hook", flag])
+            .fail();
+        assert!(code == 2 && printed.contains(wanted), "{printed}");
+    }
+}
+
+#[test]
+fn operators_renew_and_revoke() {
+    let Some(pebble) = Pebble::start() else { return };
+    for (strategy, state) in [(Strategy::LOOPS, "state"), (Strategy::PROCESS_LOOPS, "others")] {
+        let mut server = pebble.serve(strategy, state, &[]).start();
+        let client = pebble.client();
+        let first = issued(&server, &client, "a.test");
+        let another = |than: &CertificateDer<'_>| {
+            within(ISSUED, "another certificate", || {
+                Some(issued(&server, &client, "a.test")).filter(|one| one != than)
+            })
+        };
+        let ctl = |arguments: &[&str]| ctl(&pebble.tree.join("control"), arguments);
+        let (code, text) = ctl(&["certificates", "renew"]);
+        assert!(code == 0 && text.contains("is ordered"), "{text}");
+        let second = another(&first);
+        assert_eq!(pebble.status(&first)["Status"], "Valid");
+        let (code, text) = ctl(&["certificates", "revoke", "key-compromise"]);
+        assert!(code == 0 && text.contains("is revoked"), "{text}");
+        let third = another(&second);
+        within(ISSUED, "the revocation", || {
+            (pebble.status(&second)["Status"] == "Revoked").then_some(())
+        });
+        assert_eq!(pebble.status(&second)["Reason"], 1);
+        assert_eq!(pebble.status(&third)["Status"], "Valid");
+        eventually("the end of it", || {
+            (pebble.certificates()["revocation"] == Value::Null).then_some(())
+        });
+        let (code, text) = ctl(&["certificates", "revoke", "ca-compromise"]);
+        assert!(code == 2 && text.contains("superseded"), "{text}");
+        server.stop();
+    }
+}
+
+#[test]
+fn a_certificate_is_revoked_although_there_is_no_other_and_a_refusal_is_told() {
+    let Some(pebble) = Pebble::start() else { return };
+    let hook = pebble.tree.join("hook").to_string_lossy().into_owned();
+    let more = [
+        "--acme-hook",
+        &hook,
+        "--acme-hook-wait",
+        "0",
+        "--acme-challenge",
+        "dns-01",
+    ];
+    let server = pebble.serve(Strategy::LOOPS, "state", &more).start();
+    let client = pebble.client();
+    let first = issued(&server, &client, "a.test");
+    pebble.tree.write("hook", "#!/bin/sh\nexit 1\n");
+    // Without the account, the CA does not know whose certificate it is.
+    let account = pebble.pem("state").with_file_name("account.json");
+    let aside = account.with_extension("aside");
+    std::fs::rename(&account, &aside).expect("the account");
+    let socket = pebble.tree.join("control");
+    assert_eq!(ctl(&socket, &["certificates", "revoke"]).0, 0);
+    within(ISSUED, "a refusal", || {
+        let listed = pebble.certificates();
+        let told = listed["revocation"].as_str().unwrap_or_default().to_owned();
+        told.contains("refused").then_some(())
+    });
+    assert_eq!(pebble.status(&first)["Status"], "Valid");
+    std::fs::rename(&aside, &account).expect("the account");
+    assert_eq!(ctl(&socket, &["certificates", "revoke"]).0, 0);
+    within(ISSUED, "the revocation", || {
+        (pebble.status(&first)["Status"] == "Revoked").then_some(())
+    });
+    assert!(pebble.certificates()["trouble"].is_string(), "no other");
+    assert_eq!(issued(&server, &client, "a.test"), first, "it stays in use");
+}
+
+#[test]
+fn a_ca_that_wants_its_own_customers_gets_them() {
+    let key = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";
+    let settings = json!({
+        "externalAccountBindingRequired": true,
+        "externalAccountMACKeys": { "kid-1": key },
+    });
+    let Some(pebble) = Pebble::start_with(&settings) else {
+        return;
+    };
+    let mut server = pebble.serve(Strategy::LOOPS, "state", &[]).start();
+    let listed = within(ISSUED, "the trouble", || {
+        let listed = pebble.certificates();
+        listed["trouble"].is_string().then_some(listed)
+    });
+    let trouble = listed["trouble"].as_str().expect("text");
+    assert!(trouble.contains("--acme-eab"), "{trouble}");
+    server.stop();
+    pebble.tree.write("eab", format!("kid-1 {key}\n"));
+    let file = pebble.tree.join("eab").to_string_lossy().into_owned();
+    let server = pebble
+        .serve(Strategy::LOOPS, "another", &["--acme-eab", &file])
+        .start();
+    issued(&server, &pebble.client(), "a.test");
 }
 
 #[test]
@@ -414,7 +645,7 @@ fn this_machine_can_be_the_authority() {
 fn keys_that_need_a_domain_say_so() {
     for (flags, wanted) in [
         (["--acme-email", "a@a.test"], "`domain`"),
-        (["--domain", "*.a.test"], "wildcard"),
+        (["--domain", "*.a.test"], "wildcard; name a program"),
         (["--domain", "a b"], "not a host name"),
         (["--acme-ca", "letsencript"], "letsencrypt-staging"),
     ] {

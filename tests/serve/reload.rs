@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Keys that take effect at the next start; a reload says so.
-const AT_START: [&str; 27] = [
+const AT_START: [&str; 29] = [
     "listen",
     "send-buffer",
     "pacing",
@@ -43,6 +43,8 @@ const AT_START: [&str; 27] = [
     "acme-eab",
     "acme-profile",
     "acme-challenge",
+    "acme-hook",
+    "acme-hook-wait",
     "behavior",
 ];
 /// Keys whose effect depends on how turns and disks happen to go; `disk` and unit tests look at them.

@@ -22,6 +22,7 @@ pub(crate) struct Directory {
     pub(crate) new_nonce: String,
     pub(crate) new_account: String,
     pub(crate) new_order: String,
+    pub(crate) revoke_cert: Option<String>,
     /// RFC 9773.
     pub(crate) renewal_info: Option<String>,
     pub(crate) meta: Meta,

@@ -60,7 +60,8 @@ impl Problem {
             "rateLimited" => "the limit of the CA is reached; Weir waits as long as it says",
             "unauthorized" | "connection" | "dns" | "tls" | "incorrectResponse" => {
                 "the CA could not see that the name belongs to this server: its DNS records must lead here, and port 80 \
-                 (or 443 for tls-alpn-01) must be open to the internet"
+                 (or 443 for tls-alpn-01) must be open to the internet; for dns-01, the record must be at all name \
+                 servers when the CA looks (--acme-hook, --acme-hook-wait)"
             }
             "caa" => {
                 "a CAA record of the name forbids this CA; change the record or choose another CA (--acme-ca)"

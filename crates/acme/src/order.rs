@@ -7,7 +7,7 @@ use crate::error::{Error, Problem};
 use crate::world::{Response, World};
 use measure::Duration;
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// How long the CA may take to check a name, or to issue.
@@ -39,6 +39,45 @@ pub struct Wanted {
     pub profile: Option<String>,
     /// ARI's name of the certificate that this one replaces (RFC 9773 section 5).
     pub replaces: Option<String>,
+    /// Pause between new DNS records and the CA's look at them: the time until all name servers have them.
+    pub dns_wait: Duration,
+}
+
+/// Why a certificate must not be trusted any more (RFC 5280 section 5.3.1). CAs refuse what only they can know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// None is given.
+    #[default]
+    Unspecified = 0,
+    /// Another may have the private key.
+    KeyCompromise = 1,
+    /// The names belong to another organization now.
+    AffiliationChanged = 3,
+    /// There is a newer certificate.
+    Superseded = 4,
+    /// The names are no longer served.
+    CessationOfOperation = 5,
+}
+
+impl std::str::FromStr for Reason {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Reason, String> {
+        let all = [
+            Reason::Unspecified,
+            Reason::KeyCompromise,
+            Reason::AffiliationChanged,
+            Reason::Superseded,
+            Reason::CessationOfOperation,
+        ];
+        let named = all.map(|reason| (reason, json!(reason).as_str().unwrap_or_default().to_owned()));
+        if let Some((reason, _)) = named.iter().find(|(_, name)| name == text) {
+            return Ok(*reason);
+        }
+        let names: Vec<String> = named.iter().map(|(_, name)| format!("`{name}`")).collect();
+        Err(format!("`{text}` is none of {}", names.join(", ")))
+    }
 }
 
 /// A certificate that was issued.
@@ -139,9 +178,18 @@ pub fn obtain(
         other => other?,
     };
     let order: Order = parsed(&answer, "the order")?;
-    for authorization in &order.authorizations {
-        authorize(&mut dialogue, account, authorization, &wanted.kinds)?;
+    let mut presented = Vec::new();
+    let outcome = authorize(
+        &mut dialogue,
+        account,
+        &order.authorizations,
+        wanted,
+        &mut presented,
+    );
+    for one in &presented {
+        dialogue.world.withdraw(&one.challenge);
     }
+    outcome?;
     let order = settled(&mut dialogue, account, &url, answer, &["pending"])?;
     if order.status != "ready" {
         return Err(not_issued(&order));
@@ -161,7 +209,8 @@ pub fn obtain(
     Ok(Issued { chain, key })
 }
 
-/// Tells the CA that a certificate (DER) must not be trusted any more (RFC 8555 section 7.6).
+/// Tells the CA that a certificate (DER) must not be trusted any more (RFC 8555 section 7.6), for the account that
+/// ordered it. One that is revoked already is no error.
 ///
 /// # Errors
 /// See [`Error`].
@@ -170,18 +219,18 @@ pub fn revoke(
     ca: &Ca,
     account: &mut Account,
     certificate: &[u8],
+    reason: Reason,
 ) -> Result<(), Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Places {
-        revoke_cert: String,
-    }
     let mut dialogue = Dialogue::begin(world, &ca.directory)?;
-    let answer = dialogue.get(&ca.directory)?;
-    let Places { revoke_cert } = parsed(&answer, "the directory")?;
+    let place = dialogue.directory.revoke_cert.clone();
+    let place = place
+        .ok_or_else(|| Error::Unexpected("the CA does not say where to revoke certificates".to_owned()))?;
     register(&mut dialogue, ca, account)?;
-    let payload = json!({ "certificate": crate::account::encoded(certificate) }).to_string();
-    dialogue.post(account, &revoke_cert, &payload).map(drop)
+    let payload = json!({ "certificate": crate::account::encoded(certificate), "reason": reason as u8 });
+    match dialogue.post(account, &place, &payload.to_string()) {
+        Err(error) if error.is("alreadyRevoked") => Ok(()),
+        other => other.map(drop),
+    }
 }
 
 /// Registers the account if it is new; the CA answers with the old one if it knows the key (RFC 8555 section 7.3).
@@ -258,12 +307,59 @@ fn begun(
     Ok((place.to_owned(), answer))
 }
 
-/// Shows the CA that one name is ours.
-fn authorize(dialogue: &mut Dialogue<'_>, account: &Account, url: &str, kinds: &[Kind]) -> Result<(), Error> {
+/// A challenge whose answer is there for the CA to see.
+struct Presented {
+    /// URL of the authorization.
+    authorization: String,
+    /// URL of the challenge.
+    place: String,
+    kind: Kind,
+    challenge: Challenge,
+}
+
+/// Shows the CA that all names are ours. What is presented for that must be withdrawn afterwards, also after an error.
+fn authorize(
+    dialogue: &mut Dialogue<'_>,
+    account: &Account,
+    authorizations: &[String],
+    wanted: &Wanted,
+    presented: &mut Vec<Presented>,
+) -> Result<(), Error> {
+    // All answers are there before the CA looks for one: a name and its wildcard have different answers in the same DNS
+    // record, which name servers remember for a while.
+    for url in authorizations {
+        if let Some(one) = chosen(dialogue, account, url, &wanted.kinds)? {
+            // Also if this fails, which may leave half of it.
+            presented.push(one);
+            let one = presented.last().map(|one| &one.challenge);
+            one.map_or(Ok(()), |challenge| dialogue.world.present(challenge))
+                .map_err(Error::Here)?;
+        }
+    }
+    if wanted.dns_wait > Duration::ZERO && presented.iter().any(|one| one.kind == Kind::Dns) {
+        dialogue.world.wait(wanted.dns_wait);
+    }
+    let told: Result<Vec<Response>, Error> = presented
+        .iter()
+        .map(|one| dialogue.post(account, &one.place, "{}"))
+        .collect();
+    for (one, answer) in presented.iter().zip(told?) {
+        validated(dialogue, account, one, answer)?;
+    }
+    Ok(())
+}
+
+/// The challenge to answer for an authorization; `None`: the CA knows already that the name is ours.
+fn chosen(
+    dialogue: &mut Dialogue<'_>,
+    account: &Account,
+    url: &str,
+    kinds: &[Kind],
+) -> Result<Option<Presented>, Error> {
     let answer = dialogue.post(account, url, "")?;
     let found: Authorization = parsed(&answer, "an authorization")?;
     if found.status == "valid" {
-        return Ok(());
+        return Ok(None);
     }
     let name = &found.identifier.value;
     let registered = |kind: Kind| {
@@ -276,7 +372,7 @@ fn authorize(dialogue: &mut Dialogue<'_>, account: &Account, url: &str, kinds: &
     let Some((kind, offered)) = kinds.iter().find_map(|kind| Some((*kind, offer(kind)?))) else {
         let all: Vec<&str> = found.challenges.iter().map(|one| one.kind.as_str()).collect();
         let wildcard = if found.wildcard {
-            " (a wildcard needs dns-01)"
+            " (a wildcard needs dns-01: --acme-hook)"
         } else {
             ""
         };
@@ -285,32 +381,32 @@ fn authorize(dialogue: &mut Dialogue<'_>, account: &Account, url: &str, kinds: &
             all.join(", ").escape_debug()
         )));
     };
-    let challenge = Challenge::new(kind, &offered.token, name, account)?;
-    dialogue.world.present(&challenge).map_err(Error::Here)?;
-    let outcome = validated(dialogue, account, url, &offered.url, kind);
-    dialogue.world.withdraw(&challenge);
-    outcome
+    Ok(Some(Presented {
+        authorization: url.to_owned(),
+        place: offered.url.clone(),
+        kind,
+        challenge: Challenge::new(kind, &offered.token, name, account)?,
+    }))
 }
 
-/// Asks the CA to check a challenge and waits for what comes of it.
+/// Waits for what comes of the CA's check.
 fn validated(
     dialogue: &mut Dialogue<'_>,
     account: &Account,
-    url: &str,
-    challenge: &str,
-    kind: Kind,
+    of: &Presented,
+    told: Response,
 ) -> Result<(), Error> {
-    let mut answer = dialogue.post(account, challenge, "{}")?;
+    let mut answer = told;
     let mut waited = Duration::ZERO;
     loop {
         waited += dialogue.pause(&answer, PAUSE, PAUSE_MOST);
-        answer = dialogue.post(account, url, "")?;
+        answer = dialogue.post(account, &of.authorization, "")?;
         let found: Authorization = parsed(&answer, "an authorization")?;
         match found.status.as_str() {
             "valid" => return Ok(()),
             "pending" if waited < PATIENCE => {}
             status => {
-                let of_kind = |one: &Offered| Kind::ALL.contains(&(kind, one.kind.as_str()));
+                let of_kind = |one: &Offered| Kind::ALL.contains(&(of.kind, one.kind.as_str()));
                 let offered = found.challenges.into_iter().find(of_kind);
                 let mut problem = offered.and_then(|one| one.error).unwrap_or_default();
                 if problem.detail.is_empty() {

@@ -1,5 +1,7 @@
-//! The server as processes: workers that are forked, what one process hands to the next, and what each may do.
+//! The server as processes: workers that are forked, what one process hands to the next, what each may do, and programs
+//! that it runs.
 
+pub mod hook;
 pub mod inherit;
 pub mod notify;
 pub mod prefork;

@@ -3,25 +3,30 @@
 //! ```text
 //!   look ─┬─ another process orders ────────────────────────▶ look again in seconds
 //!         ├─ failed lately ─────────────────────────────────▶ ... when the wait is over
-//!         ├─ no certificate, or due ── order ──┬─ issued ────▶ ... in an hour at most
+//!         ├─ none, due, or wanted ──── order ──┬─ issued ────▶ ... in an hour at most
 //!         │                                    └─ failed ───▶ note why, wait longer each time
 //!         └─ valid ── ask the CA for its window, now and then ▶ ... in an hour at most
 //! ```
+//! What an operator wants revoked is revoked after that, so that there is another certificate if one can be had.
 //! What was issued is written to the store, where every process that uses it notices.
 
-use super::store::{Notes, Store};
+use super::store::{Notes, Revocation, Store};
 use super::{Authority, https, internal, store};
 use ::tls::certificates::Pair;
 use ::tls::rustls::RootCertStore;
 use ::tls::rustls::crypto::aws_lc_rs::default_provider;
+use ::tls::rustls::pki_types::CertificateDer;
+use ::tls::rustls::pki_types::pem::PemObject as _;
 use acme::account::Account;
 use acme::challenge::{Challenge, Kind};
-use acme::error::Error;
+use acme::error::{Error, Problem};
 use acme::order::{self, Ca, Wanted};
 use acme::renewal;
 use acme::world::{Request, Response, World};
 use measure::{Duration, Seed, UnixTime};
 use runtime::clock;
+use runtime::process::hook;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Longest time between two looks: a clock may be set, and a file removed.
@@ -32,6 +37,9 @@ const LOOK_BUSY: i64 = 10;
 
 /// How long a CA is not asked for its window again after that failed.
 const ASK_AGAIN: i64 = 3_600;
+
+/// How long a hook may take: some wait until all name servers have the record.
+const HOOK_MOST: Duration = Duration::from_secs(600);
 
 /// A wait that ends later than this is due to a clock that was set back: more than the longest wait there is.
 const WAIT_MOST: i64 = 8 * 86_400;
@@ -50,9 +58,17 @@ pub(super) fn look(authority: &Authority, store: &Store, now: UnixTime) -> i64 {
             return now.secs + LOOK_MOST;
         }
     };
-    let before = store.notes();
+    let mut before = store.notes();
+    if let Err(error) = store.note_wish(&mut before) {
+        tracing::error!(
+            "what was asked for with `weir ctl certificates` cannot be noted: {error} (--tls-state)"
+        );
+    }
     let mut notes = before.clone();
-    let next = step(authority, store, &mut notes, now);
+    let mut next = step(authority, store, &mut notes, now);
+    if let Authority::Ca(customer) = authority {
+        next = next.min(revoke(customer, store, &mut notes, now));
+    }
     if notes != before
         && let Err(error) = store.keep_notes(&notes)
     {
@@ -77,7 +93,7 @@ fn step(authority: &Authority, store: &Store, notes: &mut Notes, now: UnixTime) 
         ask(customer, pair, notes, now);
     }
     match due(notes) {
-        Some(due) if now.secs < due => return due,
+        Some(due) if now.secs < due && !notes.is_wanted => return due,
         _ => {}
     }
     let outcome = match authority {
@@ -88,7 +104,10 @@ fn step(authority: &Authority, store: &Store, notes: &mut Notes, now: UnixTime) 
     };
     match outcome {
         Ok(()) => {
-            *notes = Notes::default();
+            *notes = Notes {
+                revocation: notes.revocation.take(),
+                ..Notes::default()
+            };
             tracing::info!("got a new certificate for {}", authority.names().join(", "));
             now.secs
         }
@@ -139,7 +158,7 @@ fn ask(customer: &Customer, pair: &Pair, notes: &mut Notes, now: UnixTime) {
         return;
     };
     let mut outside = Outside {
-        roots: &customer.roots,
+        customer,
         store: None,
     };
     match renewal::ask(&mut outside, &customer.ca.directory, &id) {
@@ -163,6 +182,42 @@ fn ask(customer: &Customer, pair: &Pair, notes: &mut Notes, now: UnixTime) {
     }
 }
 
+/// Revokes what an operator wants revoked. Returns when to try again.
+fn revoke(customer: &Customer, store: &Store, notes: &mut Notes, now: UnixTime) -> i64 {
+    let Some(revocation) = notes.revocation.as_mut().filter(|one| !one.is_refused) else {
+        return i64::MAX;
+    };
+    if (now.secs..now.secs + WAIT_MOST).contains(&revocation.again_at) {
+        return revocation.again_at;
+    }
+    let error = match customer.revoke(store, revocation) {
+        Ok(()) => {
+            tracing::info!(
+                "the CA has revoked a certificate for {}",
+                customer.names.join(", ")
+            );
+            notes.revocation = None;
+            return i64::MAX;
+        }
+        Err(error) => error,
+    };
+    let is_passing = |problem: &Problem| ["rateLimited", "serverInternal"].contains(&problem.short());
+    revocation.is_refused = matches!(&error, Error::Refused(problem) if !is_passing(problem));
+    revocation.failures = revocation.failures.saturating_add(1);
+    revocation.trouble = Some(error.to_string());
+    let wait = renewal::wait(revocation.failures, error.retry_after(), seed(store));
+    revocation.again_at = now.secs + i64::try_from(wait.as_secs()).unwrap_or(LOOK_MOST);
+    let next = match revocation.is_refused {
+        true => "ask again with another reason, or at the CA (weir ctl certificates revoke)".to_owned(),
+        false => format!("next attempt {}", store::until(revocation.again_at, now)),
+    };
+    tracing::error!("a certificate is not revoked: {error}; {next}");
+    match revocation.is_refused {
+        true => i64::MAX,
+        false => revocation.again_at,
+    }
+}
+
 /// A customer of a CA.
 #[derive(Debug)]
 pub(super) struct Customer {
@@ -171,19 +226,15 @@ pub(super) struct Customer {
     pub(super) names: Vec<String>,
     pub(super) kinds: Vec<Kind>,
     pub(super) profile: Option<String>,
+    /// Writes DNS records.
+    pub(super) hook: Option<PathBuf>,
+    /// What they need to reach all name servers.
+    pub(super) hook_wait: Duration,
 }
 
 impl Customer {
     /// Orders a certificate, and puts it into the store. After failures, the ways to show that names are ours take turns.
     fn order(&self, store: &Store, before: Option<&Pair>, failures: u32) -> Result<(), Error> {
-        let here = |error: std::io::Error| {
-            Error::Here(format!("`{}`: {error} (--tls-state)", store.account().display()))
-        };
-        let mut account = match std::fs::read_to_string(store.account()) {
-            Ok(text) => Account::parse(&text)?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Account::new()?,
-            Err(error) => return Err(here(error)),
-        };
         let replaced = before.and_then(|pair| pair.chain().first());
         let mut kinds = self.kinds.clone();
         kinds.rotate_left(failures as usize % self.kinds.len().max(1));
@@ -192,33 +243,72 @@ impl Customer {
             kinds,
             profile: self.profile.clone(),
             replaces: replaced.and_then(|certificate| renewal::id(certificate)),
+            dns_wait: self.hook_wait,
         };
-        let mut outside = Outside {
-            roots: &self.roots,
-            store: Some(store),
-        };
-        let issued = order::obtain(&mut outside, &self.ca, &mut account, &wanted);
-        // Also after a failure: the CA may have taken the account.
-        store::replace(&store.account(), account.text().as_bytes()).map_err(here)?;
-        let issued = issued?;
+        let issued = self.with_account(store, |outside, account| {
+            order::obtain(outside, &self.ca, account, &wanted)
+        })?;
         let pem = format!("{}{}", issued.chain, issued.key);
         Pair::from_pem(pem.as_bytes(), pem.as_bytes(), &default_provider()).map_err(|error| {
             Error::Unexpected(format!("the CA sent a certificate that cannot be used: {error}"))
         })?;
-        store::replace(&store.pair(), pem.as_bytes()).map_err(here)
+        store::replace(&store.pair(), pem.as_bytes()).map_err(|error| unusable(&store.pair(), &error))
     }
+
+    fn revoke(&self, store: &Store, revocation: &Revocation) -> Result<(), Error> {
+        let certificate = CertificateDer::from_pem_slice(revocation.certificate.as_bytes())
+            .map_err(|error| Error::Here(format!("the noted certificate cannot be read: {error}")))?;
+        self.with_account(store, |outside, account| {
+            order::revoke(outside, &self.ca, account, &certificate, revocation.reason)
+        })
+    }
+
+    /// Speaks with the CA as the customer that it knows, or that it will know from then on.
+    fn with_account<T>(
+        &self,
+        store: &Store,
+        speak: impl FnOnce(&mut Outside<'_>, &mut Account) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let file = store.account();
+        let mut account = match std::fs::read_to_string(&file) {
+            Ok(text) => Account::parse(&text)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Account::new()?,
+            Err(error) => return Err(unusable(&file, &error)),
+        };
+        let mut outside = Outside {
+            customer: self,
+            store: Some(store),
+        };
+        let outcome = speak(&mut outside, &mut account);
+        // Also after a failure: the CA may have taken the account.
+        store::replace(&file, account.text().as_bytes()).map_err(|error| unusable(&file, &error))?;
+        outcome
+    }
+
+    /// Has a DNS record written or removed.
+    fn run_hook(&self, action: &str, record: &str, value: &str) -> Result<(), String> {
+        let Some(hook) = &self.hook else {
+            return Err("this server writes no DNS records (--acme-hook)".to_owned());
+        };
+        hook::run(hook, &[action, &format!("{record}."), value], HOOK_MOST)
+            .map_err(|error| format!("`{} {action} {record}.` {error} (--acme-hook)", hook.display()))
+    }
+}
+
+fn unusable(file: &Path, error: &std::io::Error) -> Error {
+    Error::Here(format!("`{}`: {error} (--tls-state)", file.display()))
 }
 
 /// The outside, as ACME sees it.
 struct Outside<'a> {
-    roots: &'a Arc<RootCertStore>,
+    customer: &'a Customer,
     /// Where answers to checks go; `None`: nothing is ordered.
     store: Option<&'a Store>,
 }
 
 impl World for Outside<'_> {
     fn send(&mut self, request: &Request) -> Result<Response, String> {
-        https::ask(request, self.roots)
+        https::ask(request, &self.customer.roots)
     }
 
     fn present(&mut self, challenge: &Challenge) -> Result<(), String> {
@@ -229,9 +319,10 @@ impl World for Outside<'_> {
             (Challenge::TlsAlpn { name, pem }, Some(store)) => {
                 store::replace(&store.challenge_pair(name), pem.as_bytes())
             }
-            (Challenge::Dns { .. }, _) | (_, None) => {
-                return Err("this server answers no such check".to_owned());
+            (Challenge::Dns { record, answer }, Some(_)) => {
+                return self.customer.run_hook("present", record, answer);
             }
+            (_, None) => return Err("this server answers no such check".to_owned()),
         };
         written
             .map_err(|error| format!("the answer to the CA's check cannot be written: {error} (--tls-state)"))
@@ -241,7 +332,13 @@ impl World for Outside<'_> {
         let file = match (challenge, self.store) {
             (Challenge::Http { token, .. }, Some(store)) => store.answer(token),
             (Challenge::TlsAlpn { name, .. }, Some(store)) => store.challenge_pair(name),
-            _ => return,
+            (Challenge::Dns { record, answer }, Some(_)) => {
+                if let Err(why) = self.customer.run_hook("cleanup", record, answer) {
+                    tracing::warn!("a DNS record may stay: {why}");
+                }
+                return;
+            }
+            (_, None) => return,
         };
         // One that stays does no harm: its token is used up.
         let _ = std::fs::remove_file(file);

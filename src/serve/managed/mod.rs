@@ -16,7 +16,7 @@ use crate::secure::{self, Fault};
 use ::tls::certificates::Challenges;
 use acme::account::Binding;
 use acme::challenge::{Kind, is_token};
-use acme::order::Ca;
+use acme::order::{Ca, Reason};
 use agent::Customer;
 use bytes::Bytes;
 use http_semantics::status::Status;
@@ -27,10 +27,11 @@ use runtime::process::privilege::{self, Account};
 use server::Server;
 use server::config::{AcmeChallenge, Config, TlsSource};
 use server::handler::{Ask, Handler, Made};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use store::Store;
+use store::{Revocation, Store, Wish};
 
 /// Where CAs look for answers (RFC 8555 section 8.3).
 pub(super) const ANSWERS_AT: &str = "/.well-known/acme-challenge/";
@@ -130,9 +131,66 @@ impl Managed {
         };
         Tending {
             thread: Background::new("certificates", 1, work),
+            store: self.store.clone(),
             next,
             look_at: now,
         }
+    }
+
+    /// Has a new certificate ordered whatever the date of the old one, and the old one revoked if there is a reason.
+    /// Returns at once: whichever process looks next does it.
+    ///
+    /// # Errors
+    /// `Usage` if there is nothing to revoke, `System` if the wish cannot be left in the folder.
+    pub(super) fn renew(&self, revoke: Option<Reason>) -> Result<(), Failure> {
+        let revoke = revoke.map(|reason| self.revocation(reason)).transpose()?;
+        self.store.leave_wish(&Wish { revoke }).map_err(|error| {
+            let folder = self.store.pair();
+            Failure::System(format!("`{}`: {error} (--tls-state)", folder.display()))
+        })
+    }
+
+    /// The certificate in use, to be revoked.
+    fn revocation(&self, reason: Reason) -> Result<Revocation, Failure> {
+        if let Authority::Internal { .. } = &*self.authority {
+            return Err(Failure::Usage(
+                "this machine's own authority revokes nothing: remove its root from whoever trusts it, and its folder \
+                 `internal` from that of --tls-state"
+                    .to_owned(),
+            ));
+        }
+        let file = self.store.pair();
+        let pem = std::fs::read_to_string(&file)
+            .map_err(|error| Failure::Usage(format!("nothing to revoke: `{}`: {error}", file.display())))?;
+        // The first of the chain; never the key.
+        let end = "-----END CERTIFICATE-----\n";
+        let certificate = pem.split_inclusive(end).next().filter(|text| text.ends_with(end));
+        let certificate = certificate.ok_or_else(|| {
+            Failure::Usage(format!(
+                "nothing to revoke: no certificate in `{}`",
+                file.display()
+            ))
+        })?;
+        Ok(Revocation {
+            certificate: certificate.to_owned(),
+            reason,
+            ..Revocation::default()
+        })
+    }
+
+    /// What became of a revocation, in words; `None` if none is wanted, or it is done.
+    pub(super) fn revocation_state(&self, now: UnixTime) -> Option<String> {
+        let revocation = self.store.notes().revocation?;
+        Some(match (revocation.trouble, revocation.is_refused) {
+            (None, _) => "under way".to_owned(),
+            (Some(trouble), true) => trouble,
+            (Some(trouble), false) => {
+                format!(
+                    "{trouble}; next attempt {}",
+                    store::until(revocation.again_at, now)
+                )
+            }
+        })
     }
 
     /// The state of the certificate in words, for `weir ctl`; `None` if there is nothing to say.
@@ -166,8 +224,12 @@ pub(super) fn ports(config: &Config) -> Vec<u16> {
     }
     let url = url::Url::parse(&config.acme_ca.directory).ok();
     let ca = url.and_then(|url| url.port()).unwrap_or(443);
-    // A CA may have its places at other ports of its own; all known ones use one.
-    vec![53, ca]
+    // A CA may have its places at other ports of its own; all known ones use one. A hook asks for DNS records over https.
+    let hook = config.acme_hook.as_ref().map(|_| 443);
+    [53, ca]
+        .into_iter()
+        .chain(hook.filter(|port| *port != ca))
+        .collect()
 }
 
 /// Chooses the folder if none is configured, and makes its path absolute.
@@ -184,6 +246,7 @@ pub(super) fn choose_folder(config: &mut Config) {
 #[derive(Debug)]
 pub(super) struct Tending {
     thread: Background<()>,
+    store: Store,
     /// When to look again, in Unix time.
     next: Arc<AtomicI64>,
     look_at: Instant,
@@ -204,8 +267,8 @@ impl Tending {
             return;
         }
         self.look_at = now + EVERY;
-        if wall.secs >= self.next.load(Ordering::Relaxed) {
-            // Refused while a look is under way.
+        if wall.secs >= self.next.load(Ordering::Relaxed) || self.store.has_wish() {
+            // Refused while a look is under way and another waits.
             let _ = self.thread.offer(());
         }
     }
@@ -234,16 +297,40 @@ fn customer(config: &Config, flags: &Flags) -> Result<Customer, Failure> {
         roots: Arc::new(roots.map_err(of_fault)?),
         names: config.domain.clone(),
         kinds: match config.acme_challenge {
-            AcmeChallenge::Auto if config.listeners().iter().any(|one| one.tls.is_none()) => {
-                vec![Kind::Http, Kind::TlsAlpn]
+            AcmeChallenge::Auto => {
+                let by_hook = config.acme_hook.as_ref().map(|_| Kind::Dns);
+                // Otherwise nothing listens where the CA would look for a file.
+                let is_clear = config.listeners().iter().any(|one| one.tls.is_none());
+                let by_file = is_clear.then_some(Kind::Http);
+                [by_hook, by_file, Some(Kind::TlsAlpn)]
+                    .into_iter()
+                    .flatten()
+                    .collect()
             }
-            // Nothing listens where the CA would look for a file.
-            AcmeChallenge::Auto => vec![Kind::TlsAlpn],
             AcmeChallenge::Http => vec![Kind::Http],
             AcmeChallenge::TlsAlpn => vec![Kind::TlsAlpn],
+            AcmeChallenge::Dns => vec![Kind::Dns],
         },
         profile: config.acme_profile.clone(),
+        hook: hook(config, flags)?,
+        hook_wait: config.acme_hook_wait,
     })
+}
+
+/// The program that writes DNS records, at a path that stays the same in every folder.
+fn hook(config: &Config, flags: &Flags) -> Result<Option<PathBuf>, Failure> {
+    let Some(named) = &config.acme_hook else {
+        return Ok(None);
+    };
+    let unusable = |why: String| flags.blame("acme-hook", format!("`{}`: {why}", named.display()));
+    let file = std::path::absolute(named).map_err(|error| unusable(error.to_string()))?;
+    let found = file.metadata().map_err(|error| unusable(error.to_string()))?;
+    if !found.is_file() || found.permissions().mode() & 0o111 == 0 {
+        return Err(unusable(
+            "this is no program; make the file executable".to_owned(),
+        ));
+    }
+    Ok(Some(file))
 }
 
 /// Whether this process becomes another user after this.

@@ -4,6 +4,7 @@
 //! ```text
 //!   acme/CA/account.json           the account with its key
 //!   acme/CA/NAME.pem, NAME.json    chain and key; when to renew, and what failed
+//!   acme/CA/NAME.wish              what an operator wants done about it; removed once it is noted
 //!   acme/CA/lock
 //!   acme/challenges/TOKEN          answers for http-01
 //!   acme/challenges/NAME.pem       certificates for tls-alpn-01
@@ -12,6 +13,7 @@
 //! ```
 //! Folders belong to the user of the server alone, and so do files.
 
+use acme::order::Reason;
 use measure::UnixTime;
 use serde::{Deserialize, Serialize};
 use server::config::{Config, TlsSource};
@@ -44,6 +46,33 @@ pub(super) struct Notes {
     pub(super) again_at: i64,
     /// What failed last.
     pub(super) trouble: Option<String>,
+    /// Whether an operator wants a new one, whatever the date.
+    pub(super) is_wanted: bool,
+    /// A certificate that an operator wants revoked.
+    pub(super) revocation: Option<Revocation>,
+}
+
+/// A certificate that must not be trusted any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Revocation {
+    /// PEM.
+    pub(super) certificate: String,
+    pub(super) reason: Reason,
+    /// Failures in a row.
+    pub(super) failures: u32,
+    /// When to try again after a failure, in Unix time.
+    pub(super) again_at: i64,
+    /// What failed last.
+    pub(super) trouble: Option<String>,
+    /// Whether that was the CA's last word.
+    pub(super) is_refused: bool,
+}
+
+/// What an operator wants: a new certificate, and perhaps an old one revoked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Wish {
+    pub(super) revoke: Option<Revocation>,
 }
 
 /// Held while a certificate is ordered.
@@ -131,6 +160,49 @@ impl Store {
         replace(&self.notes_file(), &serde_json::to_vec(notes)?)
     }
 
+    fn wish_file(&self) -> PathBuf {
+        self.folder.join(format!("{}.wish", self.name))
+    }
+
+    /// Leaves a wish for the process that looks next.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub(super) fn leave_wish(&self, wish: &Wish) -> io::Result<()> {
+        replace(&self.wish_file(), &serde_json::to_vec(wish)?)
+    }
+
+    /// Whether there is a wish. It costs one system call.
+    pub(super) fn has_wish(&self) -> bool {
+        self.wish_file().exists()
+    }
+
+    /// Notes a wish, if there is one.
+    ///
+    /// # Errors
+    /// Of the system; nothing is noted then.
+    pub(super) fn note_wish(&self, notes: &mut Notes) -> io::Result<()> {
+        let text = match std::fs::read_to_string(self.wish_file()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other?,
+        };
+        let noted = match serde_json::from_str::<Wish>(&text) {
+            Ok(wish) => Notes {
+                is_wanted: true,
+                again_at: 0,
+                revocation: wish.revoke.or_else(|| notes.revocation.take()),
+                ..notes.clone()
+            },
+            // Of another version.
+            Err(_) => notes.clone(),
+        };
+        // In this order, the end of this process in between loses no wish.
+        self.keep_notes(&noted)?;
+        std::fs::remove_file(self.wish_file())?;
+        *notes = noted;
+        Ok(())
+    }
+
     /// Waits for nobody: `None` while another process orders.
     ///
     /// # Errors
@@ -198,8 +270,11 @@ pub(super) fn default_folder(variable: impl Fn(&str) -> Option<String>) -> Optio
     Some(data?.join("weir"))
 }
 
-/// A text as a name of a file: nothing in it means something in a path.
+/// A text as a name of a file: nothing in it means something in a path. No host name has the underscore of a wildcard's.
 fn file_name(text: &str) -> String {
+    if let Some(base) = text.strip_prefix("*.") {
+        return format!("wildcard_.{}", file_name(base));
+    }
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
     let name: String = text.chars().map(|c| if plain(c) { c } else { '_' }).collect();
     format!("_{}", name.trim_matches(['_', '.']))[1..].to_owned()
@@ -244,6 +319,10 @@ mod tests {
         let folder = "/state/acme/acme-v02.api.letsencrypt.org_directory";
         assert_eq!(file(&["a.test"]), Path::new(folder).join("a.test.pem"));
         assert_ne!(file(&["a.test", "b.test"]), file(&["a.test", "c.test"]));
+        assert_eq!(
+            file(&["*.a.test"]),
+            Path::new(folder).join("wildcard_.a.test.pem")
+        );
         assert_eq!(file(&["2001:db8::1"]), Path::new(folder).join("2001_db8__1.pem"));
         assert!(Store::of(&Config::default()).is_none());
         assert_eq!(file_name("../../etc"), "etc");
@@ -296,6 +375,23 @@ mod tests {
         assert_eq!(store.notes(), notes);
         let count = std::fs::read_dir(&store.folder).expect("a folder").count();
         assert_eq!(count, 1, "no leftovers");
+        let wish = Wish {
+            revoke: Some(Revocation {
+                certificate: "PEM".to_owned(),
+                reason: Reason::KeyCompromise,
+                ..Revocation::default()
+            }),
+        };
+        assert!(!store.has_wish());
+        store.leave_wish(&wish).expect("a wish");
+        assert!(store.has_wish());
+        let mut noted = store.notes();
+        store.note_wish(&mut noted).expect("noted");
+        assert!(noted.is_wanted && noted.revocation == wish.revoke && noted.failures == 3);
+        assert_eq!((store.notes(), store.has_wish()), (noted.clone(), false));
+        store.leave_wish(&Wish::default()).expect("another");
+        store.note_wish(&mut noted).expect("noted");
+        assert_eq!(noted.revocation, wish.revoke, "it stays wanted");
         let held = store.lock().expect("a lock");
         assert!(held.is_some());
         assert!(store.lock().expect("no error").is_none(), "another has it");

@@ -16,10 +16,14 @@ struct Mock {
     now: i64,
     /// Requests so far: method and path.
     asked: Vec<String>,
+    /// Identifiers of the order.
+    names: Vec<&'static str>,
     presented: Vec<Challenge>,
     /// Challenges presented so far, withdrawn ones too.
     all_presented: usize,
-    is_valid: bool,
+    /// By name: whether it was told to look, and whether it has found what it asked for.
+    is_told: Vec<bool>,
+    is_valid: Vec<bool>,
     is_finalized: bool,
     knows_account: bool,
     nonce: u64,
@@ -33,6 +37,8 @@ struct Mock {
     verdict: &'static str,
     /// Refuses an order that replaces a certificate.
     is_replaced: bool,
+    /// Reasons of what was revoked.
+    revoked: Vec<Value>,
 }
 
 #[derive(Clone)]
@@ -46,9 +52,11 @@ impl Mock {
         Mock {
             now: 1_800_000_000,
             asked: Vec::new(),
+            names: vec!["a.test"],
             presented: Vec::new(),
             all_presented: 0,
-            is_valid: false,
+            is_told: vec![false],
+            is_valid: vec![false],
             is_finalized: false,
             knows_account: true,
             nonce: 0,
@@ -57,6 +65,16 @@ impl Mock {
             processing: 2,
             verdict: "valid",
             is_replaced: false,
+            revoked: Vec::new(),
+        }
+    }
+
+    fn with(names: &[&'static str]) -> Mock {
+        Mock {
+            names: names.to_vec(),
+            is_told: vec![false; names.len()],
+            is_valid: vec![false; names.len()],
+            ..Mock::new()
         }
     }
 
@@ -74,7 +92,8 @@ impl Mock {
     }
 
     fn order(&mut self) -> Value {
-        let status = match (self.is_valid, self.is_finalized) {
+        let are_valid = self.is_valid.iter().all(|&is_valid| is_valid);
+        let status = match (are_valid, self.is_finalized) {
             (false, _) => "pending",
             (true, false) => "ready",
             (true, true) if self.processing > 0 => {
@@ -85,27 +104,40 @@ impl Mock {
         };
         json!({
             "status": status,
-            "authorizations": ["https://ca.test/authz"],
+            "authorizations": (0..self.names.len())
+                .map(|at| format!("https://ca.test/authz/{at}"))
+                .collect::<Vec<_>>(),
             "finalize": "https://ca.test/finalize",
             "certificate": (status == "valid").then_some("https://ca.test/cert"),
         })
     }
 
-    fn authorization(&mut self) -> Value {
-        let status = match (&self.presented[..], self.is_valid) {
+    fn authorization(&mut self, at: usize) -> Value {
+        let status = match (self.is_told[at], self.is_valid[at]) {
             (_, true) => "valid",
-            ([], false) => "pending",
-            _ => self.verdict,
+            (false, false) => "pending",
+            (true, false) => self.verdict,
         };
+        self.is_valid[at] = status == "valid";
+        let name = self.names[at];
+        let base = name.trim_start_matches("*.");
+        let mut offered = vec![
+            json!({ "type": "dns-01", "url": format!("https://ca.test/chall/{at}/d"),
+            "token": format!("d{at}") }),
+        ];
+        if base == name {
+            offered.extend([
+                json!({ "type": "http-01", "url": format!("https://ca.test/chall/{at}/h"), "token": format!("h-{at}"),
+                  "error": { "type": "urn:ietf:params:acme:error:connection", "detail": "timed out" } }),
+                json!({ "type": "tls-alpn-01", "url": format!("https://ca.test/chall/{at}/t"),
+                  "token": format!("t_{at}") }),
+            ]);
+        }
         json!({
             "status": status,
-            "identifier": { "type": "dns", "value": "a.test" },
-            "challenges": [
-                { "type": "dns-01", "url": "https://ca.test/chall/d", "token": "d" },
-                { "type": "http-01", "url": "https://ca.test/chall/h", "token": "h-1",
-                  "error": { "type": "urn:ietf:params:acme:error:connection", "detail": "timed out" } },
-                { "type": "tls-alpn-01", "url": "https://ca.test/chall/t", "token": "t_1" },
-            ],
+            "identifier": { "type": "dns", "value": base },
+            "wildcard": base != name,
+            "challenges": offered,
         })
     }
 
@@ -150,6 +182,7 @@ impl Mock {
                     "newAccount": "https://ca.test/account",
                     "newOrder": "https://ca.test/order/new",
                     "renewalInfo": "https://ca.test/ari",
+                    "revokeCert": "https://ca.test/revoke",
                     "meta": { "profiles": { "short": "for days" } },
                 }),
             ),
@@ -163,13 +196,26 @@ impl Mock {
             }
             "order/new" => (201, self.order()),
             "order/1" => (200, self.order()),
-            "authz" => {
-                let authorization = self.authorization();
-                self.is_valid |= authorization["status"] == "valid";
-                (200, authorization)
+            "revoke" if payload["certificate"] == URL_SAFE_NO_PAD.encode("old") => {
+                return problem(400, "alreadyRevoked");
             }
-            "chall/h" | "chall/t" | "chall/d" => {
-                assert_eq!(self.presented.len(), 1, "presented before the CA is told");
+            "revoke" => {
+                self.revoked.push(payload["reason"].clone());
+                (200, Value::Null)
+            }
+            path if path.starts_with("authz/") => {
+                let at: usize = path["authz/".len()..].parse().expect("a number");
+                (200, self.authorization(at))
+            }
+            path if path.starts_with("chall/") => {
+                let of_all = self.names.len();
+                assert_eq!(
+                    self.presented.len(),
+                    of_all,
+                    "all is presented before the CA is told"
+                );
+                let at = path["chall/".len()..].split('/').next().expect("a number");
+                self.is_told[at.parse::<usize>().expect("a number")] = true;
                 (200, json!({ "status": "processing" }))
             }
             "finalize" => {
@@ -256,10 +302,61 @@ fn a_certificate_is_issued_and_nothing_stays_presented() {
     assert!(!format!("{issued:?}").contains("PRIVATE"));
     assert!(mock.presented.is_empty() && mock.all_presented == 1);
     assert!(
-        mock.asked.contains(&"POST chall/t".to_owned()),
+        mock.asked.contains(&"POST chall/0/t".to_owned()),
         "{:?}",
         mock.asked
     );
+}
+
+#[test]
+fn a_name_and_its_wildcard_are_shown_together() {
+    let mut mock = Mock::with(&["a.test", "*.a.test"]);
+    let mut account = Account::new().expect("a key");
+    let by_dns = Wanted {
+        names: vec!["a.test".to_owned(), "*.a.test".to_owned()],
+        kinds: vec![Kind::Dns, Kind::Http],
+        dns_wait: Duration::from_secs(17),
+        ..Wanted::default()
+    };
+    mock.obtain_for(&mut account, &by_dns).expect("a certificate");
+    assert!(mock.presented.is_empty() && mock.all_presented == 2);
+    let told = |path: &str| mock.asked.contains(&format!("POST {path}"));
+    assert!(told("chall/0/d") && told("chall/1/d"), "{:?}", mock.asked);
+    let waited = mock.now - 1_800_000_000;
+    let mut at_once = Mock::with(&["a.test", "*.a.test"]);
+    let wanted = Wanted {
+        dns_wait: Duration::ZERO,
+        ..by_dns.clone()
+    };
+    at_once.obtain_for(&mut account, &wanted).expect("a certificate");
+    assert_eq!(at_once.now - 1_800_000_000 + 17, waited);
+    // By http-01 alone, a wildcard cannot be had, and what was presented for the other name is withdrawn.
+    let mut mock = Mock::with(&["a.test", "*.a.test"]);
+    let by_http = Wanted {
+        kinds: vec![Kind::Http],
+        ..by_dns
+    };
+    let why = mock.obtain_for(&mut account, &by_http).expect_err("no wildcard");
+    assert!(why.to_string().contains("--acme-hook"), "{why}");
+    assert!(mock.presented.is_empty() && mock.all_presented == 1);
+}
+
+#[test]
+fn certificates_are_revoked_once() {
+    let mut mock = Mock::new();
+    let mut account = Account::new().expect("a key");
+    let ca = Ca {
+        directory: DIRECTORY.to_owned(),
+        ..Ca::default()
+    };
+    for (certificate, reason) in [("new", Reason::KeyCompromise), ("old", Reason::Unspecified)] {
+        let done = revoke(&mut mock, &ca, &mut account, certificate.as_bytes(), reason);
+        assert!(done.is_ok(), "{done:?}");
+    }
+    assert_eq!(mock.revoked, [json!(1)]);
+    mock.cut = Some((mock.asked.len() + 1, Cut::Unreachable));
+    let refused = revoke(&mut mock, &ca, &mut account, b"new", Reason::Superseded);
+    assert!(matches!(refused, Err(Error::Unreachable(_))), "{refused:?}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub enum TlsSource {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AcmeChallenge {
-    /// A file at port 80, else a certificate at port 443.
+    /// A DNS record if there is a hook for it; else a file at port 80, or a certificate at port 443.
     #[default]
     Auto,
     /// A file at port 80 (RFC 8555 section 8.3).
@@ -34,6 +34,9 @@ pub enum AcmeChallenge {
     /// A certificate at port 443 (RFC 8737).
     #[serde(rename = "tls-alpn-01")]
     TlsAlpn,
+    /// A DNS record (RFC 8555 section 8.4).
+    #[serde(rename = "dns-01")]
+    Dns,
 }
 
 text_values!(TlsSource, AcmeChallenge);
@@ -94,17 +97,16 @@ impl<'de> Deserialize<'de> for AcmeCa {
     }
 }
 
-/// Why a text is no name for a certificate by ACME.
+/// A name for a certificate by ACME, in lower case: of a host, of all hosts of a domain (`*.`), or an IP address.
+///
+/// # Errors
+/// Why it is none.
 pub fn parse_domain(text: &str) -> Result<String, String> {
     if text.parse::<IpAddr>().is_ok() {
         return Ok(text.to_owned());
     }
-    if text.starts_with("*.") {
-        return Err(format!(
-            "`{text}`: a wildcard needs a DNS record as proof, which Weir cannot make; name each host"
-        ));
-    }
     let name = text.trim_end_matches('.').to_ascii_lowercase();
+    let base = name.strip_prefix("*.").unwrap_or(&name);
     let is_label = |label: &str| {
         !label.is_empty()
             && label.len() <= 63
@@ -112,9 +114,9 @@ pub fn parse_domain(text: &str) -> Result<String, String> {
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
-    if name.len() > 253 || !name.split('.').all(is_label) {
+    if name.len() > 253 || !base.split('.').all(is_label) {
         return Err(format!(
-            "`{}` is not a host name; write it without scheme and port, as in example.org",
+            "`{}` is not a host name; write it without scheme and port, as in example.org or *.example.org",
             text.escape_debug()
         ));
     }
@@ -182,7 +184,7 @@ impl Config {
             return Err(ConfigError::invalid("tls", why.to_owned()));
         }
         if !self.domain.is_empty() {
-            return Ok(());
+            return self.validate_challenge();
         }
         let named = [
             ("http-listen", self.http_listen.is_some()),
@@ -192,6 +194,11 @@ impl Config {
             ("acme-eab", self.acme_eab.is_some()),
             ("acme-profile", self.acme_profile.is_some()),
             ("acme-challenge", self.acme_challenge != AcmeChallenge::Auto),
+            ("acme-hook", self.acme_hook.is_some()),
+            (
+                "acme-hook-wait",
+                self.acme_hook_wait != Config::default().acme_hook_wait,
+            ),
         ];
         match named.into_iter().find(|(_, is_named)| *is_named) {
             Some((key, _)) => Err(ConfigError::invalid(
@@ -200,6 +207,41 @@ impl Config {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Whether the names can be shown to be ours in the configured way.
+    fn validate_challenge(&self) -> Result<(), ConfigError> {
+        let is_by_dns = matches!(self.acme_challenge, AcmeChallenge::Auto | AcmeChallenge::Dns);
+        if self.acme_challenge == AcmeChallenge::Dns && self.acme_hook.is_none() {
+            let why = "`dns-01` needs a program that writes DNS records; name it with `acme-hook`";
+            return Err(ConfigError::invalid("acme-challenge", why.to_owned()));
+        }
+        if self.acme_hook.is_some() && !is_by_dns {
+            let why = "is for `dns-01`, and `acme-challenge` names another way; remove one of them";
+            return Err(ConfigError::invalid("acme-hook", why.to_owned()));
+        }
+        let wildcard = self.domain.iter().find(|name| name.starts_with("*."));
+        if let Some(name) = wildcard
+            && self.acme_hook.is_none()
+        {
+            return Err(ConfigError::invalid(
+                "domain",
+                format!(
+                    "`{name}`: CAs want a DNS record as proof for a wildcard; name a program that writes it with \
+                     `acme-hook`, or name each host"
+                ),
+            ));
+        }
+        let is_address = |name: &&String| name.parse::<IpAddr>().is_ok();
+        if let Some(address) = self.domain.iter().find(is_address)
+            && self.acme_challenge == AcmeChallenge::Dns
+        {
+            return Err(ConfigError::invalid(
+                "acme-challenge",
+                format!("`{address}` has no DNS record; choose `auto`"),
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -242,7 +284,10 @@ mod tests {
             "",
             "a b",
             "https://a.test",
-            "*.a.test",
+            "*",
+            "*.",
+            "a.*.test",
+            "*.*.test",
             "-a.test",
             "a..test",
             "a_b.test",
@@ -250,6 +295,7 @@ mod tests {
             assert!(parse_domain(wrong).is_err(), "{wrong}");
         }
         assert_eq!(parse_domain("192.0.2.7"), Ok("192.0.2.7".to_owned()));
+        assert_eq!(parse_domain("*.A.test"), Ok("*.a.test".to_owned()));
         assert!(
             "letsencrypt-staging"
                 .parse::<AcmeCa>()
@@ -262,6 +308,18 @@ mod tests {
         for (text, wanted) in [
             ("acme-email = 'a@a.test'", "no effect without `domain`"),
             ("domain = 'a.test'\ntls = 'internal'", "choose one"),
+            ("acme-hook = 'h'", "no effect without `domain`"),
+            ("acme-hook-wait = 1", "no effect without `domain`"),
+            ("domain = '*.a.test'", "`acme-hook`"),
+            ("domain = 'a.test'\nacme-challenge = 'dns-01'", "`acme-hook`"),
+            (
+                "domain = 'a.test'\nacme-challenge = 'http-01'\nacme-hook = 'h'",
+                "remove one",
+            ),
+            (
+                "domain = ['a.test', '192.0.2.7']\nacme-challenge = 'dns-01'\nacme-hook = 'h'",
+                "no DNS record",
+            ),
         ] {
             let error = Config::from_toml(text, "w.toml").expect_err(text).to_string();
             assert!(error.contains(wanted), "{error}");

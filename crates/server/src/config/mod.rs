@@ -112,6 +112,11 @@ pub struct Config {
     pub acme_profile: Option<String>,
     /// How the CA can check that a name is ours.
     pub acme_challenge: AcmeChallenge,
+    /// Program that writes and removes DNS records for the CA's checks by dns-01. `None`: there is none.
+    pub acme_hook: Option<PathBuf>,
+    /// Time that a new record needs to reach all name servers.
+    #[serde(deserialize_with = "values::duration")]
+    pub acme_hook_wait: Duration,
     /// Whether requests in cleartext are redirected to https.
     pub https_redirect: HttpsRedirect,
     /// The line `Strict-Transport-Security` of responses over TLS.
@@ -314,6 +319,8 @@ impl Default for Config {
             acme_eab: None,
             acme_profile: None,
             acme_challenge: AcmeChallenge::default(),
+            acme_hook: None,
+            acme_hook_wait: Duration::from_secs(30),
             https_redirect: HttpsRedirect::default(),
             hsts: Hsts::default(),
             workers: Workers::Auto,
@@ -764,6 +771,8 @@ fixed!(
     "acme-eab" acme_eab,
     "acme-profile" acme_profile,
     "acme-challenge" acme_challenge,
+    "acme-hook" acme_hook,
+    "acme-hook-wait" acme_hook_wait,
     "behavior" behavior,
 );
 
