@@ -409,6 +409,19 @@ pub(crate) struct Flags {
     )]
     max_connections_per_address: Option<u32>,
 
+    /// TLS handshakes under way above which a new one has a second [default: half of --max-connections]
+    #[arg(long, value_name = "N", env = "WEIR_MAX_HANDSHAKES", help_heading = "Limits")]
+    max_handshakes: Option<u32>,
+
+    /// Limit on TLS handshakes under way per address (IPv6: per /64) [default: half of its connections]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "WEIR_MAX_HANDSHAKES_PER_ADDRESS",
+        help_heading = "Limits"
+    )]
+    max_handshakes_per_address: Option<u32>,
+
     /// Limit on requests per connection; 0: none [default: 0]
     #[arg(
         long,
@@ -824,8 +837,20 @@ impl Flags {
             _ => false,
         });
         self.tilde.override_in(&mut config.tilde);
-        if self.max_connections_per_address.is_some() {
-            config.max_connections_per_address = self.max_connections_per_address;
+        for (set, flag) in [
+            (
+                &mut config.max_connections_per_address,
+                self.max_connections_per_address,
+            ),
+            (&mut config.max_handshakes, self.max_handshakes),
+            (
+                &mut config.max_handshakes_per_address,
+                self.max_handshakes_per_address,
+            ),
+        ] {
+            if flag.is_some() {
+                *set = flag;
+            }
         }
         if self.line_rate.is_some() {
             config.line_rate = self.line_rate;

@@ -55,9 +55,9 @@ const UNSEEN: [&str; 5] = [
     "disk-timeout",
     "max-disk-queue",
 ];
-/// Keys whose effect `tls`, `certificates`, `listeners` and `http2` look at: certificates change with a reload, listeners at the
-/// next start.
-const ELSEWHERE: [&str; 8] = [
+/// Keys whose effect `tls`, `certificates`, `listeners`, `http2` and unit tests look at: certificates change with a reload,
+/// listeners at the next start.
+const ELSEWHERE: [&str; 10] = [
     "tls-cert",
     "tls-key",
     "tls-client-ca",
@@ -66,6 +66,8 @@ const ELSEWHERE: [&str; 8] = [
     "hsts",
     "listener",
     "max-streams",
+    "max-handshakes",
+    "max-handshakes-per-address",
 ];
 /// A timeout of 300 ms has been noticed by then.
 const NOTICED: Duration = Duration::from_secs(10);

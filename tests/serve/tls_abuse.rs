@@ -4,8 +4,9 @@ use crate::on_every_strategy;
 use crate::process::{Server, Strategy, within};
 use crate::tls::{Pairs, Secure};
 use crate::wire::Connection;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use socket2::{Domain, Socket, Type};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tls::rustls::pki_types::ServerName;
@@ -130,6 +131,42 @@ fn a_flood_of_key_updates_is_ended(strategy: Strategy) {
         good.0.conn.refresh_traffic_keys().expect("TLS 1.3");
         assert!(good.try_ask("/").is_some_and(|text| text.ends_with("hello")));
     }
+}
+
+/// Handshakes that do not go on, of one address, leave room for those of others.
+#[test]
+fn unfinished_handshakes_of_an_address_are_bounded() {
+    let (pairs, server) = a_server(Strategy::LOOPS, &["--max-handshakes-per-address", "8"]);
+    let config = pairs.client();
+    let bytes = hello(&config);
+    let mut begun: Vec<TcpStream> = (0..24)
+        .map(|_| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+            let elsewhere = SocketAddr::from(([127, 0, 0, 2], 0));
+            socket
+                .bind(&elsewhere.into())
+                .expect("an address of this machine");
+            socket.connect(&server.address.into()).expect("a connection");
+            let mut stream = TcpStream::from(socket);
+            // Less than a hello.
+            stream.write_all(&bytes[..20]).expect("room in the socket");
+            stream
+        })
+        .collect();
+    is_served(&server, &config);
+    // Those above the bound end at once; the others have the time of a request head.
+    let mut ended = 0;
+    for stream in &mut begun {
+        stream
+            .set_read_timeout(Some(Duration::from_millis(300)))
+            .expect("a timeout");
+        match stream.read(&mut [0]) {
+            Ok(0) => ended += 1,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => ended += 1,
+            other => assert!(other.is_err(), "{other:?}"),
+        }
+    }
+    assert_eq!(ended, 16);
 }
 
 on_every_strategy!(

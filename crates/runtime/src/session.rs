@@ -429,12 +429,18 @@ pub struct Accepted {
     /// The listener it came from: its place (0-based) among those the strategy was started with. 255 stands for that one and all
     /// after it.
     pub listener: u8,
+    /// Whether a layer around the session has to agree with the client first ([`Event::Secured`]).
+    pub is_to_agree: bool,
 }
 
 impl Accepted {
     /// One at the first listener.
     pub const fn at_first(peer: SocketAddr) -> Accepted {
-        Accepted { peer, listener: 0 }
+        Accepted {
+            peer,
+            listener: 0,
+            is_to_agree: false,
+        }
     }
 }
 

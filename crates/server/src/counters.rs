@@ -88,6 +88,8 @@ counters! {
     refused_total,
     /// Connections rejected because of the per-address limit.
     refused_address,
+    /// Connections rejected because their address has too many handshakes under way.
+    refused_handshakes,
     /// TLS handshakes completed.
     tls_handshakes,
     /// TLS handshakes that resumed an earlier session.

@@ -32,6 +32,12 @@ pub struct Limits {
     /// Open connections of one address (an IPv4 address or an IPv6 /64). Above: closed at accept. `None`: a share of
     /// `connections`, see [`Limits::per_address`].
     pub connections_per_address: Option<u32>,
+    /// TLS handshakes under way, in a process. Above: a new connection has a second to complete its handshake, in place of
+    /// `header_timeout`. `None`: half of `connections`.
+    pub handshakes: Option<u32>,
+    /// TLS handshakes under way of one address, in a process. Above: closed at accept. `None`: half of the connections
+    /// that the address may have.
+    pub handshakes_per_address: Option<u32>,
     /// Requests per second of one address, over all its connections; 0: no limit. Above: 429.
     pub request_rate: u32,
     /// Requests of one address at once, beyond its rate.
@@ -101,6 +107,17 @@ impl Limits {
             .unwrap_or_else(|| Limits::share_of_address(self.connections))
     }
 
+    /// TLS handshakes under way above which time is short.
+    pub fn handshakes(&self) -> u32 {
+        self.handshakes.unwrap_or(self.connections / 2)
+    }
+
+    /// TLS handshakes under way of one address.
+    pub fn handshakes_of_address(&self) -> u32 {
+        let half = (self.per_address() / 2).max(1);
+        self.handshakes_per_address.unwrap_or(half)
+    }
+
     /// When the body of a request must have arrived: it began at `since`, and `received` bytes of it are there.
     pub fn body_until(&self, since: Instant, received: u64) -> Instant {
         let granted = match self.body_rate.0 {
@@ -134,6 +151,8 @@ impl Default for Limits {
             requests_per_connection: u32::MAX,
             connections: 65_536,
             connections_per_address: None,
+            handshakes: None,
+            handshakes_per_address: None,
             request_rate: 0,
             request_burst: 100,
             ranges: 16,

@@ -15,7 +15,7 @@ use crate::hosts::{Hosts, MissingPage};
 use crate::limits::Limits;
 use crate::live::{Health, Live};
 use crate::rate_limit::{Paces, Rate};
-use crate::session::Session;
+use crate::session::{Layer, Session};
 use crate::site::{OpenError, Site, Source};
 use crate::waiting::Waiting;
 use core::fmt;
@@ -171,6 +171,8 @@ pub(crate) struct Hub {
     /// Incremented by each reload, after `state` was replaced.
     pub(crate) generation: AtomicU64,
     pub(crate) peers: Peers,
+    /// Connections of this process whose TLS handshake is not complete.
+    pub(crate) handshakes: Peers,
     pub(crate) budget: Arc<Budget>,
     /// Connection limit of the state in force, for accepting threads.
     connections_max: AtomicU32,
@@ -270,6 +272,7 @@ impl Server {
                 state: Mutex::new(Arc::new(State::new(config, embedded, additions, hosts, log))),
                 generation: AtomicU64::new(0),
                 peers: interprocess.peers,
+                handshakes: Peers::default(),
                 budget: interprocess.budget,
                 paces: Paces::default(),
                 waiting: Arc::default(),
@@ -450,12 +453,27 @@ impl Service for Server {
             .enter(peer.ip(), limits.connections, limits.per_address())
         {
             Ok(()) => {
+                // A connection that arrives with bytes has the whole timeout for its first head.
+                let mut silent = limits.header_timeout.saturating_sub(limits.deferred);
+                let mut layer = Layer::None;
+                if accepted.is_to_agree {
+                    let handshakes = &self.hub.handshakes;
+                    let of_address = limits.handshakes_of_address();
+                    if handshakes.enter(peer.ip(), u32::MAX, of_address).is_err() {
+                        self.hub.peers.leave(peer.ip());
+                        cx.counters.refused_handshakes().add(1);
+                        return None;
+                    }
+                    let hurried = handshakes.total() > limits.handshakes();
+                    if hurried {
+                        silent = silent.min(Limits::PATIENCE);
+                    }
+                    layer = Layer::Agreeing { hurried };
+                }
                 cx.counters.accepted().add(1);
                 let paced = cx.state.rate.is_some();
                 let pace = paced.then(|| self.hub.paces.of(unit(peer.ip()), now));
-                // A connection that arrives with bytes has the whole timeout for its first head.
-                let silent = limits.header_timeout.saturating_sub(limits.deferred);
-                Some(Session::new(peer.ip(), now + silent, pace))
+                Some(Session::new(peer.ip(), layer, now + silent, pace))
             }
             Err(Refused::Total) => {
                 cx.counters.refused_total().add(1);

@@ -87,7 +87,11 @@ impl<V: Service> Service for SecuredService<V> {
     ) -> Option<Secured<V::Session>> {
         cx.tx.clear();
         let config = self.slot(accepted.listener).map(Slot::config);
-        let mut inner = self.inner.accept(&mut cx.inner, accepted, now)?;
+        let accepted = Accepted {
+            is_to_agree: config.is_some(),
+            ..*accepted
+        };
+        let mut inner = self.inner.accept(&mut cx.inner, &accepted, now)?;
         let tls = match config.map(Engine::server).transpose() {
             Ok(engine) => engine.map(|engine| Box::new(Tls::new(engine, now))),
             Err(_) => {

@@ -765,8 +765,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
     fn accepted(&mut self, id: Id, peer: SocketAddr) -> Next<JobOf<V::Session>> {
         count(&self.counters.accepted, 1);
         let accepted = Accepted {
-            peer,
             listener: self.accepting,
+            ..Accepted::at_first(peer)
         };
         let Some(session) = self.service.accept(&mut self.cx, &accepted, self.now) else {
             count(&self.counters.refused, 1);

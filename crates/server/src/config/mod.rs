@@ -220,6 +220,10 @@ pub struct Config {
     pub max_connections: u32,
     /// See [`Limits::connections_per_address`]. `None`: a quarter of the possible connections, at least 16.
     pub max_connections_per_address: Option<u32>,
+    /// See [`Limits::handshakes`].
+    pub max_handshakes: Option<u32>,
+    /// See [`Limits::handshakes_per_address`].
+    pub max_handshakes_per_address: Option<u32>,
     /// See [`Limits::requests_per_connection`]; 0: no limit.
     pub max_requests_per_connection: u32,
     /// See [`Limits::request_rate`]; 0: no limit.
@@ -365,6 +369,8 @@ impl Default for Config {
             memory: MemoryBound::default(),
             max_connections: limits.connections,
             max_connections_per_address: limits.connections_per_address,
+            max_handshakes: limits.handshakes,
+            max_handshakes_per_address: limits.handshakes_per_address,
             max_requests_per_connection: 0,
             max_request_rate: limits.request_rate,
             max_request_burst: limits.request_burst,
@@ -560,6 +566,12 @@ impl Config {
             "otherwise nobody is served",
         )?;
         at_least(
+            "max-handshakes-per-address",
+            self.max_handshakes_per_address.unwrap_or(1).into(),
+            1,
+            "otherwise nobody is served over TLS",
+        )?;
+        at_least(
             "max-disk-queue",
             self.max_disk_queue.into(),
             1,
@@ -657,6 +669,8 @@ impl Config {
             },
             connections: self.max_connections,
             connections_per_address: self.max_connections_per_address,
+            handshakes: self.max_handshakes,
+            handshakes_per_address: self.max_handshakes_per_address,
             request_rate: self.max_request_rate,
             request_burst: self.max_request_burst,
             ranges: self.max_ranges,

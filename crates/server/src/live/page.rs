@@ -57,6 +57,13 @@ pub(super) fn html(figures: &Figures) -> String {
             totals.refused_address,
             "",
         );
+        row(
+            out,
+            "refused-handshakes",
+            "rejected: handshakes of an address",
+            totals.refused_handshakes,
+            "",
+        );
         row(out, "timeouts", "closed by a timeout", totals.timeouts, "");
     });
     section(&mut out, "HTTP/2", |out| {

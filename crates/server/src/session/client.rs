@@ -11,12 +11,22 @@ use std::net::IpAddr;
 #[derive(Debug)]
 pub(super) struct Client {
     address: IpAddr,
-    /// Whether a layer around the connection encrypts it.
-    is_secured: bool,
+    layer: Layer,
     /// Number of its requests so far, over this connection.
     pub(super) requests: u32,
     /// `None` in most connections.
     more: Option<Box<More>>,
+}
+
+/// The layer around the connection that encrypts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layer {
+    /// There is none.
+    None,
+    /// Client and layer have not agreed yet. `hurried`: they have less time for it than the first request head.
+    Agreeing { hurried: bool },
+    /// They have.
+    Agreed,
 }
 
 /// What is rarely known of a client.
@@ -37,10 +47,10 @@ pub(super) struct Refused {
 
 impl Client {
     /// A client at this address, with its state in the request rate limit.
-    pub(super) fn new(address: IpAddr, pace: Option<Pace>) -> Client {
+    pub(super) fn new(address: IpAddr, layer: Layer, pace: Option<Pace>) -> Client {
         Client {
             address,
-            is_secured: false,
+            layer,
             requests: 0,
             more: pace.map(|pace| {
                 Box::new(More {
@@ -66,7 +76,12 @@ impl Client {
 
     #[inline]
     pub(super) fn is_secured(&self) -> bool {
-        self.is_secured
+        self.layer == Layer::Agreed
+    }
+
+    #[inline]
+    pub(super) fn layer(&self) -> Layer {
+        self.layer
     }
 
     /// Whether the rate of its requests is limited.
@@ -88,7 +103,7 @@ impl Client {
 
     /// Takes over what TLS agreed on.
     pub(super) fn secured(&mut self, secured: Secured<'_>) {
-        self.is_secured = true;
+        self.layer = Layer::Agreed;
         if let Some(name) = secured.identity {
             self.more.get_or_insert_default().identity = Some(name.to_owned());
         }

@@ -22,7 +22,7 @@ mod again;
 mod reply;
 mod serve;
 
-use super::client::Client;
+use super::client::{Client, Layer};
 use crate::access_log::{Cut, Slot};
 use crate::context::{Cx, Done, Work};
 use crate::exchange::{Exchange, Failure, Multipart};
@@ -176,6 +176,12 @@ impl Http1 {
     fn secured(&mut self, cx: &Cx, secured: Secured<'_>, now: Instant) {
         cx.counters.tls_handshakes().add(1);
         cx.counters.tls_resumed().add(u64::from(secured.resumed));
+        if let Layer::Agreeing { hurried } = self.client.layer() {
+            cx.hub.handshakes.leave(self.client.address());
+            if hurried {
+                self.deadline = now + cx.state.limits.header_timeout;
+            }
+        }
         self.client.secured(secured);
         if secured.protocol == Some(HTTP2) {
             self.phase = Phase::Other(Input::keep(cx, &[], now));

@@ -15,6 +15,7 @@ mod http2;
 use crate::context::{Cx, Work};
 use crate::rate_limit::Pace;
 use client::Client;
+pub(crate) use client::Layer;
 use http1::Http1;
 use http2::Http2;
 use measure::Instant;
@@ -32,8 +33,8 @@ pub enum Session {
 
 impl Session {
     /// A connection from `peer` that must send bytes until `deadline`.
-    pub(crate) fn new(peer: IpAddr, deadline: Instant, pace: Option<Pace>) -> Session {
-        Session::Http1(Http1::new(Client::new(peer, pace), deadline))
+    pub(crate) fn new(peer: IpAddr, layer: Layer, deadline: Instant, pace: Option<Pace>) -> Session {
+        Session::Http1(Http1::new(Client::new(peer, layer, pace), deadline))
     }
 
     /// Speaks HTTP/2 from now on, in place of HTTP/1.
@@ -87,18 +88,21 @@ impl runtime::Session for Session {
     }
 
     fn closed(&mut self, cx: &mut Cx, now: Instant) {
-        let address = match self {
+        let client = match self {
             Session::Http1(http1) => {
                 http1.closed(cx, now);
-                http1.client().address()
+                http1.client()
             }
             Session::Http2(http2) => {
                 http2.closed(cx, now);
-                http2.client().address()
+                http2.client()
             }
         };
         cx.counters.closed().add(1);
-        cx.hub.peers.leave(address);
+        if let Layer::Agreeing { .. } = client.layer() {
+            cx.hub.handshakes.leave(client.address());
+        }
+        cx.hub.peers.leave(client.address());
     }
 }
 

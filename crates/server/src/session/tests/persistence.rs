@@ -2,6 +2,8 @@
 
 use super::rig::{End, Rig, answers, ask, exchange, file};
 use crate::config::Config;
+use measure::Duration;
+use runtime::Context as _;
 use runtime::session::Loss;
 
 #[test]
@@ -189,6 +191,70 @@ fn addresses_have_a_bound_and_get_it_back() {
         (totals.accepted, totals.closed, totals.refused_address),
         (4, 3, 1)
     );
+}
+
+#[test]
+fn handshakes_have_bounds_of_their_own() {
+    use runtime::{Accepted, Event, Service as _, Session as _, Tx};
+    const HURRIED: Duration = Duration::from_secs(1);
+    let mut rig = Rig::with(|c| {
+        c.max_handshakes = Some(1);
+        c.max_handshakes_per_address = Some(2);
+    });
+    let accept = |rig: &mut Rig, address: &str| {
+        let accepted = Accepted {
+            is_to_agree: true,
+            ..Accepted::at_first(format!("{address}:1").parse().unwrap())
+        };
+        rig.server.accept(&mut rig.cx, &accepted, rig.now)
+    };
+    let time = |rig: &Rig, session: &crate::session::Session| {
+        session
+            .deadline()
+            .map(|until| until.since(rig.now))
+            .unwrap_or_default()
+    };
+    let mut first = accept(&mut rig, "192.0.2.8").expect("one");
+    assert!(time(&rig, &first) > HURRIED, "there is time");
+    let mut second = accept(&mut rig, "192.0.2.8").expect("two are allowed");
+    assert_eq!(time(&rig, &second), HURRIED, "above the bound of all");
+    assert!(
+        accept(&mut rig, "192.0.2.8").is_none(),
+        "above that of the address"
+    );
+    let mut other = accept(&mut rig, "192.0.2.9").expect("another address");
+    assert_eq!(time(&rig, &other), HURRIED);
+    // Who has agreed has the time of everyone for a request, and leaves the place to another.
+    let agreed = Event::Secured(runtime::session::Secured::default());
+    second.handle(&mut rig.cx, agreed, &mut Tx::default(), rig.now);
+    assert!(time(&rig, &second) > HURRIED);
+    let mut third = accept(&mut rig, "192.0.2.8").expect("a place is free");
+    assert!(accept(&mut rig, "192.0.2.8").is_none());
+    for session in [&mut first, &mut second, &mut third, &mut other] {
+        session.closed(&mut rig.cx, rig.now);
+    }
+    assert_eq!(
+        (
+            rig.server.open_connections(),
+            rig.server.totals().refused_handshakes
+        ),
+        (1, 2)
+    );
+    let mut again = accept(&mut rig, "192.0.2.8").expect("all places are free");
+    assert!(time(&rig, &again) > HURRIED);
+    // A reload changes both.
+    let config = Config {
+        max_handshakes: Some(0),
+        max_handshakes_per_address: Some(1),
+        ..rig.server.config()
+    };
+    rig.server.reload(config, None).unwrap();
+    rig.cx.turn(rig.now, measure::UnixTime::from_secs(0));
+    assert!(accept(&mut rig, "192.0.2.8").is_none());
+    let mut hurried = accept(&mut rig, "192.0.2.9").expect("another address");
+    assert_eq!(time(&rig, &hurried), HURRIED);
+    again.closed(&mut rig.cx, rig.now);
+    hurried.closed(&mut rig.cx, rig.now);
 }
 
 #[test]
