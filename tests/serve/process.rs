@@ -78,6 +78,11 @@ impl Strategy {
         self.concurrency == "processes"
     }
 
+    /// Whether a connection has a worker to itself until it ends.
+    pub(crate) fn holds_workers(self) -> bool {
+        ["pool", "thread-per-connection", "processes"].contains(&self.concurrency)
+    }
+
     /// Whether this machine lets it be; prints why if not. A server that is refused io_uring uses epoll,
     /// which other tests look at already.
     pub(crate) fn is_possible(self) -> bool {

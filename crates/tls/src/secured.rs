@@ -35,9 +35,6 @@ const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain; charset=utf-8\r\nContent-Length: 58\r\nConnection: close\r\n\r\n\
     This port speaks HTTPS: use https:// instead of http://.\r\n";
 
-/// How long a handshake may keep its place while other connections need one.
-const PATIENCE: Duration = Duration::from_secs(1);
-
 /// A service whose connections speak TLS where their listener does.
 #[derive(Debug)]
 pub struct SecuredService<V> {
@@ -93,7 +90,7 @@ impl<V: Service> Service for SecuredService<V> {
         };
         let mut inner = self.inner.accept(&mut cx.inner, &accepted, now)?;
         let tls = match config.map(Engine::server).transpose() {
-            Ok(engine) => engine.map(|engine| Box::new(Tls::new(engine, now))),
+            Ok(engine) => engine.map(|engine| Box::new(Tls::new(engine))),
             Err(_) => {
                 let event = Event::Unsecured(Unsecured::Fault);
                 inner.handle(&mut cx.inner, event, &mut cx.tx, now);
@@ -248,7 +245,6 @@ pub struct Secured<S: Session> {
 /// What a connection with TLS has besides its session.
 struct Tls<J> {
     engine: Engine,
-    accepted: Instant,
     output: Output,
     /// A job that the wrapped session gave together with a body in a file.
     held: Option<J>,
@@ -283,10 +279,9 @@ enum Output {
 }
 
 impl<J> Tls<J> {
-    fn new(engine: Engine, accepted: Instant) -> Tls<J> {
+    fn new(engine: Engine) -> Tls<J> {
         Tls {
             engine,
-            accepted,
             output: Output::None,
             held: None,
             is_closing: false,
@@ -540,10 +535,7 @@ impl<S: Session> Session for Secured<S> {
     }
 
     fn idle_since(&self, cx: &Self::Cx) -> Option<Instant> {
-        match &self.tls {
-            Some(tls) if tls.engine.is_handshaking() => Some(tls.accepted + PATIENCE),
-            _ => self.inner.idle_since(&cx.inner),
-        }
+        self.inner.idle_since(&cx.inner)
     }
 
     fn closed(&mut self, cx: &mut Self::Cx, now: Instant) {

@@ -520,11 +520,25 @@ impl Http1 {
     /// changes the timeouts, it is off by the difference until the next request.
     pub(super) fn idle_since(&self, cx: &Cx) -> Option<Instant> {
         let limits = &cx.state.limits;
+        let before = |timeout: Duration| {
+            let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+            Instant::from_nanos(self.deadline.as_nanos().saturating_sub(nanos))
+        };
+        let silent = limits.header_timeout.saturating_sub(limits.deferred);
+        if let Layer::Agreeing { hurried } = self.client.layer() {
+            // As for a request that does not arrive.
+            let accepted = before(if hurried {
+                silent.min(Limits::PATIENCE)
+            } else {
+                silent
+            });
+            return Some(accepted + self.patience(cx));
+        }
         let timeout = match &self.phase {
             // A client must not keep others out with requests that never arrive.
             Phase::Head(input) => return Some(input.started + self.patience(cx)),
             Phase::Body(discard) => return Some(discard.since + self.patience(cx)),
-            Phase::Idle if self.client.requests == 0 => limits.header_timeout.saturating_sub(limits.deferred),
+            Phase::Idle if self.client.requests == 0 => silent,
             Phase::Idle => cx
                 .keep_alive
                 .map_or(limits.idle_timeout, |early| early.min(limits.idle_timeout)),
@@ -532,10 +546,7 @@ impl Http1 {
             Phase::Lingering => limits.linger_timeout.saturating_sub(Limits::HURRY),
             _ => return None,
         };
-        let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        Some(Instant::from_nanos(
-            self.deadline.as_nanos().saturating_sub(nanos),
-        ))
+        Some(before(timeout))
     }
 
     /// The connection is gone.

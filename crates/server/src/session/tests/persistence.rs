@@ -222,6 +222,12 @@ fn handshakes_have_bounds_of_their_own() {
         accept(&mut rig, "192.0.2.8").is_none(),
         "above that of the address"
     );
+    // Both give way soon if places run short, because their address has more than a quarter of all.
+    let crowding = Some(rig.now + crate::limits::Limits::CROWD_PATIENCE);
+    assert_eq!(
+        [first.idle_since(&rig.cx), second.idle_since(&rig.cx)],
+        [crowding; 2]
+    );
     let mut other = accept(&mut rig, "192.0.2.9").expect("another address");
     assert_eq!(time(&rig, &other), HURRIED);
     // Who has agreed has the time of everyone for a request, and leaves the place to another.
