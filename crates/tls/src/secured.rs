@@ -19,7 +19,7 @@ use crate::tickets::Ratchet;
 use duplex::Duplex;
 use measure::{Duration, Instant, UnixTime};
 use runtime::fs::Wait;
-use runtime::memory::Budget;
+use runtime::memory::{Budget, Holding};
 use runtime::session::{self, JobOf, Loss};
 use runtime::shaping::Withheld;
 use runtime::{
@@ -70,6 +70,7 @@ impl<V: Service> Service for SecuredService<V> {
             inner: self.inner.context(worker),
             tickets: self.tickets.clone(),
             tickets_due: 0,
+            budget: self.inner.budget(),
             scratch: Vec::new(),
             plain: Vec::new(),
             tx: Tx::default(),
@@ -121,6 +122,7 @@ pub struct SecuredCx<C> {
     tickets: Ratchet,
     /// When the ticket keys are looked after again, in seconds since 1970.
     tickets_due: i64,
+    budget: Arc<Budget>,
     /// Of no content between calls.
     scratch: Vec<u8>,
     plain: Vec<u8>,
@@ -245,6 +247,8 @@ pub struct Secured<S: Session> {
 /// What a connection with TLS has besides its session.
 struct Tls<J> {
     engine: Engine,
+    /// What the engine keeps of a record that is not whole, counted against the memory limit.
+    kept: Option<Holding>,
     output: Output,
     /// A job that the wrapped session gave together with a body in a file.
     held: Option<J>,
@@ -282,11 +286,22 @@ impl<J> Tls<J> {
     fn new(engine: Engine) -> Tls<J> {
         Tls {
             engine,
+            kept: None,
             output: Output::None,
             held: None,
             is_closing: false,
             has_failed: false,
             duplex: None,
+        }
+    }
+
+    /// Counts what the engine keeps between calls.
+    fn count(&mut self, budget: &Arc<Budget>) {
+        match (&mut self.kept, self.engine.held()) {
+            (None, 0) => {}
+            (kept, 0) => *kept = None,
+            (Some(kept), bytes) => kept.set(bytes),
+            (kept, bytes) => *kept = Some(budget.holding(bytes)),
         }
     }
 
@@ -349,6 +364,7 @@ impl<S: Session> Secured<S> {
         let received = tls
             .engine
             .receive(cipher, &mut cx.scratch, &mut cx.plain, &mut tx.head);
+        tls.count(&cx.budget);
         let is_closed = match received {
             Ok(received) => {
                 if received.completed {

@@ -12,6 +12,7 @@ use std::sync::Mutex;
 #[derive(Default)]
 struct Bytes {
     told: Told,
+    budget: Arc<Budget>,
 }
 
 /// What the layer told its sessions.
@@ -98,6 +99,10 @@ impl Service for Bytes {
             deadline: now + SILENCE,
             state: State::Reading,
         })
+    }
+
+    fn budget(&self) -> Arc<Budget> {
+        Arc::clone(&self.budget)
     }
 
     fn grace(&self) -> Duration {
@@ -236,6 +241,33 @@ fn a_handshake_that_does_not_go_on_is_given_up() {
     assert!(!rig.sim.is_closed(rig.wire));
     rig.sim.advance(Duration::from_secs(2));
     assert!(rig.sim.is_closed(rig.wire));
+}
+
+#[test]
+fn what_is_kept_of_a_record_counts_as_memory() {
+    let service = Bytes::default();
+    let budget = Arc::clone(&service.budget);
+    let mut rig = Rig::of(service);
+    let held = || budget.held().0;
+    let mut hello = Vec::new();
+    let began = rig
+        .engine
+        .receive(&[], &mut Vec::new(), &mut Vec::new(), &mut hello);
+    assert!(began.is_ok());
+    rig.sim.send(rig.wire, &hello[..100]);
+    assert!(held() >= 100, "a part of a hello: {}", held());
+    rig.settle(hello[100..].to_vec());
+    assert_eq!(held(), 0);
+    let mut record = Vec::new();
+    rig.engine.send(&[b'1'; 9_000], &mut record).expect("a record");
+    rig.sim.send(rig.wire, &record[..1_000]);
+    assert!(held() >= 1_000, "a part of a record: {}", held());
+    rig.sim.send(rig.wire, &record[1_000..]);
+    assert_eq!(held(), 0);
+    rig.sim.send(rig.wire, &record[..5]);
+    assert!(held() > 0);
+    rig.sim.reset(rig.wire);
+    assert_eq!(held(), 0, "a connection takes its count with it");
 }
 
 #[test]
