@@ -9,6 +9,7 @@ const EXAMPLES: &str = "\
 Examples:
   sudo weir demo
   sudo weir demo --users 200 --duration 45s --squeeze 15s
+  sudo weir demo --https
 
 Everything runs on this machine: a generated Surge site, a server with one process per connection,
 and users. After a while a control group leaves memory for the files or for the connections, not for
@@ -38,6 +39,10 @@ pub(crate) struct Flags {
     /// Address of the server; port 0 picks a free port
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = Listen::parse_one)]
     pub(crate) listen: SocketAddr,
+
+    /// Speaks https, with an authority that is made for the demo and removed at its end
+    #[arg(long)]
+    pub(crate) https: bool,
 }
 
 #[cfg(test)]

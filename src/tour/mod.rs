@@ -18,6 +18,7 @@ use runtime::signal::{Signal, Signals};
 use serde_json::{Value, json};
 use server::adapt::Decided;
 use squeeze::Group;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -107,6 +108,11 @@ impl Show<'_> {
         self.folder.join("site")
     }
 
+    /// The server's own authority, with `--https`.
+    fn tls_state(&self) -> Option<PathBuf> {
+        self.flags.https.then(|| self.folder.join("tls"))
+    }
+
     fn recording(&self) -> PathBuf {
         self.folder.join("sensors.jsonl")
     }
@@ -145,6 +151,8 @@ impl Show<'_> {
                 .arg((2 * self.flags.users).to_string())
                 .arg("--record")
                 .arg(self.recording())
+                .args(self.tls_state().map(|_| "--tls=internal"))
+                .args(self.tls_state().map(|folder| option("--tls-state", &folder)))
                 .stdout(Stdio::piped()),
         )?;
         let url = address(&mut server)?;
@@ -160,6 +168,10 @@ impl Show<'_> {
                 .args(["--users", &self.flags.users.to_string(), "--mode", "serial"])
                 .args(["--duration", &format!("{}ms", self.flags.duration.as_millis())])
                 .args(["--stagger", "10ms", "--timeout", "30s", "--lag-max", "1s"])
+                .args(
+                    self.tls_state()
+                        .map(|folder| option("--ca", &folder.join("internal/root.pem"))),
+                )
                 .stdout(result),
         )
     }
@@ -314,6 +326,14 @@ fn is_in_memory(folder: &Path, mounts: &str) -> bool {
         // The deepest mount point wins; of two on the same folder, the later.
         .max_by_key(|(place, _)| place.as_os_str().len())
         .is_some_and(|(_, kind)| matches!(kind, "tmpfs" | "ramfs"))
+}
+
+/// A flag and its value, as one argument.
+fn option(flag: &str, value: &Path) -> OsString {
+    let mut text = OsString::from(flag);
+    text.push("=");
+    text.push(value);
+    text
 }
 
 fn start(command: &mut Command) -> Result<Ours, Failure> {

@@ -452,6 +452,32 @@ fn the_plans_can_be_shown_and_read_again() {
 }
 
 #[test]
+fn the_demo_speaks_https_with_an_authority_of_its_own() {
+    let output = weir(&[
+        "demo",
+        "--https",
+        "--users",
+        "32",
+        "--duration",
+        "12s",
+        "--squeeze",
+        "2s",
+        "--json",
+    ]);
+    let text = text(&output.stdout);
+    let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+    let lines: Vec<Value> = lines.collect();
+    let of = |event: &str| lines.iter().find(|line| line["event"] == event);
+    let url = of("started").expect("a start")["what"].as_str().expect("a URL");
+    assert!(url.starts_with("https://127.0.0.1:"), "{url}");
+    let result = of("result").expect("users");
+    assert!(result["files"].as_u64() > Some(0), "{result}");
+    assert_eq!(result["files_failed"], 0, "{result}");
+    // Whether such a short squeeze leads to a decision is for the test of the decisions.
+    assert!(matches!(output.status.code(), Some(0 | 1)));
+}
+
+#[test]
 fn the_demo_decides_something_under_its_squeeze_or_fails() {
     let mut child = Command::new(WEIR)
         .args([
