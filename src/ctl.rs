@@ -138,7 +138,7 @@ fn wish(command: &Command) -> Wish {
         } => Wish::Renew,
         Command::Certificates {
             what: Some(OfCertificates::Revoke { reason }),
-        } => Wish::Revoke(*reason),
+        } => Wish::Revoke { reason: *reason },
         Command::Reload => Wish::Reload,
         Command::ReopenLogs => Wish::ReopenLogs,
         Command::Stop => Wish::Stop,

@@ -37,7 +37,7 @@ class Server:
         except (ValueError, KeyError, IndexError) as error:
             self.__exit__()
             raise Failed(f"the server did not start: {line.strip()[:200]}") from error
-        self.url = f"http://{self.address}/"
+        self.url = f"{'https' if '--tls=internal' in self.argv else 'http'}://{self.address}/"
         self.pid = self.process.pid
         return self
 

@@ -409,7 +409,7 @@ pub(crate) struct Flags {
     )]
     max_connections_per_address: Option<u32>,
 
-    /// TLS handshakes under way above which a new one has a second [default: half of --max-connections]
+    /// TLS handshakes under way above which a new one has a second [default: half of the possible connections]
     #[arg(long, value_name = "N", env = "WEIR_MAX_HANDSHAKES", help_heading = "Limits")]
     max_handshakes: Option<u32>,
 
@@ -1333,7 +1333,7 @@ mod tests {
             if let (Some(name), Some((_, value))) = (flag.get_long(), help.split_once("[default: "))
                 && value != "none]"
                 // Not a value, but a rule for one.
-                && !value.starts_with("a quarter")
+                && !["a quarter", "half"].iter().any(|share| value.starts_with(share))
             {
                 arguments.push(format!("--{name}={}", value.trim_end_matches(']')));
             }

@@ -30,7 +30,10 @@ pub(crate) enum Wish {
     /// Orders a new certificate.
     Renew,
     /// Orders a new certificate, and has the one in use revoked.
-    Revoke(Reason),
+    Revoke {
+        /// What clients are told.
+        reason: Reason,
+    },
     /// Reloads the configuration, as SIGHUP does.
     Reload,
     /// Reopens the access log, as SIGUSR1 does.

@@ -271,7 +271,9 @@ fn fit(config: &mut Config, shares: &Shares) {
     // The header timeout of a new connection counts the time the kernel held it back (TCP_DEFER_ACCEPT).
     config.deferred = Listening::DEFERRED;
     // A share of the possible connections, which scarce descriptors may reduce, not of the configured ones.
-    config.max_connections_per_address = Some(config.per_address(shares.can_be_open(config)));
+    let connections = shares.can_be_open(config);
+    config.max_connections_per_address = Some(config.per_address(connections));
+    config.max_handshakes.get_or_insert(connections / 2);
 }
 
 /// The memory limit of all processes of a server together, if there is one.
@@ -577,7 +579,7 @@ impl Operator<'_> {
             Wish::Strategy(change) => control::outcome(self.switch(workers, *change).map(Some)),
             Wish::Certificates => control::certificates(self.tls.as_deref(), self.managed.as_ref()),
             Wish::Renew => control::renew(self.managed.as_ref(), None),
-            Wish::Revoke(reason) => control::renew(self.managed.as_ref(), Some(*reason)),
+            Wish::Revoke { reason } => control::renew(self.managed.as_ref(), Some(*reason)),
             Wish::Reload => control::outcome(self.reload().map_err(Failure::System).map(|()| None)),
             Wish::ReopenLogs => control::outcome(self.reopen_logs().map(|()| None)),
             Wish::Stop => control::outcome(Ok(None)),

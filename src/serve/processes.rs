@@ -458,7 +458,7 @@ impl Founder<'_> {
             Wish::Strategy(change) => control::outcome(self.refuse_to_switch(change)),
             Wish::Certificates => control::certificates(self.tls.as_deref(), self.managed.as_ref()),
             Wish::Renew => control::renew(self.managed.as_ref(), None),
-            Wish::Revoke(reason) => control::renew(self.managed.as_ref(), Some(*reason)),
+            Wish::Revoke { reason } => control::renew(self.managed.as_ref(), Some(*reason)),
             Wish::Reload if self.waiting.len() == WAITING_MAX => {
                 let why = "too many reload commands are waiting for a reload to finish; try again later";
                 control::outcome(Err(Failure::System(why.to_owned())))

@@ -216,6 +216,78 @@ func main() {
     );
 }
 
+/// Java's HttpClient.
+#[test]
+fn java_http2() {
+    let (pairs, server) = secure(Strategy::LOOPS);
+    let program = r#"
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.security.SecureRandom;
+import java.security.cert.X509Certificate;
+import java.util.List;
+import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManager;
+import javax.net.ssl.X509TrustManager;
+
+class Client {
+    static String said(HttpResponse<byte[]> answer) {
+        return answer.version() + " " + answer.statusCode() + " " + answer.body().length;
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        TrustManager everyone = new X509TrustManager() {
+            public void checkClientTrusted(X509Certificate[] chain, String kind) { }
+            public void checkServerTrusted(X509Certificate[] chain, String kind) { }
+            public X509Certificate[] getAcceptedIssuers() { return new X509Certificate[0]; }
+        };
+        SSLContext context = SSLContext.getInstance("TLS");
+        context.init(null, new TrustManager[] { everyone }, new SecureRandom());
+        HttpClient client = HttpClient.newBuilder().sslContext(context).build();
+        Function<String, HttpRequest.Builder> to =
+            path -> HttpRequest.newBuilder(URI.create(arguments[0] + path));
+        List<CompletableFuture<HttpResponse<byte[]>>> under = IntStream.range(0, 60)
+            .mapToObj(n -> n % 10 == 0 ? "/large.bin" : "/style.css")
+            .map(path -> client.sendAsync(to.apply(path).build(), BodyHandlers.ofByteArray()))
+            .collect(Collectors.toList());
+        TreeMap<String, Integer> counts = new TreeMap<>();
+        for (var one : under) counts.merge(said(one.get()), 1, Integer::sum);
+        // Given up in the middle: the connection goes on.
+        try (var body = client.send(to.apply("/large.bin").build(), BodyHandlers.ofInputStream()).body()) {
+            body.readNBytes(1000);
+        }
+        HttpRequest part = to.apply("/style.css").header("Range", "bytes=-3").build();
+        System.out.println(counts + " " + said(client.send(part, BodyHandlers.ofByteArray())));
+        System.exit(0);
+    }
+}
+"#;
+    let source = pairs.tree.write("Client.java", program);
+    let source = source.to_str().expect("text");
+    let url = format!("https://{}", server.address);
+    let flags = [
+        "-Djdk.internal.httpclient.disableHostnameVerification=true",
+        source,
+        &url,
+    ];
+    if run("javac", &["-version"]).is_none() {
+        return;
+    }
+    let printed = run("java", &flags).expect("java");
+    assert_eq!(
+        printed.trim(),
+        "{HTTP_2 200 1000=54, HTTP_2 200 1048576=6} HTTP_2 206 3"
+    );
+}
+
 /// Python's httpx, over the library h2.
 #[test]
 fn python_httpx() {
