@@ -472,6 +472,12 @@ pub trait Service: Send + Sync + 'static {
         Arc::default()
     }
 
+    /// Connections accepted from one listener ([`Accepted::listener`]) per turn, before those that are open have theirs. Where
+    /// the system accepts by itself (io_uring), it is no bound.
+    fn accepts_per_turn(&self, _listener: u8) -> u32 {
+        64
+    }
+
     /// How long a draining connection may take to finish the responses that are due.
     fn grace(&self) -> Duration;
 }

@@ -35,6 +35,10 @@ const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain; charset=utf-8\r\nContent-Length: 58\r\nConnection: close\r\n\r\n\
     This port speaks HTTPS: use https:// instead of http://.\r\n";
 
+/// Connections accepted per turn. Most come with a ClientHello, whose answer takes a fifth of a millisecond, and connections
+/// that are open wait for all of them.
+const HANDSHAKES_PER_TURN: u32 = 4;
+
 /// A service whose connections speak TLS where their listener does.
 #[derive(Debug)]
 pub struct SecuredService<V> {
@@ -104,6 +108,13 @@ impl<V: Service> Service for SecuredService<V> {
 
     fn is_full(&self) -> bool {
         self.inner.is_full()
+    }
+
+    fn accepts_per_turn(&self, listener: u8) -> u32 {
+        match self.slot(listener) {
+            Some(_) => HANDSHAKES_PER_TURN,
+            None => self.inner.accepts_per_turn(listener),
+        }
     }
 
     fn budget(&self) -> Arc<Budget> {

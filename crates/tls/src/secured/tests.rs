@@ -283,6 +283,16 @@ fn a_listener_without_tls_passes_through() {
 }
 
 #[test]
+fn few_are_accepted_per_turn_where_each_brings_a_handshake() {
+    let slots = vec![None, Some(Slot::new(configurations().0))];
+    let service = SecuredService::new(Arc::new(Bytes::default()), slots, tickets());
+    let clear = Bytes::default().accepts_per_turn(0);
+    assert_eq!(service.accepts_per_turn(0), clear);
+    assert!(service.accepts_per_turn(1) < clear);
+    assert!(service.accepts_per_turn(2) < clear, "beyond the end as the last");
+}
+
+#[test]
 fn a_replaced_configuration_is_for_new_connections() {
     let (mut rig, _) = Rig::new();
     rig.shake_hands();

@@ -14,8 +14,6 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-/// Maximum connections accepted from one listener per turn.
-const ACCEPTS_MAX: u32 = 64;
 /// How long accepting pauses after descriptors or memory ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long it pauses at the connection limit, while other workers may close one.
@@ -177,7 +175,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.accept_paused_until = None;
         let mut at = 0;
         while at < self.waiting.len() {
-            match self.accept_from(self.waiting[at], ACCEPTS_MAX) {
+            let listener = self.waiting[at];
+            let most = self.service.accepts_per_turn(numbered(listener));
+            match self.accept_from(listener, most) {
                 Accepting::Empty => drop(self.waiting.swap_remove(at)),
                 Accepting::More => at += 1,
                 Accepting::Paused => return,
