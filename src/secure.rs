@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tls::certificates::{Pair, PairError};
 use tls::crew::SecuredCrew;
+use tls::policy::Policy;
 use tls::rustls::RootCertStore;
 use tls::rustls::crypto::aws_lc_rs::default_provider;
 use tls::rustls::pki_types::pem::PemObject;
@@ -63,7 +64,14 @@ impl Secure {
             }))
         };
         let versions = flags.tls_versions.unwrap_or_default();
-        let client = Client::new(trust, versions, !flags.no_resumption, &PROTOCOLS)
+        let policy = flags.crypto.unwrap_or_default();
+        if versions == Versions::Tls12 && policy == Policy::Modern {
+            return Err(Fault::Usage(
+                "--tls-versions 1.2 and --crypto modern exclude each other: modern is TLS 1.3 only"
+                    .to_owned(),
+            ));
+        }
+        let client = Client::new(trust, versions, policy, !flags.no_resumption, &PROTOCOLS)
             .map_err(|error| Fault::System(format!("TLS cannot be set up: {error}")))?;
         let client = match (&flags.cert, &flags.key) {
             (Some(cert), Some(key)) => client.with_certificate(&pair(cert, key)?),
@@ -103,8 +111,14 @@ impl Secure {
                 host.escape_debug()
             )
         })?;
-        let client = Client::new(Trust::Roots(roots), Versions::All, false, &PROTOCOLS)
-            .map_err(|error| format!("TLS cannot be set up: {error}"))?;
+        let client = Client::new(
+            Trust::Roots(roots),
+            Versions::All,
+            Policy::default(),
+            false,
+            &PROTOCOLS,
+        )
+        .map_err(|error| format!("TLS cannot be set up: {error}"))?;
         Ok(Secure {
             client,
             name,

@@ -490,6 +490,12 @@ fn flags_that_cannot_work_are_refused() {
         ("http://127.0.0.1:1/", &["--insecure"][..], "applies to https"),
         ("https://127.0.0.1:1/", &["--ca", &none], "none.pem"),
         ("https://127.0.0.1:1/", &["--tls-versions", "1.1"], "1.1"),
+        ("https://127.0.0.1:1/", &["--crypto", "fips"], "classical or nist"),
+        (
+            "https://127.0.0.1:1/",
+            &["--crypto", "modern", "--tls-versions", "1.2"],
+            "exclude each other",
+        ),
         ("https://127.0.0.1:1/", &["--cert", &none], "--key"),
         (
             "https://127.0.0.1:1/",
@@ -635,10 +641,13 @@ fn a_load_measures_handshakes_and_resumes() {
         "--no-resumption",
         "--tls-versions",
         "1.2",
+        "--crypto",
+        "nist",
     ];
     let result = load(&url, &flags);
     assert_eq!(result["resumed_share"], 0.0, "{result}");
     assert_eq!(result["tls"]["versions"], "1.2");
+    assert_eq!(result["tls"]["crypto"], "nist");
     let result = load(&url, &["--insecure"]);
     assert!(
         result["files"].as_u64().is_some_and(|files| files > 10),

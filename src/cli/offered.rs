@@ -61,6 +61,8 @@ pub(crate) const REASONS: &[&str] = &[
 ];
 /// See `--tls-client-auth`.
 pub(crate) const CLIENT_AUTH: &[&str] = &["auto", "off", "optional", "required"];
+/// See `--crypto`.
+pub(crate) const CRYPTO: &[&str] = &["default", "modern", "classical", "nist"];
 /// See `--http2`.
 pub(crate) const HTTP2: &[&str] = &["off", "tls", "all"];
 /// See `--seccomp`.
@@ -149,6 +151,7 @@ mod tests {
         assert_eq!(sorted(ACME_CHALLENGES), named::<server::config::AcmeChallenge>());
         assert_eq!(sorted(REASONS), named::<acme::order::Reason>());
         assert_eq!(sorted(CLIENT_AUTH), named::<server::config::ClientAuth>());
+        assert_eq!(sorted(CRYPTO), named::<server::config::Crypto>());
         assert_eq!(sorted(SECCOMP), named::<Seccomp>());
         assert_eq!(sorted(LINE_ORDERS), named::<LineOrder>());
         assert_eq!(sorted(LOOKUP), named::<LookupTime>());

@@ -5,8 +5,8 @@
 use super::Cli;
 use super::behavior::BehaviorFlags;
 use super::offered::{
-    ACME_CHALLENGES, ADAPT, CLIENT_AUTH, CONCURRENCY, HTTP2, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS,
-    POLICIES, PRESETS, SECCOMP, TLS_SOURCES, offered,
+    ACME_CHALLENGES, ADAPT, CLIENT_AUTH, CONCURRENCY, CRYPTO, HTTP2, IO, LANDLOCK, LINE_ORDERS, LIVE,
+    LOG_FORMATS, POLICIES, PRESETS, SECCOMP, TLS_SOURCES, offered,
 };
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
@@ -15,9 +15,9 @@ use clap::Args;
 use measure::{Bytes, Duration, Rate};
 use server::config::{
     AcmeCa, AcmeChallenge, Adapt, Behavior, CachePolicy, ClientAuth, Concurrency, Config, ConfigError,
-    FieldLine, Hsts, Http2, HttpsRedirect, IoKind, Keys, Landlock, LineOrder, Listen, LiveFor, LogFormat,
-    MaxTurn, MemoryBound, Preset, SPA_FALLBACK, Seccomp, TlsSource, Tuned, User, Workers, parse_domain,
-    parse_duration, parse_line_rate,
+    Crypto, FieldLine, Hsts, Http2, HttpsRedirect, IoKind, Keys, Landlock, LineOrder, Listen, LiveFor,
+    LogFormat, MaxTurn, MemoryBound, Preset, SPA_FALLBACK, Seccomp, TlsSource, Tuned, User, Workers,
+    parse_domain, parse_duration, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;
@@ -175,6 +175,16 @@ pub(crate) struct Flags {
         help_heading = "TLS"
     )]
     tls_client_auth: Option<ClientAuth>,
+
+    /// Versions, key exchanges and ciphers: default (TLS 1.3 and 1.2, X25519MLKEM768 first), modern (TLS 1.3 only),
+    /// classical (no post-quantum key exchange), nist (P-256, P-384 and AES only) [default: default]
+    #[arg(
+        long,
+        value_name = "POLICY",
+        env = "WEIR_CRYPTO", value_parser = offered::<Crypto>(CRYPTO), hide_possible_values = true,
+        help_heading = "TLS"
+    )]
+    crypto: Option<Crypto>,
 
     /// Redirects requests in cleartext to https: true (to the port of the first address with TLS), false, a port, or
     /// auto (true with --domain, else false) [default: auto]
@@ -823,6 +833,7 @@ impl Flags {
             grace,
             drain_delay,
             tls_client_auth,
+            crypto,
             https_redirect,
             hsts,
             tls,

@@ -141,6 +141,7 @@ fn perform(
         method: flags.how.method.name().to_owned(),
         tls: task.secure.as_ref().map(|secure| Tls {
             versions: flags.tls.tls_versions.unwrap_or_default().name().to_owned(),
+            crypto: flags.tls.crypto.unwrap_or_default().to_string(),
             resumption: !flags.tls.no_resumption,
             insecure: secure.is_insecure,
         }),

@@ -28,6 +28,7 @@ use measure::{Duration, Seed};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
+use tls::policy::Policy;
 
 /// Descriptors per thread, and for the process, that are not connections.
 const OWN_DESCRIPTORS: u64 = 16;
@@ -466,6 +467,9 @@ impl Task {
             if self.url.is_secure {
                 let versions = flags.tls.tls_versions.unwrap_or_default().name();
                 writeln!(out, "TLS {versions} {}", flags.tls.no_resumption)?;
+                if let Some(policy) = flags.tls.crypto.filter(|policy| *policy != Policy::default()) {
+                    writeln!(out, "{policy}")?;
+                }
             }
             if let Some(accept) = &flags.how.accept_status {
                 writeln!(out, "{accept}")?;

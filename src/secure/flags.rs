@@ -2,6 +2,7 @@
 
 use clap::Args;
 use std::path::PathBuf;
+use tls::policy::Policy;
 use tls::trust::Versions;
 
 /// TLS of `weir fetch` and `weir load`.
@@ -27,6 +28,11 @@ pub(crate) struct TlsFlags {
     #[arg(long, value_name = "VERSIONS", help_heading = "TLS")]
     pub(crate) tls_versions: Option<Versions>,
 
+    /// Key exchanges and ciphers to offer: default (X25519MLKEM768 first), modern (TLS 1.3 only), classical (no
+    /// post-quantum key exchange), nist (P-256, P-384 and AES only) [default: default]
+    #[arg(long, value_name = "POLICY", help_heading = "TLS")]
+    pub(crate) crypto: Option<Policy>,
+
     /// Makes a full handshake on every connection, instead of resuming earlier sessions
     #[arg(long, help_heading = "TLS")]
     pub(crate) no_resumption: bool,
@@ -41,6 +47,7 @@ impl TlsFlags {
             ("--cert", self.cert.is_some()),
             ("--key", self.key.is_some()),
             ("--tls-versions", self.tls_versions.is_some()),
+            ("--crypto", self.crypto.is_some()),
             ("--no-resumption", self.no_resumption),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)

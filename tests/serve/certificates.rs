@@ -9,8 +9,9 @@ use serde_json::Value;
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
+use tls::policy::Policy;
 use tls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use tls::rustls::{ClientConfig, HandshakeKind};
+use tls::rustls::{ClientConfig, HandshakeKind, NamedGroup, ProtocolVersion};
 
 /// An authority for client certificates, and one certificate of it.
 struct Members {
@@ -309,4 +310,52 @@ fn secrets_are_written_only_where_the_operator_wants_them() {
     );
     let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().expect("it exists").permissions());
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_policy_bounds_what_is_agreed_on_and_changes_with_a_reload() {
+    use NamedGroup::{X25519, X25519MLKEM768, secp256r1MLKEM768};
+    use ProtocolVersion::{TLSv1_2, TLSv1_3};
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    let client = |policy: Policy, versions| {
+        let config = ClientConfig::builder_with_provider(Arc::new(policy.provider()))
+            .with_protocol_versions(versions)
+            .expect("versions")
+            .with_root_certificates(pairs.roots.clone())
+            .with_no_client_auth();
+        Arc::new(config)
+    };
+    let usual = client(Policy::Default, Policy::Default.versions());
+    let old = client(Policy::Default, &Policy::Default.versions()[1..]);
+    let nist = client(Policy::Nist, Policy::Nist.versions());
+    let classical = client(Policy::Classical, Policy::Classical.versions());
+    let agreed = |server: &Server, config: &Arc<ClientConfig>| {
+        let secure = Secure::try_open(server.address, config, "a.test");
+        secure.ok().map(|secure| secure.agreed())
+    };
+    let text = |policy: &str| format!("tls-cert = 'a.pem'\ntls-key = 'a.key'\ncrypto = '{policy}'\n");
+    let launch = Launch::new(Strategy::LOOPS);
+    let server = configured(launch, &pairs, &text("classical"));
+    assert_eq!(agreed(&server, &usual), Some((TLSv1_3, X25519)));
+    assert_eq!(agreed(&server, &old).map(|(version, _)| version), Some(TLSv1_2));
+    let reload = |policy: &str| {
+        let root = format!("root = 'site'\n{}", text(policy));
+        pairs.tree.write("weir.toml", root);
+        server.signal("HUP");
+    };
+    reload("nist");
+    eventually("the policy nist", || {
+        (agreed(&server, &nist) == Some((TLSv1_3, secp256r1MLKEM768))).then_some(())
+    });
+    assert_eq!(
+        agreed(&server, &classical).map(|(_, group)| group),
+        Some(NamedGroup::secp256r1),
+        "what both have"
+    );
+    reload("modern");
+    eventually("the policy modern", || {
+        (agreed(&server, &usual) == Some((TLSv1_3, X25519MLKEM768))).then_some(())
+    });
+    assert_eq!(agreed(&server, &old), None, "TLS 1.2 alone is refused");
 }

@@ -57,11 +57,12 @@ const UNSEEN: [&str; 5] = [
 ];
 /// Keys whose effect `tls`, `certificates`, `listeners`, `http2` and unit tests look at: certificates change with a reload,
 /// listeners at the next start.
-const ELSEWHERE: [&str; 10] = [
+const ELSEWHERE: [&str; 11] = [
     "tls-cert",
     "tls-key",
     "tls-client-ca",
     "tls-client-auth",
+    "crypto",
     "https-redirect",
     "hsts",
     "listener",

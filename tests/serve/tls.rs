@@ -13,7 +13,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 use tls::rustls::pki_types::{CertificateDer, ServerName};
-use tls::rustls::{self, ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
+use tls::rustls::{
+    self, ClientConfig, ClientConnection, HandshakeKind, NamedGroup, ProtocolVersion, RootCertStore,
+    StreamOwned,
+};
 
 /// A normal client waits no longer than this beside others that misuse the server.
 const BESIDE_ABUSE: Duration = Duration::from_secs(1);
@@ -101,6 +104,13 @@ impl Secure {
             secure.0.conn.complete_io(&mut secure.0.sock)?;
         }
         Ok(secure)
+    }
+
+    /// The version of TLS and the key exchange that both ends agreed on.
+    pub(crate) fn agreed(&self) -> (ProtocolVersion, NamedGroup) {
+        let version = self.0.conn.protocol_version();
+        let group = self.0.conn.negotiated_key_exchange_group();
+        (version.expect("a version"), group.expect("a group").name())
     }
 
     /// Sends a request that ends the connection; returns all of the response.

@@ -58,6 +58,9 @@ impl Share {
 pub struct Tls {
     /// The versions offered, as `1.2,1.3`.
     pub versions: String,
+    /// The policy of key exchanges and ciphers; empty in results of older versions.
+    #[serde(default)]
+    pub crypto: String,
     /// Whether sessions were resumed where possible.
     pub resumption: bool,
     /// Whether certificates were accepted unchecked.

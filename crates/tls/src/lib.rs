@@ -7,6 +7,7 @@
 //! - [`refusal`]: failed handshakes in words, with advice
 //! - [`certificates`]: which certificate a client gets, by the name it asks for (SNI, RFC 6066 section 3)
 //! - [`settings`]: the TLS of a listener, as one value that can be replaced while connections are open
+//! - [`policy`]: which versions, key exchanges and ciphers both ends may agree on
 //! - [`names`]: numbers on the wire by their registered names
 //! - [`observed`]: records of connections between others, opened with their secrets
 //! - [`tickets`]: resumption by tickets whose keys follow from one shared secret and the time
@@ -18,6 +19,7 @@ pub mod crew;
 pub mod engine;
 pub mod names;
 pub mod observed;
+pub mod policy;
 mod records;
 pub mod refusal;
 pub mod secured;

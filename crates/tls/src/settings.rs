@@ -1,14 +1,14 @@
 //! The TLS of a listener as one value: its certificates, ticket keys and protocols, replaceable while connections are
 //! open.
 //!
-//! Decides versions, key exchange and ciphers: what rustls with aws-lc-rs considers safe, X25519MLKEM768 first. Early
-//! data (RFC 8446 section 2.3) is off, because a request in it can be replayed.
+//! `policy` has the versions, key exchanges and ciphers. Early data (RFC 8446 section 2.3) is off, because a request in it
+//! can be replayed.
 
 use crate::certificates::{CHALLENGE_PROTOCOL, Certificates, Challenges, Pair, PairError, Unknown};
+use crate::policy::Policy;
 use crate::tickets::Ratchet;
 use aws_lc_rs::digest;
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::server::WebPkiClientVerifier;
@@ -20,16 +20,28 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// listeners accept each other's tickets.
 #[derive(Clone, Debug)]
 pub struct Maker {
+    policy: Policy,
     provider: Arc<CryptoProvider>,
     tickets: Ratchet,
 }
 
 impl Maker {
-    /// A maker whose configurations seal tickets with these keys.
+    /// A maker whose configurations seal tickets with these keys, with the default policy.
     pub fn new(tickets: Ratchet) -> Maker {
         Maker {
-            provider: Arc::new(default_provider()),
+            policy: Policy::default(),
+            provider: Arc::new(Policy::default().provider()),
             tickets,
+        }
+    }
+
+    /// The maker for another policy, with the same ticket keys.
+    #[must_use]
+    pub fn with_policy(&self, policy: Policy) -> Maker {
+        Maker {
+            policy,
+            provider: Arc::new(policy.provider()),
+            tickets: self.tickets.clone(),
         }
     }
 
@@ -60,7 +72,7 @@ impl Maker {
             }
         };
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
-            .with_safe_default_protocol_versions()?
+            .with_protocol_versions(self.policy.versions())?
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(certificates));
         config.alpn_protocols = protocols;

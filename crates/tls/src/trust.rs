@@ -4,9 +4,9 @@
 //! neither wait for each other nor depend on each other's order. Early data (RFC 8446 section 2.3) is off.
 
 use crate::certificates::Pair;
+use crate::policy::Policy;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue};
-use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::SingleCertAndKey;
@@ -87,19 +87,23 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client's TLS. `protocols` are offered by ALPN (RFC 7301), the preferred one first.
+    /// A client's TLS. `protocols` are offered by ALPN (RFC 7301), the preferred one first. Only versions that `policy`
+    /// has, too, are offered.
     ///
     /// # Errors
-    /// A configuration that rustls refuses.
+    /// A configuration that rustls refuses, such as one without a version of TLS.
     pub fn new(
         trust: Trust,
         versions: Versions,
+        policy: Policy,
         resumes: bool,
         protocols: &[&[u8]],
     ) -> Result<Client, Error> {
-        let provider = Arc::new(default_provider());
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(versions.supported())?;
+        let provider = Arc::new(policy.provider());
+        let mut offered = versions.supported().to_vec();
+        offered.retain(|version| policy.versions().contains(version));
+        let builder =
+            ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(&offered)?;
         let builder = match trust {
             Trust::Roots(roots) => builder.with_root_certificates(roots),
             Trust::Anyone => builder

@@ -5,10 +5,11 @@ use super::{Certificate, Extras};
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use ::tls::certificates::{Pair, PairError, Unknown};
+use ::tls::policy::Policy;
 use ::tls::rustls::ServerConfig;
 use ::tls::settings::{Clients, Maker, Options};
 use runtime::clock;
-use server::config::{self, Config, Http2, UnknownName};
+use server::config::{self, Config, Crypto, Http2, UnknownName};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,8 +54,14 @@ const MANAGED: Keys = Keys {
 /// # Errors
 /// `Usage`, naming the file that cannot be used.
 pub(super) fn read(maker: &Maker, config: &Config, flags: &Flags, extras: &Extras) -> Result<Fresh, Failure> {
+    let maker = maker.with_policy(match config.crypto {
+        Crypto::Default => Policy::Default,
+        Crypto::Modern => Policy::Modern,
+        Crypto::Classical => Policy::Classical,
+        Crypto::Nist => Policy::Nist,
+    });
     let mut reader = Reader {
-        maker,
+        maker: &maker,
         flags,
         protocols: match config.http2 {
             Http2::Off => &PROTOCOLS[1..],

@@ -48,7 +48,7 @@ pub use pattern::PathPattern;
 pub use preset::Preset;
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
-pub use secure::{ClientAuth, Hsts, HttpsRedirect};
+pub use secure::{ClientAuth, Crypto, Hsts, HttpsRedirect};
 pub use tilde::{HomeDirectory, Tilde};
 /// A table of keys and values of a configuration file.
 pub use toml::Table as Keys;
@@ -89,6 +89,8 @@ pub struct Config {
     pub tls_client_ca: Option<PathBuf>,
     /// Whether clients of these addresses must show a certificate.
     pub tls_client_auth: ClientAuth,
+    /// Versions, key exchanges and ciphers of all addresses with TLS.
+    pub crypto: Crypto,
     /// File to which the secrets of all TLS connections are appended, for debugging. `None`: none.
     pub tls_key_log: Option<PathBuf>,
     /// Names to get a certificate for by ACME (RFC 8555): one string or a list.
@@ -312,6 +314,7 @@ impl Default for Config {
             tls_key: Vec::new(),
             tls_client_ca: None,
             tls_client_auth: ClientAuth::default(),
+            crypto: Crypto::default(),
             tls_key_log: None,
             domain: Vec::new(),
             tls: TlsSource::default(),

@@ -21,7 +21,22 @@ pub enum ClientAuth {
     Required,
 }
 
-text_values!(ClientAuth);
+/// Which versions of TLS, key exchanges and ciphers the server agrees to. `tls::policy` says what each has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Crypto {
+    /// TLS 1.3 and 1.2, X25519MLKEM768 first.
+    #[default]
+    Default,
+    /// TLS 1.3 only.
+    Modern,
+    /// Without post-quantum key exchange.
+    Classical,
+    /// Algorithms of NIST only.
+    Nist,
+}
+
+text_values!(ClientAuth, Crypto);
 
 /// Whether requests in cleartext are redirected to https.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! A crew behind TLS, driven in memory against a server's engine.
 
 use super::*;
+use crate::policy::Policy;
 use crate::settings::{Maker, Options};
 use crate::tickets::{Ratchet, Secret};
 use crate::trust::{Client, Trust, Versions};
@@ -73,7 +74,13 @@ impl Bench {
         if trusts {
             roots.add(made.cert.der().clone()).expect("a root");
         }
-        let client = Client::new(Trust::Roots(Arc::new(roots)), versions, true, &[b"http/1.1"]);
+        let client = Client::new(
+            Trust::Roots(Arc::new(roots)),
+            versions,
+            Policy::default(),
+            true,
+            &[b"http/1.1"],
+        );
         let name = ServerName::try_from(asked.to_owned()).expect("a name");
         let config = client.expect("a client").config();
         Bench {
