@@ -45,17 +45,26 @@ pub(super) fn transfer(flags: &TransferFlags, measured: Measured<'_>) -> Result<
         ("round trips before the request", ""),
         ("transfer", "s"),
         ("less than TCP", "s"),
+        ("client's processor", "s"),
+        ("server's processor", "s"),
+        ("transfer with both", "s"),
+        ("handshakes a second per processor", ""),
         ("source", ""),
     ];
     let mut grid = Grid::new("every way to open the connection", &columns);
     let plain = of(Setup::Tcp, flags.size)?.answer.total;
     for setup in Setup::ALL {
         let total = of(setup, flags.size)?.answer.total;
+        let processing = setup.processing();
         grid.row([
             setup.name().into(),
             setup.round_trips().into(),
             total.into(),
             (plain - total).into(),
+            processing.map(|one| one.client).into(),
+            processing.map(|one| one.server).into(),
+            processing.map(|one| total + one.client + one.server).into(),
+            processing.map(|one| one.server_rate_max().round()).into(),
             setup.source().into(),
         ]);
     }

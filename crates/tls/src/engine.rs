@@ -59,9 +59,10 @@ pub struct Agreed {
     pub resumed: bool,
 }
 
+/// Boxed, so that an idle connection does not keep the room of a handshake: rustls' state is a kilobyte.
 enum Connection {
-    Server(UnbufferedServerConnection),
-    Client(UnbufferedClientConnection),
+    Server(Box<UnbufferedServerConnection>),
+    Client(Box<UnbufferedClientConnection>),
     /// TLS 1.3 after the handshake, in either role.
     Sealed(Box<Sealed>),
     /// Between two of these. It stays so if the keys could not be taken over: the connection can only be closed.
@@ -189,7 +190,7 @@ impl Engine {
     /// A configuration that cannot work.
     pub fn server(config: Arc<ServerConfig>) -> Result<Engine, Fault> {
         let connection = UnbufferedServerConnection::new(config).map_err(Fault::Tls)?;
-        Ok(Engine::of(Connection::Server(connection)))
+        Ok(Engine::of(Connection::Server(Box::new(connection))))
     }
 
     /// The client's end, for a server of this name, of a configuration as for [`Engine::server`]. [`Engine::receive`]
@@ -199,7 +200,7 @@ impl Engine {
     /// A configuration that cannot work.
     pub fn client(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Engine, Fault> {
         let connection = UnbufferedClientConnection::new(config, name).map_err(Fault::Tls)?;
-        Ok(Engine::of(Connection::Client(connection)))
+        Ok(Engine::of(Connection::Client(Box::new(connection))))
     }
 
     fn of(connection: Connection) -> Engine {
@@ -761,6 +762,11 @@ pub(crate) mod tests {
         assert_eq!(alert.first(), Some(&21), "an alert: {alert:?}");
         assert!(matches!(receive(&[0x80; 100]).0, Err(Fault::Tls(_))));
         assert!(receive(&[0x16, 3]).0.is_ok(), "more may come");
+    }
+
+    #[test]
+    fn an_idle_connection_keeps_no_room_of_a_handshake() {
+        assert!(size_of::<Engine>() <= 96, "{} bytes", size_of::<Engine>());
     }
 
     #[test]

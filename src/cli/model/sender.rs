@@ -44,8 +44,8 @@ pub(crate) struct SenderFlags {
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "TCP")]
     window: Option<Bytes>,
 
-    /// Connection set-up before the request: open, tcp, t-tcp, tfo, tls1.2, tls1.2-resumed, tls1.3, tls1.3-0rtt,
-    /// tfo+tls1.3, tfo+tls1.3-0rtt, quic, quic-0rtt
+    /// Connection set-up before the request: open, tcp, t-tcp, tfo, tls1.2, tls1.2-resumed, tls1.3, tls1.3-resumed,
+    /// tls1.3-0rtt, tfo+tls1.3, tfo+tls1.3-0rtt, quic, quic-0rtt
     #[arg(long, value_name = "NAME", default_value = "tcp", value_parser = setup, help_heading = "TCP")]
     pub(crate) setup: Setup,
 }
