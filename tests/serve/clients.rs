@@ -3,6 +3,7 @@
 
 use crate::on_every_strategy;
 use crate::process::{Launch, Strategy};
+use crate::tls::Pairs;
 use crate::tree::Tree;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -178,6 +179,86 @@ fn wget(strategy: Strategy) {
         &[&flags[..], &["--continue", &format!("{url}images/ripples.png")]].concat(),
     );
     assert!(std::fs::read(tree.join("ripples.png")).expect("the download") == whole);
+}
+
+#[test]
+fn wget_checks_the_certificate() {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["localhost"]);
+    let server = pairs.launch(Strategy::LOOPS, &["a"]).start();
+    let ca = format!("--ca-certificate={}", pairs.tree.join("a.pem").display());
+    let url = format!("https://localhost:{}/", server.address.port());
+    let quiet = [
+        "--quiet",
+        "--output-document=-",
+        "--tries=1",
+        "--timeout=20",
+        &url,
+    ];
+    let Some(text) = run("wget", &[&quiet[..], &[&ca]].concat()) else {
+        return;
+    };
+    assert_eq!(text, "hello");
+    let unknown = ended("wget", &quiet).expect("wget");
+    assert!(!unknown.status.success(), "nobody vouches for the certificate");
+}
+
+#[test]
+fn openssl_agrees_on_both_versions_resumes_and_sees_a_clean_end() {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    let server = pairs.launch(Strategy::LOOPS, &["a"]).start();
+    let (connect, ca) = (server.address.to_string(), pairs.tree.join("a.pem"));
+    let session = pairs.tree.join("session");
+    let (ca, session) = (ca.to_string_lossy(), session.to_string_lossy());
+    let usual = [
+        "s_client",
+        "-connect",
+        &connect,
+        "-servername",
+        "a.test",
+        "-CAfile",
+        &ca,
+        "-verify_return_error",
+        "-ign_eof",
+    ];
+    // It sends standard input, then reads until the server ends.
+    let ask = |more: &[&str]| {
+        let command = format!(
+            "printf 'GET / HTTP/1.1\\r\\nHost: a.test\\r\\nConnection: close\\r\\n\\r\\n' | openssl {} {}",
+            usual.join(" "),
+            more.join(" ")
+        );
+        run("sh", &["-c", &command])
+    };
+    if run("openssl", &["version"]).is_none() {
+        return;
+    }
+    for (flag, version, cipher) in [
+        ("-tls1_3", "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
+        ("-tls1_2", "TLSv1.2", "ECDHE-ECDSA-AES256-GCM-SHA384"),
+    ] {
+        let first = ask(&[flag, "-sess_out", &session]).expect("openssl");
+        assert!(first.contains("Verify return code: 0 (ok)"), "{first}");
+        assert!(
+            first.contains(&format!("New, {version}, Cipher is {cipher}")),
+            "{first}"
+        );
+        assert!(
+            first.contains("HTTP/1.1 200 OK") && first.contains("hello"),
+            "{first}"
+        );
+        assert!(first.trim_end().ends_with("closed"), "close_notify: {first}");
+        let again = ask(&[flag, "-sess_in", &session]).expect("openssl");
+        assert!(
+            again.contains(&format!("Reused, {version}, Cipher is {cipher}")),
+            "{again}"
+        );
+    }
+    for old in ["-tls1_1", "-tls1"] {
+        let refused = ended("openssl", &[&usual[..], &[old]].concat()).expect("openssl");
+        assert!(!refused.status.success(), "{old} is not served");
+    }
 }
 
 fn python_requests(strategy: Strategy) {
