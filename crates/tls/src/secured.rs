@@ -16,6 +16,7 @@ use crate::certificates;
 use crate::engine::{Engine, Fault};
 use crate::settings::Slot;
 use crate::tickets::Ratchet;
+use bytes::Bytes;
 use duplex::Duplex;
 use measure::{Duration, Instant, UnixTime};
 use runtime::fs::Wait;
@@ -27,7 +28,8 @@ use runtime::{
 };
 use std::sync::Arc;
 
-/// Bytes of a file read, encrypted and sent at a time: what a slow reader costs in memory.
+/// Bytes of a body read, encrypted and sent at a time: what a slow reader costs in memory. glibc maps buffers of 128 KiB and
+/// more anew each time (`M_MMAP_THRESHOLD`, mallopt(3)), and each page faults.
 const CHUNK: u64 = 64 << 10;
 
 /// A request of plain HTTP on a TLS port gets this; the connection ends with it.
@@ -287,6 +289,8 @@ enum Output {
     None,
     /// All of it was given out: that it was sent is for the session to know.
     All,
+    /// A body in memory of which this much is not encrypted yet. Only of a session that takes one way at a time.
+    Memory(Bytes),
     /// A body of which this much is not read yet.
     File(FileRange),
     /// The same, while a job reads the chunk before.
@@ -325,7 +329,14 @@ impl<J> Tls<J> {
         self.output = Output::All;
         match plain.body.take() {
             None => {}
-            Some(Body::Bytes(bytes)) => sent = sent.and_then(|()| self.engine.send(&bytes, &mut tx.head)),
+            Some(Body::Bytes(bytes)) if self.duplex.is_some() => {
+                sent = sent.and_then(|()| self.engine.send(&bytes, &mut tx.head));
+            }
+            Some(Body::Bytes(bytes)) => {
+                plain.beyond += bytes.len() as u64;
+                self.output = Output::Memory(bytes);
+                sent = sent.and_then(|()| self.send_part(&mut plain.beyond, &mut tx.head));
+            }
             Some(Body::File(range)) if range.len == 0 => {}
             Some(Body::File(range)) => {
                 plain.beyond += range.len;
@@ -335,6 +346,19 @@ impl<J> Tls<J> {
         tx.beyond = std::mem::take(&mut plain.beyond);
         plain.head.clear();
         self.has_failed |= sent.is_err();
+    }
+
+    /// Encrypts the next chunk of a body in memory; `beyond` are the bytes of the answer that are not given out.
+    fn send_part(&mut self, beyond: &mut u64, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let Output::Memory(rest) = &mut self.output else {
+            return Ok(());
+        };
+        let part = rest.split_to(rest.len().min(CHUNK as usize));
+        *beyond = beyond.saturating_sub(part.len() as u64);
+        if rest.is_empty() {
+            self.output = Output::All;
+        }
+        self.engine.send(&part, out)
     }
 
     /// The next chunk of the body, if there is one to be read.
@@ -450,13 +474,18 @@ impl<S: Session> Secured<S> {
     }
 
     /// What was given out last has been sent.
-    fn sent(&mut self, cx: &mut SecuredCx<S::Cx>, now: Instant) {
+    fn sent(&mut self, cx: &mut SecuredCx<S::Cx>, tx: &mut Tx, now: Instant) {
         let Some(tls) = &mut self.tls else { return };
         let event = match &tls.output {
             Output::None => return,
             Output::All => {
                 tls.output = Output::None;
                 Event::Sent
+            }
+            Output::Memory(rest) => {
+                tx.beyond = rest.len() as u64;
+                tls.has_failed |= tls.send_part(&mut tx.beyond, &mut tx.head).is_err();
+                Event::Progress(1)
             }
             // The peer takes something: the timeout of a write begins anew.
             Output::File(_) | Output::Reading(_) => Event::Progress(1),
@@ -476,7 +505,7 @@ impl<S: Session> Secured<S> {
         match event {
             Event::Bytes(cipher) => self.decrypt(cx, cipher, tx, now),
             Event::Done(_, Done::Read(read)) => self.send_chunk(cx, read, tx, now),
-            Event::Sent => self.sent(cx, now),
+            Event::Sent => self.sent(cx, tx, now),
             event => {
                 tls.is_closing |= matches!(event, Event::Lost(_));
                 if let Some(event) = unwrapped(event) {
@@ -532,6 +561,15 @@ impl<S: Session> Session for Secured<S> {
         }
         match (&tls.output, action) {
             (Output::Reading(_), _) => Action::Stay,
+            (Output::Memory(_), action) => {
+                if let Action::Wait(job) = action {
+                    tls.held = Some(job);
+                }
+                match tx.is_empty() {
+                    true => Action::Stay,
+                    false => Action::Write,
+                }
+            }
             (Output::File(_), action) => {
                 if let Action::Wait(job) = action {
                     tls.held = Some(job);

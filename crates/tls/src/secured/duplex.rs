@@ -60,7 +60,7 @@ impl<S: Session> Secured<S> {
                 let Some(duplex) = self.duplex() else { return };
                 duplex.is_sending = false;
                 match duplex.pending.is_empty() {
-                    true => self.sent(cx, now),
+                    true => self.sent(cx, tx, now),
                     // The session's output may be in it.
                     false => tx.head.append(&mut duplex.pending),
                 }

@@ -8,7 +8,7 @@ use runtime::{NoJob, Unshared};
 use std::net::SocketAddr;
 use std::sync::Mutex;
 
-/// `N` asks for N bytes of memory, `bye` for an end.
+/// `N` asks for N bytes as a copy, `memory N` for N bytes that are referenced and tells of progress, `bye` for an end.
 #[derive(Default)]
 struct Bytes {
     told: Told,
@@ -46,12 +46,19 @@ impl Session for Asking {
                     return;
                 };
                 let last = text == b"bye";
+                let (text, is_referenced) = match text.strip_prefix(b"memory ") {
+                    Some(text) => (text, true),
+                    None => (text, false),
+                };
                 let count: usize = str::from_utf8(text)
                     .ok()
                     .and_then(|text| text.parse().ok())
                     .unwrap_or(0);
                 tx.head.extend_from_slice(b"head ");
-                tx.head.resize(5 + count, b'x');
+                match is_referenced {
+                    true => tx.body = Some(Body::Bytes(numbered(count).into())),
+                    false => tx.head.resize(5 + count, b'x'),
+                }
                 self.line.clear();
                 self.state = State::Sending { last };
                 self.deadline = now + SILENCE;
@@ -63,6 +70,7 @@ impl Session for Asking {
                 }
             }
             Event::Eof | Event::Drain | Event::Deadline | Event::Lost(_) => self.state = State::Ending,
+            Event::Progress(_) => self.told.lock().expect("no panic").push("progress".to_owned()),
             Event::Secured(secured) => self.told.lock().expect("no panic").push(format!("{secured:?}")),
             Event::Unsecured(why) => self.told.lock().expect("no panic").push(format!("{why:?}")),
             _ => {}
@@ -204,6 +212,37 @@ fn a_protocol_is_served_over_tls_without_knowing() {
         said(&told),
         "Secured { protocol: Some([104, 116, 116, 112, 47, 49, 46, 49]), resumed: false, identity: None }"
     );
+}
+
+/// Bytes whose order can be told.
+fn numbered(count: usize) -> Vec<u8> {
+    (0..count).map(|at| (at / 1_000) as u8).collect()
+}
+
+#[test]
+fn a_body_in_memory_goes_out_by_chunks_and_in_order() {
+    for count in [0, 1, CHUNK as usize, CHUNK as usize + 1, 5 * CHUNK as usize] {
+        let (mut rig, told) = Rig::new();
+        rig.shake_hands();
+        told.lock().expect("no panic").clear();
+        rig.ask(&format!("memory {count}\n"));
+        assert_eq!(rig.plain, [b"head ", &numbered(count)[..]].concat(), "{count}");
+        let chunks = count.div_ceil(CHUNK as usize).max(1);
+        assert_eq!(told.lock().expect("no panic").len(), chunks - 1, "{count}");
+        rig.plain.clear();
+        rig.ask("3\n");
+        assert_eq!(rig.plain, b"head xxx", "the next request is answered");
+    }
+    // A peer that takes nothing holds one chunk back, not the body, and its deadline ends it.
+    let (mut rig, told) = Rig::new();
+    rig.shake_hands();
+    told.lock().expect("no panic").clear();
+    rig.sim.stop_reading_after(rig.wire, 70_000);
+    rig.ask(&format!("memory {}\n", 50 * CHUNK));
+    // Of the layer for the first chunk, and of the driver for the part of the second that was taken.
+    assert_eq!(said(&told), "progress\nprogress");
+    rig.sim.advance(SILENCE + Duration::from_secs(1));
+    assert!(rig.sim.is_closed(rig.wire));
 }
 
 #[test]
