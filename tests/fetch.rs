@@ -11,6 +11,7 @@ mod served;
 
 use serde_json::Value;
 use served::{Served, served};
+use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -174,6 +175,84 @@ fn a_server_without_http_2_is_told_of() {
     assert!(said.contains("HTTP/2") || said.contains("SETTINGS"), "{said}");
     let output = weir(&["fetch", "--simulate", "wan", "--from", "apache", "--mode", "h2"]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+/// Answers over HTTP/2 in cleartext with hyper until the process ends; the address.
+fn hypers() -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    listener.set_nonblocking(true).expect("a mode");
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(tokio::task::LocalSet::new().run_until(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+            loop {
+                let (stream, _) = listener.accept().await.expect("a connection");
+                tokio::task::spawn_local(async move {
+                    let answer = hyper::service::service_fn(async |request| {
+                        Ok::<_, Infallible>(hyper_answer(&request))
+                    });
+                    // A client that leaves is an error here.
+                    let _ = hyper::server::conn::http2::Builder::new(Here)
+                        .serve_connection(hyper_util::rt::TokioIo::new(stream), answer)
+                        .await;
+                });
+            }
+        }));
+    });
+    address
+}
+
+/// Runs what hyper starts on the same thread.
+#[derive(Clone)]
+struct Here;
+
+impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for Here {
+    fn execute(&self, future: F) {
+        tokio::task::spawn_local(future);
+    }
+}
+
+fn hyper_answer<B>(request: &hyper::Request<B>) -> hyper::Response<http_body_util::Full<hyper::body::Bytes>> {
+    let (kind, body) = match request.uri().path() {
+        "/" => ("text/html", "<img src=a.gif><img src=b.gif>".to_owned()),
+        _ => ("image/gif", "x".repeat(200_000)),
+    };
+    hyper::Response::builder()
+        .header("content-type", kind)
+        .body(http_body_util::Full::new(body.into()))
+        .expect("an answer")
+}
+
+#[test]
+fn a_page_and_a_load_of_hypers_server_over_http_2() {
+    let url = format!("http://{}/", hypers());
+    let (lines, errors) = fetched(&[&url, "--mode", "h2"], 0);
+    let line = &lines[0];
+    assert_eq!(line["opened"][0]["protocol"], "h2", "{line} {errors}");
+    assert_eq!(line["objects"][2]["content_bytes"], 200_000, "{line}");
+    let output = weir(&[
+        "load",
+        &url,
+        "--http2",
+        "--clients",
+        "4",
+        "--duration",
+        "1s",
+        "--lag-max",
+        "60s",
+        "--json",
+    ]);
+    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(result["errors"], serde_json::json!({}), "{result}");
+    assert!(
+        result["files"].as_u64().is_some_and(|files| files > 3),
+        "{result}"
+    );
 }
 
 #[test]

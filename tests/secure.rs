@@ -253,6 +253,70 @@ server.listen(0, "127.0.0.1", () => console.log(server.address().port));
     assert_eq!(result["errors"], serde_json::json!({}), "{result}");
 }
 
+/// The server of Go's standard library, which speaks HTTP/2 over TLS by itself.
+#[test]
+fn a_page_of_gos_server_comes_over_http_2() {
+    let program = r#"
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+)
+
+func main() {
+	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, "<img src=a.gif><img src=b.gif>")
+			return
+		}
+		w.Header().Set("Content-Type", "image/gif")
+		w.Header().Set("X-Protocol", r.Proto)
+		w.Header().Set("Trailer", "X-End")
+		fmt.Fprint(w, strings.Repeat("x", 200000))
+		w.Header().Set("X-End", "here")
+	})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
+	panic(http.ServeTLS(listener, nil, os.Args[1], os.Args[2]))
+}
+"#;
+    let authority = Authority::new();
+    authority.issue("127.0.0.1", 2090);
+    let (source, server) = (authority.path("server.go"), authority.path("server"));
+    fs::write(&source, program).expect("a file");
+    let Ok(built) = Command::new("go")
+        .args(["build", "-o", &server, &source])
+        .output()
+    else {
+        return println!("skipped: go is not on this machine");
+    };
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let mut go = Command::new(&server);
+    go.args([authority.path("cert.pem"), authority.path("cert.key")]);
+    let mut go = Other(go.stdout(Stdio::piped()).spawn().expect("the program starts"));
+    let mut port = String::new();
+    let output = go.0.stdout.take().expect("a pipe");
+    BufReader::new(output).read_line(&mut port).expect("its port");
+    let url = format!("https://127.0.0.1:{}/", port.trim());
+    let (ca, har) = (authority.ca(), authority.path("go.har"));
+    let line = json(&fetch(&url, &["--ca", &ca, "--har", &har]));
+    assert_eq!(line["opened"][0]["protocol"], "h2", "{line}");
+    assert_eq!(line["objects"][2]["content_bytes"], 200_000, "{line}");
+    let archive = fs::read_to_string(&har).expect("a file");
+    assert!(archive.contains("HTTP/2.0"), "{archive}");
+    let result = load(&url, &["--ca", &ca]);
+    assert_eq!(result["mode"], "h2", "{result}");
+    assert_eq!(result["errors"], serde_json::json!({}), "{result}");
+}
+
 /// Which version is spoken is agreed on in the handshake; nobody has to name it.
 #[test]
 fn the_version_of_http_is_negotiated() {
