@@ -26,7 +26,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tcp", &["measure"]),
     ("trace", &["http2", "measure"]),
     ("model", &["measure"]),
-    ("runtime", &["link", "tcp", "measure"]),
+    ("runtime", &["link", "measure"]),
+    // `runtime` for its contracts only: nothing here makes a system call.
+    ("netsim", &["link", "runtime", "tcp", "measure"]),
     ("tls", &["runtime", "measure"]),
     ("markup", &[]),
     (
@@ -48,6 +50,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "http1",
             "link",
             "load",
+            "netsim",
             "runtime",
             "tcp",
             "measure",

@@ -41,7 +41,6 @@ mod sys;
 mod timer;
 #[cfg(test)]
 mod toy;
-pub mod world;
 
 pub use session::{
     Accepted, Action, Body, Context, Event, FileRange, Job, Line, NoJob, Path, Service, Session, Ticket, Tx,

@@ -4,13 +4,13 @@
 //! An endpoint is changed only through [`Connections::change`], which updates its deadline afterwards, so the index
 //! never becomes stale. What the change is, callers decide.
 
-use super::host::{Conn, Open};
+use super::{Conn, Open};
 use measure::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Connections by number.
 #[derive(Default)]
-pub(super) struct Connections {
+pub(crate) struct Connections {
     open: BTreeMap<Conn, Indexed>,
     due: BTreeSet<(Instant, Conn)>,
 }
@@ -79,14 +79,14 @@ impl Connections {
 
     /// The index's expected content, found by asking every connection.
     #[cfg(test)]
-    pub(super) fn deadlines(&self) -> BTreeSet<(Instant, Conn)> {
+    pub(crate) fn deadlines(&self) -> BTreeSet<(Instant, Conn)> {
         let deadline = |(conn, indexed): (&Conn, &Indexed)| Some((indexed.open.endpoint.deadline()?, *conn));
         self.open.iter().filter_map(deadline).collect()
     }
 
     /// The index.
     #[cfg(test)]
-    pub(super) fn index(&self) -> &BTreeSet<(Instant, Conn)> {
+    pub(crate) fn index(&self) -> &BTreeSet<(Instant, Conn)> {
         &self.due
     }
 }

@@ -1,16 +1,16 @@
 //! Runs a real service in a world: its sessions, unchanged, behind a simulated TCP.
 //!
-//! Keeps the calling order of [`crate::session`] as the worker does, one connection at a time. Jobs run on the spot and
+//! Keeps the calling order of [`runtime::session`] as the worker does, one connection at a time. Jobs run on the spot and
 //! take no virtual time; a turn costs `turn_time`, charged before its output. Input that arrives while a session does
 //! not read is kept here, up to a limit, instead of in the kernel.
 
-use super::host::{Application, Conn, Happened, Work};
-use crate::fs::Wait;
-use crate::session::{
-    Accepted, Action, Body, Context, Event, Job, JobOf, Loss, Service, Session, Ticket, Tx,
-};
+use crate::host::{Application, Conn, Happened, Work};
 use core::net::{Ipv4Addr, SocketAddr};
 use measure::{Duration, Instant, UnixTime};
+use runtime::fs::Wait;
+use runtime::session::{
+    Accepted, Action, Body, Context, Event, Job, JobOf, Loss, Service, Session, Ticket, Tx,
+};
 use std::collections::{BTreeMap, VecDeque};
 use tcp::Closed;
 
@@ -297,9 +297,9 @@ impl<V: Service> Application for Hosted<V> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{HostSetup, Limits, World};
     use super::*;
     use crate::toy::Toy;
+    use crate::{HostSetup, Limits, World};
     use measure::Seed;
     use std::cell::RefCell;
     use std::rc::Rc;

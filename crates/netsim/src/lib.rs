@@ -1,16 +1,20 @@
 //! Two hosts and a link in virtual time: applications communicate over `tcp` endpoints and produce a log of segments.
 //!
-//! As `sim` does for one worker, this module owns time, the processor of each host, and the order of events in a
+//! As `runtime::sim` does for one worker, this crate owns time, the processor of each host, and the order of events in a
 //! network. It decides nothing about TCP (the crate `tcp` does), queues (`link`), or content (an [`Application`]).
 //! Deterministic: one thread, one seed.
 //!
 //! A host has one processor, shared by its connections. Work takes time on it ([`Work::run`]), and so does a read; an
 //! ACK that depends on reading therefore waits for the processor.
 
-mod connections;
 mod dialing;
 mod host;
 mod hosted;
+// The toy protocol of the drivers' tests; it names these modules from its crate's root.
+#[cfg(test)]
+#[path = "../../runtime/src/toy.rs"]
+#[expect(dead_code, reason = "the drivers of `runtime` use all of it")]
+mod toy;
 
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 pub use dialing::{Dialing, Effort, Price};
@@ -19,6 +23,8 @@ pub use host::{Application, Conn, Happened, HostSetup, Work};
 pub use hosted::Hosted;
 use link::{Direction, Flow, Packet, Path, Profile, TcpView, Verdict};
 use measure::{Bytes, Draw, Instant, Seed};
+#[cfg(test)]
+use runtime::{fs, session, shaping};
 use tcp::{Capture, Segment};
 
 /// Limits of a world.
@@ -275,4 +281,5 @@ impl World {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a capture is a file to another program")]
 mod tests;

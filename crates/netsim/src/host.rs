@@ -2,7 +2,9 @@
 //!
 //! Work is done in order of arrival, one item at a time. Reading is work, too.
 
-use super::connections::Connections;
+mod connections;
+
+use connections::Connections;
 use core::fmt;
 use measure::{Draw, Duration, Instant, Rng, Seed};
 use std::collections::{BTreeSet, VecDeque};

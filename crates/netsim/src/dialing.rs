@@ -1,11 +1,11 @@
 //! Runs a real crew in a world: its lines, unchanged, over a simulated TCP. Counterpart of [`super::Hosted`].
 //!
-//! Carries out the wishes of [`crate::dial`] one turn at a time. Data sent before a connection is open waits for it, as
-//! in [`crate::dial`]. There is no kernel with counters here, so [`Wish::Inspect`] has no answer.
+//! Carries out the wishes of [`runtime::dial`] one turn at a time. Data sent before a connection is open waits for it, as
+//! in [`runtime::dial`]. There is no kernel with counters here, so [`Wish::Inspect`] has no answer.
 
-use super::host::{Application, Conn, Happened, Work};
-use crate::dial::{Crew, Failing, Happened as Told, Port, Wish};
+use crate::host::{Application, Conn, Happened, Work};
 use measure::{Duration, Instant};
+use runtime::dial::{Crew, Failing, Happened as Told, Port, Wish};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -214,9 +214,9 @@ impl<C: Crew> Application for Dialing<C> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{HostSetup, Hosted, Limits, World};
     use super::*;
     use crate::toy::Toy;
+    use crate::{HostSetup, Hosted, Limits, World};
     use measure::{Seed, UnixTime};
     use tcp::{Setup, Stack};
 
