@@ -6,7 +6,7 @@
 
 pub mod ability;
 pub mod background;
-mod bell;
+pub mod bell;
 pub mod clock;
 pub mod complaints;
 mod concurrency;
@@ -17,7 +17,6 @@ pub mod datagram;
 pub mod diagnostics;
 pub mod dial;
 pub mod environment;
-pub mod ferry;
 pub mod fs;
 mod io;
 pub mod ledger;
@@ -26,7 +25,6 @@ pub mod logfile;
 pub mod logins;
 pub mod machine;
 pub mod memory;
-pub mod packets;
 pub mod process;
 pub mod profiler;
 pub mod seccomp;
@@ -37,7 +35,7 @@ pub mod shared;
 pub mod signal;
 pub mod sim;
 pub mod strategy;
-mod sys;
+pub mod sys;
 mod timer;
 #[cfg(test)]
 mod toy;

@@ -9,11 +9,11 @@
 //!      └── not in time ──▶ with a warning, or not at all
 //! ```
 
-use super::ground::Ground;
-use super::room::Room;
-use super::{Commands, FarReady, Fault, ready};
-use crate::{clock, sys};
+use crate::netns::Netns;
+use crate::setup::Setup;
+use crate::{Commands, FarReady, Fault, ready};
 use measure::Duration;
+use runtime::{clock, sys};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::ffi::OsString;
@@ -50,11 +50,11 @@ impl Signals {
     }
 
     /// Starts the far command, if there is one, and waits until it is ready.
-    pub(super) fn start_far(&self, ground: &Ground, commands: &Commands) -> Result<Far, Fault> {
+    pub(super) fn start_far(&self, setup: &Setup, commands: &Commands) -> Result<Far, Fault> {
         let Some(words) = &commands.far else {
             return Ok(Far::None);
         };
-        let mut far = self.start(&ground.far, words, commands, true)?;
+        let mut far = self.start(&setup.far, words, commands, true)?;
         let wanted = commands.far_ready;
         let (patience, who) = match wanted {
             FarReady::AtOnce => return Ok(Far::Running(far)),
@@ -69,7 +69,7 @@ impl Signals {
                 let why = format!("the command at the far end has ended with code {}", code(status));
                 return Err(Fault::Far { why });
             }
-            if ready::is_ready(&ground.far, wanted).map_err(Fault::at("checking the far end"))? {
+            if ready::is_ready(&setup.far, wanted).map_err(Fault::at("checking the far end"))? {
                 return Ok(Far::Running(far));
             }
             if ended.is_some() {
@@ -98,12 +98,12 @@ impl Signals {
     /// Runs the near command to its end, then ends the far one; returns the near one's exit code.
     pub(super) fn see_through(
         &self,
-        ground: &Ground,
+        setup: &Setup,
         commands: &Commands,
         mut far: Option<Child>,
     ) -> Result<u8, Fault> {
         let outcome = self
-            .start(&ground.near, &commands.near, commands, false)
+            .start(&setup.near, &commands.near, commands, false)
             .and_then(|near| self.attend(near, &mut far));
         if let Some(far) = &mut far {
             self.end(far);
@@ -152,7 +152,7 @@ impl Signals {
 
     fn start(
         &self,
-        room: &Room,
+        netns: &Netns,
         words: &[OsString],
         commands: &Commands,
         is_far: bool,
@@ -163,7 +163,7 @@ impl Signals {
             // the link.
             command.stdin(Stdio::null()).process_group(0);
         }
-        match room.call(sys::own_processes).and_then(|made| made) {
+        match netns.call(sys::own_processes).and_then(|made| made) {
             Ok(()) => {
                 let keeps = if is_far { sys::Keeps::All } else { sys::Keeps::One };
                 sys::under_a_keeper(&mut command, &self.all, keeps);
@@ -175,7 +175,8 @@ impl Signals {
                 sys::dies_with_its_parent(&mut command, self.all.clone());
             }
         }
-        room.call(move || command.spawn())
+        netns
+            .call(move || command.spawn())
             .and_then(|child| child)
             .map_err(|error| Fault::Command { name, error })
     }

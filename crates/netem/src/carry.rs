@@ -1,22 +1,22 @@
-//! The ferry: one thread that carries packets between two ports through a [`link::Path`], on time.
+//! The emulator: one thread that carries packets between two ports through a [`link::Path`], on time.
 //!
 //! It decides only when to wake. A packet enters the path at the instant the kernel saw it, not when this thread got to
 //! it, and every part of a path works with due times. So only the last step, the departure, can be late. To depart on
 //! time, the thread sleeps until shortly before and then spins, for at most a quarter of the time, so that a fast link
 //! leaves the processor to the programs it serves.
 
-use super::port::{Frame, Port};
-use super::relay::Door;
-use super::{LATE, Notice, Tally};
-use crate::bell::Bell;
-use crate::clock;
+use crate::control::Control;
+use crate::port::{Frame, Port};
+use crate::relay::Door;
+use crate::{LATE, Notice, Tally};
 use link::{Direction, Path};
 use measure::{Duration, Instant};
+use runtime::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
-use std::sync::{Arc, Mutex};
 
 /// How long before a departure the thread wakes: the maximum lateness of a virtual machine's timer.
 const EARLY: Duration = Duration::from_micros(100);
@@ -27,15 +27,6 @@ const SPIN_SHARE: u32 = 4;
 /// Maximum allowance for spinning that can accumulate.
 const SPIN_SAVED: Duration = Duration::from_millis(5);
 
-/// Control over a running ferry, from other threads.
-#[derive(Debug)]
-pub(super) struct Reins {
-    pub(super) bell: Bell,
-    pub(super) stop: AtomicBool,
-    /// The counters, as of a moment ago.
-    pub(super) tally: Mutex<Tally>,
-}
-
 /// Where notices go, and how often the counters are reported.
 pub(super) struct Watch {
     pub(super) to: SyncSender<Notice>,
@@ -45,7 +36,7 @@ pub(super) struct Watch {
 }
 
 /// The thread's state.
-pub(super) struct Ferry {
+pub(super) struct Emulator {
     /// The command's end, then the other.
     pub(super) ports: [Port; 2],
     pub(super) path: Path<Frame>,
@@ -54,7 +45,7 @@ pub(super) struct Ferry {
     /// Where new connections are announced before they arrive, if there is a relay.
     pub(super) door: Option<(Door, Receiver<Frame>)>,
     pub(super) watch: Option<Watch>,
-    pub(super) reins: Arc<Reins>,
+    pub(super) control: Arc<Control>,
 }
 
 /// Allowance for spinning.
@@ -74,7 +65,7 @@ impl Thrift {
     }
 }
 
-impl Ferry {
+impl Emulator {
     /// Carries packets until told to stop.
     ///
     /// # Errors
@@ -86,7 +77,7 @@ impl Ferry {
         }
         // With a higher priority than the programs it serves, if allowed: a real link is no slower because its users
         // are busy. The limit on spinning keeps it from occupying a processor.
-        let _ = crate::sys::run_first();
+        let _ = runtime::sys::run_first();
         let mut last = clock::now();
         let mut thrift = Thrift {
             saved: SPIN_SAVED,
@@ -109,7 +100,7 @@ impl Ferry {
             }
             last = last.max(clock::now());
             self.let_out(last, &mut outgoing, &mut tally);
-            if last >= report_at || self.reins.stop.load(Ordering::Acquire) {
+            if last >= report_at || self.control.stop.load(Ordering::Acquire) {
                 self.report(last, &mut tally);
                 report_at = last
                     + self
@@ -117,7 +108,7 @@ impl Ferry {
                         .as_ref()
                         .map_or(Duration::from_millis(100), |watch| watch.every);
             }
-            if self.reins.stop.load(Ordering::Acquire) {
+            if self.control.stop.load(Ordering::Acquire) {
                 break Ok(());
             }
             if moved > 0 {
@@ -223,7 +214,7 @@ impl Ferry {
         {
             tally.untold += 1;
         }
-        if let Ok(mut shared) = self.reins.tally.lock() {
+        if let Ok(mut shared) = self.control.tally.lock() {
             shared.clone_from(tally);
         }
     }
@@ -269,12 +260,12 @@ impl Ferry {
         let mut waiting = [
             PollFd::from_borrowed_fd(near, PollFlags::IN),
             PollFd::from_borrowed_fd(far, PollFlags::IN),
-            PollFd::new(self.reins.bell.fd(), PollFlags::IN),
+            PollFd::new(self.control.bell.fd(), PollFlags::IN),
         ];
         // Interrupted or not: the loop checks everything anyway.
         let _ = poll(&mut waiting, timeout.as_ref());
         if waiting[2].revents().contains(PollFlags::IN) {
-            self.reins.bell.silence();
+            self.control.bell.silence();
         }
     }
 }

@@ -1,9 +1,9 @@
 //! A thread that lives in a network namespace and runs jobs there for other threads.
 //!
-//! A namespace belongs to a thread, and a socket to the namespace of the thread that created it. Jobs in a room see the
-//! interfaces of its namespace, children they start stay there, and their sockets may be used by all threads.
+//! A namespace belongs to a thread, and a socket to the namespace of the thread that created it. Jobs of a [`Netns`] see
+//! the interfaces of its namespace, children they start stay there, and their sockets may be used by all threads.
 
-use crate::sys;
+use runtime::sys;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,13 +13,13 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// A thread in a network namespace. Both end when this is dropped and its children are gone.
 #[derive(Clone, Debug)]
-pub(super) struct Room {
+pub(super) struct Netns {
     jobs: Sender<Job>,
 }
 
-impl Room {
-    /// A room in a namespace of its own.
-    pub(super) fn new(name: &str) -> io::Result<Room> {
+impl Netns {
+    /// A thread in a network namespace of its own.
+    pub(super) fn new(name: &str) -> io::Result<Netns> {
         let (jobs, todo) = channel::<Job>();
         let (tell, told) = sync_channel(1);
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -31,10 +31,10 @@ impl Room {
             }
         })?;
         told.recv().map_err(|_| gone())??;
-        Ok(Room { jobs })
+        Ok(Netns { jobs })
     }
 
-    /// Runs a job in the room and waits for it.
+    /// Runs a job in the namespace and waits for it.
     pub(super) fn call<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
         let (tell, told) = sync_channel(1);
         let job = move || {
@@ -44,7 +44,7 @@ impl Room {
         told.recv().map_err(|_| gone())
     }
 
-    /// A handle that identifies the room's namespace to the kernel.
+    /// A handle that identifies the namespace to the kernel.
     pub(super) fn namespace(&self) -> io::Result<Namespace> {
         self.call(|| File::open("/proc/thread-self/ns/net").map(Namespace))?
     }

@@ -11,12 +11,12 @@
 //!                          └─ refused ── Reset ─▶ near is reset
 //! ```
 
-use super::child::Signals;
-use super::{Commands, Fault, HostSettings, Notice, Observer, Outcome, Plan, Tally};
-use crate::bell::Bell;
-use crate::clock;
+use crate::child::Signals;
+use crate::{Commands, Fault, HostSettings, Notice, Observer, Outcome, Plan, Tally};
 use link::{Direction, Discipline, Packet, Path, Profile, Server, Verdict, Way};
 use measure::{Bytes, Duration, Instant};
+use runtime::bell::Bell;
+use runtime::clock;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;

@@ -7,13 +7,13 @@
 //! measured between the first and the last arrival. Throughput: one TCP connection over a link that shapes nothing. The
 //! same probes over a loopback show how much of the delay's error is the method's own. Passes no judgment.
 
-use super::ground::Ground;
-use super::room::Room;
-use super::{ADDRESS, Backend, Fault, GATEWAY, Plan};
-use crate::clock;
-use crate::sys;
+use crate::netns::Netns;
+use crate::setup::Setup;
+use crate::{ADDRESS, Backend, Fault, GATEWAY, Plan};
 use link::{Direction, Framing, Jitter, Packet, Path, Profile, Server};
 use measure::{Bytes, Duration, Instant, Rate};
+use runtime::clock;
+use runtime::sys;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
@@ -115,8 +115,8 @@ impl RateError {
 pub struct Throughput {
     /// Payload bits per second.
     pub bits_per_second: f64,
-    /// Share of one processor used by the ferry.
-    pub ferry_load: f64,
+    /// Share of one processor used by the emulator.
+    pub emulator_load: f64,
 }
 
 /// A probe on the path in virtual time.
@@ -158,14 +158,14 @@ pub fn measure(plan: &Plan, effort: Effort) -> Result<Findings, Fault> {
 }
 
 /// A socket at each end: the sender's, connected, and the receiver's, with kernel timestamps.
-fn ends(ground: &Ground, direction: Direction) -> Result<(UdpSocket, UdpSocket), Fault> {
+fn ends(setup: &Setup, direction: Direction) -> Result<(UdpSocket, UdpSocket), Fault> {
     match direction {
-        Direction::Up => between(&ground.near, &ground.far, GATEWAY),
-        Direction::Down => between(&ground.far, &ground.near, ADDRESS),
+        Direction::Up => between(&setup.near, &setup.far, GATEWAY),
+        Direction::Down => between(&setup.far, &setup.near, ADDRESS),
     }
 }
 
-fn between(from: &Room, to: &Room, address: Ipv4Addr) -> Result<(UdpSocket, UdpSocket), Fault> {
+fn between(from: &Netns, to: &Netns, address: Ipv4Addr) -> Result<(UdpSocket, UdpSocket), Fault> {
     let fault = || Fault::at("opening a socket for probes");
     let receiver = to
         .call(move || {
@@ -210,9 +210,9 @@ fn receive(socket: &UdpSocket, patience: Duration, done: &std::sync::atomic::Ato
 }
 
 fn delay(plan: &Plan, effort: Effort) -> Result<(Backend, DelayError), Fault> {
-    let mut ground = Ground::make(plan)?;
-    let running = ground.start(plan, None, false)?;
-    let (sender, receiver) = ends(&ground, Direction::Up)?;
+    let mut setup = Setup::make(plan)?;
+    let running = setup.start(plan, None, false)?;
+    let (sender, receiver) = ends(&setup, Direction::Up)?;
     let size = (PROBE + HEADERS) as u64;
     // At most half of what the line takes, so that queues stay short.
     let bearable = match &plan.profile.up.server {
@@ -228,7 +228,7 @@ fn delay(plan: &Plan, effort: Effort) -> Result<(Backend, DelayError), Fault> {
     let (sent, got) = probe(&sender, &receiver, pace, count, patience);
     let origin = running.origin;
     let tally = running.stop();
-    let own = own_error(&ground, pace, count.min(1_000))?;
+    let own = own_error(&setup, pace, count.min(1_000))?;
     let expected = expect(plan, &sent, size, origin);
     let mut errors = Vec::new();
     let mut came = vec![false; sent.len()];
@@ -259,7 +259,7 @@ fn delay(plan: &Plan, effort: Effort) -> Result<(Backend, DelayError), Fault> {
         own,
         overflowed: tally.overflowed,
     };
-    Ok((ground.backend, found))
+    Ok((setup.backend, found))
 }
 
 /// Sends `count` probes at `pace` per second; returns when each was sent, and the arrivals with the kernel's
@@ -291,8 +291,8 @@ fn probe(
 }
 
 /// The method's own error: the same probes over a loopback, where nothing delays them.
-fn own_error(ground: &Ground, pace: f64, count: u64) -> Result<Errors, Fault> {
-    let (sender, receiver) = between(&ground.near, &ground.near, Ipv4Addr::LOCALHOST)?;
+fn own_error(setup: &Setup, pace: f64, count: u64) -> Result<Errors, Fault> {
+    let (sender, receiver) = between(&setup.near, &setup.near, Ipv4Addr::LOCALHOST)?;
     let (sent, got) = probe(&sender, &receiver, pace, count, Duration::from_millis(50));
     let late = |(number, stamp): &(u64, u64)| {
         let sent = sent.get(usize::try_from(*number).ok()?)?;
@@ -304,7 +304,7 @@ fn own_error(ground: &Ground, pace: f64, count: u64) -> Result<Errors, Fault> {
 /// When each probe should have arrived, by a path in virtual time.
 fn expect(plan: &Plan, sent: &[u64], size: u64, origin: Instant) -> Vec<Option<u64>> {
     let mut due = vec![None; sent.len()];
-    // The ferry's time began at `origin`: this is `origin` in civil time.
+    // The emulator's time began at `origin`: this is `origin` in civil time.
     let zero = clock::civil_nanos().saturating_sub(clock::now().since(origin).as_nanos() as u64);
     let mut path = Path::new(&plan.profile, plan.seed, &plan.limits);
     let take = |path: &mut Path<Expected>, until: Instant, due: &mut Vec<Option<u64>>| {
@@ -353,9 +353,9 @@ fn rate(plan: &Plan, direction: Direction, effort: Effort) -> Result<Option<Rate
     let bits = on_line(framing, mtu) as f64 * 8.0;
     let per_packet = bits / described.bits_per_second();
     let count = ((effort.span.as_secs_f64() / per_packet) as u64).clamp(8, 200_000);
-    let mut ground = Ground::make(&plan)?;
-    let running = ground.start(&plan, None, false)?;
-    let (sender, receiver) = ends(&ground, direction)?;
+    let mut setup = Setup::make(&plan)?;
+    let running = setup.start(&plan, None, false)?;
+    let (sender, receiver) = ends(&setup, direction)?;
     let done = std::sync::atomic::AtomicBool::new(false);
     let patience = Duration::from_secs_f64(per_packet * 3.0) + Duration::from_millis(300);
     let got = std::thread::scope(|scope| {
@@ -388,15 +388,15 @@ fn rate(plan: &Plan, direction: Direction, effort: Effort) -> Result<Option<Rate
 }
 
 fn throughput(plan: &Plan, effort: Effort) -> Result<Throughput, Fault> {
-    let mut ground = Ground::make(plan)?;
-    let running = ground.start(plan, None, false)?;
+    let mut setup = Setup::make(plan)?;
+    let running = setup.start(plan, None, false)?;
     let fault = || Fault::at("opening a connection over the link");
-    let listener = ground
+    let listener = setup
         .far
         .call(|| TcpListener::bind(SocketAddrV4::new(GATEWAY, PORT)))
         .and_then(|listener| listener)
         .map_err(fault())?;
-    let mut sender = ground
+    let mut sender = setup
         .near
         .call(|| TcpStream::connect(SocketAddrV4::new(GATEWAY, PORT)))
         .and_then(|stream| stream)
@@ -421,7 +421,7 @@ fn throughput(plan: &Plan, effort: Effort) -> Result<Throughput, Fault> {
     let seconds = took.as_secs_f64().max(1e-9);
     Ok(Throughput {
         bits_per_second: bytes as f64 * 8.0 / seconds,
-        ferry_load: tally.cpu.as_secs_f64() / seconds,
+        emulator_load: tally.cpu.as_secs_f64() / seconds,
     })
 }
 

@@ -4,8 +4,8 @@
 //! per socket, with the local address and port in hexadecimal as the second field, the remote ones as the third, and
 //! the state as the fourth.
 
-use super::FarReady;
-use super::room::Room;
+use crate::FarReady;
+use crate::netns::Netns;
 use std::io;
 use std::net::IpAddr;
 
@@ -14,9 +14,9 @@ const LISTENS: &str = "0A";
 /// `TCP_CLOSE`, the state of an unconnected UDP socket.
 const UNCONNECTED: &str = "07";
 
-/// Whether a socket in the room's namespace matches.
-pub(super) fn is_ready(room: &Room, wanted: FarReady) -> io::Result<bool> {
-    room.call(move || {
+/// Whether a socket in the namespace matches.
+pub(super) fn is_ready(netns: &Netns, wanted: FarReady) -> io::Result<bool> {
+    netns.call(move || {
         [
             ("tcp", LISTENS),
             ("tcp6", LISTENS),

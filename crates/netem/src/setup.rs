@@ -1,18 +1,19 @@
-//! The environment of a link: namespaces, two ends with addresses and routes, the ferry's ports, the relay.
+//! The environment of a link: namespaces, two ends with addresses and routes, the emulator's ports, the relay.
 //!
 //! Decides which back end to use and whether a user namespace is needed, and gives the reasons. Addresses are equal for
 //! all links: each link has namespaces of its own, so none can see another's.
 
-use super::carry::{Ferry, Reins, Watch};
-use super::netlink::{Mac, Metrics, Netlink};
-use super::port::Port;
-use super::relay::{Door, Relay};
-use super::room::Room;
-use super::{ADDRESS, Backend, Fault, GATEWAY, HostSettings, INTERFACE, Plan, Tally, is_nested};
-use crate::bell::Bell;
-use crate::{clock, sys};
+use crate::carry::{Emulator, Watch};
+use crate::control::Control;
+use crate::netlink::{Mac, Metrics, Netlink};
+use crate::netns::Netns;
+use crate::port::Port;
+use crate::relay::{Door, Relay};
+use crate::{ADDRESS, Backend, Fault, GATEWAY, HostSettings, INTERFACE, Plan, Tally, is_nested};
 use link::{LossModel, Path, Profile, Way};
 use measure::{Bytes, Duration, Instant};
+use runtime::bell::Bell;
+use runtime::{clock, sys};
 use rustix::thread::CapabilitySet;
 use std::io;
 use std::net::Ipv4Addr;
@@ -33,10 +34,10 @@ const MTU_MAX: u32 = 65_535;
 /// The largest MTU of a TUN device: Linux keeps room for an Ethernet header (`drivers/net/tun.c`).
 const TUN_MTU_MAX: u32 = MTU_MAX - 14;
 
-/// Everything but the ferry, which starts with the command.
-pub(super) struct Ground {
-    pub(super) near: Room,
-    pub(super) far: Room,
+/// Everything but the emulator, which starts with the command.
+pub(super) struct Setup {
+    pub(super) near: Netns,
+    pub(super) far: Netns,
     pub(super) backend: Backend,
     pub(super) reasons: Vec<String>,
     ports: Option<[Port; 2]>,
@@ -47,23 +48,23 @@ pub(super) struct Ground {
 /// A thread that runs until told to stop.
 type Worker = JoinHandle<io::Result<()>>;
 
-/// A running ferry and relay.
+/// A running emulator and relay.
 pub(super) struct Running {
-    pub(super) reins: Arc<Reins>,
+    pub(super) control: Arc<Control>,
     /// When the link's time began.
     pub(super) origin: Instant,
-    ferry: Worker,
+    emulator: Worker,
     relay: Option<(Worker, Arc<Bell>, Arc<AtomicBool>)>,
 }
 
-impl Ground {
-    pub(super) fn make(plan: &Plan) -> Result<Ground, Fault> {
+impl Setup {
+    pub(super) fn make(plan: &Plan) -> Result<Setup, Fault> {
         let mtu = mtu_of(&plan.profile);
         possible(mtu.unwrap_or(USUAL_MTU), plan.backend)?;
         let mut reasons = vec![enter_user_namespace()?];
         let offload = mtu.is_none() && is_unshaped(&plan.profile);
-        let near = Room::new("near").map_err(no_namespace)?;
-        let far = Room::new("far").map_err(no_namespace)?;
+        let near = Netns::new("near").map_err(no_namespace)?;
+        let far = Netns::new("far").map_err(no_namespace)?;
         let mtu = mtu.unwrap_or(USUAL_MTU);
         let try_veth = || veth(&near, &far, mtu, offload, &plan.hosts);
         let try_tun = || tun(&near, &far, mtu, &plan.hosts);
@@ -97,7 +98,7 @@ impl Ground {
                 "the profile shapes nothing per packet, so segments of up to 64 KiB pass whole".to_owned(),
             );
         }
-        Ok(Ground {
+        Ok(Setup {
             near,
             far,
             backend,
@@ -107,7 +108,7 @@ impl Ground {
         })
     }
 
-    /// Starts the ferry and, if requested, the relay.
+    /// Starts the emulator and, if requested, the relay.
     pub(super) fn start(
         &mut self,
         plan: &Plan,
@@ -120,7 +121,7 @@ impl Ground {
             profile.down.mtu = None;
         }
         let bell = || Bell::new().map_err(Fault::at("eventfd"));
-        let reins = Arc::new(Reins {
+        let control = Arc::new(Control {
             bell: bell()?,
             stop: AtomicBool::new(false),
             tally: Mutex::new(Tally::default()),
@@ -140,7 +141,7 @@ impl Ground {
                 news,
                 Arc::clone(&bell),
                 back,
-                Arc::clone(&reins),
+                Arc::clone(&control),
                 Arc::clone(&stop),
             );
             let thread = thread("relay", move || relaying.run())?;
@@ -154,22 +155,22 @@ impl Ground {
             relay = Some((thread, bell, stop));
         }
         let ports = self.ports.take().ok_or_else(|| Fault::Refused {
-            step: "starting a ferry a second time".to_owned(),
+            step: "starting an emulator a second time".to_owned(),
             error: io::Error::from(io::ErrorKind::AlreadyExists),
         })?;
         let origin = clock::now();
-        let ferry = Ferry {
+        let emulator = Emulator {
             ports,
             origin,
             path: Path::new(&profile, plan.seed, &plan.limits),
             door,
             watch,
-            reins: Arc::clone(&reins),
+            control: Arc::clone(&control),
         };
         Ok(Running {
-            reins,
+            control,
             origin,
-            ferry: thread("ferry", move || ferry.run())?,
+            emulator: thread("emulator", move || emulator.run())?,
             relay,
         })
     }
@@ -183,10 +184,10 @@ impl Running {
             bell.ring();
             report(thread, "the relay");
         }
-        self.reins.stop.store(true, Ordering::Release);
-        self.reins.bell.ring();
-        report(self.ferry, "the ferry");
-        let tally = self.reins.tally.lock();
+        self.control.stop.store(true, Ordering::Release);
+        self.control.bell.ring();
+        report(self.emulator, "the emulator");
+        let tally = self.control.tally.lock();
         tally.map_or_else(|poisoned| poisoned.into_inner().clone(), |tally| tally.clone())
     }
 }
@@ -294,9 +295,15 @@ fn is_unshaped(profile: &Profile) -> bool {
     plain(&profile.up) && plain(&profile.down)
 }
 
-/// Creates both ends as veth pairs, their other halves in a namespace of the ferry.
-fn veth(near: &Room, far: &Room, mtu: u32, offload: bool, hosts: &HostSettings) -> Result<[Port; 2], Fault> {
-    let middle = Room::new("middle").map_err(no_namespace)?;
+/// Creates both ends as veth pairs, their other halves in a namespace of the emulator.
+fn veth(
+    near: &Netns,
+    far: &Netns,
+    mtu: u32,
+    offload: bool,
+    hosts: &HostSettings,
+) -> Result<[Port; 2], Fault> {
+    let middle = Netns::new("middle").map_err(no_namespace)?;
     let middle_namespace = Arc::new(middle.namespace().map_err(Fault::at("opening a namespace"))?);
     middle.call(no_ipv6).map_err(Fault::at("a thread"))?;
     let ends = [
@@ -324,23 +331,24 @@ fn veth(near: &Room, far: &Room, mtu: u32, offload: bool, hosts: &HostSettings) 
         ),
     ];
     let mut ports = Vec::new();
-    for (room, end) in ends {
+    for (netns, end) in ends {
         let namespace = Arc::clone(&middle_namespace);
         let hosts = hosts.clone();
-        room.call(move || {
-            prepare(&hosts, end.own == GATEWAY)?;
-            let kernel = Netlink::open().map_err(Fault::at("opening rtnetlink"))?;
-            kernel
-                .add_pair((end.name, end.mac), (end.cable, namespace.fd()), mtu)
-                .map_err(Fault::at("creating a veth pair"))?;
-            if !offload {
-                let socket = any_socket()?;
-                sys::offloads_off(std::os::fd::AsFd::as_fd(&socket), end.name)
-                    .map_err(Fault::at("disabling offloads"))?;
-            }
-            settle(&kernel, &end, true, &hosts)
-        })
-        .map_err(Fault::at("a thread"))??;
+        netns
+            .call(move || {
+                prepare(&hosts, end.own == GATEWAY)?;
+                let kernel = Netlink::open().map_err(Fault::at("opening rtnetlink"))?;
+                kernel
+                    .add_pair((end.name, end.mac), (end.cable, namespace.fd()), mtu)
+                    .map_err(Fault::at("creating a veth pair"))?;
+                if !offload {
+                    let socket = any_socket()?;
+                    sys::offloads_off(std::os::fd::AsFd::as_fd(&socket), end.name)
+                        .map_err(Fault::at("disabling offloads"))?;
+                }
+                settle(&kernel, &end, true, &hosts)
+            })
+            .map_err(Fault::at("a thread"))??;
         let socket = middle
             .call(move || {
                 let kernel = Netlink::open()?;
@@ -351,8 +359,9 @@ fn veth(near: &Room, far: &Room, mtu: u32, offload: bool, hosts: &HostSettings) 
             })
             .and_then(|socket| socket)
             .map_err(Fault::at("opening a packet socket"))?;
-        for (room, name) in [(room, end.name), (&middle, end.cable)] {
-            room.call(move || wait_until_it_transmits(name))
+        for (netns, name) in [(netns, end.name), (&middle, end.cable)] {
+            netns
+                .call(move || wait_until_it_transmits(name))
                 .and_then(|waited| waited)
                 .map_err(Fault::at(format!("waiting until {name} transmits")))?;
         }
@@ -382,7 +391,7 @@ fn wait_until_it_transmits(name: &str) -> io::Result<()> {
 }
 
 /// Creates both ends as TUN devices. They have a carrier when opened, so they transmit once they are up.
-fn tun(near: &Room, far: &Room, mtu: u32, hosts: &HostSettings) -> Result<[Port; 2], Fault> {
+fn tun(near: &Netns, far: &Netns, mtu: u32, hosts: &HostSettings) -> Result<[Port; 2], Fault> {
     possible(mtu, Some(Backend::Tun))?;
     let mut ports = Vec::new();
     let ends = [
@@ -409,9 +418,9 @@ fn tun(near: &Room, far: &Room, mtu: u32, hosts: &HostSettings) -> Result<[Port;
             },
         ),
     ];
-    for (room, end) in ends {
+    for (netns, end) in ends {
         let hosts = hosts.clone();
-        let device = room
+        let device = netns
             .call(move || {
                 prepare(&hosts, end.own == GATEWAY)?;
                 let device = sys::tun(end.name).map_err(Fault::at("opening /dev/net/tun"))?;

@@ -14,10 +14,10 @@
 //!                                      └─ no answer ── dropped with its SYN
 //! ```
 
-use super::carry::Reins;
-use super::port::Frame;
-use super::room::Room;
-use crate::bell::Bell;
+use crate::control::Control;
+use crate::netns::Netns;
+use crate::port::Frame;
+use runtime::bell::Bell;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -36,7 +36,7 @@ const ROUNDS: usize = 8;
 /// Connections relayed at a time; further SYNs are dropped.
 const CONNECTIONS_MAX: usize = 8_192;
 
-/// The ferry's side, where SYNs are announced.
+/// The emulator's side, where SYNs are announced.
 pub(super) struct Door {
     pub(super) to: Sender<Frame>,
     pub(super) bell: Arc<Bell>,
@@ -172,14 +172,14 @@ enum Subject {
 
 pub(super) struct Relay {
     /// Where listeners are created.
-    far: Room,
+    far: Netns,
     gateway: Ipv4Addr,
     /// The outside address of the gateway.
     host: Ipv4Addr,
     news: Receiver<Frame>,
     bell: Arc<Bell>,
     back: Sender<Frame>,
-    ferry: Arc<Reins>,
+    emulator: Arc<Control>,
     stop: Arc<AtomicBool>,
     subjects: HashMap<u64, Subject>,
     next: u64,
@@ -196,13 +196,13 @@ impl Relay {
         reason = "each is one end of a channel or one address, none belong together"
     )]
     pub(super) fn new(
-        far: Room,
+        far: Netns,
         gateway: Ipv4Addr,
         host: Ipv4Addr,
         news: Receiver<Frame>,
         bell: Arc<Bell>,
         back: Sender<Frame>,
-        ferry: Arc<Reins>,
+        emulator: Arc<Control>,
         stop: Arc<AtomicBool>,
     ) -> Relay {
         Relay {
@@ -212,7 +212,7 @@ impl Relay {
             news,
             bell,
             back,
-            ferry,
+            emulator,
             stop,
             subjects: HashMap::new(),
             next: BELL + 1,
@@ -252,9 +252,9 @@ impl Relay {
     }
 
     fn let_on(&self, frame: Frame) {
-        // The ferry is gone only when everything ends.
+        // The emulator is gone only when everything ends.
         let _ = self.back.send(frame);
-        self.ferry.bell.ring();
+        self.emulator.bell.ring();
     }
 
     fn enter(&mut self, subject: Subject) -> u64 {

@@ -1,11 +1,11 @@
-//! An end of the link as the ferry sees it: batches of frames in and out.
+//! An end of the link as the emulator sees it: batches of frames in and out.
 //!
 //! Two back ends: a packet socket on the near end of a veth pair, and a TUN device. Both deliver IP packets with a
 //! prefix that the link does not count; frames of one kind go only to ports of the same kind.
 
-use crate::sys;
 use link::{Packet, TcpView};
 use measure::{Bytes, Instant};
+use runtime::sys;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -7,7 +7,7 @@
 //! Interfaces with Ethernet frames yield Ethernet, those without a link layer (TUN) raw IP; all others, and `any`,
 //! yield Linux "cooked" frames, version 2 (tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html). Source: `packet(7)`.
 
-use crate::sys;
+use runtime::sys;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

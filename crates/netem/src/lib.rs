@@ -3,13 +3,13 @@
 //!
 //! ```text
 //!  near                      middle                        far                         outside
-//!  the command ── weir0 ══ near ─ ferry thread ─ far ══ far0 ── relay's listeners ─ ─ relay thread
+//!  the command ── weir0 ══ near ─ emulator ───── far ══ far0 ── relay's listeners ─ ─ relay thread
 //!  198.18.0.2                  link::Path             198.18.0.1, and every other   where this was started
 //! ```
 //!
 //! Needs no privileges where user namespaces are allowed. The process enters one, its threads enter network namespaces
-//! ([`room`]), and a veth pair leads from each end to packet sockets of the ferry ([`carry`]). TUN devices work as well
-//! where `/dev/net/tun` can be opened. The outside is reached through the [`relay`]; a second command, run at the far
+//! ([`netns`]), and a veth pair leads from each end to packet sockets of the emulator ([`carry`]). TUN devices work as
+//! well where `/dev/net/tun` can be opened. The outside is reached through the [`relay`]; a second command, run at the far
 //! end, is reached directly. Namespaces, interfaces and routes disappear with the process, however it ends.
 //!
 //! The caller decides all parameters: profile and settings.
@@ -17,13 +17,15 @@
 pub mod calibrate;
 mod carry;
 mod child;
-mod ground;
+mod control;
 mod netlink;
+mod netns;
+pub mod packets;
 mod port;
 pub mod proxy;
 mod ready;
 mod relay;
-mod room;
+mod setup;
 
 use core::fmt;
 use link::{Counters, Direction, Profile};
@@ -118,7 +120,7 @@ pub struct Tally {
     pub bytes_out: [u64; 2],
     /// Frames the kernel rejected at the end of the link.
     pub refused: u64,
-    /// Frames lost before the link, because they arrived faster than the ferry could read. Above zero, the emulation
+    /// Frames lost before the link, because they arrived faster than the emulator could read. Above zero, the emulation
     /// does not match the profile.
     pub overflowed: u64,
     /// Packets that left more than [`LATE`] after they were due. Many of them make the link slower than its profile.
@@ -127,7 +129,7 @@ pub struct Tally {
     pub late_max: Duration,
     /// Notices dropped because the observer was too slow.
     pub untold: u64,
-    /// Processor time used by the ferry's one thread.
+    /// Processor time used by the emulator's one thread.
     pub cpu: Duration,
 }
 
@@ -242,7 +244,7 @@ impl std::error::Error for Fault {}
 
 /// Two ends and the link between them, ready for a command.
 pub struct Link {
-    ground: ground::Ground,
+    setup: setup::Setup,
     signals: child::Signals,
 }
 
@@ -264,19 +266,19 @@ impl Link {
         // Before any other thread exists: a thread that does not block these signals would receive them.
         let signals = child::Signals::block().map_err(Fault::at("blocking signals"))?;
         Ok(Link {
-            ground: ground::Ground::make(plan)?,
+            setup: setup::Setup::make(plan)?,
             signals,
         })
     }
 
     /// The back end in use.
     pub fn backend(&self) -> Backend {
-        self.ground.backend
+        self.setup.backend
     }
 
     /// Why this back end and these namespaces were chosen, one sentence each.
     pub fn reasons(&self) -> &[String] {
-        &self.ground.reasons
+        &self.setup.reasons
     }
 
     /// Runs the command behind the link and waits for it; forwards signals sent to this process.
@@ -284,7 +286,7 @@ impl Link {
     /// # Errors
     /// A command that cannot be started, or a step the system refused.
     pub fn run(self, plan: &Plan, commands: &Commands, observer: Option<Observer>) -> Result<Outcome, Fault> {
-        let Link { mut ground, signals } = self;
+        let Link { mut setup, signals } = self;
         let (watch, teller) = match observer {
             Some(mut observer) => {
                 let (to, notices) = sync_channel(1 << 16);
@@ -302,7 +304,7 @@ impl Link {
             None => (None, None),
         };
         // The link's time starts with the near command, so that a trace has not already advanced by then.
-        let far = match signals.start_far(&ground, commands)? {
+        let far = match signals.start_far(&setup, commands)? {
             child::Far::Running(far) => Some(far),
             child::Far::None => None,
             child::Far::Interrupted(code) => {
@@ -313,13 +315,13 @@ impl Link {
                 });
             }
         };
-        let running = ground.start(plan, watch, true)?;
-        let start = crate::clock::now();
-        let outcome = signals.see_through(&ground, commands, far);
-        let took = crate::clock::now().since(start);
+        let running = setup.start(plan, watch, true)?;
+        let start = runtime::clock::now();
+        let outcome = signals.see_through(&setup, commands, far);
+        let took = runtime::clock::now().since(start);
         let tally = running.stop();
         if let Some(teller) = teller {
-            // It ends once the ferry has dropped its end.
+            // It ends once the emulator has dropped its end.
             let _ = teller.join();
         }
         Ok(Outcome {
