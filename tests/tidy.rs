@@ -30,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("netem", &["link", "runtime", "measure"]),
     // `runtime` for its contracts only: nothing here makes a system call.
     ("netsim", &["link", "runtime", "tcp", "measure"]),
+    ("profiler", &["runtime", "measure"]),
     ("tls", &["runtime", "measure"]),
     ("markup", &[]),
     (
@@ -244,6 +245,7 @@ fn few_crates_replace_the_purity_ban_list() {
     let permitted = [
         "clippy.toml",
         "crates/netem/clippy.toml",
+        "crates/profiler/clippy.toml",
         "crates/runtime/clippy.toml",
     ];
     report(

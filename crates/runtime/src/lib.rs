@@ -26,7 +26,6 @@ pub mod logins;
 pub mod machine;
 pub mod memory;
 pub mod process;
-pub mod profiler;
 pub mod seccomp;
 pub mod sensors;
 pub mod session;

@@ -2,8 +2,8 @@
 //! of watching. How watching works is not known here.
 
 use super::{Means, Price, Target, attach};
-use crate::{clock, sys};
 use measure::{Duration, Instant};
+use runtime::{clock, sys};
 use rustix::fs::{Access, access};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};

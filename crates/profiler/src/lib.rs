@@ -16,9 +16,9 @@ mod tasks;
 mod tracepoints;
 mod trial;
 
-use crate::{clock, sys};
 pub use calls::name;
 use measure::{Duration, Instant};
+use runtime::{clock, sys};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -222,7 +222,7 @@ pub fn watch(
     take: &mut dyn FnMut(Event),
 ) -> Result<Seen, Fault> {
     let system = |what| move |error| Fault::System(what, error);
-    crate::machine::raise_descriptor_limit();
+    runtime::machine::raise_descriptor_limit();
     sys::block(&[ENDS[0], ENDS[1], SIGCHLD]).map_err(system("signals"))?;
     let mut command = None;
     let process = match target {

@@ -6,8 +6,8 @@
 
 use super::record::{self, Ids};
 use super::{ENDS, Event, Tracer};
-use crate::{clock, sys};
 use measure::{Duration, Instant};
+use runtime::{clock, sys};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};

@@ -8,12 +8,12 @@
 //! that the tracer interrupts returns EINTR, as under any debugger. What calls mean is not known here.
 
 use super::{ENDS, Event, Refusals, SIGCHLD, Tracer, What, tasks};
-use crate::clock;
-use crate::sys::{
+use measure::Duration;
+use runtime::clock;
+use runtime::sys::{
     self,
     ptrace::{At, Stop},
 };
-use measure::Duration;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
