@@ -3,7 +3,6 @@
 //! The choices of the servers in the documents can be switched on to measure them: heads sent separately, with Nagle's
 //! algorithm (document 001), and the rest (document 002, "Optimizing the protocol processing").
 
-use super::{Concurrency, Io, StrategyError};
 use crate::shaping::Shaping;
 
 /// How output is divided into system calls.
@@ -45,36 +44,4 @@ pub struct Manner {
     pub accept_lock: bool,
     /// The line's rate, if output is limited to it.
     pub shaping: Option<Shaping>,
-}
-
-impl Manner {
-    /// Whether this strategy supports these details.
-    ///
-    /// # Errors
-    /// If its accepting workers cannot share a lock, or if it cannot hold output back. The text names the strategies
-    /// that can.
-    pub(super) fn check(self, concurrency: Concurrency, io: Io) -> Result<(), StrategyError> {
-        if self.shaping.is_some() && !concurrency.can_shape() {
-            let text = format!("`{concurrency}` cannot limit the line's rate; use loops or loop");
-            return Err(StrategyError { text });
-        }
-        let shared = matches!(
-            concurrency,
-            Concurrency::Loops | Concurrency::ProcessLoops | Concurrency::Pool | Concurrency::Processes
-        );
-        if !self.accept_lock || (shared && io != Io::Uring) {
-            return Ok(());
-        }
-        let why = if io == Io::Uring {
-            "io_uring accepts by itself"
-        } else {
-            "only one thread accepts"
-        };
-        Err(StrategyError {
-            text: format!(
-                "a lock around accept has no effect on `{concurrency}` with `{io}`, because {why}; use it \
-                 with loops, process-loops (epoll), pool or processes"
-            ),
-        })
-    }
 }
