@@ -15,6 +15,7 @@ pub mod config;
 pub mod connection_limit;
 mod context;
 pub mod counters;
+mod entity_tag;
 pub mod entry;
 pub mod error_page;
 mod exchange;
@@ -37,6 +38,7 @@ pub mod replay;
 mod service;
 mod session;
 pub mod site;
+pub mod store;
 mod waiting;
 
 pub use context::{Cx, Work};

@@ -4,7 +4,6 @@
 //! This file decides which state is shared and how it changes; it does not know requests.
 
 use crate::adapt::{Decision, Decisions, Knobs, Sample, Settings};
-use crate::cache::StoreCounters;
 use crate::config::{Config, LiveFor};
 use crate::connection_limit::{Peers, Refused, unit};
 use crate::context::Cx;
@@ -17,6 +16,7 @@ use crate::live::{Health, Live};
 use crate::rate_limit::{Paces, Rate};
 use crate::session::{Layer, Session};
 use crate::site::{OpenError, Site, Source};
+use crate::store::StoreCounters;
 use crate::waiting::Waiting;
 use core::fmt;
 use measure::{Duration, Instant, Seed, UnixTime};

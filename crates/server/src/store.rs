@@ -7,12 +7,9 @@
 //! The store keeps one part in [`HEADROOM`] of the budget free of live entries: evicted ones stay counted until every
 //! view has released them, and loads must not fail meanwhile.
 
-use super::budget::{Budget, Charge};
-use super::chain::{NONE, Slot};
-use super::{CacheConfig, Eviction};
-use crate::entry::{Answer, Entry, Token};
+use crate::cache::{Budget, CacheConfig, Charge, Eviction, NONE, Slot};
+use crate::entry::{Draft, Entry, Token};
 use crate::references::References;
-use crate::site::Polls;
 use hashbrown::HashTable;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -119,20 +116,6 @@ enum State {
         /// `None` until known.
         embeds: Option<Embeds>,
     },
-}
-
-/// A new entry before it is inserted.
-#[derive(Debug)]
-pub(crate) struct Draft {
-    pub(crate) path: Box<[u8]>,
-    pub(crate) hash: u64,
-    pub(crate) answer: Answer,
-    /// Its reservation, without that of the content.
-    pub(crate) charge: Charge,
-    /// Bytes reserved by the content itself.
-    pub(crate) content: u64,
-    /// Keeps the paths it depends on under observation.
-    pub(crate) polls: Option<Polls>,
 }
 
 /// An entry that left the store; freed after the lock is released.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::cache::Policy;
 use crate::cache::testing::zipf;
-use crate::entry::Missing;
+use crate::entry::{Answer, Missing};
 use crate::entry::{Content, Representation, Resource};
 use bytes::Bytes as Body;
 use http_semantics::coding::Coding;
