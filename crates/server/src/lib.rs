@@ -4,6 +4,7 @@
 //! Decides what the response to a request is, and what the cache keeps. It touches no socket; drivers of the `runtime`
 //! crate move the bytes and run jobs that may block.
 
+mod acceptor;
 pub mod access_log;
 pub mod adapt;
 mod admission;
