@@ -7,8 +7,8 @@ use crate::failure::Failure;
 use crate::output;
 use crate::voice::Voice;
 use measure::{Duration, Rate};
-use runtime::ferry::Plan;
-use runtime::ferry::calibrate::{Effort, Findings, measure};
+use netem::Plan;
+use netem::calibrate::{Effort, Findings, measure};
 use serde_json::json;
 
 /// Limits of an accurate link.
@@ -119,9 +119,9 @@ fn table(plan: &Plan, found: &Findings) -> String {
     }
     for (through, name) in [(&found.unshaped, "unshaped "), (&found.packetwise, "packets  ")] {
         lines.push(format!(
-            "{name} {:.2} Gbit/s, the ferry's thread {:.0} % busy",
+            "{name} {:.2} Gbit/s, the emulator's thread {:.0} % busy",
             through.bits_per_second / 1e9,
-            through.ferry_load * 100.0
+            through.emulator_load * 100.0
         ));
     }
     lines.join("\n")
@@ -155,9 +155,9 @@ fn json(plan: &Plan, found: &Findings, faults: &[String]) -> serde_json::Value {
         "rate_up": rate(0),
         "rate_down": rate(1),
         "unshaped_bits_per_second": found.unshaped.bits_per_second,
-        "unshaped_ferry_load": found.unshaped.ferry_load,
+        "unshaped_emulator_load": found.unshaped.emulator_load,
         "packetwise_bits_per_second": found.packetwise.bits_per_second,
-        "packetwise_ferry_load": found.packetwise.ferry_load,
+        "packetwise_emulator_load": found.packetwise.emulator_load,
         "bounds": {
             "rate_error": RATE_ERROR_MAX,
             "delay_error_p99_ms": DELAY_ERROR_P99_MAX.as_secs_f64() * 1e3,

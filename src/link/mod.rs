@@ -11,7 +11,7 @@ use crate::cli::link::{Backend, FarReady, Flags};
 use crate::failure::Failure;
 use crate::voice::Voice;
 use measure::{Duration, Seed};
-use runtime::ferry::{self, Commands, Fault, LATE, Link, Observer, Plan, Tally};
+use netem::{Commands, Fault, LATE, Link, Observer, Plan, Tally};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -56,7 +56,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
         tracing::debug!("{reason}");
     }
     tracing::debug!("{} over {}", plan.profile.name, link.backend());
-    let gateway = ferry::GATEWAY.to_string();
+    let gateway = netem::GATEWAY.to_string();
     let commands = Commands {
         near: flags.command.clone(),
         far: flags
@@ -64,9 +64,9 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
             .as_ref()
             .map(|line| [OsString::from("sh"), OsString::from("-c"), OsString::from(line)].into()),
         far_ready: match flags.far_ready {
-            FarReady::Any => ferry::FarReady::Anybody,
-            FarReady::Port(port) => ferry::FarReady::Port(port),
-            FarReady::No => ferry::FarReady::AtOnce,
+            FarReady::Any => netem::FarReady::Anybody,
+            FarReady::Port(port) => netem::FarReady::Port(port),
+            FarReady::No => netem::FarReady::AtOnce,
         },
         environment: vec![
             ("WEIR_LINK_GATEWAY".to_owned(), gateway),
@@ -96,8 +96,8 @@ fn plan(flags: &Flags) -> Result<Plan, Failure> {
         limits,
         hosts,
         backend: flags.backend.map(|backend| match backend {
-            Backend::Veth => ferry::Backend::Veth,
-            Backend::Tun => ferry::Backend::Tun,
+            Backend::Veth => netem::Backend::Veth,
+            Backend::Tun => netem::Backend::Tun,
         }),
     })
 }

@@ -3,8 +3,8 @@
 use super::{ended, observer, refused, report};
 use crate::cli::link::Flags;
 use crate::failure::Failure;
-use runtime::ferry::proxy::{Proxy, impossible};
-use runtime::ferry::{Commands, FarReady, Plan};
+use netem::proxy::{Proxy, impossible};
+use netem::{Commands, FarReady, Plan};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use measure::Instant;
-use runtime::ferry::{Notice, Tally};
+use netem::{Notice, Tally};
 use serde_json::json;
 use std::fs::{File, OpenOptions};
 use std::io::Write;

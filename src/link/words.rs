@@ -4,7 +4,7 @@
 use crate::cli::link::Flags;
 use crate::failure::Failure;
 use link::{Limits, Profile};
-use runtime::ferry::HostSettings;
+use netem::HostSettings;
 
 /// The keys that configure the hosts, not the link.
 const HOST_KEYS: [&str; 4] = ["mss", "initcwnd", "congestion", "idle-restart"];

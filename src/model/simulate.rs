@@ -13,7 +13,7 @@ use ::model::tcp::{Sender, Timeout};
 use ::model::{Seconds, Sizes};
 use link::Profile;
 use measure::{Bytes, Duration, Instant, Rate, Rng, Seed};
-use runtime::world::{Application, Conn, Happened, HostSetup, Limits, Work, World};
+use netsim::{Application, Conn, Happened, HostSetup, Limits, Work, World};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -86,7 +86,7 @@ impl Stage {
         let again = Again::with(words.chain(load).chain(result))
             .variable("STAGE_WEIR", weir)
             .variable("STAGE_SITE", self.site())
-            .variable("STAGE_URL", format!("http://{}:8080/", runtime::ferry::GATEWAY));
+            .variable("STAGE_URL", format!("http://{}:8080/", netem::GATEWAY));
         self.result_of(&again, &out)
     }
 

@@ -11,7 +11,7 @@
 
 use super::category::{self, Category, Direction};
 use measure::{Duration, Instant};
-use runtime::profiler::{Event, What, name};
+use profiler::{Event, What, name};
 use std::collections::{BTreeMap, HashMap};
 
 /// Largest number of descriptors with a remembered direction; beyond it, all are forgotten at once.

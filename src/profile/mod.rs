@@ -13,8 +13,8 @@ use crate::output::print;
 use crate::voice::Voice;
 use account::Account;
 use measure::Duration;
+use profiler::{Fault, Seen, Target};
 use report::{Profile, Requests};
-use runtime::profiler::{self, Fault, Seen, Target};
 
 /// Default time for a running process.
 const SPAN: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use crate::trial::workload::Workload;
 use crate::trial::{Load, Server};
 use crate::voice::Voice;
 use measure::Duration;
-use runtime::profiler::Target;
+use profiler::Target;
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::Path;

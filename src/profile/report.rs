@@ -5,7 +5,7 @@ use super::category::{self, Category};
 use crate::failure::Failure;
 use chart::{self, Bars, Pie};
 use measure::Duration;
-use runtime::profiler::{Means, Price, Seen};
+use profiler::{Means, Price, Seen};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -562,7 +562,7 @@ mod tests {
     fn who_could_not_be_watched_is_named() {
         let mut seen = profile(None, 0);
         assert!(!seen.table().contains("not profiled") && seen.json()["unwatched"].is_null());
-        seen.seen.unwatched = Some(runtime::profiler::Unwatched {
+        seen.seen.unwatched = Some(profiler::Unwatched {
             processes: vec![71, 72],
             threads: 3,
             why: "Operation not permitted (os error 1)".to_owned(),

@@ -8,7 +8,7 @@
 
 use link::Profile;
 use measure::{Bytes, Duration, Instant, Seed};
-use runtime::world::{Application, Conn, Happened, HostSetup, Limits, Logged, Vantage, Work, World};
+use netsim::{Application, Conn, Happened, HostSetup, Limits, Logged, Vantage, Work, World};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tcp::{Setup, Stack};

@@ -1,7 +1,7 @@
 //! Documents 001 (Heidemann 1997) and 003 (W3C NOTE-pipelining-970624), simulated over the TCP of 1997 in
 //! virtual time.
 //!
-//! The client is the unmodified crate `client`, the network is `link`, TCP is `tcp`, and `runtime::world`
+//! The client is the unmodified crate `client`, the network is `link`, TCP is `tcp`, and `netsim`
 //! connects them. This crate adds the servers of 1997, the properties of hosts and networks, the published
 //! figures, and the comparison of simulated with published figures. Prints nothing. [`ASSUMPTIONS`] lists every
 //! assumption with its basis, and fitted ones with the figures they were fitted to. Published figures that were

@@ -7,7 +7,7 @@
 use crate::heidemann::{Pace, Server, client, us};
 use link::{Direction, Profile};
 use measure::{Bytes, Duration, Instant, Seed};
-use runtime::world::{HostSetup, Limits, Logged, World};
+use netsim::{HostSetup, Limits, Logged, World};
 use tcp::{IdleRestart, Setup, Stack};
 
 /// When the second request is sent.

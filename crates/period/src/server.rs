@@ -13,7 +13,7 @@ use http1::server::{Connection, Step};
 use http1::slots::Slots;
 use http1::version::Version;
 use measure::{Duration, Instant};
-use runtime::world::{Application, Conn, Happened, Work};
+use netsim::{Application, Conn, Happened, Work};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;

@@ -13,10 +13,10 @@ use client::streams::STREAM_WINDOW;
 use client::timeline::{Sight, Timeline, Try};
 use link::{Direction, Profile};
 use measure::{Bytes, Draw, Duration, Instant, Seed, UnixTime};
-use runtime::dial::Tcp;
-use runtime::world::{
+use netsim::{
     Application, Conn, Dialing, Effort, HostSetup, Limits as WorldLimits, Logged, Price, Vantage, World,
 };
+use runtime::dial::Tcp;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tcp::{Setup, Stack};

@@ -6,25 +6,30 @@ use std::os::fd::OwnedFd;
 
 /// Rung from any thread; readable until it is silenced.
 #[derive(Debug)]
-pub(crate) struct Bell(OwnedFd);
+pub struct Bell(OwnedFd);
 
 impl Bell {
+    /// A bell that nobody has rung.
+    ///
     /// # Errors
-    /// What the system says to a new descriptor.
-    pub(crate) fn new() -> io::Result<Bell> {
+    /// Those of `eventfd(2)`: no descriptor or memory is left.
+    pub fn new() -> io::Result<Bell> {
         Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    pub(crate) fn ring(&self) {
+    /// Makes the descriptor readable until [`Bell::silence`].
+    pub fn ring(&self) {
         // Refused only when it has been rung 2^64 times.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    pub(crate) fn silence(&self) {
+    /// Makes the descriptor unreadable until the bell rings again.
+    pub fn silence(&self) {
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
 
-    pub(crate) fn fd(&self) -> &OwnedFd {
+    /// The descriptor to wait for.
+    pub fn fd(&self) -> &OwnedFd {
         &self.0
     }
 }

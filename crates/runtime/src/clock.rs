@@ -33,13 +33,13 @@ pub fn wall() -> UnixTime {
 }
 
 /// Civil time in nanoseconds since 1970, exact: the clock of the kernel's packet timestamps.
-pub(crate) fn civil_nanos() -> u64 {
+pub fn civil_nanos() -> u64 {
     let t = clock_gettime(ClockId::Realtime);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 /// Processor time used by the calling thread.
-pub(crate) fn thread_cpu() -> measure::Duration {
+pub fn thread_cpu() -> measure::Duration {
     let t = clock_gettime(ClockId::ThreadCPUTime);
     measure::Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }

@@ -7,7 +7,6 @@ pub(crate) mod dispatcher;
 pub(crate) mod eldest;
 pub(crate) mod offload;
 pub(crate) mod one_context;
-pub(crate) mod roll;
 pub(crate) mod shared_state;
 pub(crate) mod supervise;
 pub(crate) mod worker;

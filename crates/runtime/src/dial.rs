@@ -19,8 +19,9 @@ use crate::clock;
 use crate::io::accept_mutex::AcceptMutex;
 use crate::io::epoll::{Epoll, Waker};
 use crate::io::{Backend, Done, Id, Op, Out};
+use crate::manner::Writing;
 use crate::session::Loss;
-use crate::strategy::Writing;
+pub use crate::tcp_info::Tcp;
 use crate::timer::Wheel;
 use measure::{Duration, Instant};
 use rustix::io::Errno;
@@ -84,41 +85,6 @@ pub struct Security {
     pub resumed: bool,
     /// The protocol inside, by its ALPN name (RFC 7301): `h2`, `http/1.1`, or empty without agreement.
     pub protocol: &'static str,
-}
-
-/// The kernel's counters of a connection since it began (`TCP_INFO`, tcp(7)). They do not include anything after its
-/// descriptor is closed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tcp {
-    /// Smoothed round-trip time (RFC 6298), of the handshake and of data sent by this end.
-    pub rtt: Duration,
-    /// The minimum round-trip time, if there is a sample.
-    pub rtt_min: Option<Duration>,
-    /// How long this end delays an ACK without data.
-    pub delayed_ack: Duration,
-    /// Payload of received segments in bytes, as the kernel estimates it.
-    pub mss: u32,
-    /// Data bytes of the largest segment the path carries, as both ends announced it; zero if unknown.
-    pub path_mss: u32,
-    /// Segments received, ACKs included.
-    pub segments_in: u32,
-    /// Segments sent, ACKs included.
-    pub segments_out: u32,
-    /// Segments received with data, duplicates included.
-    pub data_segments_in: u32,
-    /// Data bytes received in order.
-    pub bytes_in: u64,
-    /// Data bytes sent and acknowledged; the SYN counts as one.
-    pub bytes_out: u64,
-    /// Segments retransmitted by this end.
-    pub retransmitted: u32,
-    /// Data bytes retransmitted (Linux 5.4; zero on older kernels).
-    pub bytes_retransmitted: u64,
-    /// Segments received out of order (Linux 5.4; zero on older kernels).
-    pub out_of_order: u32,
-    /// Whether both ends had closed by then, so that the closing segments are counted, too. The exception is what an
-    /// end in TIME-WAIT retransmits in case its last ACK was lost (RFC 9293 section 3.3.2).
-    pub is_over: bool,
 }
 
 /// Why a connection ended.

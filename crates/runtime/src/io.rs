@@ -21,50 +21,22 @@ mod socket;
 pub(crate) mod table;
 pub(crate) mod uring;
 
+pub(crate) use crate::buffer::{Buf, Outgoing};
+pub(crate) use crate::slot::Id;
 pub(crate) use socket::accept;
 
+use crate::manner::Writing;
 use crate::memory::Step;
 use crate::session::{Body, FileRange, Line, Loss, Path, Tx};
 use crate::shaping::Withheld;
-use crate::strategy::Writing;
 use measure::{Duration, Instant, UnixTime};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
+/// A connection idle for less than this is between two requests and is left alone.
+pub(crate) const SETTLED: Duration = Duration::from_millis(50);
 /// Bytes received at a time under memory pressure: enough for the head of a browser's request.
 pub(crate) const PRESSED_RECEIVE: usize = 1 << 10;
-
-/// A connection's slot and generation. Descriptors and slots are reused while events of their former owners may still
-/// be in flight; the generation tells them apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Id {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-/// Received bytes.
-#[derive(Debug)]
-pub(crate) struct Buf {
-    pub(crate) bytes: Box<[u8]>,
-    pub(crate) len: usize,
-}
-
-impl Buf {
-    /// Maximum bytes of one receive.
-    pub(crate) const CAPACITY: usize = 16 << 10;
-
-    pub(crate) fn new() -> Buf {
-        Buf {
-            bytes: vec![0; Buf::CAPACITY].into_boxed_slice(),
-            len: 0,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn filled(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
 
 /// Output being sent, with its progress.
 #[derive(Debug)]
@@ -132,12 +104,6 @@ impl Out {
         }
     }
 
-    /// The unsent part of the head.
-    #[inline]
-    pub(crate) fn head_left(&self) -> &[u8] {
-        &self.tx.head[self.head_sent..]
-    }
-
     /// Memory in bytes, without shared content.
     #[inline]
     pub(crate) fn cost(&self) -> usize {
@@ -168,6 +134,21 @@ impl Out {
                 Some(Body::Bytes(bytes)) => bytes.is_empty(),
                 Some(Body::File(range)) => range.len == 0,
             }
+    }
+}
+
+impl Outgoing for Out {
+    #[inline]
+    fn head_left(&self) -> &[u8] {
+        &self.tx.head[self.head_sent..]
+    }
+
+    #[inline]
+    fn body_left(&self) -> Option<&[u8]> {
+        match &self.tx.body {
+            Some(Body::Bytes(body)) => Some(body),
+            Some(Body::File(_)) | None => None,
+        }
     }
 }
 

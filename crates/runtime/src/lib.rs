@@ -6,7 +6,8 @@
 
 pub mod ability;
 pub mod background;
-mod bell;
+pub mod bell;
+mod buffer;
 pub mod clock;
 pub mod complaints;
 mod concurrency;
@@ -17,7 +18,6 @@ pub mod datagram;
 pub mod diagnostics;
 pub mod dial;
 pub mod environment;
-pub mod ferry;
 pub mod fs;
 mod io;
 pub mod ledger;
@@ -25,10 +25,10 @@ pub mod listen;
 pub mod logfile;
 pub mod logins;
 pub mod machine;
+mod manner;
 pub mod memory;
-pub mod packets;
 pub mod process;
-pub mod profiler;
+mod roll;
 pub mod seccomp;
 pub mod sensors;
 pub mod session;
@@ -36,12 +36,13 @@ pub mod shaping;
 pub mod shared;
 pub mod signal;
 pub mod sim;
+mod slot;
 pub mod strategy;
-mod sys;
+pub mod sys;
+mod tcp_info;
 mod timer;
 #[cfg(test)]
 mod toy;
-pub mod world;
 
 pub use session::{
     Accepted, Action, Body, Context, Event, FileRange, Job, Line, NoJob, Path, Service, Session, Ticket, Tx,

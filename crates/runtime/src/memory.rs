@@ -16,10 +16,10 @@ mod source;
 pub(crate) use ebb::Ebb;
 pub use pressure::Step;
 
+use crate::sensors::cgroup::Used;
 use measure::{Bytes, Duration, Instant};
 use pressure::Pressure;
 use source::Source;
-pub(crate) use source::Used;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -28,6 +28,7 @@ use crate::complaints;
 use crate::fs::{self, ReadError, Wait};
 use crate::memory::Budget;
 use crate::shaping::Withheld;
+pub use crate::tcp_info::Path;
 use bytes::Bytes;
 use measure::{Duration, Instant, UnixTime};
 use std::marker::PhantomData;
@@ -133,17 +134,6 @@ pub enum Need {
     Place,
     /// The memory budget is nearly used up.
     Memory,
-}
-
-/// State of the path to a peer, as the kernel reports it (`struct tcp_info`, tcp(7)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Path {
-    /// Smoothed round-trip time (RFC 6298).
-    pub rtt: Duration,
-    /// Congestion window in segments (RFC 5681).
-    pub cwnd: u32,
-    /// Segments retransmitted since the connection began.
-    pub retransmitted: u32,
 }
 
 /// How much of the waiting output a peer has acknowledged. Needed because a kernel with a large send buffer accepts

@@ -2,13 +2,12 @@
 //!
 //! A strategy is a value: this module parses, compares and prints it, and [`serve()`] starts it.
 
-mod manner;
 mod per_connection;
 mod per_request;
 mod serve;
 
 pub use crate::io::refusal::{Refusal, try_uring};
-pub use manner::{Manner, Writing};
+pub use crate::manner::{Manner, Writing};
 pub use serve::{Counts, Handle, Limits, serve, serve_as};
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -260,6 +259,38 @@ impl fmt::Display for StrategyError {
 }
 
 impl std::error::Error for StrategyError {}
+
+impl Manner {
+    /// Whether this strategy supports these details.
+    ///
+    /// # Errors
+    /// If its accepting workers cannot share a lock, or if it cannot hold output back. The text names the strategies
+    /// that can.
+    fn check(self, concurrency: Concurrency, io: Io) -> Result<(), StrategyError> {
+        if self.shaping.is_some() && !concurrency.can_shape() {
+            let text = format!("`{concurrency}` cannot limit the line's rate; use loops or loop");
+            return Err(StrategyError { text });
+        }
+        let shared = matches!(
+            concurrency,
+            Concurrency::Loops | Concurrency::ProcessLoops | Concurrency::Pool | Concurrency::Processes
+        );
+        if !self.accept_lock || (shared && io != Io::Uring) {
+            return Ok(());
+        }
+        let why = if io == Io::Uring {
+            "io_uring accepts by itself"
+        } else {
+            "only one thread accepts"
+        };
+        Err(StrategyError {
+            text: format!(
+                "a lock around accept has no effect on `{concurrency}` with `{io}`, because {why}; use it \
+                 with loops, process-loops (epoll), pool or processes"
+            ),
+        })
+    }
+}
 
 #[cfg(test)]
 mod tests {

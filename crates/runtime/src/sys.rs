@@ -1,5 +1,7 @@
 //! The few system calls that no safe crate offers, each behind a safe function; the only `unsafe`.
 //!
+//! `netem` and `profiler` use some of these functions, too: those that are public.
+//!
 //! Decides nothing: every function is one call, with typed arguments and its errno as an `io::Error`. Only the ring has
 //! a life cycle: it owns the memory its operations use.
 #![allow(
@@ -18,10 +20,10 @@ mod memory;
 mod namespaces;
 mod options;
 mod packets;
-pub(crate) mod perf;
+pub mod perf;
 mod process;
 mod provided;
-pub(crate) mod ptrace;
+pub mod ptrace;
 mod ring;
 mod seccomp;
 mod sockets;
@@ -29,7 +31,7 @@ mod sockets;
 pub(crate) use accounts::{
     Person, become_user, each_user, find_group, find_user, groups_of, set_effective_user,
 };
-pub(crate) use capture::{
+pub use capture::{
     Arrived, bind_packet_socket, capture_socket, make_promiscuous, packet_statistics, prepare_packet_socket,
     receive_packets,
 };
@@ -37,15 +39,15 @@ pub(crate) use datagrams::{Arrivals, prepare_datagrams, send_datagrams};
 pub(crate) use descriptors::take_descriptor;
 pub(crate) use environment::forget_variables;
 pub(crate) use files::cached_pages;
-pub(crate) use keeper::{Keeps, own_processes, under_a_keeper};
+pub use keeper::{Keeps, own_processes, under_a_keeper};
 pub(crate) use memory::{Run, let_go_of_program, set_trim_threshold, trim};
-pub(crate) use namespaces::{
-    dies_with_its_parent, landlock_version, next_signal_and_sender, run_first, unshare,
-};
-pub(crate) use packets::{
+pub(crate) use namespaces::landlock_version;
+pub use namespaces::{dies_with_its_parent, next_signal_and_sender, run_first, unshare};
+pub use packets::{
     BATCH, Batch, offloads_off, overflowed, packet_socket, receive_stamped, send_batch, stamp_arrivals, tun,
 };
-pub(crate) use process::{block, fork, next_signal, signal_descriptor, unblock};
+pub(crate) use process::signal_descriptor;
+pub use process::{block, fork, next_signal, unblock};
 pub(crate) use ring::{Completion, Ring, Sizes, Ticket};
 pub(crate) use seccomp::{Instruction, filter_calls};
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::adapt::turn_max;
 use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::counters::Counters;
-use crate::exchange::{Lines, Scope};
+use crate::field_list::FieldListBuf;
 use crate::head_cache::HeadCache;
 use crate::hosts::Place;
 use crate::latency::{Latencies, Turn};
@@ -28,6 +28,30 @@ use runtime::shaping::Withheld;
 use runtime::{Context, FileRange, Job, Line};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Field lines of the answer being composed. Belongs to a worker and is used for one answer after another.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    pub(crate) head: FieldListBuf,
+    pub(crate) more: FieldListBuf,
+}
+
+/// The part of a worker's context that chooses answers.
+pub(crate) struct Scope<'c> {
+    pub(crate) hub: &'c Arc<Hub>,
+    pub(crate) state: &'c State,
+    /// Generation of `state`.
+    pub(crate) generation: u64,
+    pub(crate) views: &'c mut [View],
+    pub(crate) clock: &'c Clock,
+    pub(crate) counters: &'c Counters,
+    pub(crate) admission: &'c mut Admission,
+    /// Whether compression is paused.
+    pub(crate) spares_codings: bool,
+    /// For multipart boundaries.
+    pub(crate) rng: &'c mut Rng,
+    pub(crate) lines: &'c mut Lines,
+}
 
 /// The part of a context that writes answers.
 pub(crate) struct Desk<'c> {

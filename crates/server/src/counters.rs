@@ -9,8 +9,8 @@
 //!                          └────────── outlast the process ──────────┘
 //! ```
 
-use crate::cache::StoreCounters;
 use crate::latency::{Durations, Latencies};
+use crate::store::StoreCounters;
 use runtime::ledger::{Ledger, Shape};
 use runtime::shared::Words;
 use std::sync::atomic::{AtomicU64, Ordering};

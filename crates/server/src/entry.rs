@@ -3,20 +3,58 @@
 //! An entry never changes; only its `dead` flag does. Workers share entries by `Arc` and check the flag on every hit,
 //! so a change on disk becomes visible without a lock or system call.
 
-use crate::cache::{Charge, Draft};
+use crate::cache::Charge;
+use crate::entity_tag::{is_weak, shows_writes};
 use crate::field_block;
 use crate::field_list::FieldList;
+use crate::media_type::MediaType;
 use crate::path::is_plain;
-use crate::site::Polls;
-use crate::site::Recipe;
-use crate::site::{is_weak, shows_writes};
 use bytes::Bytes;
+use core::fmt;
 use http_semantics::coding::Coding;
 use http_semantics::status::Status;
 use measure::UnixTime;
 use runtime::fs;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+
+/// An owned copy of the lines, for header blocks that are formatted for each response.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    pub(crate) last_modified: Option<UnixTime>,
+    pub(crate) vary: Option<&'static str>,
+    pub(crate) configured: Bytes,
+    pub(crate) media_type: MediaType,
+}
+
+/// A new entry before it is inserted.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) path: Box<[u8]>,
+    pub(crate) hash: u64,
+    pub(crate) answer: Answer,
+    /// Its reservation, without that of the content.
+    pub(crate) charge: Charge,
+    /// Bytes reserved by the content itself.
+    pub(crate) content: u64,
+    /// Keeps the paths it depends on under observation.
+    pub(crate) polls: Option<Polls>,
+}
+
+/// Keeps the paths of one entry polled until the last clone is dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Polls {
+    _guard: Arc<dyn fmt::Debug + Send + Sync>,
+}
+
+impl Polls {
+    /// Polls that end when `guard` is dropped.
+    pub(crate) fn until_dropped(guard: impl fmt::Debug + Send + Sync + 'static) -> Polls {
+        Polls {
+            _guard: Arc::new(guard),
+        }
+    }
+}
 
 /// The response to a path.
 #[derive(Debug)]

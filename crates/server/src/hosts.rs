@@ -4,11 +4,11 @@
 //! name takes precedence over a wildcard, and a longer wildcard over a shorter one. Requests for unknown names get the
 //! first site. This file also opens the sites; it does not know how they answer.
 
-use crate::cache::StoreCounters;
 use crate::config::Config;
 use crate::entry::Answer;
 use crate::filter::{Filter, Filters};
 use crate::site::{Logins, Lookup, OpenError, Site, SiteConfig, Source};
+use crate::store::StoreCounters;
 use core::fmt;
 use measure::{Instant, UnixTime};
 use runtime::session::Job;

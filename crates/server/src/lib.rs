@@ -4,6 +4,7 @@
 //! Decides what the response to a request is, and what the cache keeps. It touches no socket; drivers of the `runtime`
 //! crate move the bytes and run jobs that may block.
 
+mod acceptor;
 pub mod access_log;
 pub mod adapt;
 mod admission;
@@ -15,6 +16,7 @@ pub mod config;
 pub mod connection_limit;
 mod context;
 pub mod counters;
+mod entity_tag;
 pub mod entry;
 pub mod error_page;
 mod exchange;
@@ -37,6 +39,7 @@ pub mod replay;
 mod service;
 mod session;
 pub mod site;
+pub mod store;
 mod waiting;
 
 pub use context::{Cx, Work};

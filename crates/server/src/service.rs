@@ -1,13 +1,11 @@
-//! The server as drivers see it: it makes a context for each worker and a session for each connection, and puts a new
-//! configuration in force while both continue.
+//! The state that all workers share: the configuration in force, and how a new one takes its place while connections
+//! continue.
 //!
-//! This file decides which state is shared and how it changes; it does not know requests.
+//! This file decides which state is shared and how it changes; it does not know requests or connections.
 
 use crate::adapt::{Decision, Decisions, Knobs, Sample, Settings};
-use crate::cache::StoreCounters;
 use crate::config::{Config, LiveFor};
-use crate::connection_limit::{Peers, Refused, unit};
-use crate::context::Cx;
+use crate::connection_limit::Peers;
 use crate::counters::{Board, Readings, Totals};
 use crate::filter::{Filter, Filters};
 use crate::handler::{Handler, Mounts};
@@ -15,15 +13,14 @@ use crate::hosts::{Hosts, MissingPage};
 use crate::limits::Limits;
 use crate::live::{Health, Live};
 use crate::rate_limit::{Paces, Rate};
-use crate::session::{Layer, Session};
 use crate::site::{OpenError, Site, Source};
+use crate::store::StoreCounters;
 use crate::waiting::Waiting;
 use core::fmt;
-use measure::{Duration, Instant, Seed, UnixTime};
+use measure::{Instant, Seed, UnixTime};
 use runtime::memory::Budget;
 use runtime::sensors::Reading;
 use runtime::shaping::Precedence;
-use runtime::{Accepted, Service};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -175,13 +172,13 @@ pub(crate) struct Hub {
     pub(crate) handshakes: Peers,
     pub(crate) budget: Arc<Budget>,
     /// Connection limit of the state in force, for accepting threads.
-    connections_max: AtomicU32,
-    paces: Paces,
+    pub(crate) connections_max: AtomicU32,
+    pub(crate) paces: Paces,
     /// Jobs waiting for the disk.
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) board: Board,
     pub(crate) knobs: Knobs,
-    seed: Seed,
+    pub(crate) seed: Seed,
     ready: AtomicBool,
     about: Mutex<About>,
 }
@@ -228,7 +225,7 @@ impl Hub {
 /// The file server. Clones refer to the same server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    hub: Arc<Hub>,
+    pub(crate) hub: Arc<Hub>,
 }
 
 impl Server {
@@ -433,68 +430,5 @@ impl Server {
     /// Number of addresses with open connections.
     pub fn open_addresses(&self) -> usize {
         self.hub.peers.addresses()
-    }
-}
-
-impl Service for Server {
-    type Session = Session;
-
-    fn context(&self, worker: usize) -> Cx {
-        let seed = Seed(self.hub.seed.0.wrapping_add(worker as u64));
-        Cx::new(Arc::clone(&self.hub), seed.rng())
-    }
-
-    fn accept(&self, cx: &mut Cx, accepted: &Accepted, now: Instant) -> Option<Session> {
-        let peer = accepted.peer;
-        let limits = &cx.state.limits;
-        match self
-            .hub
-            .peers
-            .enter(peer.ip(), limits.connections, limits.per_address())
-        {
-            Ok(()) => {
-                // A connection that arrives with bytes has the whole timeout for its first head.
-                let mut silent = limits.header_timeout.saturating_sub(limits.deferred);
-                let mut layer = Layer::None;
-                if accepted.is_to_agree {
-                    let handshakes = &self.hub.handshakes;
-                    let of_address = limits.handshakes_of_address();
-                    if handshakes.enter(peer.ip(), u32::MAX, of_address).is_err() {
-                        self.hub.peers.leave(peer.ip());
-                        cx.counters.refused_handshakes().add(1);
-                        return None;
-                    }
-                    let hurried = handshakes.total() > limits.handshakes();
-                    if hurried {
-                        silent = silent.min(Limits::PATIENCE);
-                    }
-                    layer = Layer::Agreeing { hurried };
-                }
-                cx.counters.accepted().add(1);
-                let paced = cx.state.rate.is_some();
-                let pace = paced.then(|| self.hub.paces.of(unit(peer.ip()), now));
-                Some(Session::new(peer.ip(), layer, now + silent, pace))
-            }
-            Err(Refused::Total) => {
-                cx.counters.refused_total().add(1);
-                None
-            }
-            Err(Refused::Address) => {
-                cx.counters.refused_address().add(1);
-                None
-            }
-        }
-    }
-
-    fn budget(&self) -> Arc<Budget> {
-        Arc::clone(&self.hub.budget)
-    }
-
-    fn is_full(&self) -> bool {
-        self.hub.peers.total() >= self.hub.connections_max.load(Ordering::Relaxed)
-    }
-
-    fn grace(&self) -> Duration {
-        self.hub.current().1.limits.grace
     }
 }

@@ -26,7 +26,6 @@ mod relief;
 mod room;
 
 pub(crate) use accept::{Arrival, Parcel};
-pub(crate) use room::SETTLED;
 
 use super::dispatcher::Dispatcher;
 use super::eldest::Eldest;
@@ -34,9 +33,9 @@ use super::offload::{Finished, Hands, JobId, Work};
 use super::shared_state::{Control, Counters, SharedState, count};
 use crate::io::table::Table;
 use crate::io::{Backend, Done, Id, Op, Out};
+use crate::manner::Manner;
 use crate::memory::Budget;
 use crate::session::{Accepted, Action, Context, Event, Job, JobOf, Loss, Need, Service, Session, Ticket};
-use crate::strategy::Manner;
 use crate::timer::Wheel;
 use drain::Stopping;
 use measure::{Duration, Instant};

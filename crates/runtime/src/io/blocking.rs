@@ -10,13 +10,13 @@
 //! also be given to a thread that accepts none itself. Every `poll` also watches the bell, which rings once, when the
 //! pool drains. Reading a file's cold pages simply blocks: no other connection waits for this thread.
 
+use super::SETTLED;
 use super::accept_mutex::AcceptMutex;
 use super::socket::{self, Disk, Pushed, Received};
 use super::{Backend, Buf, Done, Id, Op, Out, PRESSED_RECEIVE};
 use crate::clock;
-use crate::concurrency::roll::Roll;
-use crate::concurrency::worker::SETTLED;
 use crate::memory::Step;
+use crate::roll::Roll;
 use crate::session::Path;
 use crate::sys;
 use measure::{Duration, Instant, UnixTime};

@@ -187,7 +187,7 @@ impl Epoll {
     }
 
     /// The kernel's counters of a connection.
-    pub(crate) fn tcp(&mut self, id: Id) -> Option<crate::dial::Tcp> {
+    pub(crate) fn tcp(&mut self, id: Id) -> Option<crate::tcp_info::Tcp> {
         sys::tcp_of(self.sockets.get_mut(id)?.fd.as_fd())
     }
 

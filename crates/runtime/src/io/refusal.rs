@@ -2,6 +2,7 @@
 //! old kernels lack it. Decides which errors are a refusal (solved by another I/O back end) and which are failures.
 //! Keeps no state.
 
+use super::Out;
 use super::uring::SIZES;
 use crate::sys::Ring;
 use std::fmt;
@@ -58,7 +59,7 @@ pub fn try_uring() -> Result<(), Refusal> {
     // In a thread of its own: when a ring is dropped, the kernel interrupts the thread that entered it. A caller's
     // later call with a timeout would fail with EINTR.
     let tried = std::thread::spawn(|| {
-        let mut ring = Ring::new(SIZES)?;
+        let mut ring = Ring::<Out>::new(SIZES)?;
         ring.enable()?;
         ring.enter(false)
     });

@@ -1,9 +1,10 @@
 //! Non-blocking receives and sends on one socket, shared by epoll and the blocking back end.
 
 use super::{Buf, Out};
+use crate::buffer::Outgoing;
 use crate::fs::{ReadError, Wait};
+use crate::manner::Writing;
 use crate::session::{Body, FileRange, Loss};
-use crate::strategy::Writing;
 use crate::sys;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;

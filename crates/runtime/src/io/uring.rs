@@ -148,7 +148,7 @@ struct Listener {
 /// The io_uring back end of one worker.
 pub(crate) struct Uring {
     // The first field, so that it is dropped first: that cancels operations that use the descriptors below.
-    ring: Ring,
+    ring: Ring<Out>,
     enabled: bool,
     wake: Waker,
     /// When the timer fires, if it is set.

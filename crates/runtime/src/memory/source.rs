@@ -5,24 +5,9 @@
 
 use super::Bound;
 use crate::machine;
-use crate::sensors::cgroup::Cgroup;
+use crate::sensors::cgroup::{Cgroup, Used};
 use measure::Bytes;
 use std::path::Path;
-
-/// A limit and the use of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Used {
-    pub(crate) bytes: u64,
-    pub(crate) limit: u64,
-}
-
-impl Used {
-    /// The share that is used.
-    pub(crate) fn thousandths(self) -> u64 {
-        let share = u128::from(self.bytes) * 1_000 / u128::from(self.limit.max(1));
-        u64::try_from(share).unwrap_or(u64::MAX)
-    }
-}
 
 /// The files to read.
 pub(super) struct Source {

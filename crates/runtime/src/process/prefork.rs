@@ -19,8 +19,8 @@
 //! member does is not known here.
 
 use crate::clock;
-use crate::concurrency::roll::Roll;
 use crate::ledger::{Ledger, Shape};
+use crate::roll::Roll;
 use crate::shared::Words;
 use crate::signal::{Signal, Signals};
 use crate::sys;

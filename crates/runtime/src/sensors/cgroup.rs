@@ -5,10 +5,24 @@
 //! (`hierarchical_memory_limit`).
 
 use super::{Memory, pressure};
-use crate::memory::Used;
 use measure::{Bytes, Duration};
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
+
+/// A limit and the use of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Used {
+    pub(crate) bytes: u64,
+    pub(crate) limit: u64,
+}
+
+impl Used {
+    /// The share that is used.
+    pub(crate) fn thousandths(self) -> u64 {
+        let share = u128::from(self.bytes) * 1_000 / u128::from(self.limit.max(1));
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
+}
 
 /// Maximum groups read above one.
 const DEPTH_MAX: usize = 32;

@@ -2,7 +2,7 @@
 
 use super::order::{Order, Pick, Right};
 use super::{Bucket, FULL, SEGMENT, Shaping, on_the_line};
-use crate::io::Id;
+use crate::slot::Id;
 use measure::{Duration, Instant};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! The simulated network: its clients, the bytes they sent, and how much they take.
 
+use crate::buffer::Outgoing;
 use crate::fs::Wait;
 use crate::io::table::Table;
 use crate::io::{Backend, Buf, Done, Id, Op, Out};

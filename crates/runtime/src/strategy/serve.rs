@@ -3,7 +3,6 @@
 use super::{Concurrency, Io, Strategy, per_connection, per_request};
 use crate::clock;
 use crate::concurrency::offload::{Crew, Hands, Inbox};
-use crate::concurrency::roll::Roll;
 use crate::concurrency::shared_state::{Control, Counters, SharedState};
 use crate::concurrency::supervise::{Listeners, supervise};
 use crate::concurrency::worker::{Bounds, Worker};
@@ -15,6 +14,7 @@ use crate::io::uring::{self, Uring};
 use crate::listen::Listener;
 use crate::machine;
 use crate::process::prefork::Member;
+use crate::roll::Roll;
 use crate::session::{JobOf, Service};
 use crate::shaping::{Bucket, Egress};
 use crossbeam_utils::CachePadded;

@@ -10,21 +10,21 @@ const CONTROL: usize = 128;
 
 /// The metadata of a frame.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrived {
+pub struct Arrived {
     /// Bytes received into the slot.
-    pub(crate) captured: usize,
+    pub captured: usize,
     /// Length of the whole frame in bytes.
-    pub(crate) length: usize,
+    pub length: usize,
     /// Nanoseconds since 1970, by the kernel's clock.
-    pub(crate) nanos: u64,
+    pub nanos: u64,
     /// The tag that the kernel removed from the frame: protocol and control information.
-    pub(crate) vlan: Option<(u16, u16)>,
+    pub vlan: Option<(u16, u16)>,
     /// The link-level address: interface, hardware type, packet type, protocol.
-    pub(crate) from: libc::sockaddr_ll,
+    pub from: libc::sockaddr_ll,
 }
 
 /// A packet socket that does not receive yet. `cooked` sockets deliver packets without their link header.
-pub(crate) fn capture_socket(cooked: bool) -> io::Result<OwnedFd> {
+pub fn capture_socket(cooked: bool) -> io::Result<OwnedFd> {
     let kind = if cooked { libc::SOCK_DGRAM } else { libc::SOCK_RAW };
     // SAFETY: no pointers are passed.
     let fd = unsafe {
@@ -42,7 +42,7 @@ pub(crate) fn capture_socket(cooked: bool) -> io::Result<OwnedFd> {
 }
 
 /// Binds to an interface (0: all) and starts to receive; returns the interface's hardware type.
-pub(crate) fn bind_packet_socket(fd: BorrowedFd<'_>, index: u32) -> io::Result<u16> {
+pub fn bind_packet_socket(fd: BorrowedFd<'_>, index: u32) -> io::Result<u16> {
     // SAFETY: `sockaddr_ll` is made of integers only, for which zero is a value.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
@@ -63,7 +63,7 @@ pub(crate) fn bind_packet_socket(fd: BorrowedFd<'_>, index: u32) -> io::Result<u
 }
 
 /// Requests timestamps and removed tags with every frame; the queue holds this many bytes if the system permits it.
-pub(crate) fn prepare_packet_socket(fd: BorrowedFd<'_>, queue: usize) -> io::Result<()> {
+pub fn prepare_packet_socket(fd: BorrowedFd<'_>, queue: usize) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
     set(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
     let queue = i32::try_from(queue).unwrap_or(i32::MAX);
@@ -73,7 +73,7 @@ pub(crate) fn prepare_packet_socket(fd: BorrowedFd<'_>, queue: usize) -> io::Res
 }
 
 /// Also receives frames for other hosts, while the socket is open.
-pub(crate) fn make_promiscuous(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+pub fn make_promiscuous(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     let request = libc::packet_mreq {
         mr_ifindex: index as i32,
         mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -84,13 +84,13 @@ pub(crate) fn make_promiscuous(fd: BorrowedFd<'_>, index: u32) -> io::Result<()>
 }
 
 /// Frames the kernel received for this socket, and those it had no room for, since the last call.
-pub(crate) fn packet_statistics(fd: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
+pub fn packet_statistics(fd: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
     let counts: libc::tpacket_stats = get(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
     Ok((counts.tp_packets, counts.tp_drops))
 }
 
 /// Receives up to one frame into each of `slots` without blocking; `arrived` has an entry for each received frame.
-pub(crate) fn receive_packets(
+pub fn receive_packets(
     fd: BorrowedFd<'_>,
     slots: &mut [&mut [u8]],
     arrived: &mut Vec<Arrived>,

@@ -19,7 +19,7 @@ use std::process::Command;
 
 /// When a keeper ends, and everything with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keeps {
+pub enum Keeps {
     /// With the command. Signals go to the command.
     One,
     /// When no process is left, so that a command can leave a daemon behind. Signals go to all.
@@ -28,7 +28,7 @@ pub(crate) enum Keeps {
 
 /// Puts the next child of the calling thread, and its descendants, into a process namespace of their own. There can be
 /// one such child, and this thread can start no threads any more.
-pub(crate) fn own_processes() -> io::Result<()> {
+pub fn own_processes() -> io::Result<()> {
     // SAFETY: the flag changes where this thread's children are born, nothing of the thread itself.
     unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWPID) }.map_err(io::Error::from)
 }
@@ -36,7 +36,7 @@ pub(crate) fn own_processes() -> io::Result<()> {
 /// Puts a keeper above the command; [`own_processes`] must have prepared this thread. The keeper's exit code is the
 /// command's as in a shell: its code, or 128 plus the signal. The keeper dies with the thread that spawns it. `held`
 /// are the signals blocked by this thread: the keeper forwards them, and the command gets them unblocked.
-pub(crate) fn under_a_keeper(command: &mut Command, held: &[i32], keeps: Keeps) {
+pub fn under_a_keeper(command: &mut Command, held: &[i32], keeps: Keeps) {
     let held = held.to_vec();
     let founder =
         rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty());

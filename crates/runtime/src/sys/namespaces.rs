@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// Gives the calling thread a network namespace of its own; with `user`, also gives the process a user namespace, which
 /// requires that it has only one thread.
-pub(crate) fn unshare(user: bool, network: bool) -> io::Result<()> {
+pub fn unshare(user: bool, network: bool) -> io::Result<()> {
     let mut flags = UnshareFlags::empty();
     flags.set(UnshareFlags::NEWUSER, user);
     flags.set(UnshareFlags::NEWNET, network);
@@ -17,7 +17,7 @@ pub(crate) fn unshare(user: bool, network: bool) -> io::Result<()> {
 
 /// Makes the kernel kill the child when the thread that spawns it ends for any reason, and unblocks these held signals
 /// for the child.
-pub(crate) fn dies_with_its_parent(command: &mut Command, held: Vec<i32>) {
+pub fn dies_with_its_parent(command: &mut Command, held: Vec<i32>) {
     let founder = rustix::process::getpid();
     let tell = move || {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
@@ -34,7 +34,7 @@ pub(crate) fn dies_with_its_parent(command: &mut Command, held: Vec<i32>) {
 
 /// Takes one of these blocked signals: its number, and whether a process sent it rather than the kernel. (A terminal
 /// sends to the whole foreground group, so children have received it, too.)
-pub(crate) fn next_signal_and_sender(signals: &[i32]) -> io::Result<(i32, bool)> {
+pub fn next_signal_and_sender(signals: &[i32]) -> io::Result<(i32, bool)> {
     let set = super::process::set(signals);
     loop {
         // SAFETY: siginfo_t is made of integers and pointers, for which zero is a value.
@@ -68,7 +68,7 @@ pub(crate) fn landlock_version() -> io::Result<u32> {
 
 /// Gives the calling thread priority over all threads that are not real-time (`SCHED_FIFO`, lowest priority). Its
 /// children do not inherit that.
-pub(crate) fn run_first() -> io::Result<()> {
+pub fn run_first() -> io::Result<()> {
     // SAFETY: sched_param is made of integers, for which zero is a value.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = 1;

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Maximum frames per call.
-pub(crate) const BATCH: usize = 64;
+pub const BATCH: usize = 64;
 
 /// Room for one timestamp as ancillary data.
 const CONTROL: usize = 64;
@@ -28,7 +28,7 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 /// A raw, non-blocking socket for all frames that arrive at an interface of the calling thread's network namespace, but
 /// none of those sent through it. With `offload`, each frame is preceded by a `virtio_net_hdr` of 10 bytes and may be
 /// up to 64 KiB long.
-pub(crate) fn packet_socket(interface: u32, offload: bool) -> io::Result<OwnedFd> {
+pub fn packet_socket(interface: u32, offload: bool) -> io::Result<OwnedFd> {
     let fd = capture_socket(false)?;
     set(fd.as_fd(), libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
     set(fd.as_fd(), libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)?;
@@ -47,12 +47,12 @@ pub(crate) fn packet_socket(interface: u32, offload: bool) -> io::Result<OwnedFd
 }
 
 /// Frames that found the receive buffer of a packet socket full since the last call.
-pub(crate) fn overflowed(fd: BorrowedFd<'_>) -> u32 {
+pub fn overflowed(fd: BorrowedFd<'_>) -> u32 {
     packet_statistics(fd).map_or(0, |(_, drops)| drops)
 }
 
 /// Memory for frames received together.
-pub(crate) struct Batch {
+pub struct Batch {
     /// Bytes of room per frame.
     room: usize,
     data: Vec<u8>,
@@ -63,7 +63,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// Room for [`BATCH`] frames of this many bytes.
-    pub(crate) fn new(room: usize) -> Batch {
+    pub fn new(room: usize) -> Batch {
         Batch {
             room,
             data: vec![0; room * BATCH],
@@ -73,7 +73,7 @@ impl Batch {
     }
 
     /// Receives waiting frames, if any. A frame longer than the room is truncated.
-    pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
+    pub fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
         self.got.clear();
         let mut pieces = [libc::iovec {
             iov_base: std::ptr::null_mut(),
@@ -114,7 +114,7 @@ impl Batch {
     }
 
     /// A frame of the last call, and its kernel timestamp in nanoseconds of civil time.
-    pub(crate) fn frame(&self, k: usize) -> (&[u8], Option<u64>) {
+    pub fn frame(&self, k: usize) -> (&[u8], Option<u64>) {
         let (len, at) = self.got[k];
         let start = k * self.room;
         (&self.data[start..start + len.min(self.room)], at)
@@ -142,10 +142,7 @@ fn stamp(head: &libc::msghdr) -> Option<u64> {
 ///
 /// # Errors
 /// That of the first frame if it was not taken.
-pub(crate) fn send_batch<'f>(
-    fd: BorrowedFd<'_>,
-    frames: impl Iterator<Item = &'f [u8]>,
-) -> io::Result<usize> {
+pub fn send_batch<'f>(fd: BorrowedFd<'_>, frames: impl Iterator<Item = &'f [u8]>) -> io::Result<usize> {
     let mut pieces = [libc::iovec {
         iov_base: std::ptr::null_mut(),
         iov_len: 0,
@@ -188,7 +185,7 @@ impl Request {
 
 /// Disables offloads that let an interface send segments longer than its MTU or without checksums. Afterwards, each
 /// frame is as on a wire.
-pub(crate) fn offloads_off(socket: BorrowedFd<'_>, interface: &str) -> io::Result<()> {
+pub fn offloads_off(socket: BorrowedFd<'_>, interface: &str) -> io::Result<()> {
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
     // Transmit checksums, TSO, GSO, GRO.
     for command in [0x17u32, 0x1f, 0x24, 0x2c] {
@@ -202,7 +199,7 @@ pub(crate) fn offloads_off(socket: BorrowedFd<'_>, interface: &str) -> io::Resul
 }
 
 /// A new, non-blocking TUN device in the calling thread's network namespace: each read and write is one IP packet.
-pub(crate) fn tun(interface: &str) -> io::Result<OwnedFd> {
+pub fn tun(interface: &str) -> io::Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
     const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
     const IFF_TUN_NO_PI: u64 = 0x1001;
@@ -219,12 +216,12 @@ pub(crate) fn tun(interface: &str) -> io::Result<OwnedFd> {
 }
 
 /// Makes the kernel record when each datagram arrived.
-pub(crate) fn stamp_arrivals(fd: BorrowedFd<'_>) -> io::Result<()> {
+pub fn stamp_arrivals(fd: BorrowedFd<'_>) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
 /// Receives one datagram and its time of arrival in nanoseconds of civil time, with the socket's timeout.
-pub(crate) fn receive_stamped(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+pub fn receive_stamped(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let mut control = [0u64; CONTROL / 8];
     let mut piece = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),

@@ -53,7 +53,7 @@ const DATA_SIZE: usize = 1048;
 /// Opens a tracepoint, initially disabled, for a thread and all its future children, on one processor. Each record has
 /// thread, time (`CLOCK_MONOTONIC`) and the tracepoint's own data. `switches` adds records of context switches and of
 /// threads that end.
-pub(crate) fn open_tracepoint(
+pub fn open_tracepoint(
     tracepoint: u64,
     thread: u32,
     processor: usize,
@@ -92,12 +92,12 @@ pub(crate) fn open_tracepoint(
 }
 
 /// Enables an event.
-pub(crate) fn enable(event: BorrowedFd<'_>) -> io::Result<()> {
+pub fn enable(event: BorrowedFd<'_>) -> io::Result<()> {
     control(event, IOC_ENABLE, 0)
 }
 
 /// Redirects an event's records into the ring of another event on the same processor.
-pub(crate) fn record_into(event: BorrowedFd<'_>, ring: BorrowedFd<'_>) -> io::Result<()> {
+pub fn record_into(event: BorrowedFd<'_>, ring: BorrowedFd<'_>) -> io::Result<()> {
     control(event, IOC_SET_OUTPUT, ring.as_raw_fd() as libc::c_ulong)
 }
 
@@ -111,7 +111,7 @@ fn control(event: BorrowedFd<'_>, request: libc::c_ulong, argument: libc::c_ulon
 
 /// The memory to which the kernel writes records, and the event it belongs to.
 #[derive(Debug)]
-pub(crate) struct PerfRing {
+pub struct PerfRing {
     event: OwnedFd,
     start: NonNull<u8>,
     mapped: usize,
@@ -121,7 +121,7 @@ pub(crate) struct PerfRing {
 
 impl PerfRing {
     /// Maps the ring of this event, with 2^`order` pages for records.
-    pub(crate) fn map(event: OwnedFd, order: u32) -> io::Result<PerfRing> {
+    pub fn map(event: OwnedFd, order: u32) -> io::Result<PerfRing> {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
         let page = rustix::param::page_size();
         let mapped = page + (page << order);
@@ -163,7 +163,7 @@ impl PerfRing {
     }
 
     /// Appends all available records to `to`.
-    pub(crate) fn drain(&mut self, to: &mut Vec<u8>) {
+    pub fn drain(&mut self, to: &mut Vec<u8>) {
         let head = self.word(HEAD).load(Ordering::Acquire);
         let tail = self.word(TAIL).load(Ordering::Relaxed);
         let count = (head.wrapping_sub(tail) as usize).min(self.size);

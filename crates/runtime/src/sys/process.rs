@@ -10,7 +10,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 /// # Errors
 /// The system's, and `Unsupported` if this process has more than one thread: the copy has only the calling thread, and
 /// locks held by others would stay locked in it forever.
-pub(crate) fn fork() -> io::Result<Option<Pid>> {
+pub fn fork() -> io::Result<Option<Pid>> {
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
         let why = "a process with several threads cannot be copied";
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
@@ -38,12 +38,12 @@ pub(super) fn set(signals: &[i32]) -> libc::sigset_t {
 }
 
 /// Blocks these signals for this thread and those it starts.
-pub(crate) fn block(signals: &[i32]) -> io::Result<()> {
+pub fn block(signals: &[i32]) -> io::Result<()> {
     change(libc::SIG_BLOCK, signals)
 }
 
 /// Unblocks these signals; pending ones act now.
-pub(crate) fn unblock(signals: &[i32]) -> io::Result<()> {
+pub fn unblock(signals: &[i32]) -> io::Result<()> {
     change(libc::SIG_UNBLOCK, signals)
 }
 
@@ -57,7 +57,7 @@ fn change(how: i32, signals: &[i32]) -> io::Result<()> {
 }
 
 /// Takes one of these blocked signals, after at most this long.
-pub(crate) fn next_signal(signals: &[i32], at_most: Option<Duration>) -> io::Result<Option<i32>> {
+pub fn next_signal(signals: &[i32], at_most: Option<Duration>) -> io::Result<Option<i32>> {
     let set = set(signals);
     let timeout = at_most.map(|span| libc::timespec {
         tv_sec: libc::time_t::try_from(span.as_secs()).unwrap_or(libc::time_t::MAX),

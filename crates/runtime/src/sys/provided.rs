@@ -6,7 +6,7 @@
 //! Each buffer is a box of its own, so a filled one can travel like any other. While it is lent, only its address is
 //! kept. Decides nothing about received data. See `io_uring_register_buf_ring(3)`.
 
-use crate::io::Buf;
+use crate::buffer::Buf;
 use io_uring::types::BufRingEntry;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::ptr::NonNull;

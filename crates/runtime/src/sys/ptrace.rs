@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 
 /// Why a thread is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub enum Stop {
     /// At the entry of or the exit from a system call.
     Call,
     /// It has created a thread or a process, which is seized as well.
@@ -23,11 +23,19 @@ pub(crate) enum Stop {
 
 /// The position of a thread that is stopped at a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum At {
-    /// About to enter this call, with its first two arguments.
-    Entry { call: u64, arguments: [u64; 2] },
+pub enum At {
+    /// About to enter this call.
+    Entry {
+        /// Number of the call.
+        call: u64,
+        /// Its first two arguments.
+        arguments: [u64; 2],
+    },
     /// Returning with this result.
-    Exit { result: i64 },
+    Exit {
+        /// The call's value, or its negative errno.
+        result: i64,
+    },
     /// Neither.
     Elsewhere,
 }
@@ -43,7 +51,7 @@ fn request(what: libc::c_uint, thread: u32, address: usize, data: usize) -> io::
 }
 
 /// Seizes a thread, and all it will create, without stopping it.
-pub(crate) fn seize(thread: u32) -> io::Result<()> {
+pub fn seize(thread: u32) -> io::Result<()> {
     let options = libc::PTRACE_O_TRACESYSGOOD
         | libc::PTRACE_O_TRACECLONE
         | libc::PTRACE_O_TRACEFORK
@@ -53,27 +61,27 @@ pub(crate) fn seize(thread: u32) -> io::Result<()> {
 }
 
 /// Stops a seized thread soon.
-pub(crate) fn interrupt(thread: u32) -> io::Result<()> {
+pub fn interrupt(thread: u32) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT, thread, 0, 0).map(drop)
 }
 
 /// Continues a stopped thread to the next entry or exit, with a signal if not 0.
-pub(crate) fn go_on(thread: u32, signal: i32) -> io::Result<()> {
+pub fn go_on(thread: u32, signal: i32) -> io::Result<()> {
     request(libc::PTRACE_SYSCALL, thread, 0, signal as usize).map(drop)
 }
 
 /// Leaves a thread of a stopped process stopped.
-pub(crate) fn stay(thread: u32) -> io::Result<()> {
+pub fn stay(thread: u32) -> io::Result<()> {
     request(libc::PTRACE_LISTEN, thread, 0, 0).map(drop)
 }
 
 /// Releases a stopped thread.
-pub(crate) fn detach(thread: u32, signal: i32) -> io::Result<()> {
+pub fn detach(thread: u32, signal: i32) -> io::Result<()> {
     request(libc::PTRACE_DETACH, thread, 0, signal as usize).map(drop)
 }
 
 /// The position of a thread that is stopped at a call.
-pub(crate) fn at(thread: u32) -> io::Result<At> {
+pub fn at(thread: u32) -> io::Result<At> {
     let mut info = MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
     let size = size_of::<libc::ptrace_syscall_info>();
     request(
@@ -103,7 +111,7 @@ pub(crate) fn at(thread: u32) -> io::Result<At> {
 }
 
 /// The next seized thread that stopped or ended; `None` if there is none now.
-pub(crate) fn next_stop() -> io::Result<Option<(u32, Stop)>> {
+pub fn next_stop() -> io::Result<Option<(u32, Stop)>> {
     let mut status = 0;
     loop {
         // SAFETY: the pointer is to a live value.

@@ -13,8 +13,7 @@
 //! before ([`Ring::close`]). Decides nothing about connections. See `io_uring(7)`, `io_uring_setup(2)`.
 
 use super::provided::Provided;
-use crate::io::{Buf, Out};
-use crate::session::Body;
+use crate::buffer::{Buf, Outgoing};
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{CancelBuilder, Fd, TimeoutFlags, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode};
@@ -36,7 +35,7 @@ pub(crate) struct Sizes {
 }
 
 /// A completion. `more`: the operation continues and further completions follow.
-pub(crate) enum Completion {
+pub(crate) enum Completion<O> {
     /// Of a receive: a filled buffer, or none at the end of input.
     Received {
         token: u64,
@@ -47,7 +46,7 @@ pub(crate) enum Completion {
     Sent {
         token: u64,
         result: Result<usize, i32>,
-        out: Box<Out>,
+        out: Box<O>,
     },
     /// Of an accept.
     Accepted {
@@ -76,9 +75,9 @@ const GROUP: u16 = 0;
 const LAST_LOOKS: u32 = 1000;
 
 /// A send under way, at a stable address.
-struct Flight {
+struct Flight<O> {
     token: u64,
-    out: Option<Box<Out>>,
+    out: Option<Box<O>>,
     message: libc::msghdr,
     pieces: [libc::iovec; 2],
 }
@@ -87,14 +86,15 @@ struct Flight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(u32);
 
-pub(crate) struct Ring {
+/// A ring that sends outputs of one type.
+pub(crate) struct Ring<O: Outgoing + 'static> {
     ring: IoUring,
     provided: Provided,
     #[expect(
         clippy::vec_box,
         reason = "the kernel has pointers into them, so they must not move"
     )]
-    flights: Vec<Box<Flight>>,
+    flights: Vec<Box<Flight<O>>>,
     free_flights: Vec<u32>,
     /// Operations that found the submission queue full, in order.
     waiting: VecDeque<Entry>,
@@ -107,15 +107,15 @@ pub(crate) struct Ring {
 
 // SAFETY: the raw pointers inside are to memory this value alone owns; the ring is used from one thread
 // at a time, as `&mut self` demands. (The kernel further insists on the thread that enabled it.)
-unsafe impl Send for Ring {}
+unsafe impl<O: Outgoing + Send + 'static> Send for Ring<O> {}
 
-impl Ring {
+impl<O: Outgoing + 'static> Ring<O> {
     /// A ring that runs once it is [enabled](Ring::enable), possibly on another thread.
     ///
     /// # Errors
     /// The kernel's: `ENOSYS`, `EPERM` or `EACCES` if io_uring is not available, `EINVAL` if it lacks a feature used
     /// here (Linux 6.1 has all), or an error for lack of descriptors or memory.
-    pub(crate) fn new(sizes: Sizes) -> std::io::Result<Ring> {
+    pub(crate) fn new(sizes: Sizes) -> std::io::Result<Ring<O>> {
         let ring = IoUring::builder()
             .setup_cqsize(sizes.completions)
             .setup_clamp()
@@ -182,7 +182,7 @@ impl Ring {
     }
 
     /// Sends the in-memory part of `out`, as far as the kernel accepts it in one go.
-    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, token: u64, out: Box<Out>) -> Ticket {
+    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, token: u64, out: Box<O>) -> Ticket {
         let number = self.free_flights.pop().unwrap_or_else(|| {
             self.flights.push(Box::new(Flight {
                 token,
@@ -199,9 +199,10 @@ impl Ring {
         let out = flight.out.insert(out);
         let socket = Fd(socket.as_raw_fd());
         let head = out.head_left();
-        // The kernel reads heap memory owned by `out`, which nothing touches until completion.
-        let entry = match &out.tx.body {
-            Some(Body::Bytes(body)) if !body.is_empty() => {
+        // The kernel reads memory that `out` lends as long as it is borrowed. Nothing touches or moves the output in its
+        // box until completion, and as `O` is 'static, the memory is not borrowed from anything that may end before.
+        let entry = match out.body_left() {
+            Some(body) if !body.is_empty() => {
                 let piece = |bytes: &[u8]| libc::iovec {
                     iov_base: bytes.as_ptr().cast_mut().cast(),
                     iov_len: bytes.len(),
@@ -357,7 +358,7 @@ impl Ring {
     }
 
     /// The next available completion.
-    pub(crate) fn next(&mut self) -> Option<Completion> {
+    pub(crate) fn next(&mut self) -> Option<Completion<O>> {
         loop {
             let entry = self.ring.completion().next()?;
             if let Some(completion) = self.understand(&entry) {
@@ -366,7 +367,7 @@ impl Ring {
         }
     }
 
-    fn understand(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
+    fn understand(&mut self, entry: &cqueue::Entry) -> Option<Completion<O>> {
         let more = cqueue::more(entry.flags());
         let kind = entry.user_data() & !TOKEN;
         let token = entry.user_data() & TOKEN;
@@ -415,7 +416,7 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl<O: Outgoing + 'static> Drop for Ring<O> {
     /// Closes pending descriptors, cancels everything, and waits for the kernel to release our memory.
     fn drop(&mut self) {
         if !self.enabled {
@@ -445,4 +446,58 @@ fn is_of_the_moment(error: &std::io::Error) -> bool {
         error.raw_os_error(),
         Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    struct Plain(Vec<u8>, Option<Vec<u8>>);
+
+    impl Outgoing for Plain {
+        fn head_left(&self) -> &[u8] {
+            &self.0
+        }
+
+        fn body_left(&self) -> Option<&[u8]> {
+            self.1.as_deref()
+        }
+    }
+
+    #[test]
+    fn head_and_body_leave_together_and_the_output_returns() {
+        const SIZES: Sizes = Sizes {
+            submissions: 4,
+            completions: 16,
+            buffers: 2,
+            buffer: 64,
+        };
+        let made = Ring::<Plain>::new(SIZES).and_then(|mut ring| ring.enable().map(|()| ring));
+        let mut ring = match made {
+            Ok(ring) => ring,
+            Err(error) => return println!("skipped: no io_uring: {error}"),
+        };
+        for (body, whole) in [(None, "head"), (Some(b"body".to_vec()), "headbody")] {
+            let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+            ring.send(ours.as_fd(), 7, Box::new(Plain(b"head".to_vec(), body.clone())));
+            let completion = loop {
+                ring.enter(true).expect("the ring works");
+                if let Some(completion) = ring.next() {
+                    break completion;
+                }
+            };
+            let Completion::Sent { token, result, out } = completion else {
+                panic!("not the completion of a send");
+            };
+            assert_eq!((token, result), (7, Ok(whole.len())));
+            assert_eq!((out.0, out.1), (b"head".to_vec(), body));
+            drop(ours);
+            let mut received = String::new();
+            theirs.read_to_string(&mut received).expect("what was sent");
+            assert_eq!(received, whole);
+        }
+    }
 }

@@ -1,8 +1,7 @@
 //! Socket options and calls without a safe wrapper elsewhere.
 
 use super::options::{get, set, set_following};
-use crate::dial::Tcp;
-use crate::session::Path;
+use crate::tcp_info::{Path, Tcp};
 use measure::Duration;
 use std::os::fd::{AsRawFd, BorrowedFd};
 

@@ -1,6 +1,6 @@
 //! The cache: which entries are kept, and which is evicted first.
 //!
-//! The [`store`](Store) limits bytes, entries and descriptors; a policy only decides the order of eviction. Policies
+//! The [store](crate::store) limits bytes, entries and descriptors; a policy only decides the order of eviction. Policies
 //! see slots, hashes and sizes, never paths or content. Two of them also see the hashes of the files that an entry
 //! embeds: [`hinted`] and [`structured`].
 
@@ -10,17 +10,14 @@ mod hinted;
 mod lfu;
 mod lru;
 mod s3fifo;
-mod store;
 mod structured;
 
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub(crate) use budget::Charge;
-pub use store::StoreCounters;
-pub(crate) use store::{Draft, ENTRY_OVERHEAD, Snapshot, Store, Touch};
+pub(crate) use budget::{Budget, Charge};
+pub(crate) use chain::{NONE, Slot};
 
-use chain::Slot;
 use core::fmt;
 use core::str::FromStr;
 use measure::Bytes;

@@ -6,9 +6,10 @@
 use super::failure::{ALLOW, Failure};
 use super::multipart::Multipart;
 use crate::config::Redirect;
+use crate::context::Lines;
 use crate::entry::{Content, Representation, Resource};
 use crate::error_page::{self, ErrorPage};
-use crate::field_list::{FieldList, FieldListBuf};
+use crate::field_list::FieldList;
 use crate::filter::Added;
 use crate::handler::Made;
 use crate::head_cache::Settled;
@@ -77,13 +78,6 @@ impl<'e> Answer<'e> {
             _held: None,
         }
     }
-}
-
-/// Field lines of the answer being composed. Belongs to a worker and is used for one answer after another.
-#[derive(Debug, Default)]
-pub(crate) struct Lines {
-    head: FieldListBuf,
-    more: FieldListBuf,
 }
 
 /// Composes one answer.

@@ -18,41 +18,21 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use answer::{Answer, Head, Lines, Source};
+pub(crate) use answer::{Answer, Head, Source};
 pub(crate) use failure::Failure;
 pub(crate) use multipart::Multipart;
 
 use crate::access_log::{self, Journal, RequestLine, Slot};
-use crate::admission::Admission;
 use crate::clock::Clock;
-use crate::context::{Cx, Work};
-use crate::counters::Counters;
+use crate::context::{Cx, Scope, Work};
 use crate::entry::{Answer as Kind, Entry, Missing};
-use crate::service::{Hub, State};
-use crate::site::{Loaded, View};
+use crate::site::Loaded;
 use choose::{Stage, Start};
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
-use measure::{Instant, Rng};
+use measure::Instant;
 use std::net::IpAddr;
 use std::sync::Arc;
-
-/// The part of a worker's context that chooses answers.
-pub(crate) struct Scope<'c> {
-    pub(crate) hub: &'c Arc<Hub>,
-    pub(crate) state: &'c State,
-    /// Generation of `state`.
-    pub(crate) generation: u64,
-    pub(crate) views: &'c mut [View],
-    pub(crate) clock: &'c Clock,
-    pub(crate) counters: &'c Counters,
-    pub(crate) admission: &'c mut Admission,
-    /// Whether compression is paused.
-    pub(crate) spares_codings: bool,
-    /// For multipart boundaries.
-    pub(crate) rng: &'c mut Rng,
-    pub(crate) lines: &'c mut Lines,
-}
 
 /// The input that an exchange answers.
 #[derive(Clone, Copy, Debug)]

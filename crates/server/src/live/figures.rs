@@ -1,11 +1,11 @@
 //! The server's figures at one moment, for the live page and `live.json`.
 
 use crate::adapt::Noted;
-use crate::cache::StoreCounters;
 use crate::config::{Adapt, Config, show_duration};
 use crate::counters::Totals;
 use crate::latency::Durations;
 use crate::service::{Certificate, Server};
+use crate::store::StoreCounters;
 use measure::{Duration, UnixTime};
 use std::fmt::Write;
 

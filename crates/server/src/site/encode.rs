@@ -8,8 +8,8 @@
 use super::Shared;
 use super::load::Loaded;
 use super::represent::{self, Body, Lines};
-use crate::cache::Draft;
 use crate::coding::compress;
+use crate::entry::Draft;
 use crate::entry::{Content, Entry, Part, Representation, Resource, Token};
 use crate::media_type::MediaType;
 use bytes::Bytes;

@@ -7,10 +7,10 @@
 
 use super::config::OpenError;
 use super::load::{SIBLINGS, join};
-use super::represent::is_settled;
 use super::tree::Tree;
 use super::{Shared, path};
-use crate::entry::Answer;
+use crate::entity_tag::is_settled;
+use crate::entry::{Answer, Polls};
 use measure::UnixTime;
 use runtime::fs::watch::{Change, Limits, Watched, Watcher};
 use runtime::fs::{self, How, Meta, Wait};
@@ -33,12 +33,6 @@ struct Observed {
 /// State of an entry's files before they were read.
 #[derive(Debug)]
 pub(super) struct Proof(Vec<(Vec<u8>, Option<Meta>)>);
-
-/// Keeps the paths of one entry polled until the last clone is dropped.
-#[derive(Clone, Debug)]
-pub(crate) struct Polls {
-    _guard: Arc<Guard>,
-}
 
 #[derive(Debug)]
 struct Guard {
@@ -199,9 +193,7 @@ impl Shared {
                 false => self.kill_made_of(&site_path(&path)),
             }
         }
-        Some(Polls {
-            _guard: Arc::new(guard),
-        })
+        Some(Polls::until_dropped(guard))
     }
 
     /// Removes the entries that a change may have outdated. Runs on the watcher's thread.

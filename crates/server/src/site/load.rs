@@ -12,16 +12,19 @@
 //! room. Missing files are not: another lookup costs a few microseconds and is always current, and a flood of wrong
 //! paths evicts no entries.
 
+use super::Shared;
 use super::path;
-use super::represent::{self, Body, Lines, Recipe};
+use super::represent::{self, Body, Lines};
 use super::tree::Opened;
-use super::{Polls, Shared};
-use crate::cache::{Charge, Draft, ENTRY_OVERHEAD, Snapshot};
+use crate::cache::Charge;
 use crate::config::{ColdReads, LookupTime};
+use crate::entity_tag;
 use crate::entry::{Answer, Content, Entry, Listing, Missing, Part, Resource};
+use crate::entry::{Draft, Polls, Recipe};
 use crate::filter::Entity;
 use crate::listing;
 use crate::media_type::MediaType;
+use crate::store::{ENTRY_OVERHEAD, Snapshot};
 use bytes::Bytes;
 use core::fmt;
 use http_semantics::coding::Coding;
@@ -516,7 +519,7 @@ impl Load {
                     let mut etag = represent::etag_of_bytes(&bytes, coding);
                     // The file is sent in the state of that moment, and a write right after this one leaves no trace in
                     // its times.
-                    if !represent::shows_writes(&file, self.wall) {
+                    if !entity_tag::shows_writes(&file, self.wall) {
                         etag = represent::weak(&etag);
                     }
                     // A small file belongs in memory: load it again when there is room.
@@ -534,7 +537,7 @@ impl Load {
         if wait == Wait::Cached && file.meta().len > ASKED_AT_ONCE {
             return Err(Stop::Blocked);
         }
-        let is_strong = represent::shows_writes(&file, self.wall);
+        let is_strong = entity_tag::shows_writes(&file, self.wall);
         let etag = represent::etag_of_meta(file.meta(), coding, is_strong);
         // A weak tag should soon become strong: load it again, which is cheap because nothing is hashed.
         Ok(Body::file(file, etag, is_strong))

@@ -27,15 +27,13 @@ mod tests;
 
 pub use config::{OpenError, SiteConfig, Source, Symlinks};
 pub use encode::Encode;
-pub(crate) use fresh::Polls;
 pub use load::{Load, Loaded};
 pub use logins::Logins;
-pub(crate) use represent::{Recipe, is_weak, shows_writes};
 pub(crate) use view::{Located, Spot};
 pub use view::{Lookup, View, ViewCounters};
 
-use crate::cache::{Store, StoreCounters};
 use crate::path;
+use crate::store::{Store, StoreCounters};
 use bytes::Bytes;
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;

@@ -6,11 +6,11 @@
 //! A tag is strong (RFC 9110 section 8.8.1) if no client can get other bytes under it. The bytes that an entry holds in
 //! memory are the bytes that were hashed. A file is sent from its descriptor, and its times show writes. But two writes
 //! within one tick of the clock leave the same times. So do two writes through a memory map to a page that was not
-//! written back in between. So the tag is weak until the file has not changed for [`SETTLED`] seconds and is on disk.
+//! written back in between. So the tag is weak until the file has not changed for [two](crate::entity_tag) seconds and is on disk.
 //! [`Representation::is_current`] compares the times before each response, and the driver compares them after the last
 //! byte.
 
-use crate::entry::{Content, Part, Representation};
+use crate::entry::{Content, Part, Recipe, Representation};
 use crate::field_list::{FieldList, write_line as line};
 use crate::media_type::MediaType;
 use bytes::Bytes;
@@ -22,13 +22,6 @@ use std::sync::{Arc, OnceLock};
 /// Content up to this length is read at load, so that its tag is a hash of it. Reading takes some tenths of a
 /// millisecond, once, and leaves the content in the page cache for sending.
 pub(super) const HASHED_MAX: u64 = 1 << 20;
-
-/// Seconds without a change after which a file's times tell its versions apart.
-const SETTLED: i64 = 2;
-
-/// Seconds without a change after which a file is taken to be on disk, if the kernel cannot tell. The kernel starts
-/// writing back after 30 (`vm.dirty_expire_centisecs`) and checks every 5.
-const WRITTEN_BACK: i64 = 60;
 
 /// Field lines shared by the representations of a resource.
 #[derive(Clone, Copy, Debug)]
@@ -104,15 +97,6 @@ impl Lines<'_> {
     }
 }
 
-/// An owned copy of the lines, for header blocks that are formatted for each response.
-#[derive(Clone, Debug)]
-pub(crate) struct Recipe {
-    pub(crate) last_modified: Option<UnixTime>,
-    pub(crate) vary: Option<&'static str>,
-    pub(crate) configured: Bytes,
-    pub(crate) media_type: MediaType,
-}
-
 impl Recipe {
     pub(crate) fn of(lines: &Lines<'_>, configured: &Bytes) -> Recipe {
         Recipe {
@@ -170,29 +154,6 @@ pub(crate) fn etag_of_meta(meta: &Meta, coding: Coding, is_strong: bool) -> Box<
 /// This entity tag as a weak one (RFC 9110 section 8.8.1).
 pub(crate) fn weak(etag: &[u8]) -> Box<[u8]> {
     [b"W/", etag].concat().into()
-}
-
-/// Whether an entity tag is weak.
-pub(crate) fn is_weak(etag: &[u8]) -> bool {
-    etag.starts_with(b"W/")
-}
-
-/// Whether any further write to the file is certain to change its times, except for writes through a memory map.
-pub(crate) fn is_settled(meta: &Meta, wall: UnixTime) -> bool {
-    was_left_alone(meta, SETTLED, wall)
-}
-
-/// Whether every further write to the file will change its times, so that its tag may be strong. After a write through
-/// a memory map, further ones to that page change the times only once it has been written back.
-pub(crate) fn shows_writes(file: &runtime::fs::File, wall: UnixTime) -> bool {
-    is_settled(file.meta(), wall)
-        && file
-            .is_written_back()
-            .unwrap_or_else(|| was_left_alone(file.meta(), WRITTEN_BACK, wall))
-}
-
-fn was_left_alone(meta: &Meta, secs: i64, wall: UnixTime) -> bool {
-    meta.modified.secs.max(meta.changed.secs) + secs < wall.secs
 }
 
 fn tag(prefix: &str, hash: u128, coding: Coding) -> Box<[u8]> {
@@ -263,6 +224,7 @@ impl Body {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entity_tag::{is_settled, is_weak};
     use runtime::fs::Kind;
 
     fn blocks(media: &str, coding: Coding) -> Representation {

@@ -10,8 +10,8 @@
 use super::load::{Load, Loaded};
 use super::path::{self, Unnamed};
 use super::{Encode, Shared, hash_with};
-use crate::cache::Touch;
 use crate::entry::{Answer, Entry, Missing, Part, Token};
+use crate::store::Touch;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
 use http_semantics::coding::Coding;

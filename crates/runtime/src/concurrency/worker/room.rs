@@ -10,13 +10,11 @@
 //! Decides which connection is closed, and when; how it ends is up to the session.
 
 use super::Worker;
-use crate::io::Backend;
+use crate::io::{Backend, SETTLED};
 use crate::session::{Event, Need, Service, Session};
 use measure::{Duration, Instant};
 use std::sync::atomic::Ordering;
 
-/// A connection idle for less than this is between two requests and is left alone.
-pub(crate) const SETTLED: Duration = Duration::from_millis(50);
 /// How long a connection that the service would reject waits for one to be closed: workers that block check once a
 /// second.
 const PATIENCE: Duration = Duration::from_millis(2_500);
