@@ -23,7 +23,6 @@ mod exchange;
 mod field_block;
 pub mod field_list;
 pub mod filter;
-pub mod handler;
 mod head_cache;
 mod hosts;
 pub mod latency;
@@ -31,6 +30,7 @@ pub mod limits;
 mod listing;
 mod live;
 mod media_type;
+mod open;
 mod path;
 mod queue;
 mod rate_limit;
@@ -44,6 +44,7 @@ mod waiting;
 
 pub use context::{Cx, Work};
 pub use hosts::{MissingPage, NamedBy};
+pub use service::handler;
 pub use service::{About, Additions, Certificate, Interprocess, LogSink, Server};
 pub use session::Session;
 

@@ -3,20 +3,21 @@
 //!
 //! This file decides which state is shared and how it changes; it does not know requests or connections.
 
+pub mod handler;
+
 use crate::adapt::{Decision, Decisions, Knobs, Sample, Settings};
 use crate::config::{Config, LiveFor};
 use crate::connection_limit::Peers;
 use crate::counters::{Board, Readings, Totals};
 use crate::filter::{Filter, Filters};
-use crate::handler::{Handler, Mounts};
 use crate::hosts::{Hosts, MissingPage};
 use crate::limits::Limits;
-use crate::live::{Health, Live};
 use crate::rate_limit::{Paces, Rate};
 use crate::site::{OpenError, Site, Source};
 use crate::store::StoreCounters;
 use crate::waiting::Waiting;
 use core::fmt;
+use handler::{Handler, Mounts};
 use measure::{Instant, Seed, UnixTime};
 use runtime::memory::Budget;
 use runtime::sensors::Reading;
@@ -88,6 +89,7 @@ pub(crate) struct State {
 
 impl State {
     fn new(
+        own: OwnHandlers,
         config: Config,
         embedded: Source,
         additions: Additions,
@@ -122,17 +124,12 @@ impl State {
             mounts.add(at.as_str(), Arc::clone(handler));
         }
         let each_answer = Filters::for_each_answer(&additions.filters);
-        if config.health {
-            mounts.add("/healthz", Arc::new(Health::Alive));
-            mounts.add("/readyz", Arc::new(Health::Ready));
-        }
-        let shown_to = config.live;
-        if shown_to != LiveFor::Nobody {
-            mounts.add("/.weir/", Arc::new(Live { shown_to }));
+        for (at, handler) in own(&config) {
+            mounts.add(at, handler);
         }
         State {
             rate: Rate::new(limits.request_rate, limits.request_burst),
-            is_timed: shown_to != LiveFor::Nobody
+            is_timed: config.live != LiveFor::Nobody
                 || config.record.is_some()
                 || crate::adapt::turn_max(&config).is_some(),
             copied_max: match config.behavior.split_head {
@@ -161,10 +158,15 @@ impl State {
     }
 }
 
+/// Makes the handlers that a server has of its own with a configuration, by path. They are searched after those that a
+/// program adds.
+pub(crate) type OwnHandlers = fn(&Config) -> Vec<(&'static str, Arc<dyn Handler>)>;
+
 /// State shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Hub {
     state: Mutex<Arc<State>>,
+    own: OwnHandlers,
     /// Incremented by each reload, after `state` was replaced.
     pub(crate) generation: AtomicU64,
     pub(crate) peers: Peers,
@@ -229,32 +231,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens a server of `config` that writes log lines to `log`. Without a root in `config`, it serves the `embedded`
-    /// site. `seed` is for multipart boundaries.
+    /// A server of `config` with the handlers that `own` makes for it, at its start and at each reload.
     ///
     /// # Errors
     /// The root that cannot be opened, and the reason.
-    pub fn open(
-        config: Config,
-        embedded: Source,
-        log: Option<Arc<dyn LogSink>>,
-        seed: Seed,
-    ) -> Result<Server, OpenError> {
-        Server::open_with(
-            Additions::default(),
-            Interprocess::default(),
-            config,
-            embedded,
-            log,
-            seed,
-        )
-    }
-
-    /// As [`Server::open`], with additions and state shared with other processes.
-    ///
-    /// # Errors
-    /// As [`Server::open`].
-    pub fn open_with(
+    pub(crate) fn with_handlers(
+        own: OwnHandlers,
         additions: Additions,
         interprocess: Interprocess,
         config: Config,
@@ -263,10 +245,12 @@ impl Server {
         seed: Seed,
     ) -> Result<Server, OpenError> {
         let hosts = Hosts::open(&config, &embedded, &additions.filters, None)?;
+        let state = State::new(own, config, embedded, additions, hosts, log);
         Ok(Server {
             hub: Arc::new(Hub {
-                connections_max: AtomicU32::new(config.max_connections),
-                state: Mutex::new(Arc::new(State::new(config, embedded, additions, hosts, log))),
+                connections_max: AtomicU32::new(state.config.max_connections),
+                state: Mutex::new(Arc::new(state)),
+                own,
                 generation: AtomicU64::new(0),
                 peers: interprocess.peers,
                 handshakes: Peers::default(),
@@ -292,7 +276,7 @@ impl Server {
         let embedded = before.embedded.clone();
         let additions = before.additions.clone();
         let hosts = Hosts::open(&config, &embedded, &additions.filters, Some(&before.hosts))?;
-        let state = Arc::new(State::new(config, embedded, additions, hosts, log));
+        let state = Arc::new(State::new(self.hub.own, config, embedded, additions, hosts, log));
         let mut current = self.hub.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.hub
             .connections_max

@@ -7,14 +7,29 @@ mod figures;
 mod metrics;
 mod page;
 
-use crate::config::LiveFor;
-use crate::handler::{Ask, Handler, Made};
+use crate::config::{Config, LiveFor};
 use crate::hosts::without_port;
 use crate::service::Server;
+use crate::service::handler::{Ask, Handler, Made};
 use bytes::Bytes;
 use figures::Figures;
 use http_semantics::status::Status;
 use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The handlers that a server has with this configuration, by path.
+pub(crate) fn handlers(config: &Config) -> Vec<(&'static str, Arc<dyn Handler>)> {
+    let mut handlers: Vec<(&'static str, Arc<dyn Handler>)> = Vec::new();
+    if config.health {
+        handlers.push(("/healthz", Arc::new(Health::Alive)));
+        handlers.push(("/readyz", Arc::new(Health::Ready)));
+    }
+    let shown_to = config.live;
+    if shown_to != LiveFor::Nobody {
+        handlers.push(("/.weir/", Arc::new(Live { shown_to })));
+    }
+    handlers
+}
 
 /// Answers below `/.weir/`: the page, `live.json` and `metrics`.
 #[derive(Debug)]

@@ -10,7 +10,7 @@
 
 pub use crate::ask::Ask;
 
-use crate::service::Server;
+use super::Server;
 use bytes::Bytes;
 use core::fmt;
 use http_semantics::method::Method;
