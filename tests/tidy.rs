@@ -15,37 +15,37 @@ use std::process::Command;
 
 /// `A` may depend on these crates of ours, and on no other. The binary may name all of them.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("measure", &[]),
-    ("accesslog", &["measure"]),
-    ("acme", &["measure"]),
-    ("chart", &["measure"]),
-    ("http-semantics", &["measure"]),
-    ("http1", &["http-semantics", "measure"]),
-    ("http2", &["http-semantics", "measure"]),
-    ("link", &["measure"]),
-    ("tcp", &["measure"]),
-    ("trace", &["http2", "measure"]),
-    ("model", &["measure"]),
-    ("runtime", &["measure"]),
-    ("netem", &["link", "runtime", "measure"]),
+    ("units", &[]),
+    ("accesslog", &["units"]),
+    ("acme", &["units"]),
+    ("chart", &["units"]),
+    ("http-semantics", &["units"]),
+    ("http1", &["http-semantics", "units"]),
+    ("http2", &["http-semantics", "units"]),
+    ("link", &["units"]),
+    ("tcp", &["units"]),
+    ("trace", &["http2", "units"]),
+    ("model", &["units"]),
+    ("runtime", &["units"]),
+    ("netem", &["link", "runtime", "units"]),
     // `runtime` for its contracts only: nothing here makes a system call.
-    ("netsim", &["link", "runtime", "tcp", "measure"]),
-    ("profiler", &["runtime", "measure"]),
-    ("tls", &["runtime", "measure"]),
+    ("netsim", &["link", "runtime", "tcp", "units"]),
+    ("profiler", &["runtime", "units"]),
+    ("tls", &["runtime", "units"]),
     ("markup", &[]),
     (
         "server",
-        &["http-semantics", "http1", "http2", "markup", "runtime", "measure"],
+        &["http-semantics", "http1", "http2", "markup", "runtime", "units"],
     ),
     (
         "client",
-        &["http-semantics", "http1", "http2", "markup", "runtime", "measure"],
+        &["http-semantics", "http1", "http2", "markup", "runtime", "units"],
     ),
     // `http2` is the server of its tests.
-    ("load", &["client", "http2", "runtime", "measure"]),
+    ("load", &["client", "http2", "runtime", "units"]),
     // The client over the simulated network, against servers of 1997 that are its own: never the server of today.
     (
-        "period",
+        "repro",
         &[
             "client",
             "http-semantics",
@@ -55,10 +55,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "netsim",
             "runtime",
             "tcp",
-            "measure",
+            "units",
         ],
     ),
-    ("lab", &["chart", "measure"]),
+    ("lab", &["chart", "units"]),
 ];
 
 /// Names that say nothing: what is in such a file belongs with the noun it is about.

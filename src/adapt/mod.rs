@@ -5,13 +5,13 @@ use crate::cli::adapt::{Command, Replay};
 use crate::failure::Failure;
 use crate::output::print;
 use crate::voice::Voice;
-use measure::Duration;
 use serde_json::json;
 use server::adapt::{Adaptor, Decided, Decision, Knob, Line, Start, Window};
 use server::config::{Config, show_duration};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
+use units::Duration;
 
 /// Largest line, in bytes.
 const LINE_MAX: u64 = 64 * 1024;

@@ -1,12 +1,12 @@
 //! The report of a replay: a table for people, JSON lines and CSV for programs. Every figure is given.
 
 use super::log::{Log, Source};
-use measure::Bytes;
 use serde_json::{Value, json};
 use server::cache::Policy;
 use server::replay::bound::Bound;
 use server::replay::{Cost, Outcome};
 use std::fmt::Write;
+use units::Bytes;
 
 /// Version of the JSON lines.
 const FORMAT: u32 = 1;

@@ -39,11 +39,11 @@ pub(crate) struct Replay {
 
     /// Starts with this idle timeout and treats it as automatic; at least 100ms [default: as recorded, or 65s]
     #[arg(long, value_name = "TIME", value_parser = idle_timeout)]
-    pub(crate) idle_timeout: Option<measure::Duration>,
+    pub(crate) idle_timeout: Option<units::Duration>,
 }
 
 /// An idle timeout that the server's configuration accepts.
-fn idle_timeout(text: &str) -> Result<measure::Duration, String> {
+fn idle_timeout(text: &str) -> Result<units::Duration, String> {
     let config = Config {
         idle_timeout: parse_duration(text)?,
         ..Config::default()

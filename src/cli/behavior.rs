@@ -3,8 +3,8 @@
 
 use super::offered::{CACHE_LOCK, COLD_READS, LOOKUP, offered};
 use clap::Args;
-use measure::{Bytes, Duration};
 use server::config::{Behavior, CacheLock, ColdReads, FileName, Keys, LookupTime, parse_duration_or_off};
+use units::{Bytes, Duration};
 
 /// Flags that make Weir work like other servers. A flag that was not given is `None`.
 #[derive(Debug, Args)]

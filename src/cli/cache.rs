@@ -2,10 +2,10 @@
 
 use super::offered::{POLICIES, offered};
 use clap::{Args, Subcommand};
-use measure::Bytes;
 use server::cache::Policy;
 use std::path::PathBuf;
 use std::str::FromStr;
+use units::Bytes;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -98,7 +98,7 @@ impl FromStr for Size {
         }
         text.parse()
             .map(Size::Bytes)
-            .map_err(|error: measure::ParseBytesError| error.to_string())
+            .map_err(|error: units::ParseBytesError| error.to_string())
     }
 }
 

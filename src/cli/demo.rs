@@ -1,9 +1,9 @@
 //! The flags of `weir demo`: number of users, duration, start of the memory squeeze. Does nothing.
 
 use clap::Args;
-use measure::Duration;
 use server::config::{Listen, parse_duration};
 use std::net::SocketAddr;
+use units::Duration;
 
 const EXAMPLES: &str = "\
 Examples:

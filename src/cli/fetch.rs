@@ -3,9 +3,9 @@
 use crate::secure::TlsFlags;
 use clap::Args;
 use client::plan::{Browser, Manner};
-use measure::{Bytes, Duration};
 use server::config::parse_duration;
 use std::path::PathBuf;
+use units::{Bytes, Duration};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,11 +38,11 @@ pub(crate) enum Origin {
     /// `weir serve`.
     Weir,
     /// A server of 1997.
-    Period(period::server::Kind),
+    Period(repro::server::Kind),
 }
 
 fn origin(text: &str) -> Result<Origin, String> {
-    use period::server::Kind;
+    use repro::server::Kind;
     match text {
         "weir" => Ok(Origin::Weir),
         "apache" => Ok(Origin::Period(Kind::Apache)),

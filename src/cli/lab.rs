@@ -3,7 +3,7 @@
 use super::profile::seconds;
 use super::share::parse_share;
 use clap::{Args, Subcommand};
-use measure::Duration;
+use units::Duration;
 
 /// Subcommands of `weir lab`.
 #[derive(Debug, Subcommand)]

@@ -13,9 +13,9 @@ use client::extra::Extra;
 use client::plan::Mode;
 use client::session::Verb;
 use client::streams::STREAMS_MAX;
-use measure::Duration;
 use server::config::parse_duration;
 use std::path::PathBuf;
+use units::Duration;
 
 /// Largest `--threads`: more than any machine has processors.
 const THREADS_MAX: i64 = 1024;

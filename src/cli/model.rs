@@ -14,7 +14,7 @@ use ::model::transaction::Mode;
 use ::model::waiting::{Group, InnerSum};
 use ::model::{Quantity, Seconds};
 use clap::{Args, Subcommand, ValueEnum};
-use measure::{Bytes, Rate, Seed};
+use units::{Bytes, Rate, Seed};
 use values::{bytes, group, measured, seconds, share};
 
 /// Examples of most questions, for `weir model --help`.
@@ -493,9 +493,7 @@ fn rate(text: &str) -> Result<Rate, String> {
         .find(|(name, _)| name.eq_ignore_ascii_case(text));
     match named {
         Some(&(_, rate)) => Ok(rate),
-        None => text
-            .parse()
-            .map_err(|why: measure::ParseRateError| why.to_string()),
+        None => text.parse().map_err(|why: units::ParseRateError| why.to_string()),
     }
 }
 

@@ -2,10 +2,10 @@
 //! requests it needs; [`crate::load::search`] finds the highest load that meets it.
 
 use ::load::times::Summary;
-use measure::Duration;
 use server::config::parse_duration;
 use std::fmt;
 use std::str::FromStr;
+use units::Duration;
 
 /// A limit on a statistic of response times.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,10 +2,10 @@
 //! nothing.
 
 use clap::{Args, ValueEnum};
-use measure::Duration;
 use server::config::parse_duration;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use units::Duration;
 
 const EXAMPLES: &str = "\
 Examples:

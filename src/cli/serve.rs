@@ -12,7 +12,6 @@ use super::tilde::TildeFlags;
 use super::together::{self, Source};
 use crate::failure::Failure;
 use clap::Args;
-use measure::{Bytes, Duration, Rate};
 use server::config::{
     AcmeCa, AcmeChallenge, Adapt, Behavior, CachePolicy, ClientAuth, Concurrency, Config, ConfigError,
     Crypto, FieldLine, Hsts, Http2, HttpsRedirect, IoKind, Keys, Landlock, LineOrder, Listen, LiveFor,
@@ -23,6 +22,7 @@ use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use units::{Bytes, Duration, Rate};
 
 const EXAMPLES: &str = "\
 Examples:

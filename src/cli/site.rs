@@ -5,8 +5,8 @@ use ::load::parameters::{Parameters, Set};
 use ::load::site::microscape::TagCase;
 use ::load::webstone::List;
 use clap::{Args, Subcommand};
-use measure::Seed;
 use std::path::PathBuf;
+use units::Seed;
 
 const EXAMPLES: &str = "\
 Examples:

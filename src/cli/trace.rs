@@ -2,9 +2,9 @@
 //! capture may last. Does nothing.
 
 use clap::{Args, ValueEnum};
-use measure::{Bytes, Duration};
 use server::config::parse_duration;
 use std::path::PathBuf;
+use units::{Bytes, Duration};
 
 const EXAMPLES: &str = "\
 Examples:

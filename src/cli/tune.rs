@@ -2,9 +2,9 @@
 
 use clap::Args;
 use client::plan::Mode;
-use measure::Duration;
 use server::config::parse_duration;
 use std::path::PathBuf;
+use units::Duration;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -11,10 +11,10 @@ use ::load::compare::{
 };
 use ::load::run::{Parts, Run};
 use ::load::verdict::is_cut_off;
-use measure::Seed;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
+use units::Seed;
 
 /// One side of a comparison.
 #[derive(Debug)]

@@ -8,8 +8,8 @@
 use super::Run;
 use client::explain::{StreamTime, Wait, streams};
 use client::timeline::{Fate, Object, Role, Source, Timeline, Try};
-use measure::{Duration, UnixTime};
 use serde_json::{Value, json};
+use units::{Duration, UnixTime};
 use url::Url;
 
 pub(super) fn of(page: &Url, run: &Run) -> Value {

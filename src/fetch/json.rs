@@ -5,8 +5,8 @@ use super::spread::Spread;
 use client::explain::{Wait, explain, streams, sums};
 use client::plan::Manner;
 use client::timeline::{Fate, Part, Timeline};
-use measure::Instant;
 use serde_json::{Value, json};
+use units::Instant;
 use url::Url;
 
 /// One fetch as a JSON object. `insecure` says whether certificates were accepted unchecked; `None` without TLS.

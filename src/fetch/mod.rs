@@ -19,13 +19,13 @@ use client::fetch::{Fetch, Outcome};
 use client::plan::{Buffering, Limits, Manner, Mode, Plan};
 use client::streams::STREAM_WINDOW;
 use client::timeline::{Fate, Timeline};
-use measure::UnixTime;
 use runtime::{clock, dial};
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use store::Store;
+use units::UnixTime;
 use url::Url;
 
 /// The User-Agent of requests.

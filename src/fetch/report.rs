@@ -6,8 +6,8 @@ use super::spread::Spread;
 use client::explain::{Cause, Wait, explain, streams, sums};
 use client::plan::{Manner, Mode};
 use client::timeline::{Connection, Fate, Object, Skipped, Source, Timeline};
-use measure::{Bytes, Duration, Instant};
 use std::fmt::Write;
+use units::{Bytes, Duration, Instant};
 use url::Url;
 
 /// Width of the bars in columns.

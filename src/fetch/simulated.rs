@@ -1,7 +1,7 @@
 //! `weir fetch --simulate`: the same client over a simulated network in virtual time, with identical results on every
 //! machine, from a server of 1997 or the unchanged server of `weir serve`.
 //!
-//! `period` models the hosts and networks of 1997. Here flags become visits, and visits take the form of fetches over
+//! `repro` models the hosts and networks of 1997. Here flags become visits, and visits take the form of fetches over
 //! sockets, so that all reports work for them, too.
 
 use super::{Limits, Manner, Plan, Run, USER_AGENT, Url, json, judged, manners, plan, say, written};
@@ -15,16 +15,16 @@ use client::plan::{Browser, Buffering, Mode};
 use client::streams::STREAM_WINDOW;
 use link::Profile;
 use load::site::microscape::TagCase;
-use measure::{Duration, Seed, UnixTime};
 use netsim::{Application, Hosted};
-use period::page::{Page, URL, microscape};
-use period::server::Kind;
-use period::visit::{Case, Figures, Hosts, Network, Ready, Variation, over};
+use repro::page::{Page, URL, microscape};
+use repro::server::Kind;
+use repro::visit::{Case, Figures, Hosts, Network, Ready, Variation, over};
 use server::Server;
 use server::config::{Config, Http2};
 use server::site::Source;
 use std::rc::Rc;
 use std::sync::LazyLock;
+use units::{Duration, Seed, UnixTime};
 
 /// Wall-clock time of every visit: the day the NOTE was published.
 const WALL: UnixTime = UnixTime::from_secs(867_153_600);

@@ -168,7 +168,7 @@ fn parse(bytes: &[u8]) -> Option<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::UnixTime;
+    use units::UnixTime;
 
     fn entry(url: &str, body: &[u8]) -> Entry {
         let exchange = client::cache::Exchange {

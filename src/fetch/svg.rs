@@ -4,8 +4,8 @@
 use super::Run;
 use client::explain::{Cause, explain};
 use client::timeline::{Fate, Object};
-use measure::{Duration, Instant};
 use std::fmt::Write;
+use units::{Duration, Instant};
 use url::{Position, Url};
 
 const WIDTH: f64 = 1000.0;
@@ -55,7 +55,7 @@ pub(super) fn draw(page: &Url, run: &Run) -> String {
         timeline.objects.len(),
         totals.connections,
         totals.requests,
-        measure::Bytes(totals.bytes_in)
+        units::Bytes(totals.bytes_in)
     );
     legend(
         &mut svg,

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::output::print;
 use crate::voice::Voice;
 use load::site::microscape::TagCase;
-use period::content::{Deflate, Picture, Replaced, pictures, replaced, tag_case};
+use repro::content::{Deflate, Picture, Replaced, pictures, replaced, tag_case};
 use serde_json::json;
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ const CAVEAT: &str = "the original images are lost: the site's GIFs have the ori
 /// # Errors
 /// `System` if an encoder refuses a picture, or the report cannot be written.
 pub(super) fn run(voice: &Voice) -> Result<(), Failure> {
-    let refused = |fault: period::content::Fault| Failure::System(format!("the content study: {fault}"));
+    let refused = |fault: repro::content::Fault| Failure::System(format!("the content study: {fault}"));
     let deflate = tag_case();
     let pictures = pictures().map_err(refused)?;
     let replaced = replaced().map_err(refused)?;

@@ -4,9 +4,9 @@ use crate::cli::lab::HeidemannFlags;
 use crate::failure::Failure;
 use crate::output::print;
 use crate::voice::Voice;
-use period::Basis;
-use period::heidemann::{CONFIGS, Row, TIMES, Trace, figure_2, figure_4, table_1};
-use period::pacing::{self, Resumed};
+use repro::Basis;
+use repro::heidemann::{CONFIGS, Row, TIMES, Trace, figure_2, figure_4, table_1};
+use repro::pacing::{self, Resumed};
 use serde_json::{Value, json};
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
 //! `weir lab`: features of this machine, simulations of documents 001 and 003, the kernel's congestion windows, a
-//! slowed processor. Probes features and lets [`doctor`] judge them; `period` simulates and decides which results are
+//! slowed processor. Probes features and lets [`doctor`] judge them; `repro` simulates and decides which results are
 //! explained.
 
 mod content;

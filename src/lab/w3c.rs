@@ -7,16 +7,16 @@ use crate::output::print;
 use crate::voice::Voice;
 use client::plan::{Manner, Mode};
 use load::site::microscape::TagCase;
-use measure::Seed;
-use period::closing::{Closing, closing, nagle};
-use period::page::microscape;
-use period::server::Ending;
-use period::tables::{self, Initial, MANNERS, Modem, RECALLED, RECOVERED, Row};
-use period::visit::{Figures, Hosts, Network};
-use period::{ASSUMPTIONS, Basis};
+use repro::closing::{Closing, closing, nagle};
+use repro::page::microscape;
+use repro::server::Ending;
+use repro::tables::{self, Initial, MANNERS, Modem, RECALLED, RECOVERED, Row};
+use repro::visit::{Figures, Hosts, Network};
+use repro::{ASSUMPTIONS, Basis};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::rc::Rc;
+use units::Seed;
 
 const DOCUMENT: &str = "003";
 
@@ -174,7 +174,7 @@ fn closings(endings: &[Closing]) -> String {
     text
 }
 
-fn assumption_json(one: &period::Assumption) -> Value {
+fn assumption_json(one: &repro::Assumption) -> Value {
     json!({
         "event": "assumption", "document": DOCUMENT, "what": one.what, "value": one.value,
         "basis": one.basis.name(), "means": one.basis.meaning(), "to": one.to, "not_explained": one.not_explained,

@@ -6,10 +6,10 @@ use crate::cli::link::Flags;
 use crate::failure::Failure;
 use crate::output;
 use crate::voice::Voice;
-use measure::{Duration, Rate};
 use netem::Plan;
 use netem::calibrate::{Effort, Findings, measure};
 use serde_json::json;
+use units::{Duration, Rate};
 
 /// Limits of an accurate link.
 const RATE_ERROR_MAX: f64 = 0.01;

@@ -10,10 +10,10 @@ mod words;
 use crate::cli::link::{Backend, FarReady, Flags};
 use crate::failure::Failure;
 use crate::voice::Voice;
-use measure::{Duration, Seed};
 use netem::{Commands, Fault, LATE, Link, Observer, Plan, Tally};
 use std::ffi::OsString;
 use std::process::ExitCode;
+use units::{Duration, Seed};
 
 /// Runs the command.
 ///

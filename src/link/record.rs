@@ -1,7 +1,6 @@
 //! Recording of a link: packets as pcapng, counters as JSON lines.
 
 use crate::failure::Failure;
-use measure::Instant;
 use netem::{Notice, Tally};
 use serde_json::json;
 use std::fs::{File, OpenOptions};
@@ -9,6 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use trace::{Frame, LinkType, PcapngWriter};
+use units::Instant;
 
 /// Packets begin with their IP header.
 const RAW: LinkType = LinkType::RAW;

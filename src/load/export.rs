@@ -9,12 +9,12 @@ use ::load::run::Parts;
 use ::load::times::Times;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-use measure::Duration;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
+use units::Duration;
 
 /// Nanoseconds per millisecond: the histogram log gives the longest time of a line in milliseconds.
 const NS_PER_MS: f64 = 1e6;

@@ -7,9 +7,9 @@ use crate::failure::Failure;
 use crate::output;
 use crate::voice::Voice;
 use ::load::estimate::{DISTANCE_MAX, Estimate, Estimates, LEVEL, Visit, estimate};
-use measure::Duration;
 use serde_json::json;
 use std::collections::HashMap;
+use units::Duration;
 
 /// Largest number of requests: 32 bytes each, and as many again while sorting.
 const REQUESTS_MAX: usize = 20_000_000;

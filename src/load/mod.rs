@@ -27,7 +27,6 @@ use ::load::run::{FORMAT, Parts, Run, Tls, VERSION};
 use ::load::verdict::Bounds;
 pub(crate) use fit::run as fit;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use measure::{Duration, Instant, UnixTime};
 pub(crate) use merge::{numbered, read, run as merge};
 use place::Place;
 use report::Report;
@@ -38,6 +37,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use task::{Task, Who};
+use units::{Duration, Instant, UnixTime};
 
 /// Interval between updates of the progress line.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
@@ -322,7 +322,7 @@ impl Seen {
         format!(
             "{end}: {rate:.0} files/s, {times}, {} active, {} in all, {} errors",
             self.active,
-            measure::Bytes(self.bytes),
+            units::Bytes(self.bytes),
             self.errors,
         )
     }

@@ -2,9 +2,9 @@
 //! Asks for nothing else.
 
 use crate::secure::{self, Secure};
-use measure::{Duration, Instant};
 use runtime::dial::{Crew, Happened, Port};
 use std::net::SocketAddr;
+use units::{Duration, Instant};
 
 /// How long the handshake may take. A run that begins without an answer says itself why it fails.
 const PATIENCE: Duration = Duration::from_secs(5);

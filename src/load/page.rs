@@ -5,8 +5,8 @@ use super::plot::{Plot, Scale};
 use super::report::Report;
 use ::load::record::Second;
 use ::load::times::{Summary, Times};
-use measure::Bytes;
 use std::fmt::Write;
+use units::Bytes;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1b2430;--soft:#5b6776;--paper:#fff;--panel:#f4f6f9;--rule:#dde3ea;--a:#0b5fb0;--b:#c2410c;--c:#0f7a53;--good:#1a7f4b;--bad:#b42318}\

@@ -6,10 +6,10 @@
 use super::log;
 use crate::failure::Failure;
 use ::load::work::Work;
-use measure::Duration;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use units::Duration;
 
 /// Largest number of requests: 20 bytes each.
 const REQUESTS_MAX: usize = 50_000_000;

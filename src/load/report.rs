@@ -13,9 +13,9 @@ use ::load::times::{Lost, Summary};
 use ::load::verdict::Verdict;
 use ::load::webstone::Metrics;
 use client::plan::Mode;
-use measure::{Bytes, Duration};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use units::{Bytes, Duration};
 
 /// A result line: one run, or a merge of its parts.
 #[derive(Debug, Serialize)]

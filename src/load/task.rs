@@ -24,11 +24,11 @@ use client::extra;
 use client::plan::Mode;
 use client::session::{Ending, Verb, Version};
 use client::streams::STREAMS_MAX;
-use measure::{Duration, Seed};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 use tls::policy::Policy;
+use units::{Duration, Seed};
 
 /// Descriptors per thread, and for the process, that are not connections.
 const OWN_DESCRIPTORS: u64 = 16;

@@ -8,8 +8,8 @@ use super::stage::{Stage, Tried};
 use crate::failure::Failure;
 use ::load::run::Run;
 use ::model::Seconds;
-use measure::{Bytes, Rate};
 use std::fmt::Write;
+use units::{Bytes, Rate};
 
 /// The requested path.
 const TARGET: &str = "/file.bin";

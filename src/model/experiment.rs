@@ -16,8 +16,8 @@ use ::model::tcp::setup::Setup;
 use ::model::transaction::Mode;
 use ::model::{DomainError, Seconds};
 use chart::{Axis, Chart, Series, Stroke};
-use measure::{Bytes, Rate};
 use tcp::Stack;
+use units::{Bytes, Rate};
 
 /// Published, modeled, simulated and, on request, measured values.
 pub(super) fn experiment(flags: &ExperimentFlags, voice: &Voice) -> Result<Report, Failure> {

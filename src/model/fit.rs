@@ -16,10 +16,10 @@ use ::model::fit::{
 };
 use ::model::{Explained, Seconds};
 use capture::Capture;
-use measure::Bytes;
 use runs::Steady;
 use std::path::Path;
 use table::Rows;
+use units::Bytes;
 
 /// Limit on the steps of mean value analysis in all draws of a bootstrap.
 const STEPS_MAX: u64 = 1_000_000_000;

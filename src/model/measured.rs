@@ -18,8 +18,8 @@ use ::model::paper::Entry;
 use ::model::tcp::Sender;
 use ::model::transaction::Mode;
 use chart::{Series, Stroke};
-use measure::{Bytes, Rate, Seed};
 use tcp::Stack;
+use units::{Bytes, Rate, Seed};
 
 /// Outcome of a measurement.
 pub(super) enum Outcome {

@@ -246,7 +246,7 @@ fn closed_charts(points: &[Point]) -> Vec<Chart> {
 }
 
 /// A positive rate in bit/s.
-fn positive_rate(rate: measure::Rate) -> Result<f64, DomainError> {
+fn positive_rate(rate: units::Rate) -> Result<f64, DomainError> {
     let bits = rate.bits_per_second();
     if bits > 0.0 {
         return Ok(bits);

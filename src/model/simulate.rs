@@ -12,12 +12,12 @@ use crate::failure::Failure;
 use ::model::tcp::{Sender, Timeout};
 use ::model::{Seconds, Sizes};
 use link::Profile;
-use measure::{Bytes, Duration, Instant, Rate, Rng, Seed};
 use netsim::{Application, Conn, Happened, HostSetup, Limits, Work, World};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tcp::{AckRule, AckTimer, PRESETS, Setup, Stack};
+use units::{Bytes, Duration, Instant, Rate, Rng, Seed};
 
 /// The parameters of a simulation.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use ::model::tcp::setup::Setup;
 use ::model::transaction::Transfer;
 use ::model::{DomainError, Seconds};
 use chart::{Axis, Chart, Series, Stroke};
-use measure::Bytes;
+use units::Bytes;
 
 /// K, L, M, S, W, Tf, Tmin, T and T/TCP.
 pub(super) fn transaction(flags: &TransactionFlags, measured: Measured<'_>) -> Result<Report, Failure> {

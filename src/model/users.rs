@@ -19,7 +19,7 @@ use ::model::transaction::Transfer;
 use ::model::waiting::{Group, InnerSum, Line, Mixed};
 use ::model::{DomainError, Seconds};
 use chart::{Axis, Chart, Series, Stroke};
-use measure::Rate;
+use units::Rate;
 
 /// Eqs. 1 to 6.
 pub(super) fn waiting(flags: &WaitingFlags, measured: Measured<'_>) -> Result<Report, Failure> {

@@ -15,8 +15,8 @@ use ::model::flow::{Discipline, Dispatch, Limits, Outcome, Plan, Source, run};
 use ::model::tcp::ramp::Path;
 use ::model::{DomainError, Seconds, Sizes};
 use chart::{Axis, Chart, Series, Stroke};
-use measure::Seed;
 use tcp::Stack;
+use units::Seed;
 
 /// Approximate requests of a flow simulation: near saturation the queue forgets slowly, and an interval of a percent
 /// needs this many.

@@ -225,7 +225,7 @@ impl Sums {
             self.objects as f64 / seconds,
             self.requests,
             self.bytes
-                .map_or("bytes unknown".to_owned(), |bytes| measure::Bytes(bytes)
+                .map_or("bytes unknown".to_owned(), |bytes| units::Bytes(bytes)
                     .to_string())
         )?;
         writeln!(out, "{}", taken.words())?;
@@ -240,14 +240,14 @@ impl Taken {
     fn words(&self) -> String {
         let mut words = format!("  {} different objects", self.distinct_objects);
         if let Some(mean) = self.object_mean_bytes {
-            words += &format!(", {} on average", measure::Bytes(mean.round() as u64));
+            words += &format!(", {} on average", units::Bytes(mean.round() as u64));
         }
         if let Some(pass) = &self.pass {
             words += &format!(
                 "; a whole pass: {} objects, {} different, {} on average; sizes differ by D = {:.3}",
                 pass.objects,
                 pass.distinct_objects,
-                measure::Bytes(pass.object_mean_bytes.round() as u64),
+                units::Bytes(pass.object_mean_bytes.round() as u64),
                 pass.distance
             );
         }

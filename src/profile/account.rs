@@ -10,9 +10,9 @@
 //! ```
 
 use super::category::{self, Category, Direction};
-use measure::{Duration, Instant};
 use profiler::{Event, What, name};
 use std::collections::{BTreeMap, HashMap};
+use units::{Duration, Instant};
 
 /// Largest number of descriptors with a remembered direction; beyond it, all are forgotten at once.
 const DESCRIPTORS_MAX: usize = 1 << 16;

@@ -12,9 +12,9 @@ use crate::failure::Failure;
 use crate::output::print;
 use crate::voice::Voice;
 use account::Account;
-use measure::Duration;
 use profiler::{Fault, Seen, Target};
 use report::{Profile, Requests};
+use units::Duration;
 
 /// Default time for a running process.
 const SPAN: Duration = Duration::from_secs(10);

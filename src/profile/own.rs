@@ -7,11 +7,11 @@ use crate::failure::Failure;
 use crate::trial::workload::Workload;
 use crate::trial::{Load, Server};
 use crate::voice::Voice;
-use measure::Duration;
 use profiler::Target;
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::Path;
+use units::Duration;
 
 /// Default duration.
 const SPAN: Duration = Duration::from_secs(5);

@@ -4,11 +4,11 @@ use super::account::{Cost, Sum};
 use super::category::{self, Category};
 use crate::failure::Failure;
 use chart::{self, Bars, Pie};
-use measure::Duration;
 use profiler::{Means, Price, Seen};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use units::Duration;
 
 /// Number of calls listed by name; the others appear in their category only.
 const CALLS_SHOWN: usize = 16;
@@ -485,7 +485,7 @@ fn percent(part: Duration, whole: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::Instant;
+    use units::Instant;
 
     fn profile(requests: Option<Requests>, lost: u64) -> Profile {
         let cost = |count, ran, waited| Cost {

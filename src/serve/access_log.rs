@@ -2,12 +2,12 @@
 //! server decides the lines.
 
 use crate::failure::Failure;
-use measure::Instant;
 use runtime::logfile::{LogFile, Target};
 use server::LogSink;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use units::Instant;
 
 /// An open access log.
 #[derive(Debug)]

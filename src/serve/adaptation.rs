@@ -3,7 +3,6 @@
 
 use super::refused;
 use crate::failure::Failure;
-use measure::{Duration, Instant};
 use runtime::clock;
 use runtime::logfile;
 use runtime::sensors::{Reading, Sensors};
@@ -14,6 +13,7 @@ use server::config::{Adapt, Config};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use units::{Duration, Instant};
 
 /// Time between two samples.
 const TICK: Duration = Duration::from_secs(1);
@@ -297,12 +297,12 @@ fn is_torn(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::Seed;
     use runtime::sensors::Process;
     use server::counters::Totals;
     use server::latency::Durations;
     use server::site::Source;
     use server::{Additions, Interprocess};
+    use units::Seed;
 
     #[test]
     fn a_dry_run_shows_what_it_would_change_and_changes_nothing() {
@@ -322,7 +322,7 @@ mod tests {
             };
             let embedded = Source::Embedded {
                 files: &[],
-                modified: measure::UnixTime::from_secs(0),
+                modified: units::UnixTime::from_secs(0),
             };
             let server = Server::open_with(Additions::default(), prefork, config, embedded, None, Seed(1));
             let server = server.expect("a server");

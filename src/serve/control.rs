@@ -8,7 +8,6 @@ use super::tls::Tls;
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use acme::order::Reason;
-use measure::UnixTime;
 use runtime::clock;
 use runtime::control::Question;
 use serde::{Deserialize, Serialize};
@@ -16,6 +15,7 @@ use serde_json::{Value, json};
 use server::clock::Clock;
 use server::config::{Concurrency, IoKind, Workers};
 use std::net::SocketAddr;
+use units::UnixTime;
 
 /// A command of `weir ctl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,6 @@ use super::strategy::{Choice, Group as Planned};
 use super::tls::{self, Tls};
 use super::{Shares, limits, refused, sockets};
 use crate::failure::Failure;
-use measure::Duration;
 use runtime::listen::{Listener, Listening, Origin, Sockets};
 use runtime::process::prefork::Member;
 use runtime::strategy::Handle;
@@ -17,6 +16,7 @@ use server::Server;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use units::Duration;
 
 /// How often to check whether a replaced strategy has ended.
 const RETIRED_WITHIN: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
 //! Notifications to the service manager (systemd's `sd_notify` protocol): ready, reloading, stopping, a new main
 //! process, and watchdog pings (`WatchdogSec=`). Decides wording and timing; `runtime::process::notify` sends them.
 
-use measure::{Duration, Instant};
 use runtime::process::notify::{self, News};
+use units::{Duration, Instant};
 
 /// Reports that the server serves; `trouble` is why the last reload failed.
 pub(crate) fn serves(trouble: Option<&str>) {

@@ -43,7 +43,6 @@ use descriptors::Shares;
 use drivers::Drivers;
 use managed::{Managed, Tending};
 use manager::Heart;
-use measure::{Duration, Instant, Seed, UnixTime};
 use report::Started;
 use rights::Rights;
 use runtime::control::Control;
@@ -68,6 +67,7 @@ use std::path::Path;
 use std::sync::Arc;
 use strategy::{choose, choose_all};
 use tls::{Tls, Watch};
+use units::{Duration, Instant, Seed, UnixTime};
 use upgrade::Upgrade;
 
 /// `Last-Modified` of the embedded site. Fixed, so that a rebuild does not invalidate client caches.
@@ -259,9 +259,9 @@ fn fit(config: &mut Config, shares: &Shares) {
         // The default size suits machines with more memory.
         let is_said = config.cache_size != Config::default().cache_size;
         let share = if is_said { CACHE_SHARE_MAX } else { CACHE_SHARE };
-        config.cache_size = config.cache_size.min(measure::Bytes(limit.0 / share));
+        config.cache_size = config.cache_size.min(units::Bytes(limit.0 / share));
     }
-    config.cache_size = measure::Bytes(config.cache_size.0 / processes);
+    config.cache_size = units::Bytes(config.cache_size.0 / processes);
     config.cache_files = match u32::try_from(processes) {
         Ok(processes) => (shares.files / processes).max(1),
         Err(_) => 1,
@@ -277,7 +277,7 @@ fn fit(config: &mut Config, shares: &Shares) {
 }
 
 /// The memory limit of all processes of a server together, if there is one.
-fn memory_limit(config: &Config, shares: &Shares) -> Option<measure::Bytes> {
+fn memory_limit(config: &Config, shares: &Shares) -> Option<units::Bytes> {
     let whole = Shares {
         processes: 1,
         ..*shares
@@ -290,7 +290,7 @@ fn bound(config: &Config, shares: &Shares) -> Bound {
     match config.memory {
         MemoryBound::Off => Bound::None,
         MemoryBound::Auto => Bound::Group,
-        MemoryBound::At(bytes) => Bound::Told(measure::Bytes(bytes.0 / shares.processes.max(1))),
+        MemoryBound::At(bytes) => Bound::Told(units::Bytes(bytes.0 / shares.processes.max(1))),
     }
 }
 

@@ -39,7 +39,6 @@ use super::{
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use crate::voice::Voice;
-use measure::{Duration, Instant, UnixTime};
 use runtime::control::{Control, Question};
 use runtime::listen::{Listener, Listening};
 use runtime::memory::Budget;
@@ -55,6 +54,7 @@ use server::connection_limit::{Among, Peers};
 use server::counters::{Board, Readings};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use units::{Duration, Instant, UnixTime};
 
 /// Minimum and maximum of idle processes for `processes`: Apache 1.3's `MinSpareServers` and `MaxSpareServers`.
 const IDLE_MIN: usize = 5;

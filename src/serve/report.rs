@@ -5,11 +5,11 @@ use super::descriptors::Shares;
 use super::drivers::Group;
 use super::rights::Rights;
 use super::strategy::Choice;
-use measure::{Bytes, Duration};
 use serde_json::{Value, json};
 use server::config::{Adapt, Config, LineOrder, MaxTurn, MemoryBound, show_duration};
 use std::fmt::Write;
 use std::net::SocketAddr;
+use units::{Bytes, Duration};
 
 /// The facts that a start report shows.
 pub(crate) struct Started<'a> {

@@ -19,7 +19,6 @@ use ::tls::settings::{Maker, Slot};
 use ::tls::tickets::{Ratchet, Secret};
 use files::Fresh;
 use key_log::KeyLogFile;
-use measure::UnixTime;
 use runtime::clock;
 use runtime::listen::{Listener, Origin};
 use runtime::process::prefork::Member;
@@ -31,6 +30,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use units::UnixTime;
 pub(super) use watch::Watch;
 
 /// TLS of all listeners of a process.

@@ -8,10 +8,10 @@
 //!         or this process is told to stop: the new program is ended
 //! ```
 
-use measure::{Duration, Instant};
 use runtime::clock;
 use runtime::listen::Sockets;
 use runtime::process::inherit::{Bounds, Program, Progress, Secret, Successor};
+use units::{Duration, Instant};
 
 /// How often to check whether the new process serves.
 pub(crate) const TICK: Duration = Duration::from_millis(10);

@@ -60,7 +60,7 @@ fn microscape(flags: &MicroscapeFlags, voice: &Voice) -> Result<(), Failure> {
     let mut page = Vec::new();
     let made = site.contents().write(0, &mut page);
     made.map_err(|error| Failure::System(format!("cannot make the page again: {error}")))?;
-    let figures = published::microscape(tags, &manifest, period::page::deflated(&page).len() as u64);
+    let figures = published::microscape(tags, &manifest, repro::page::deflated(&page).len() as u64);
     report::write(path, &manifest, &figures, &[], true)?;
     tell(&figures, &[], true, path, voice)?;
     judged(&figures, &[], true)
@@ -102,9 +102,9 @@ fn written(site: &Site, target: &Target, voice: &Voice) -> Result<Manifest, Fail
         output::line(format_args!(
             "{} files, {}, in {dir}: mean {}, median {}; {} objects of {}.{:02} files; one pass asks for {} objects",
             totals.files,
-            measure::Bytes(totals.bytes),
-            measure::Bytes(totals.mean_bytes),
-            measure::Bytes(totals.median_bytes),
+            units::Bytes(totals.bytes),
+            units::Bytes(totals.mean_bytes),
+            units::Bytes(totals.median_bytes),
             totals.objects,
             totals.files_per_object_hundredths / 100,
             totals.files_per_object_hundredths % 100,
@@ -120,7 +120,7 @@ fn written(site: &Site, target: &Target, voice: &Voice) -> Result<Manifest, Fail
 /// Files per object and bytes per GET of one pass, beside those of the document's own runs.
 fn requested(manifest: &Manifest) -> String {
     let (files, bytes) = (REQUESTED_FILES_PER_OBJECT, REQUESTED_MEAN_BYTES);
-    let bytes_of = |bytes: f64| measure::Bytes(bytes.round() as u64);
+    let bytes_of = |bytes: f64| units::Bytes(bytes.round() as u64);
     format!(
         "requested: {:.2} files an object, {} a GET; document 000's runs: {} to {} and {} to {} (docs/site.md, \"Requests\")",
         manifest.requested_files_per_object(),

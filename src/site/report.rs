@@ -105,9 +105,9 @@ fn page(manifest: &Manifest, figures: &[Figure], streams: &[Stream], published: 
     let per_object = totals.files_per_object_hundredths as f64 / 100.0;
     let facts = [
         (grouped(totals.files), "files"),
-        (measure::Bytes(totals.bytes).to_string(), "in all"),
-        (measure::Bytes(totals.mean_bytes).to_string(), "mean size"),
-        (measure::Bytes(totals.median_bytes).to_string(), "median size"),
+        (units::Bytes(totals.bytes).to_string(), "in all"),
+        (units::Bytes(totals.mean_bytes).to_string(), "mean size"),
+        (units::Bytes(totals.median_bytes).to_string(), "median size"),
         (grouped(totals.objects), "objects"),
         (format!("{per_object:.2}"), "files per object"),
         (grouped(totals.sequence), "objects in one pass"),
@@ -116,7 +116,7 @@ fn page(manifest: &Manifest, figures: &[Figure], streams: &[Stream], published: 
             "files per requested object",
         ),
         (
-            measure::Bytes(manifest.requested_mean_bytes().round() as u64).to_string(),
+            units::Bytes(manifest.requested_mean_bytes().round() as u64).to_string(),
             "per GET",
         ),
     ];

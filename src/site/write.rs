@@ -82,7 +82,7 @@ pub(super) fn site(site: &Site, target: &Target, voice: &Voice) -> Result<Manife
                      needs {} in all",
                     path.display(),
                     site.files(),
-                    measure::Bytes(total)
+                    units::Bytes(total)
                 )));
             }
         }

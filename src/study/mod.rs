@@ -183,7 +183,7 @@ fn perform(
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}") {
         bar.set_style(style);
     }
-    let mut told: Option<measure::Instant> = None;
+    let mut told: Option<units::Instant> = None;
     let mut tell = |progress: Progress<'_>| {
         let left = duration(progress.left_s + later_s);
         bar.set_length(progress.all as u64);

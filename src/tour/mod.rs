@@ -12,7 +12,6 @@ use crate::cli::demo::Flags;
 use crate::failure::Failure;
 use crate::output::print;
 use crate::voice::Voice;
-use measure::{Duration, Instant};
 use runtime::clock;
 use runtime::signal::{Signal, Signals};
 use serde_json::{Value, json};
@@ -23,6 +22,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use story::Story;
+use units::{Duration, Instant};
 
 /// Time beyond its duration after which the load is killed.
 const GRACE: Duration = Duration::from_secs(45);

@@ -3,8 +3,8 @@
 
 use super::security;
 use ::trace::{Connection, Direction, DirectionTotals, End, ServerHello, Side, Vantage};
-use measure::Duration;
 use tls::names;
+use units::Duration;
 
 /// A value with its unit.
 #[derive(Clone, Debug, PartialEq)]

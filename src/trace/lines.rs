@@ -104,7 +104,7 @@ fn connection_row(connection: &Connection) -> Vec<String> {
         .collect()
 }
 
-fn ms(time: measure::Duration) -> String {
+fn ms(time: units::Duration) -> String {
     format!("{:.6}", time.as_secs_f64() * 1e3)
 }
 

@@ -8,9 +8,9 @@ use super::{lines, text};
 use crate::cli::trace::{Flags, Sheet};
 use crate::voice::Voice;
 use ::trace::{Connection, Event, Finding, Series, Summary, Transaction};
-use measure::Duration;
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
+use units::Duration;
 
 /// Limit on rows in a list about one connection.
 const ROWS_MAX: usize = 10_000;

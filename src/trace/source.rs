@@ -10,7 +10,6 @@ use crate::failure::Failure;
 use crate::voice::Voice;
 use ::trace::{Analyzer, Found, Frame, LinkType, PcapngWriter, ReadError, Reader, Series};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use measure::{Bytes, Duration, Instant};
 use netem::packets::{Captured, Limits, Link, OpenError, Tap};
 use runtime::clock;
 use runtime::signal::{Signal, Signals};
@@ -19,6 +18,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use units::{Bytes, Duration, Instant};
 
 /// Bytes per read.
 const CHUNK: usize = 1 << 20;

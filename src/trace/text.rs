@@ -6,10 +6,10 @@ use super::security;
 use super::source::Ending;
 use super::words;
 use ::trace::{Finding, FindingTotals, Spread, Summary, Tls, Transaction};
-use measure::{Bytes, Duration};
 use std::fmt::Write;
 use std::time::{Duration as Span, SystemTime};
 use tls::names;
+use units::{Bytes, Duration};
 
 /// Width of a bar in the timeline of requests, in columns.
 const BAR: usize = 32;

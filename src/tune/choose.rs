@@ -128,7 +128,7 @@ pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::{Draw, Seed};
+    use units::{Draw, Seed};
 
     fn tried(rates: &[f64]) -> Tried {
         let round = |rate: &f64| Round {

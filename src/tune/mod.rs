@@ -13,12 +13,12 @@ use crate::trial::{Load, Server};
 use crate::voice::Voice;
 use choose::{LOOKS, Round, Tried, Verdict};
 use client::plan::Mode;
-use measure::{Bytes, Duration, Instant};
 use runtime::clock;
 use serde::Serialize;
 use serde_json::{Value, json};
 use server::config::{Config, Machine, Probe, Tuned};
 use std::fmt::Write;
+use units::{Bytes, Duration, Instant};
 
 /// Shortest useful and longest useful time of one measurement.
 const SPAN_MIN: Duration = Duration::from_millis(200);

@@ -16,12 +16,12 @@ use http2::client::{Connection, Event};
 use http2::hpack::block;
 use http2::priority::Priority;
 use http2::{Code, Limits};
-use measure::Instant;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
+use units::Instant;
 
 /// What came over a stream.
 #[derive(Debug, Default)]

@@ -79,7 +79,7 @@ pub(super) fn capture() -> Vec<u8> {
         next[own] += payload.len() as u32 + u32::from(flags & SYN != 0);
         let frame = Frame {
             number,
-            at: measure::Instant::from_nanos(1_700_000_000_000_000_000 + at_us * 1000),
+            at: units::Instant::from_nanos(1_700_000_000_000_000_000 + at_us * 1000),
             link: LinkType::RAW,
             wire_len: data.len() as u32,
             data: &data,

@@ -1,9 +1,9 @@
 //! A JSON line as written by `weir serve --log-format json`: one object. Unknown members are ignored.
 
 use crate::{Fault, Record, Request, time};
-use measure::Duration;
 use serde::Deserialize;
 use std::borrow::Cow;
+use units::Duration;
 
 #[derive(Deserialize)]
 struct Line<'a> {
@@ -72,7 +72,7 @@ fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::UnixTime;
+    use units::UnixTime;
 
     #[test]
     fn what_weir_writes_is_read() {

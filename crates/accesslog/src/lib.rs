@@ -14,9 +14,9 @@ mod vhost;
 pub use reader::{Limits, Reader};
 pub use vhost::{OneHost, SeveralHosts};
 
-use measure::{Duration, UnixTime};
 use std::borrow::Cow;
 use std::fmt;
+use units::{Duration, UnixTime};
 
 /// One request in a log; text fields borrow from the line where possible.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -233,7 +233,7 @@ fn plain(text: &[u8]) -> Cow<'_, [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::UnixTime;
+    use units::UnixTime;
 
     #[test]
     fn the_common_format() {

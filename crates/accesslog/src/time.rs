@@ -1,6 +1,6 @@
 //! The two time formats of logs: `06/Nov/1994:08:49:37 +0100` and RFC 3339.
 
-use measure::UnixTime;
+use units::UnixTime;
 
 const MONTHS: [&[u8]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",

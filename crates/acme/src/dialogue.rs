@@ -4,10 +4,10 @@ use crate::account::Account;
 use crate::date::http_date;
 use crate::error::{Error, Problem};
 use crate::world::{Request, Response, World};
-use measure::{Duration, UnixTime};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
+use units::{Duration, UnixTime};
 
 /// How often a request is repeated because the CA wants a fresh nonce (RFC 8555 section 6.5).
 const NONCES_MAX: usize = 8;

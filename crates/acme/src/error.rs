@@ -1,8 +1,8 @@
 //! What went wrong, whose fault it was and what to do.
 
-use measure::Duration;
 use serde::Deserialize;
 use std::fmt;
+use units::Duration;
 
 /// Longest text of a CA that is repeated to the operator, in characters.
 const QUOTED_MAX: usize = 500;

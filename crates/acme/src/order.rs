@@ -5,10 +5,10 @@ use crate::challenge::{Challenge, Kind};
 use crate::dialogue::{Dialogue, parsed};
 use crate::error::{Error, Problem};
 use crate::world::{Response, World};
-use measure::Duration;
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use units::Duration;
 
 /// How long the CA may take to check a name, or to issue.
 const PATIENCE: Duration = Duration::from_secs(300);

@@ -6,8 +6,8 @@ use crate::date::rfc3339;
 use crate::dialogue::{Dialogue, parsed, retry_after};
 use crate::error::Error;
 use crate::world::World;
-use measure::{Draw as _, Duration, Seed, UnixTime};
 use serde::{Deserialize, Serialize};
+use units::{Draw as _, Duration, Seed, UnixTime};
 use x509_parser::prelude::{FromDer, ParsedExtension, X509Certificate};
 
 /// A lifetime below this is short: renewal at its half, not after two thirds.

@@ -1,7 +1,7 @@
 //! What ACME needs from outside: requests to the CA, time, and a place where challenges are answered.
 
 use crate::challenge::Challenge;
-use measure::{Duration, UnixTime};
+use units::{Duration, UnixTime};
 
 /// A request to the CA.
 #[derive(Clone, Debug, PartialEq, Eq)]

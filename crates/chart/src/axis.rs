@@ -1,6 +1,6 @@
 //! Axes: scale, marks and their numbers. Maps values to positions and draws nothing.
 
-use measure::significant;
+use units::significant;
 
 /// How an axis is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,9 +12,9 @@
 mod streams;
 
 use crate::timeline::{Arrival, Connection, Sight, Timeline, Try};
-use measure::{Duration, Instant};
 use std::collections::VecDeque;
 pub use streams::{StreamTime, Wait, streams};
+use units::{Duration, Instant};
 
 /// A cause of elapsed time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

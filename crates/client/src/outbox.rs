@@ -9,7 +9,7 @@
 //! ```
 //! Decides when requests are sent; does not look inside them.
 
-use measure::{Duration, Instant};
+use units::{Duration, Instant};
 
 /// Requests waiting to be sent.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use core::fmt;
 use core::str::FromStr;
 use http_semantics::coding::Coding;
 use http_semantics::method::Method;
-use measure::Duration;
 use serde::{Deserialize, Serialize};
+use units::Duration;
 
 /// How requests are distributed over connections: those of one page, or of a user who sends one after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

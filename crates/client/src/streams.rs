@@ -10,9 +10,9 @@ pub use http2::Code;
 use http2::client::{Connection, Event};
 pub use http2::priority::Priority;
 use http2::{Limits, Misuse};
-use measure::Instant;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use units::Instant;
 
 /// Most requests outstanding on a connection; servers usually permit 100 or more.
 pub const STREAMS_MAX: usize = 100;

@@ -1,8 +1,8 @@
 //! The record of a fetch: all events with their times. Plain data; decides nothing.
 
 use core::fmt;
-use measure::Instant;
 pub use runtime::dial::{Security, Tcp};
+use units::Instant;
 
 /// The record of a whole fetch.
 #[derive(Clone, Debug, Default)]
@@ -249,7 +249,7 @@ impl Connection {
     }
 
     /// Duration of the TLS handshake.
-    pub fn handshake(&self) -> Option<measure::Duration> {
+    pub fn handshake(&self) -> Option<units::Duration> {
         Some(self.secured?.0 - self.connected?)
     }
 }

@@ -3,8 +3,8 @@
 
 use client::cache::{self, Entries, Exchange, Use};
 use http_semantics::date;
-use measure::UnixTime;
 use serde_json::Value;
+use units::UnixTime;
 
 /// Passed, or the reason it did not.
 type Judged = Result<(), String>;

@@ -7,7 +7,7 @@
 use crate::date;
 use crate::field::{Fields, Name, Values};
 use crate::method::Method;
-use measure::UnixTime;
+use units::UnixTime;
 
 /// The validators of the selected representation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //! `httpdate` does the calendar; this module converts its clock type to and from [`UnixTime`], a plain
 //! number.
 
-use measure::{Duration, UnixTime};
 use std::time::UNIX_EPOCH;
+use units::{Duration, UnixTime};
 
 /// Length of an IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub const DATE_LEN: usize = 29;

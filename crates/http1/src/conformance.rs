@@ -15,8 +15,8 @@ use http_semantics::method::Method;
 use http_semantics::negotiate::Preferences;
 use http_semantics::range::{self, Selection};
 use http_semantics::{date, target};
-use measure::{Seed, UnixTime};
 use std::path::PathBuf;
+use units::{Seed, UnixTime};
 
 const FILES: [&str; 9] = [
     "chunked",

@@ -4,7 +4,7 @@
 //! runs must yield equal events; the last must begin with them.
 
 use crate::limits::Limits;
-use measure::{Draw, Seed};
+use units::{Draw, Seed};
 
 /// Random splits per input.
 const RANDOM_RUNS: u64 = 6;

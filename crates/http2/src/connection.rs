@@ -5,8 +5,8 @@ pub use crate::engine::{Event, Piece, Received};
 use crate::error::{Code, Fault, Misuse};
 use crate::limits::Limits;
 use core::marker::PhantomData;
-use measure::Instant;
 use std::sync::Arc;
+use units::Instant;
 
 /// The role of `server::Connection`.
 #[derive(Debug)]

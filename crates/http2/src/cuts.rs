@@ -8,9 +8,9 @@ pub use hpack::{decode as hpack_decode, encode as hpack_encode};
 use crate::frame::{self, HEADER, Header, PREFACE, Prelude, SIZE_MIN, flag, kind};
 use crate::limits::Limits;
 use crate::server::{Connection, Event};
-use measure::Instant;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use units::Instant;
 
 /// Field compression in both directions: [`hpack_decode`] and [`hpack_encode`].
 ///

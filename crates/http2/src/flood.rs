@@ -3,7 +3,7 @@
 
 use crate::error::{Code, Fault};
 use crate::limits::{Allowance, Limits};
-use measure::Instant;
+use units::Instant;
 
 /// What is rationed, each with a bucket of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

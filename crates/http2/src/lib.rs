@@ -7,7 +7,7 @@
 //! use http2::priority::Priority;
 //! use http2::server::Event;
 //! use http2::{client, hpack::block, server};
-//! use measure::Instant;
+//! use units::Instant;
 //!
 //! let now = Instant::ZERO;
 //! let (mut up, mut down) = (Vec::new(), Vec::new());

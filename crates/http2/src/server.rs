@@ -6,8 +6,8 @@ use crate::engine::Role;
 use crate::error::Misuse;
 use crate::limits::Limits;
 use crate::priority::Priority;
-use measure::Instant;
 use std::sync::Arc;
+use units::Instant;
 
 /// The server's end of one connection.
 pub type Connection = connection::Connection<Server>;

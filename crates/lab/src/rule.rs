@@ -386,7 +386,7 @@ impl Term {
             (group.values.len() >= REPETITIONS_MIN).then_some(group.values)
         };
         let (left, right) = (repetitions(left)?, repetitions(right)?);
-        let p = measure::ranks(&left, &right).1;
+        let p = units::ranks(&left, &right).1;
         // Ties may move p by rounding.
         Some((p, p <= least_p(left.len(), right.len()) * 1.000_001))
     }

@@ -1,7 +1,7 @@
 //! Medians of repetitions and their uncertainty. Randomness comes from a seed; knows nothing about the measurements.
-//! See [`measure::ranks`] for tests of differences.
+//! See [`units::ranks`] for tests of differences.
 
-use measure::{Draw, Seed};
+use units::{Draw, Seed};
 
 /// The median; `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
@@ -151,7 +151,7 @@ mod tests {
         for (m, n) in [(3, 3), (5, 5), (3, 4), (6, 3), (10, 10)] {
             let low: Vec<f64> = (0..m).map(f64::from).collect();
             let high: Vec<f64> = (100..100 + n).map(f64::from).collect();
-            let p = measure::ranks(&low, &high).1;
+            let p = units::ranks(&low, &high).1;
             let least = least_p(low.len(), high.len());
             assert!((p - least).abs() < 1e-9, "{m} {n}: {p} {least}");
         }

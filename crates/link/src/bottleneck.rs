@@ -8,9 +8,9 @@ use crate::limits::Limits;
 use crate::packet::Packet;
 use crate::queue::{Cause, Counters, Queue, Verdict};
 use crate::trace::{OPPORTUNITY, Trace};
-use measure::{Bytes, Duration, Instant, Rate};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use units::{Bytes, Duration, Instant, Rate};
 
 /// Link-layer overhead of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

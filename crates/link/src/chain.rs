@@ -3,7 +3,7 @@
 //! Keeps the order of events exact; knows nothing about the work of its parts.
 
 use crate::queue::{Counters, Queue, Verdict};
-use measure::Instant;
+use units::Instant;
 
 /// Queues in series, themselves a queue.
 pub struct Chain<P> {

@@ -3,7 +3,7 @@
 //! The state machine of section 5, in virtual time. Decides only whether to drop the packet at the head;
 //! [`crate::Discipline`] holds the packets.
 
-use measure::{Bytes, Duration, Instant};
+use units::{Bytes, Duration, Instant};
 
 /// CoDel's parameters (RFC 8289).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

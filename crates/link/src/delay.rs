@@ -2,8 +2,8 @@
 
 use crate::loss::unit;
 use crate::queue::{Cause, Counters, Queue, Verdict};
-use measure::{Duration, Instant, Rng, Seed};
 use std::collections::BTreeMap;
+use units::{Duration, Instant, Rng, Seed};
 
 /// Random variation of the delay, drawn for each packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -6,8 +6,8 @@
 use crate::codel::{Codel, CodelParams};
 use crate::limits::Limits;
 use crate::packet::Packet;
-use measure::{Bytes, Instant};
 use std::collections::VecDeque;
+use units::{Bytes, Instant};
 
 /// The discipline of the queue in front of a bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

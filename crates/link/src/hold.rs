@@ -7,8 +7,8 @@
 use crate::packet::{Flow, Packet};
 use crate::queue::{Cause, Counters, Queue, Verdict};
 use core::ops::Bound;
-use measure::{Bytes, Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};
+use units::{Bytes, Duration, Instant};
 
 /// When held ACKs are released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

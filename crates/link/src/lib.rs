@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use link::{Datagram, Direction, Path, Profile};
-//! use measure::{Instant, Seed};
+//! use units::{Instant, Seed};
 //! let profile = Profile::preset("ppp").expect("a preset");
 //! let mut path = Path::new(&profile, Seed(1), &link::Limits::default());
 //! path.send(Direction::Up, Datagram::new(vec![0; 1500]), Instant::ZERO);

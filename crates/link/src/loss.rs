@@ -5,8 +5,8 @@
 //! `tc-netem(8)`: p, r, 1-h, 1-k. A lost packet has already taken its transmission time.
 
 use crate::queue::{Cause, Counters, Queue, Verdict};
-use measure::{Draw, Instant, Rng, Seed};
 use std::collections::VecDeque;
+use units::{Draw, Instant, Rng, Seed};
 
 /// A random loss model; probabilities from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]

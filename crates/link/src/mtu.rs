@@ -4,8 +4,8 @@
 
 use crate::packet::Packet;
 use crate::queue::{Cause, Counters, Queue, Verdict};
-use measure::{Bytes, Instant};
 use std::collections::VecDeque;
+use units::{Bytes, Instant};
 
 /// A queue that passes packets up to a size at once and in order, and drops the others.
 #[derive(Debug)]

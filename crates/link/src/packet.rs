@@ -3,7 +3,7 @@
 //! Header layouts: RFC 791, RFC 8200, RFC 9293. Does not verify checksums.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use measure::Bytes;
+use units::Bytes;
 
 /// A packet that can travel over a link.
 pub trait Packet {

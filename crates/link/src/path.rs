@@ -14,7 +14,7 @@ use crate::mtu::Mtu;
 use crate::packet::{Packet, TcpView};
 use crate::profile::{Profile, Way};
 use crate::queue::{Counters, Queue, Verdict};
-use measure::{Bytes, Draw, Instant, Rng, Seed};
+use units::{Bytes, Draw, Instant, Rng, Seed};
 
 /// Direction of travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,7 +9,7 @@ use crate::delay::Jitter;
 use crate::discipline::Discipline;
 use crate::hold::HoldTimer;
 use crate::loss::LossModel;
-use measure::{Bytes, Duration, Rate};
+use units::{Bytes, Duration, Rate};
 
 /// One direction of a link. The default passes all packets at once.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! Knows no packet contents and no clock: callers pass in the time.
 
-use measure::Instant;
+use units::Instant;
 
 /// A part of a link. Packets go in and come out later, or are dropped.
 ///

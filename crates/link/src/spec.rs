@@ -14,8 +14,8 @@ use crate::loss::LossModel;
 use crate::profile::{PRESETS, Profile, Way};
 use crate::trace::Trace;
 use core::fmt;
-use measure::{Bytes, Duration, Rate};
 use std::sync::Arc;
+use units::{Bytes, Duration, Rate};
 
 /// Keys of one direction, each with examples.
 const KEYS: &[(&str, &str)] = &[

@@ -4,10 +4,10 @@ use crate::{
     Bottleneck, Cause, Datagram, Delay, Direction, Discipline, Framing, Jitter, Limits, OPPORTUNITY, Packet,
     Path, Profile, Queue, Server, Trace, Verdict,
 };
-use measure::{Bytes, Duration, Instant, Rate, Seed};
 use proptest::prelude::*;
 use std::fmt::Write;
 use std::sync::Arc;
+use units::{Bytes, Duration, Instant, Rate, Seed};
 
 /// A packet with a size and a number.
 #[derive(Clone, Debug, PartialEq)]

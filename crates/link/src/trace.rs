@@ -4,7 +4,7 @@
 //! 1,500 bytes; unused bytes expire. The file repeats, with its last line as its length.
 
 use core::fmt;
-use measure::{Bytes, Duration, Instant, Rate};
+use units::{Bytes, Duration, Instant, Rate};
 
 /// Bytes delivered by one opportunity.
 pub const OPPORTUNITY: Bytes = Bytes(1_500);

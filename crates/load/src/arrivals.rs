@@ -8,9 +8,9 @@
 use crate::chance::{Purpose, stream, uniform};
 use core::fmt;
 use core::str::FromStr;
-use measure::{Duration, Rng, Seed};
 use serde::Serialize;
 use std::sync::Arc;
+use units::{Duration, Rng, Seed};
 
 /// Limit on the pieces of a schedule.
 const PIECES_MAX: usize = 1000;

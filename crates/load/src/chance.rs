@@ -4,7 +4,7 @@
 //! users only. Logarithms and powers come from `libm`, which computes them from additions and multiplications that IEEE
 //! 754 defines to the bit; the platform's own functions may differ in the last bit.
 
-use measure::{Draw, Rng, Seed};
+use units::{Draw, Rng, Seed};
 
 /// Purpose of a generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

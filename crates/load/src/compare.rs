@@ -23,10 +23,10 @@
 use crate::chance::{Purpose, below, stream};
 use crate::run::Run;
 use crate::times::Sparse;
-use measure::{Duration, Ranks, Rng, Seed};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use std::collections::BTreeMap;
+use units::{Duration, Ranks, Rng, Seed};
 
 /// Fewest runs on each side for whole runs to be the batches.
 pub const RUNS_MIN: usize = 5;
@@ -498,7 +498,7 @@ mod tests {
     use super::*;
     use crate::chance::normal;
     use crate::record::Trouble;
-    use measure::Instant;
+    use units::Instant;
 
     /// Batches of one second with times around `ms`; their levels differ between batches.
     fn side(seed: u64, count: usize, ms: f64, files: u64) -> Vec<Batch> {

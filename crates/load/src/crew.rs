@@ -42,11 +42,11 @@ use client::plan::Mode;
 use client::session::{Ending, Left, Memory, OUTSTANDING_MAX, Session};
 use core::sync::atomic::{AtomicU64, Ordering};
 use hearing::Came;
-use measure::{Duration, Instant};
 use runtime::dial::{self, Failing, Happened, Port, Security};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use twox_hash::xxhash3_128::Hasher;
+use units::{Duration, Instant};
 
 /// Lost connections after which a file is given up.
 const TRIES_MAX: u8 = 3;

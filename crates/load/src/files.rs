@@ -7,8 +7,8 @@ use crate::chance::{Purpose, stream};
 use crate::model::Model;
 use core::fmt;
 use core::str::FromStr;
-use measure::{Bytes, Rng, Seed};
 use serde::{Deserialize, Serialize};
+use units::{Bytes, Rng, Seed};
 
 /// Role of a file in the pages of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -172,10 +172,10 @@ fn kolmogorov(x: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::chance::uniform;
-    use measure::Seed;
     use statrs::distribution::{Exp, Uniform};
     use statrs::stats_tests::NaNPolicy;
     use statrs::stats_tests::ks_test::{KSOneSampleAlternativeMethod, ks_onesample};
+    use units::Seed;
 
     #[test]
     fn the_test_agrees_with_another_implementation() {

@@ -5,8 +5,8 @@
 //! lengths that no number of pixels gives. The image is generated row by row while it is written, whatever its size.
 
 use crate::chance::below;
-use measure::{Draw, Rng};
 use std::io::{self, Write};
+use units::{Draw, Rng};
 
 /// Shortest file generated here: one pixel, two colors.
 pub const LEAST: u64 = 35;
@@ -324,7 +324,7 @@ impl Waves {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::Seed;
+    use units::Seed;
 
     fn picture(size: u64, frames: u64) -> Vec<u8> {
         let layout = Layout::new(size, frames).unwrap_or_else(|| panic!("{size} bytes, {frames} frames"));

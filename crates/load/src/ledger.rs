@@ -8,7 +8,7 @@
 //! connection, bytes) belong to the moment they happen. Knows no clock and no users.
 
 use crate::record::Record;
-use measure::{Duration, Instant};
+use units::{Duration, Instant};
 
 /// The warm-up's and the measured record of a run, and the times between them.
 #[derive(Debug)]

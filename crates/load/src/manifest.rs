@@ -4,10 +4,10 @@
 //! Does not contain the site's location.
 
 use crate::parameters::Choice;
-use measure::Seed;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use twox_hash::xxhash3_128::Hasher;
+use units::Seed;
 
 /// Name of the format.
 pub const FORMAT: &str = "weir-site";

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::files::Class;
     use crate::popularity::zipf;
-    use measure::{Bytes, Seed};
+    use units::{Bytes, Seed};
 
     fn files(count: usize, seed: Seed) -> Vec<File> {
         let model: Model = "lognormal(8.5,1.8)@1..1e7".parse().unwrap();

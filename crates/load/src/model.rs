@@ -8,8 +8,8 @@ use crate::chance::{normal, uniform};
 use crate::limits::PARTS_MAX;
 use core::fmt;
 use core::str::FromStr;
-use measure::Rng;
 use serde::{Deserialize, Serialize};
+use units::Rng;
 
 /// Minimum mass that must remain after truncation, so that rejection sampling ends.
 const MASS_MIN: f64 = 0.001;

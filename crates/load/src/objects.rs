@@ -13,9 +13,9 @@ use crate::files::{Class, File};
 use crate::model::Model;
 use core::cmp::Reverse;
 use core::fmt;
-use measure::{Bytes, Rng, Seed};
 use serde::{Deserialize, Serialize};
 use std::collections::BinaryHeap;
+use units::{Bytes, Rng, Seed};
 
 /// Meaning of a draw from the model of files per object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@
 use crate::record::{Record, Second};
 use crate::times::Sparse;
 use core::ops::Range;
-use measure::Duration;
+use units::Duration;
 
 /// Minimum number of files that should have completed in the gap, at the rate of the rest of the run.
 const EXPECTED_MIN: f64 = 10.0;
@@ -191,7 +191,7 @@ fn usually(seconds: &[Second], stretch: &Stretch) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::Instant;
+    use units::Instant;
 
     const STALL_MAX: Duration = Duration::from_secs(2);
 

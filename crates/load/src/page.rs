@@ -4,8 +4,8 @@
 //! references only. All three are HTML that a browser shows.
 
 use crate::prose::Prose;
-use measure::{Bytes, Rng};
 use std::io::{self, Write};
+use units::{Bytes, Rng};
 
 /// Number of embedded files that a page of this length has room to reference, in a site of `files` files.
 pub fn room(size: Bytes, files: u32) -> u32 {
@@ -73,7 +73,7 @@ pub fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::Seed;
+    use units::Seed;
 
     fn page(size: u64, references: usize) -> String {
         let references: Vec<String> = (0..references)

@@ -17,9 +17,9 @@ use crate::sequence::Sequence;
 use crate::surge::Surge;
 use crate::users::Habits;
 use core::cmp::Reverse;
-use measure::{Duration, Instant, Seed};
 use serde::Serialize;
 use std::collections::{BinaryHeap, VecDeque};
+use units::{Duration, Instant, Seed};
 
 /// The users of a run and their start times.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,8 +4,8 @@
 //! paragraphs.
 
 use crate::chance::below;
-use measure::Rng;
 use std::io::{self, Write};
+use units::Rng;
 
 /// Words; draws prefer the front of the list.
 const WORDS: &[&str] = &[
@@ -379,7 +379,7 @@ impl Prose {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::Seed;
+    use units::Seed;
 
     #[test]
     fn lengths_are_exact() {

@@ -181,7 +181,7 @@ pub fn microscape(tags: TagCase, manifest: &Manifest, deflated: u64) -> Vec<Figu
 mod tests {
     use super::*;
     use crate::site::Site;
-    use measure::Seed;
+    use units::Seed;
 
     #[test]
     fn what_is_made_is_what_is_printed_and_anything_else_is_not() {

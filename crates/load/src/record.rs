@@ -10,9 +10,9 @@
 use crate::replies::{Breach, Refused, Statuses};
 use crate::times::{Lost, Sparse, Times, nanoseconds};
 use crate::webstone::Counts;
-use measure::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use units::{Duration, Instant};
 
 /// Limit on the seconds of a series: one day.
 const SECONDS_MAX: usize = 86_400;

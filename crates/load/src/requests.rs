@@ -9,8 +9,8 @@ use crate::plan::Request;
 use crate::supply::{Dealt, Supply};
 use crate::work::Work;
 use core::cmp::Reverse;
-use measure::{Duration, Instant};
 use std::collections::{BinaryHeap, VecDeque};
+use units::{Duration, Instant};
 
 /// An object with its user and start time.
 struct Begun<'a> {
@@ -141,8 +141,8 @@ mod tests {
     use super::*;
     use crate::arrivals::{Process, Schedule};
     use crate::webstone::List;
-    use measure::Seed;
     use std::sync::Arc;
+    use units::Seed;
 
     fn work() -> Work {
         let mut work = Work::of_paths(["/a", "/b", "/c", "/d", "/e"].map(str::to_owned));

@@ -8,9 +8,9 @@
 use crate::record::Record;
 use crate::times::{Lost, Times};
 use crate::verdict::{Asked, Bounds, Verdict, judge};
-use measure::Duration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use units::Duration;
 
 /// Format name in result lines.
 pub const FORMAT: &str = "weir-load";
@@ -714,8 +714,8 @@ pub(crate) mod tests {
         closed.record.fail(
             1,
             Duration::from_millis(610),
-            measure::Instant::ZERO,
-            measure::Instant::ZERO,
+            units::Instant::ZERO,
+            units::Instant::ZERO,
         );
         assert_eq!(closed.expected_interval(), Some(Duration::from_millis(200)));
         let (times, lost) = closed.corrected().expect("it is closed");
@@ -765,8 +765,8 @@ pub(crate) mod tests {
         let record = &mut refused.record;
         (record.users_begun, record.files, record.files_in_time) = (4, 4800, 4800);
         record.response.add_n(Duration::from_millis(1), 4800);
-        let at = measure::Instant::ZERO + Duration::from_millis(1300);
-        record.fail(32, Duration::from_micros(50), at, measure::Instant::ZERO);
+        let at = units::Instant::ZERO + Duration::from_millis(1300);
+        record.fail(32, Duration::from_micros(50), at, units::Instant::ZERO);
         record.held.add_n(Duration::from_millis(100), 32);
         let (times, lost) = refused.corrected().expect("it is closed");
         // One request per 1.67 ms: 59 missing for each, or 58 by the histogram's precision.

@@ -25,7 +25,7 @@
 
 use crate::chance::{Purpose, stream, uniform};
 use crate::model::Model;
-use measure::{Rng, Seed};
+use units::{Rng, Seed};
 
 /// Share of drawn depths that the stack must be high enough for.
 const REACHED: f64 = 0.999;

@@ -13,8 +13,8 @@ use crate::surge::Surge;
 use crate::users::{Habits, session_cdf};
 use crate::webstone::List;
 use crate::{matching, popularity, sequence};
-use measure::Seed;
 use serde::Serialize;
+use units::Seed;
 
 /// Number of values drawn per test.
 pub const DRAWS: usize = 100_000;

@@ -5,8 +5,8 @@
 
 use crate::webstone::Choices;
 use crate::work::Work;
-use measure::Duration;
 use std::sync::Arc;
+use units::Duration;
 
 /// One request of a user's script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

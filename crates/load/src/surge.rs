@@ -8,7 +8,7 @@ use crate::objects::{Object, PageTooSmall, assemble, file_counts};
 use crate::parameters::Parameters;
 use crate::sequence::{Sequence, sequence};
 use crate::{matching, page, popularity};
-use measure::Seed;
+use units::Seed;
 
 /// A workload without file contents.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,9 +7,9 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use measure::Duration;
 use serde::{Deserialize, Serialize};
 use std::io::Cursor;
+use units::Duration;
 
 /// Largest recordable time; longer ones count as this.
 const LONGEST: Duration = Duration::from_secs(3600);

@@ -5,7 +5,7 @@
 use crate::chance::{Purpose, stream};
 use crate::model::Model;
 use crate::parameters::Parameters;
-use measure::{Duration, Rng, Seed};
+use units::{Duration, Rng, Seed};
 
 /// Random state of one user: 32 bytes.
 #[derive(Clone, Debug)]

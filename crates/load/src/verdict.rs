@@ -8,8 +8,8 @@
 use crate::outage;
 use crate::record::{Record, Trouble};
 use crate::replies::told;
-use measure::Duration;
 use serde::{Deserialize, Serialize};
+use units::Duration;
 
 /// Largest number of error kinds in a sentence.
 const KINDS_MAX: usize = 4;
@@ -364,7 +364,7 @@ pub fn is_cut_off(record: &Record, bounds: &Bounds) -> bool {
 mod tests {
     use super::*;
     use crate::times::Times;
-    use measure::Instant;
+    use units::Instant;
 
     const ASKED: Asked = Asked {
         duration: Duration::from_secs(10),

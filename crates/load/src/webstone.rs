@@ -7,8 +7,8 @@
 use crate::chance::{Purpose, below, stream};
 use crate::times::nanoseconds;
 use core::str::FromStr;
-use measure::{Bytes, Duration, Rng, Seed};
 use serde::{Deserialize, Serialize};
+use units::{Bytes, Duration, Rng, Seed};
 
 /// WebStone's Mbit: 1024 x 1024 bits.
 const MEGABIT: f64 = 1_048_576.0;

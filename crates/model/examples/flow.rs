@@ -3,11 +3,11 @@
 //! `cargo run --release -p model --example flow [USERS [LINES [SECONDS]]]`; exits with 1 when the simulated
 //! response leaves the analytical one by more than 2 %.
 
-use measure::{Bytes, Rate, Seed};
 use model::closed::{Network, Station};
 use model::flow::{Discipline, Dispatch, Limits, Plan, Source, alone, run};
 use model::{DomainError, Seconds, Sizes};
 use std::process::ExitCode;
+use units::{Bytes, Rate, Seed};
 
 fn main() -> Result<ExitCode, DomainError> {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<f64>().ok());

@@ -6,7 +6,7 @@
 
 use crate::fit::Estimate;
 use crate::sizes::uniform;
-use measure::{Rng, Seed};
+use units::{Rng, Seed};
 
 /// Number of draws; it makes the ends of an interval steady to about a twentieth of its width.
 pub const DRAWS: u32 = 1_000;

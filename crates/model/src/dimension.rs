@@ -18,8 +18,8 @@ use crate::tcp::setup::Setup;
 use crate::tcp::{Sender, loss};
 use crate::transaction::{Mode, Transfer};
 use crate::waiting::Line;
-use measure::{Bytes, Rate};
 use serde::Serialize;
+use units::{Bytes, Rate};
 
 /// The reading of "users".
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -4,8 +4,8 @@
 //! Decides how a derivation is shown; computes nothing.
 
 use core::fmt;
-pub use measure::significant;
 use serde::Serialize;
+pub use units::significant;
 
 /// One line of a derivation.
 #[derive(Clone, Debug, PartialEq, Serialize)]

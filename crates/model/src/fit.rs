@@ -12,9 +12,9 @@ use crate::explain::{Bound, Explained, Quantity, Region, significant};
 use crate::tcp::Sender;
 use crate::tcp::ramp::send_at;
 use crate::tcp::setup::Setup;
-use measure::Bytes;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
+use units::Bytes;
 
 /// The `p` quantile of Student's t with `freedom` degrees of freedom.
 pub(crate) fn student(p: f64, freedom: f64) -> f64 {

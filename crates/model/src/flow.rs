@@ -20,9 +20,9 @@ use crate::sizes::{Sizes, uniform};
 use crate::{Seconds, fit::half_width};
 use core::cmp::Reverse;
 use line::Line;
-use measure::{Rate, Rng, Seed};
 use serde::Serialize;
 use std::collections::BinaryHeap;
+use units::{Rate, Rng, Seed};
 
 pub use line::Discipline;
 

@@ -15,8 +15,8 @@ use crate::tcp::ramp::Path;
 use crate::tcp::setup::Setup;
 use crate::tcp::steady::window_at_loss;
 use crate::tcp::{Sender, loss};
-use measure::{Bytes, Rate};
 use serde::Serialize;
+use units::{Bytes, Rate};
 
 /// A page.
 #[derive(Clone, Debug, PartialEq, Serialize)]

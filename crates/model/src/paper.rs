@@ -6,8 +6,8 @@
 use crate::transaction::{Mode, Transaction, Transfer};
 use crate::waiting::{Distributed, Group, InnerSum, Line, Mixed, savings_percent};
 use crate::{DomainError, Seconds};
-use measure::{Bytes, Rate};
 use serde::Serialize;
+use units::{Bytes, Rate};
 
 /// The document's "1M" file.
 pub const ONE_M: Bytes = Bytes(1_048_576);

@@ -5,8 +5,8 @@
 use core::fmt;
 use core::iter::Sum;
 use core::ops::{Add, Div, Mul, Sub};
-use measure::Duration;
 use serde::{Deserialize, Serialize};
+use units::Duration;
 
 /// A span of time in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]

@@ -5,8 +5,8 @@
 //! identical numbers on every machine.
 
 use crate::domain::{DomainError, non_negative, positive, within};
-use measure::{Draw, Rng};
 use serde::Serialize;
+use units::{Draw, Rng};
 
 /// A distribution of positive sizes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -301,7 +301,7 @@ fn normal_cdf(z: f64) -> f64 {
 pub(crate) mod tests {
     use super::*;
     use crate::integrate::integrate;
-    use measure::Seed;
+    use units::Seed;
 
     /// One distribution of each kind, with means between 1 and 50.
     pub(crate) fn examples() -> Vec<Sizes> {

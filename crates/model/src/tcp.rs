@@ -11,8 +11,8 @@ pub mod steady;
 
 use crate::Seconds;
 use crate::domain::{DomainError, non_negative, positive, within};
-use measure::Bytes;
 use serde::Serialize;
+use units::Bytes;
 
 /// Retransmission timeout (`T0`) on a path with constant round-trip time; never below the round-trip time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

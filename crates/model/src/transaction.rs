@@ -7,8 +7,8 @@ use crate::Seconds;
 use crate::domain::{DomainError, positive};
 use crate::explain::{Bound, Explained, Quantity, Region, significant};
 use crate::tcp::setup::Setup;
-use measure::{Bytes, Rate};
 use serde::Serialize;
+use units::{Bytes, Rate};
 
 const SOURCE: &str = "document 004, section 2.1";
 

@@ -1,6 +1,5 @@
 //! `dimension` and `distribute` against brute force, over random questions.
 
-use measure::{Bytes, Rate};
 use model::Seconds;
 use model::dimension::{Basis, Question};
 use model::distribute::{
@@ -10,6 +9,7 @@ use model::tcp::Sender;
 use model::tcp::setup::Setup;
 use model::transaction::Mode;
 use proptest::prelude::*;
+use units::{Bytes, Rate};
 
 fn offers() -> impl Strategy<Value = Vec<Offer>> {
     prop::collection::vec((1e-4f64..1.0, 0.0f64..20.0), 1..4).prop_map(|lines| {

@@ -1,11 +1,11 @@
 //! Document 004's equations against a packet-by-packet round robin, and its claims mo-01 to mo-05.
 
-use measure::{Bytes, Rate};
 use model::Seconds;
 use model::paper::{LINKS, table_five_line, testbed, wan};
 use model::transaction::{Mode, Transfer};
 use model::waiting::{Distributed, Group, InnerSum, Line, Mixed, savings_percent};
 use proptest::prelude::*;
+use units::{Bytes, Rate};
 
 /// Serves one packet of each user in turn; returns total waiting and total turnaround.
 fn round_robin(users: &[f64], packets: u64) -> (f64, f64) {

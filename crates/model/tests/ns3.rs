@@ -1,11 +1,11 @@
 //! Comparison with an independent TCP: ns-3, whose results are in `testdata/ns3_bursts.csv`, made by the program
 //! beside it.
 
-use measure::{Bytes, Rate};
 use model::Seconds;
 use model::dimension::{Basis, Question};
 use model::tcp::Sender;
 use model::tcp::setup::Setup;
+use units::{Bytes, Rate};
 
 const ANSWERS: &str = include_str!("../testdata/ns3_bursts.csv");
 

@@ -11,12 +11,12 @@ use crate::netns::Netns;
 use crate::setup::Setup;
 use crate::{ADDRESS, Backend, Fault, GATEWAY, Plan};
 use link::{Direction, Framing, Jitter, Packet, Path, Profile, Server};
-use measure::{Bytes, Duration, Instant, Rate};
 use runtime::clock;
 use runtime::sys;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
+use units::{Bytes, Duration, Instant, Rate};
 
 /// Headers of IP and UDP before a probe's payload, in bytes.
 const HEADERS: usize = 28;

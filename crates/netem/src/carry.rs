@@ -10,13 +10,13 @@ use crate::port::{Frame, Port};
 use crate::relay::Door;
 use crate::{LATE, Notice, Tally};
 use link::{Direction, Path};
-use measure::{Duration, Instant};
 use runtime::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
+use units::{Duration, Instant};
 
 /// How long before a departure the thread wakes: the maximum lateness of a virtual machine's timer.
 const EARLY: Duration = Duration::from_micros(100);

@@ -29,11 +29,11 @@ mod setup;
 
 use core::fmt;
 use link::{Counters, Direction, Profile};
-use measure::{Duration, Instant, Seed};
 use std::ffi::OsString;
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::mpsc::sync_channel;
+use units::{Duration, Instant, Seed};
 
 /// The far end, and behind it the machine this was started on. RFC 2544 reserves these addresses for measurements.
 pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);

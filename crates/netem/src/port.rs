@@ -4,10 +4,10 @@
 //! prefix that the link does not count; frames of one kind go only to ports of the same kind.
 
 use link::{Packet, TcpView};
-use measure::{Bytes, Instant};
 use runtime::sys;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use units::{Bytes, Instant};
 
 /// Length of an Ethernet header.
 const ETHERNET: usize = 14;

@@ -14,7 +14,6 @@
 use crate::child::Signals;
 use crate::{Commands, Fault, HostSettings, Notice, Observer, Outcome, Plan, Tally};
 use link::{Direction, Discipline, Packet, Path, Profile, Server, Verdict, Way};
-use measure::{Bytes, Duration, Instant};
 use runtime::bell::Bell;
 use runtime::clock;
 use rustix::event::Timespec;
@@ -27,6 +26,7 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use units::{Bytes, Duration, Instant};
 
 /// Headers of IPv4 and TCP that a piece would have as a packet, in bytes.
 const HEADERS: u64 = 40;

@@ -11,7 +11,6 @@ use crate::port::Port;
 use crate::relay::{Door, Relay};
 use crate::{ADDRESS, Backend, Fault, GATEWAY, HostSettings, INTERFACE, Plan, Tally, is_nested};
 use link::{LossModel, Path, Profile, Way};
-use measure::{Bytes, Duration, Instant};
 use runtime::bell::Bell;
 use runtime::{clock, sys};
 use rustix::thread::CapabilitySet;
@@ -21,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use units::{Bytes, Duration, Instant};
 
 /// Locally administered; there is no other host on the cable.
 const NEAR_MAC: Mac = [2, 0, 0, 0, 0, 2];

@@ -4,12 +4,12 @@
 //! in [`runtime::dial`]. There is no kernel with counters here, so [`Wish::Inspect`] has no answer.
 
 use crate::host::{Application, Conn, Happened, Work};
-use measure::{Duration, Instant};
 use runtime::dial::{Crew, Failing, Happened as Told, Port, Wish};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tcp::Closed;
+use units::{Duration, Instant};
 
 /// An activity of the host's processor for a crew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,8 +217,8 @@ mod tests {
     use super::*;
     use crate::toy::Toy;
     use crate::{HostSetup, Hosted, Limits, World};
-    use measure::{Seed, UnixTime};
     use tcp::{Setup, Stack};
+    use units::{Seed, UnixTime};
 
     /// Two lines that each send a text line, wake once, and listen to the end.
     #[derive(Default)]

@@ -6,9 +6,9 @@ mod connections;
 
 use connections::Connections;
 use core::fmt;
-use measure::{Draw, Duration, Instant, Rng, Seed};
 use std::collections::{BTreeSet, VecDeque};
 use tcp::{Closed, Endpoint, Segment, Setup, State};
+use units::{Draw, Duration, Instant, Rng, Seed};
 
 /// A connection, by the number of its client's port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

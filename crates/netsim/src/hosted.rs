@@ -6,13 +6,13 @@
 
 use crate::host::{Application, Conn, Happened, Work};
 use core::net::{Ipv4Addr, SocketAddr};
-use measure::{Duration, Instant, UnixTime};
 use runtime::fs::Wait;
 use runtime::session::{
     Accepted, Action, Body, Context, Event, Job, JobOf, Loss, Service, Session, Ticket, Tx,
 };
 use std::collections::{BTreeMap, VecDeque};
 use tcp::Closed;
+use units::{Duration, Instant, UnixTime};
 
 /// Maximum bytes kept for a session that does not read; a connection that sends more is reset.
 const INPUT_MAX: usize = 1 << 20;
@@ -300,10 +300,10 @@ mod tests {
     use super::*;
     use crate::toy::Toy;
     use crate::{HostSetup, Limits, World};
-    use measure::Seed;
     use std::cell::RefCell;
     use std::rc::Rc;
     use tcp::{Setup, Stack};
+    use units::Seed;
 
     /// Sends its lines once connected, one piece each, and keeps the replies.
     struct Typist {

@@ -22,10 +22,10 @@ use host::Host;
 pub use host::{Application, Conn, Happened, HostSetup, Work};
 pub use hosted::Hosted;
 use link::{Direction, Flow, Packet, Path, Profile, TcpView, Verdict};
-use measure::{Bytes, Draw, Instant, Seed};
 #[cfg(test)]
 use runtime::{fs, session, shaping};
 use tcp::{Capture, Segment};
+use units::{Bytes, Draw, Instant, Seed};
 
 /// Limits of a world.
 #[derive(Clone, Debug)]
@@ -186,7 +186,7 @@ impl World {
     }
 
     /// A pcapng file of the segments seen at `vantage`; its clock starts at `epoch` after 1970.
-    pub fn pcapng(&self, vantage: Vantage, epoch: measure::Duration) -> Vec<u8> {
+    pub fn pcapng(&self, vantage: Vantage, epoch: units::Duration) -> Vec<u8> {
         let mut out = Vec::new();
         let mut capture = Capture::begin(&mut out);
         for (at, logged) in self.seen_from(vantage) {

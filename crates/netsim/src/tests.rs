@@ -2,11 +2,11 @@
 
 use super::{Application, Conn, Happened, HostSetup, Limits, Logged, Vantage, Work, World};
 use link::{Direction, Profile};
-use measure::{Bytes, Duration, Instant, Seed};
 use std::cell::RefCell;
 use std::process::Command;
 use std::rc::Rc;
 use tcp::{AckRule, Closed, Setup, Stack};
+use units::{Bytes, Duration, Instant, Seed};
 
 /// Answers every read with this many bytes, and closes its half if told to.
 struct Answer {

@@ -17,11 +17,11 @@ mod tracepoints;
 mod trial;
 
 pub use calls::name;
-use measure::{Duration, Instant};
 use runtime::{clock, sys};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
+use units::{Duration, Instant};
 
 const SIGCHLD: i32 = libc::SIGCHLD;
 /// Signals that end a profile early.

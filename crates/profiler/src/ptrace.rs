@@ -8,7 +8,6 @@
 //! that the tracer interrupts returns EINTR, as under any debugger. What calls mean is not known here.
 
 use super::{ENDS, Event, Refusals, SIGCHLD, Tracer, What, tasks};
-use measure::Duration;
 use runtime::clock;
 use runtime::sys::{
     self,
@@ -18,6 +17,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use units::Duration;
 
 /// Stops processed before the time is checked.
 const BATCH: usize = 256;

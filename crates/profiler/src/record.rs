@@ -2,7 +2,7 @@
 //! Layout: perf_event_open(2); the tracepoints' own part as described by their `format` files.
 
 use super::{Event, What};
-use measure::Instant;
+use units::Instant;
 
 const LOST: u32 = 2;
 const EXIT: u32 = 4;

@@ -1,7 +1,7 @@
 //! The processes and threads below a process, from `/proc` (proc(5)).
 
-use measure::Duration;
 use std::collections::BTreeMap;
+use units::Duration;
 
 /// Maximum processes: more than that is not a server.
 const PROCESSES_MAX: usize = 4096;

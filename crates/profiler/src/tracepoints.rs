@@ -6,11 +6,11 @@
 
 use super::record::{self, Ids};
 use super::{ENDS, Event, Tracer};
-use measure::{Duration, Instant};
 use runtime::{clock, sys};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
+use units::{Duration, Instant};
 
 /// Pages of a ring: two to this power. If that is not permitted, half as many are tried.
 const ORDER_MAX: u32 = 11;

@@ -2,7 +2,6 @@
 //! of watching. How watching works is not known here.
 
 use super::{Means, Price, Target, attach};
-use measure::{Duration, Instant};
 use runtime::{clock, sys};
 use rustix::fs::{Access, access};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -13,6 +12,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use units::{Duration, Instant};
 
 /// Calls per trial: some milliseconds of them.
 const CALLS: [(Means, u32); 2] = [(Means::Tracepoints, 20_000), (Means::Ptrace, 2_000)];

@@ -2,12 +2,12 @@
 //!
 //! `cargo run -p runtime --example echo_tcp -- 127.0.0.1:7777 [STRATEGY [IO]]`, then `nc 127.0.0.1 7777`. Ends by a signal.
 
-use measure::{Duration, Instant};
 use runtime::listen::{Listener, Listening};
 use runtime::strategy::{Limits, Strategy, serve};
 use runtime::{Accepted, Action, Event, NoJob, Service, Session, Tx, Unshared};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use units::{Duration, Instant};
 
 /// Longer lines end the connection, so that nobody makes the server keep more.
 const LINE_MAX: usize = 4_096;

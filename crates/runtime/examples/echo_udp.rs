@@ -4,8 +4,8 @@
 //! `cargo run -p runtime --example echo_udp -- 127.0.0.1:7777 [WORKERS]`, then `echo hello | nc -u -w1 127.0.0.1 7777`.
 //! Ends after a minute.
 
-use measure::{Duration, Instant};
 use runtime::datagram::{Address, Datagram, Endpoint, Limits, Outbox, Owner, bind, serve};
+use units::{Duration, Instant};
 
 /// Answers that found no room in the outbox wait here, bounded; later ones are dropped.
 #[derive(Default)]

@@ -2,13 +2,13 @@
 //!
 //! `cargo run --profile dist -p runtime --example fixed -- 127.0.0.1:8090 [close|keep] [loop|pool]`
 
-use measure::{Duration, Instant, UnixTime};
 use runtime::listen::{Listener, Listening};
 use runtime::shaping::Withheld;
 use runtime::strategy::{Concurrency, Io, Limits, Strategy, serve};
 use runtime::{Accepted, Action, Context, Event, Line, NoJob, Service, Session, Tx};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use units::{Duration, Instant, UnixTime};
 
 /// The response, and whether the connection ends with it.
 struct Fixed {

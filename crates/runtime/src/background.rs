@@ -6,11 +6,11 @@
 //! as long as the disk it reads from.
 
 use crate::clock;
-use measure::UnixTime;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use units::UnixTime;
 
 /// A thread for work items of one kind.
 pub struct Background<T> {

@@ -1,7 +1,7 @@
 //! The clocks: monotonic time for deadlines, civil time for the protocol. Read once per turn.
 
-use measure::{Instant, UnixTime};
 use rustix::time::{ClockId, clock_gettime};
+use units::{Instant, UnixTime};
 
 /// Nanoseconds since the machine started, without suspension.
 #[inline]
@@ -18,7 +18,7 @@ pub(crate) fn coarse() -> Instant {
 }
 
 /// Blocks this thread for a span.
-pub fn pause(span: measure::Duration) {
+pub fn pause(span: units::Duration) {
     std::thread::sleep(span);
 }
 
@@ -39,7 +39,7 @@ pub fn civil_nanos() -> u64 {
 }
 
 /// Processor time used by the calling thread.
-pub fn thread_cpu() -> measure::Duration {
+pub fn thread_cpu() -> units::Duration {
     let t = clock_gettime(ClockId::ThreadCPUTime);
-    measure::Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+    units::Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }

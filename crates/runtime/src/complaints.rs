@@ -9,9 +9,9 @@
 use crate::clock;
 use crate::shared::Words;
 use core::fmt;
-use measure::{Duration, Instant};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use units::{Duration, Instant};
 
 /// Lines that may be written at once after some silence.
 const BURST: u64 = 10;

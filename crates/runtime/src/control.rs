@@ -4,7 +4,6 @@
 //! Decides how long a question may be and how many clients may be about to ask. What questions mean is not known here.
 //! It never waits: complete lines are processed, and a silent client delays neither others nor the program.
 
-use measure::Duration;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fs::Mode;
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -14,6 +13,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use units::Duration;
 
 /// Suffix of a socket that is to replace another.
 const BESIDE: &str = ".new";

@@ -3,9 +3,9 @@
 //! If client and server share a machine and a request costs both equally, neither is clearly the bottleneck. With a
 //! slower processor, the server is. Decides when to spin and when to sleep.
 
-use measure::Duration;
 use std::io;
 use std::time::Instant;
+use units::Duration;
 
 /// A share of each period is taken. It is short compared with a scheduler's time slice, so the processor appears slow
 /// and not stopped.

@@ -4,12 +4,12 @@
 //! that asks for the connections of its own network namespace: sock_diag(7), `linux/inet_diag.h`. Decides which
 //! connections count; changes none of them.
 
-use measure::Duration;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink::SOCK_DIAG, recv, send, socket_with,
 };
 use std::io;
 use std::os::fd::OwnedFd;
+use units::Duration;
 
 /// `SOCK_DIAG_BY_FAMILY`.
 const BY_FAMILY: u16 = 20;

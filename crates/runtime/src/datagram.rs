@@ -13,8 +13,8 @@ mod serve;
 mod sim;
 
 use core::fmt;
-use measure::Instant;
 use std::net::SocketAddr;
+use units::Instant;
 
 pub use serve::{Counts, Handle, Limits, bind, serve};
 pub use sim::Sim;

@@ -23,7 +23,6 @@ use crate::manner::Writing;
 use crate::session::Loss;
 pub use crate::tcp_info::Tcp;
 use crate::timer::Wheel;
-use measure::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::cmp::Reverse;
@@ -33,6 +32,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use units::{Duration, Instant};
 
 /// Granularity of distant alarms.
 const COARSE: Duration = Duration::from_millis(100);

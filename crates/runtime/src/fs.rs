@@ -16,12 +16,12 @@ pub mod watch;
 use crate::{clock, sys};
 use found::Found;
 pub use graft::{Graft, Grafts};
-use measure::UnixTime;
 pub use open::{How, Listed, Listing, OpenError, Refreshed, Root, Symlinks};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fmt;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use units::UnixTime;
 
 /// Whether a call may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

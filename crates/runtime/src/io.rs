@@ -29,9 +29,9 @@ use crate::manner::Writing;
 use crate::memory::Step;
 use crate::session::{Body, FileRange, Line, Loss, Path, Tx};
 use crate::shaping::Withheld;
-use measure::{Duration, Instant, UnixTime};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use units::{Duration, Instant, UnixTime};
 
 /// A connection idle for less than this is between two requests and is left alone.
 pub(crate) const SETTLED: Duration = Duration::from_millis(50);

@@ -13,7 +13,6 @@ pub use owner::{Owner, owner};
 pub use sockets::{Origin, Sockets};
 
 use crate::sys;
-use measure::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -21,6 +20,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use units::Duration;
 
 /// The options of a listener.
 #[derive(Clone, Copy, Debug)]

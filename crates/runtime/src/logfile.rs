@@ -12,7 +12,6 @@
 //! A full disk may accept part of a line. The next successful write starts a new line, and the number of lost lines is
 //! then reported. Other processes that write to the file in between do not know of the torn line.
 
-use measure::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -23,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use units::Bytes;
 
 /// Where log lines go.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,12 +17,12 @@ pub(crate) use ebb::Ebb;
 pub use pressure::Step;
 
 use crate::sensors::cgroup::Used;
-use measure::{Bytes, Duration, Instant};
 use pressure::Pressure;
 use source::Source;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use units::{Bytes, Duration, Instant};
 
 /// Interval of readings while memory is calm, and under pressure.
 const LOOK_CALM: Duration = Duration::from_millis(250);

@@ -7,8 +7,8 @@
 //! Each worker writes only its own word. Knows nothing about connections.
 
 use crate::shared::Words;
-use measure::Instant;
 use std::sync::atomic::Ordering;
+use units::Instant;
 
 const FREE: u64 = 0;
 const BUSY: u64 = 1;

@@ -14,8 +14,8 @@ mod process;
 
 use crate::clock;
 use cgroup::Cgroup;
-use measure::{Bytes, Duration, Instant};
 use std::path::{Path, PathBuf};
+use units::{Bytes, Duration, Instant};
 
 /// Maximum processes read; if there are more, the first ones.
 const PROCESSES_MAX: usize = 256;

@@ -30,10 +30,10 @@ use crate::memory::Budget;
 use crate::shaping::Withheld;
 pub use crate::tcp_info::Path;
 use bytes::Bytes;
-use measure::{Duration, Instant, UnixTime};
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use units::{Duration, Instant, UnixTime};
 
 /// One connection, as a state machine without I/O. It may move between threads, but never to another context. `closed`
 /// is called even after another method has panicked.

@@ -22,7 +22,7 @@ pub(crate) use egress::{Egress, Grant};
 
 use core::fmt;
 use core::str::FromStr;
-use measure::{Duration, Rate};
+use units::{Duration, Rate};
 
 /// Content bytes of a full segment: 1500 without the headers of IPv4 (20), of TCP (20) and its timestamps (12).
 const SEGMENT: u64 = 1448;

@@ -4,11 +4,11 @@
 //! pipe, which is all a handler may do.
 
 use crate::sys;
-use measure::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::low_level::pipe;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
+use units::Duration;
 
 /// A request by the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! # use runtime::{Action, Event, NoJob, Service, Session, Tx, Unshared, sim::Sim};
-//! # use measure::{Duration, Instant};
+//! # use units::{Duration, Instant};
 //! # struct Echo; struct Typed(Vec<u8>); type Cx = Unshared<NoJob>;
 //! # impl Session for Typed { type Cx = Cx;
 //! #   fn handle(&mut self, _: &mut Cx, e: Event<'_, NoJob>, tx: &mut Tx, _: Instant) { if let Event::Bytes(b) = e { tx.head.extend_from_slice(b) } }
@@ -31,12 +31,12 @@ use crate::concurrency::worker::{Bounds, Worker};
 use crate::session::{Service, Session};
 use crate::strategy::Manner;
 use crossbeam_utils::CachePadded;
-use measure::{Duration, Instant, UnixTime};
 pub use network::Client;
 use network::Network;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use units::{Duration, Instant, UnixTime};
 
 /// Where and when jobs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What the kernel's TCP reports about a connection (`TCP_INFO`, tcp(7)), as drivers and protocols see it. Which call
 //! reads it is not known here.
 
-use measure::Duration;
+use units::Duration;
 
 /// The kernel's counters of a connection since it began (`TCP_INFO`, tcp(7)). They do not include anything after its
 /// descriptor is closed.

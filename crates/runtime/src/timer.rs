@@ -9,7 +9,7 @@
 //! "ask", never "expired"; the owner of the deadline decides. It fires up to one tick late, never early. It reads no
 //! clock.
 
-use measure::{Duration, Instant};
+use units::{Duration, Instant};
 
 const SLOTS: u32 = 256;
 const NONE: u32 = u32::MAX;
@@ -160,8 +160,8 @@ impl Wheel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::Seed;
     use std::collections::BTreeMap;
+    use units::Seed;
 
     const TICK: Duration = Duration::from_millis(250);
 
@@ -248,8 +248,8 @@ mod tests {
         }
     }
 
-    fn rand_xoshiro_next(rng: &mut measure::Rng) -> u64 {
-        use measure::Draw as _;
+    fn rand_xoshiro_next(rng: &mut units::Rng) -> u64 {
+        use units::Draw as _;
         rng.next_u64()
     }
 }

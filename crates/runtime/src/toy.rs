@@ -10,10 +10,10 @@ use crate::session::{
     self, Accepted, Action, Body, Context, Event, FileRange, Job, Loss, Service, Session, Tx,
 };
 use crate::shaping::Withheld;
-use measure::{Duration, Instant, UnixTime};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use units::{Duration, Instant, UnixTime};
 
 pub(crate) const IDLE: Duration = Duration::from_secs(20);
 

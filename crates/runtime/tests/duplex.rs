@@ -4,7 +4,6 @@
 //! Each line of a client is a command. `hold N` starts a job that ends when the test opens gate N; the answer is `N`.
 //! `big N` is answered with N bytes. `note X` is noted for the test to see.
 
-use measure::{Duration, Instant};
 use runtime::listen::{Listener, Listening};
 use runtime::sim::{Jobs, Sim};
 use runtime::strategy::{Concurrency, Io, Limits, Strategy, serve};
@@ -14,6 +13,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use units::{Duration, Instant};
 
 /// More than the kernel's buffers of both ends hold.
 const BIG: usize = 32 << 20;

@@ -1,10 +1,10 @@
 //! At a service's limit: whom a connection that finds no place costs its own.
 
-use measure::{Duration, Instant};
 use runtime::sim::Sim;
 use runtime::{Accepted, Action, Event, NoJob, Service, Session, Tx, Unshared};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use units::{Duration, Instant};
 
 /// Two places. A connection keeps its own until it says `rest`.
 #[derive(Default)]

@@ -9,13 +9,13 @@
 //! The difference between two runs of different length is the cost of a turn; `benches/instructions` computes it.
 //! `browser` has a request head of 560 bytes, `pipelined` has 16 requests per turn.
 
-use measure::{Instant, Seed, UnixTime};
 use runtime::session::{Job as _, Ticket};
 use runtime::{Accepted, Action, Context as _, Event, Service as _, Session as _, Tx};
 use server::config::Config;
 use server::site::Source;
 use server::{LogSink, Server};
 use std::sync::Arc;
+use units::{Instant, Seed, UnixTime};
 
 static PAGE: [u8; 1024] = [b'x'; 1024];
 static FILES: [(&str, &[u8]); 1] = [("/1k.bin", &PAGE)];
@@ -70,7 +70,7 @@ fn main() {
     let mut tx = Tx::default();
     let mut bytes = 0;
     for turn in 0..count {
-        now = now + measure::Duration::from_micros(7);
+        now = now + units::Duration::from_micros(7);
         if turn % 64 == 0 {
             // As in an event loop with many ready connections.
             cx.turn(now, UnixTime::from_secs(1_000_000_000));

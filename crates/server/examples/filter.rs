@@ -10,7 +10,6 @@
 
 use bytes::Bytes;
 use http_semantics::status::Status;
-use measure::{Seed, UnixTime};
 use runtime::listen::{Listener, Listening};
 use runtime::strategy::{Concurrency, Io, Limits, Strategy, serve};
 use server::config::Config;
@@ -21,6 +20,7 @@ use server::{Additions, Interprocess, Server};
 use std::error::Error;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use units::{Seed, UnixTime};
 
 /// Adds a line at the end of each page, and lets browsers keep files with a version in their name (`app.v3.js`).
 #[derive(Debug)]
@@ -131,9 +131,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[expect(clippy::disallowed_methods, reason = "a test creates the files it serves")]
 mod tests {
     use super::*;
-    use measure::Duration;
     use runtime::sim::Sim;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use units::Duration;
 
     /// The response to a GET on a connection of its own, as text.
     fn get(sim: &mut Sim<Server>, path: &str, more: &str) -> String {

@@ -6,10 +6,10 @@
 //! ```
 #![allow(clippy::disallowed_methods, reason = "a measurement reads a clock")]
 
-use measure::{Instant, UnixTime};
 use runtime::session::Job;
 use server::site::{Lookup, Site, SiteConfig, Source, View};
 use std::hint::black_box;
+use units::{Instant, UnixTime};
 
 const FILES: usize = 1_000;
 

@@ -8,11 +8,11 @@ use crate::context::Cx;
 use crate::limits::Limits;
 use crate::service::Server;
 use crate::session::{Layer, Session};
-use measure::{Duration, Instant, Seed};
 use runtime::memory::Budget;
 use runtime::{Accepted, Service};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use units::{Duration, Instant, Seed};
 
 impl Service for Server {
     type Session = Session;

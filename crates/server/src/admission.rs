@@ -12,8 +12,8 @@
 //! measurement, as a TCP sender does once per round trip. It is pure: no clock, no system calls.
 
 use crate::queue::waited;
-use measure::Duration;
 use runtime::Line;
+use units::Duration;
 
 /// Largest allowance: more expensive responses than any short turn has.
 const ALLOWANCE_MAX: f64 = 4096.0;

@@ -1,7 +1,7 @@
 //! A request as handlers and filters see it: the parts that may decide an answer, whatever the version of HTTP.
 
-use measure::UnixTime;
 use std::net::IpAddr;
+use units::UnixTime;
 
 /// A request, as handlers and filters see it.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 //! The HTTP date is the only source; the spellings of the log are cut out of it, so that no second calendar can
 //! disagree. Times are in UTC.
 
-use measure::UnixTime;
+use units::UnixTime;
 
 /// The current second in every spelling that responses and log lines need.
 #[derive(Clone, Debug)]

@@ -19,7 +19,6 @@ use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
 use crate::waiting::{Permit, Waiting};
 use core::fmt;
-use measure::{Duration, Instant, Rng, UnixTime};
 use runtime::complaints;
 use runtime::fs::Wait;
 use runtime::memory::Step;
@@ -28,6 +27,7 @@ use runtime::shaping::Withheld;
 use runtime::{Context, FileRange, Job, Line};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use units::{Duration, Instant, Rng, UnixTime};
 
 /// Field lines of the answer being composed. Belongs to a worker and is used for one answer after another.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! Whether the entity tag of a file may be strong (RFC 9110 section 8.8.1): whether its times tell its versions apart.
 //! How tags are made is not decided here.
 
-use measure::UnixTime;
 use runtime::fs::Meta;
+use units::UnixTime;
 
 /// Seconds without a change after which a file's times tell its versions apart.
 const SETTLED: i64 = 2;

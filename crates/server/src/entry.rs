@@ -13,10 +13,10 @@ use bytes::Bytes;
 use core::fmt;
 use http_semantics::coding::Coding;
 use http_semantics::status::Status;
-use measure::UnixTime;
 use runtime::fs;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use units::UnixTime;
 
 /// An owned copy of the lines, for header blocks that are formatted for each response.
 #[derive(Clone, Debug)]

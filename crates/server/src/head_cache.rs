@@ -22,10 +22,10 @@ use http_semantics::method::Method;
 use http1::framing::Framing;
 use http1::head::{Expect, Request};
 use http1::version::Version;
-use measure::UnixTime;
 use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
+use units::UnixTime;
 
 /// Maximum number of heads kept; a power of two.
 const SLOTS: usize = 256;

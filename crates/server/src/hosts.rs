@@ -10,10 +10,10 @@ use crate::filter::{Filter, Filters};
 use crate::site::{Logins, Lookup, OpenError, Site, SiteConfig, Source};
 use crate::store::StoreCounters;
 use core::fmt;
-use measure::{Instant, UnixTime};
 use runtime::session::Job;
 use std::collections::HashMap;
 use std::sync::Arc;
+use units::{Instant, UnixTime};
 
 /// Longest name in the DNS (RFC 1035 section 2.3.4); configured names are never longer.
 const NAME_MAX: usize = 255;

@@ -9,10 +9,10 @@
 //! The scale is logarithmic, with four steps per octave from 1 microsecond on, so a percentile is at most a fifth too
 //! high.
 
-use measure::{Duration, Instant};
 use runtime::shaping::Withheld;
 use runtime::shared::Words;
 use std::sync::atomic::{AtomicU64, Ordering};
+use units::{Duration, Instant};
 
 /// Number of steps per octave.
 const STEPS: usize = 4;

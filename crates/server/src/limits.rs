@@ -3,7 +3,7 @@
 //! Every limit with a default suits a small virtual machine and is on by default. Each has a tested behavior at the
 //! limit, named at its field. This file decides the numbers; it does not know how sessions enforce them.
 
-use measure::{Bytes, Duration, Instant};
+use units::{Bytes, Duration, Instant};
 
 /// Limits of a server. Counts are inclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]

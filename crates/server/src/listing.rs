@@ -5,9 +5,9 @@
 //! is listed.
 
 use crate::path::encode;
-use measure::{Bytes, UnixTime};
 use serde::Serialize;
 use std::fmt::Write;
+use units::{Bytes, UnixTime};
 
 /// An entry of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]

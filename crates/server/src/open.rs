@@ -4,8 +4,8 @@ use crate::config::Config;
 use crate::live;
 use crate::service::{Additions, Interprocess, LogSink, Server};
 use crate::site::{OpenError, Source};
-use measure::Seed;
 use std::sync::Arc;
+use units::Seed;
 
 impl Server {
     /// Opens a server of `config` that writes log lines to `log`. Without a root in `config`, it serves the `embedded`

@@ -11,8 +11,8 @@
 //! does. Here, a connection's wait is that for the turns before its own plus the turn in which it is answered. The test
 //! is pure. It is a metric and a figure of each window; no controller acts on it.
 
-use measure::{Duration, Instant};
 use runtime::Line;
+use units::{Duration, Instant};
 
 /// Shorter waits do no harm: half of what people notice. A hundred times the length of a turn that is not full.
 const TARGET: Duration = Duration::from_millis(50);

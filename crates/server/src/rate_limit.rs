@@ -9,10 +9,10 @@
 //! used only when connections arrive. Addresses that have been on time are removed when it is full. If it is still
 //! full, new addresses share one instant.
 
-use measure::{Duration, Instant};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use units::{Duration, Instant};
 
 /// Maximum number of addresses: some 6 MiB.
 const ADDRESSES_MAX: usize = 65_536;

@@ -18,12 +18,12 @@ use crate::store::StoreCounters;
 use crate::waiting::Waiting;
 use core::fmt;
 use handler::{Handler, Mounts};
-use measure::{Instant, Seed, UnixTime};
 use runtime::memory::Budget;
 use runtime::sensors::Reading;
 use runtime::shaping::Precedence;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use units::{Instant, Seed, UnixTime};
 
 /// Writes finished access log lines to their destination.
 pub trait LogSink: Send + Sync + fmt::Debug {

@@ -3,12 +3,12 @@
 
 #![expect(clippy::disallowed_methods, reason = "a test creates the files it serves")]
 
-use measure::{Bytes, Duration, Instant, Seed, UnixTime};
 use runtime::sim::{Client, Jobs, Sim};
 use server::config::{ColdReads, Config, LogFormat};
 use server::site::Source;
 use server::{LogSink, Server};
 use std::sync::{Arc, LazyLock, Mutex};
+use units::{Bytes, Duration, Instant, Seed, UnixTime};
 
 static BIG: LazyLock<&'static [u8]> = LazyLock::new(|| b"0123456789abcdef".repeat(20_000).leak());
 static TEXT: LazyLock<&'static [u8]> = LazyLock::new(|| b"A weir regulates a flow. ".repeat(200).leak());
@@ -258,7 +258,7 @@ fn files_from_disk_are_sent_by_descriptor_and_a_truncated_one_ends_the_connectio
     std::fs::write(&path, &content).unwrap();
     let (mut sim, server, lines) = sim(|c| {
         c.root = Some(dir.path().to_owned());
-        c.cache_file_size = measure::Bytes::kib(64);
+        c.cache_file_size = units::Bytes::kib(64);
     });
     let client = sim.connect_local();
     let range = "GET /large.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=8-15,24-31,300000-300007\r\n\r\n";

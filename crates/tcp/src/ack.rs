@@ -3,7 +3,7 @@
 //! Decides only when to send an ACK; the endpoint decides its contents.
 
 use crate::stack::{AckRule, AckTimer, Stack};
-use measure::{Duration, Instant};
+use units::{Duration, Instant};
 
 /// The next tick of a host's delayed-ACK timer after `now`; ticks are at `phase + k * period`.
 pub fn beat_after(now: Instant, period: Duration, phase: Duration) -> Instant {

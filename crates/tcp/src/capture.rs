@@ -6,7 +6,7 @@
 use crate::segment::Segment;
 use crate::wire::ipv4_packet;
 use core::net::SocketAddrV4;
-use measure::Instant;
+use units::Instant;
 
 const RAW: u16 = 101;
 

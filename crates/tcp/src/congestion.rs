@@ -4,7 +4,7 @@
 //! does not know which.
 
 use crate::stack::{IdleRestart, Stack};
-use measure::Duration;
+use units::Duration;
 
 /// ```text
 ///   SlowStart --cwnd >= ssthresh--> Avoidance --duplicate ACKs--> Recovery --new ACK--> Avoidance

@@ -17,8 +17,8 @@ use crate::send::{Cut, Sender, Terms};
 use crate::stack::{AckRule, NagleIdle, SpuriousTimeouts, Stack};
 use crate::state::{Closed, State, Step};
 use crate::suspicion::{Doubt, Judgment, Suspicion};
-use measure::{Duration, Instant};
 use std::collections::VecDeque;
+use units::{Duration, Instant};
 
 /// Limits of an endpoint. The stack's parameters limit its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

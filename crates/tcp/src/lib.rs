@@ -9,7 +9,7 @@
 //! numbers, urgent data, ECN and path MTU discovery.
 //!
 //! ```
-//! use measure::{Duration, Instant};
+//! use units::{Duration, Instant};
 //! use tcp::{Endpoint, Setup, Stack};
 //! let setup = |iss| Setup::new(Stack::preset("4.4bsd").expect("a preset"), iss);
 //! let now = Instant::ZERO;

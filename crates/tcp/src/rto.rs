@@ -4,7 +4,7 @@
 //! timestamps.
 
 use crate::stack::Stack;
-use measure::Duration;
+use units::Duration;
 
 /// The longest timeout (RFC 6298, rule 2.5, allows any maximum of at least 60 s; BSD uses 64 s).
 const MAX: Duration = Duration::from_secs(64);

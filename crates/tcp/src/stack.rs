@@ -3,10 +3,10 @@
 //! The values are in `data/stacks.toml`, each tagged: from a document, from a public copy, recalled, fitted or
 //! assumed. This file decides nothing; the endpoint's state machines read it.
 
-use measure::{Bytes, Duration};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use units::{Bytes, Duration};
 
 const TABLE: &str = include_str!("../data/stacks.toml");
 

@@ -2,7 +2,7 @@
 //!
 //! Knows only transitions; the endpoint decides the meaning of a segment in each state.
 
-use measure::Instant;
+use units::Instant;
 
 /// ```text
 ///                Closed

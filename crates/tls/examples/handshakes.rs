@@ -3,7 +3,6 @@
 //! Both ends are in memory and take turns on one thread, so that the time between calls of an end is its own. Prints a median
 //! over COUNT handshakes (default 400) for each kind, in µs. The source of `model::tcp::setup`'s processor times.
 
-use measure::Instant;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use tls::policy::Policy;
 use tls::settings::{Maker, Options};
 use tls::tickets::{Ratchet, Secret};
 use tls::trust::{Client, Trust, Versions};
+use units::Instant;
 
 /// A kind of handshake.
 struct Kind {

@@ -4,7 +4,6 @@
 //! Reads no file. A key that cannot be used, or that belongs to another certificate, is an error here and not at the first
 //! handshake.
 
-use measure::UnixTime;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -14,6 +13,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
+use units::UnixTime;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 /// A certificate that is valid for longer than this, in seconds, is not yet due for renewal: 14 days.

@@ -15,12 +15,12 @@
 use crate::engine::{Engine, Fault};
 use crate::names;
 use crate::refusal;
-use measure::Instant;
 use runtime::dial::{Crew, Failing, Happened, Port, Security, Tcp, Wish};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ProtocolVersion};
 use std::fmt;
 use std::sync::Arc;
+use units::Instant;
 
 /// A crew whose connections speak TLS to one server.
 pub struct SecuredCrew<C> {

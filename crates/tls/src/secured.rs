@@ -18,7 +18,6 @@ use crate::settings::Slot;
 use crate::tickets::Ratchet;
 use bytes::Bytes;
 use duplex::Duplex;
-use measure::{Duration, Instant, UnixTime};
 use runtime::fs::Wait;
 use runtime::memory::{Budget, Holding};
 use runtime::session::{self, JobOf, Loss};
@@ -27,6 +26,7 @@ use runtime::{
     Accepted, Action, Body, Context, Event, FileRange, Job, Line, Service, Session, Tx, Unsecured,
 };
 use std::sync::Arc;
+use units::{Duration, Instant, UnixTime};
 
 /// Bytes of a body read, encrypted and sent at a time: what a slow reader costs in memory. glibc maps buffers of 128 KiB and
 /// more anew each time (`M_MMAP_THRESHOLD`, mallopt(3)), and each page faults.

@@ -7,10 +7,10 @@
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads clocks and files")]
 
-use measure::Seed;
 use std::io::{Read, Write};
 use std::time::Instant;
 use trace::{Analyzer, Frame, LinkType, Options, PcapngWriter, Reader};
+use units::Seed;
 
 const MSS: usize = 1448;
 
@@ -93,7 +93,7 @@ impl Generator {
         data[66..n].copy_from_slice(payload);
         let frame = Frame {
             number: 0,
-            at: measure::Instant::from_nanos(self.nanos),
+            at: units::Instant::from_nanos(self.nanos),
             link: LinkType::ETHERNET,
             wire_len: n as u32,
             data: &data[..n],

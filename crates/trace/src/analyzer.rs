@@ -22,8 +22,8 @@ use crate::summary::{Meter, Summary};
 use crate::table::{List, Table};
 use crate::tls::{Keyring, Suites};
 use core::time::Duration;
-use measure::Instant;
 use std::collections::VecDeque;
+use units::Instant;
 
 /// Limits on everything that grows.
 #[derive(Clone, Copy, Debug)]

@@ -13,8 +13,8 @@ mod old;
 mod writer;
 
 use core::fmt;
-use measure::Instant;
 use serde::Serialize;
+use units::Instant;
 
 pub use writer::PcapngWriter;
 

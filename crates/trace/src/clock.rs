@@ -6,7 +6,7 @@
 
 use crate::capture::{Frame, LinkType};
 use core::time::Duration;
-use measure::Instant;
+use units::Instant;
 
 /// Distance to the previous frame from which a time must be confirmed.
 const FAR: Duration = Duration::from_secs(60);

@@ -10,8 +10,8 @@ use crate::summary::Meter;
 use crate::tls::Keyring;
 use crate::transaction::{SingleRun, Transaction};
 use core::time::Duration;
-use measure::Instant;
 use std::collections::VecDeque;
+use units::Instant;
 
 /// Thresholds that distinguish a stall from a round trip.
 #[derive(Clone, Copy, Debug)]

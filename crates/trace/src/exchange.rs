@@ -21,9 +21,9 @@ use crate::times::Times;
 use crate::tls::{Content, Tls};
 use crate::transaction::{HttpCounts, SingleRun, Transaction};
 use http2::frame::{PREFACE, kind};
-use measure::Instant;
 use secured::Security;
 use std::collections::VecDeque;
+use units::Instant;
 
 /// Limit on out-of-order segments held per direction.
 const STASH_MAX: usize = 256;

@@ -22,7 +22,7 @@ use crate::tls::Tls;
 use crate::transaction::HttpCounts;
 use core::time::Duration;
 use half::{Arrival, Expired, Half};
-use measure::Instant;
+use units::Instant;
 
 /// The findings and points that only a connection's own parts report.
 impl Context<'_> {

@@ -7,8 +7,8 @@
 
 use crate::packet::{DatagramId, Fragment};
 use core::time::Duration;
-use measure::Instant;
 use std::collections::VecDeque;
+use units::Instant;
 
 /// Limit on incomplete datagrams; the oldest is dropped for a new one.
 const DATAGRAMS_MAX: usize = 256;

@@ -7,8 +7,8 @@ use crate::connection::{ConnectionId, Side};
 use crate::quantity;
 use core::fmt::Write as _;
 use core::time::Duration;
-use measure::Instant;
 use serde::Serialize;
+use units::Instant;
 
 /// Content of a point. Sequence numbers are relative: the first data byte of a direction is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

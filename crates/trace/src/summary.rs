@@ -11,9 +11,9 @@ use crate::tls::{Decryption, Tls};
 use crate::transaction::{HttpCounts, Transaction};
 use core::fmt::Write as _;
 use core::time::Duration;
-use measure::Instant;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use units::Instant;
 
 /// Limit on the bins of a time series; beyond it their width doubles.
 const BINS_MAX: usize = 2048;

@@ -7,8 +7,8 @@
 use crate::flow::Flow;
 use crate::packet::{Endpoint, Segment};
 use hashbrown::HashTable;
-use measure::Instant;
 use std::hash::BuildHasher;
+use units::Instant;
 
 const NONE: u32 = u32::MAX;
 

@@ -1,6 +1,6 @@
 //! When bytes came, as packets of the capture.
 
-use measure::Instant;
+use units::Instant;
 
 /// Time and frame number of a packet.
 pub(crate) type Stamp = (Instant, u64);

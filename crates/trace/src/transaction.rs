@@ -3,8 +3,8 @@
 use crate::connection::{ConnectionId, Side};
 use crate::quantity;
 use core::time::Duration;
-use measure::Instant;
 use serde::Serialize;
+use units::Instant;
 
 /// Limit on the stored bytes of a request target.
 pub(crate) const TARGET_MAX: usize = 256;

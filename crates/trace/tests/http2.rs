@@ -97,7 +97,7 @@ fn of(outcome: &Outcome, stream: u32) -> &Transaction {
     found.unwrap_or_else(|| panic!("no stream {stream}: {:?}", outcome.transactions))
 }
 
-fn ms(time: Option<measure::Duration>) -> Option<u128> {
+fn ms(time: Option<units::Duration>) -> Option<u128> {
     time.map(|time| time.as_millis())
 }
 

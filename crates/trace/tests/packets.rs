@@ -4,10 +4,10 @@ mod talk;
 
 use core::net::IpAddr;
 use etherparse::{PacketBuilder, TcpOptionElement};
-use measure::Instant;
 use proptest::prelude::*;
 use talk::{Seg, Talk};
 use trace::{Analyzer, Endpoint, Frame, Limits, LinkType, Options, Packet, SeqNum};
+use units::Instant;
 
 fn frame(link: LinkType, data: &[u8]) -> Frame<'_> {
     Frame {

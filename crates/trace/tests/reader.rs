@@ -2,11 +2,11 @@
 
 mod talk;
 
-use measure::Instant;
 use pcap_parser::{Block, PcapBlockOwned, PcapError};
 use proptest::prelude::*;
 use talk::{GET, Talk, reply};
 use trace::{Fault, Found, Frame, LinkType, Options, PcapngWriter, ReadError, Reader};
+use units::Instant;
 
 type Owned = (u64, u64, u16, u32, Vec<u8>);
 

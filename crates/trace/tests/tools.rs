@@ -426,7 +426,7 @@ fn findings_on_real_captures() {
 /// Real captures with bytes changed at random: no panic, consistent counters, and no effect of chunk sizes.
 #[test]
 fn damaged_real_captures_never_panic() {
-    use measure::Seed;
+    use units::Seed;
     let mut state = Seed(20_251_121).0;
     let mut random = |n: usize| {
         state = state

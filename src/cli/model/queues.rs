@@ -6,7 +6,7 @@ use ::model::closed::Station;
 use ::model::flow::{Discipline, Dispatch};
 use ::model::{Seconds, Sizes};
 use clap::{Args, ValueEnum};
-use measure::{Bytes, Rate, Seed};
+use units::{Bytes, Rate, Seed};
 
 /// Flags of `weir model queue`.
 #[derive(Debug, Args)]

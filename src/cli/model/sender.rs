@@ -4,7 +4,7 @@ use super::values::bytes;
 use ::model::tcp::Sender;
 use ::model::tcp::setup::Setup;
 use clap::{Args, ValueEnum};
-use measure::Bytes;
+use units::Bytes;
 
 /// A set of sender defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

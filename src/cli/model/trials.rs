@@ -5,8 +5,8 @@ use super::values::{bytes, seconds, tolerance};
 use super::{rate, seed};
 use ::model::Seconds;
 use clap::Args;
-use measure::{Bytes, Rate, Seed};
 use std::path::PathBuf;
+use units::{Bytes, Rate, Seed};
 
 /// Flags of `weir model fit`.
 #[derive(Debug, Args)]

@@ -5,14 +5,14 @@ use ::model::closed::{Kind, Station};
 use ::model::paper::LINKS;
 use ::model::waiting::Group;
 use ::model::{Quantity, Seconds, Sizes};
-use measure::{Bytes, Rate};
 use std::str::FromStr;
+use units::{Bytes, Rate};
 
 /// Whole bytes.
 pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
     let bytes: Bytes = text
         .parse()
-        .map_err(|why: measure::ParseBytesError| why.to_string())?;
+        .map_err(|why: units::ParseBytesError| why.to_string())?;
     let number = text.trim().trim_end_matches('B').trim_end();
     match number.parse::<f64>() {
         Ok(bare) if bare.fract() != 0.0 => Err(format!("`{text}` is not a whole number of bytes")),

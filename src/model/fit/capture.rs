@@ -7,11 +7,11 @@
 use crate::failure::Failure;
 use ::model::Seconds;
 use ::model::fit::{Estimate, TransferSample};
-use measure::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use units::Bytes;
 
 /// The supported version of `weir trace --json`.
 const FORMAT: u64 = 1;

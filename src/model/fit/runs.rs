@@ -11,7 +11,7 @@ use ::load::times::Times;
 use ::model::Seconds;
 use ::model::bootstrap::resample;
 use ::model::fit::{Estimate, LoadSample};
-use measure::Rng;
+use units::Rng;
 
 /// Seconds that a run needs for meaningful intervals.
 const BATCHES_MIN: usize = 5;

@@ -10,9 +10,9 @@ use ::model::Seconds;
 use ::model::closed::{Network, Station};
 use ::model::tcp::Sender;
 use ::model::tcp::ramp::Path as Link;
-use measure::{Bytes, Draw, Duration, Instant, Rate, Seed};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use units::{Bytes, Draw, Duration, Instant, Rate, Seed};
 
 const SECONDS: u32 = 12;
 

@@ -23,11 +23,11 @@ use acme::error::{Error, Problem};
 use acme::order::{self, Ca, Wanted};
 use acme::renewal;
 use acme::world::{Request, Response, World};
-use measure::{Duration, Seed, UnixTime};
 use runtime::clock;
 use runtime::process::hook;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use units::{Duration, Seed, UnixTime};
 
 /// Longest time between two looks: a clock may be set, and a file removed.
 const LOOK_MOST: i64 = 3_600;

@@ -6,11 +6,11 @@ use http_semantics::method::Method;
 use http1::Limits;
 use http1::client::{Connection, Step};
 use http1::slots::Slots;
-use measure::{Duration, Instant};
 use runtime::dial::{self, Crew, Failing, Happened, Port};
 use std::io::Write as _;
 use std::sync::Arc;
 use tls::rustls::RootCertStore;
+use units::{Duration, Instant};
 use url::Url;
 
 /// How long a CA may take for one answer.

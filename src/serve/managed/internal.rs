@@ -5,13 +5,13 @@
 //! days and is renewed as one of a CA is.
 
 use super::store::{self, Store};
-use measure::UnixTime;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 use server::clock::Clock;
 use std::io;
+use units::UnixTime;
 
 /// Days that the authority and its certificates last.
 const ROOT_DAYS: i64 = 3_650;

@@ -20,7 +20,6 @@ use acme::order::{Ca, Reason};
 use agent::Customer;
 use bytes::Bytes;
 use http_semantics::status::Status;
-use measure::{Duration, Instant, UnixTime};
 use runtime::background::Background;
 use runtime::clock;
 use runtime::process::privilege::{self, Account};
@@ -32,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use store::{Revocation, Store, Wish};
+use units::{Duration, Instant, UnixTime};
 
 /// Where CAs look for answers (RFC 8555 section 8.3).
 pub(super) const ANSWERS_AT: &str = "/.well-known/acme-challenge/";

@@ -14,13 +14,13 @@
 //! Folders belong to the user of the server alone, and so do files.
 
 use acme::order::Reason;
-use measure::UnixTime;
 use serde::{Deserialize, Serialize};
 use server::config::{Config, TlsSource};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use units::UnixTime;
 
 /// The folder, for one certificate.
 #[derive(Clone, Debug)]

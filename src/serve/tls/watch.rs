@@ -6,10 +6,10 @@
 
 use super::Certificate;
 use super::files;
-use measure::{Duration, Instant};
 use server::config::Config;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use units::{Duration, Instant};
 
 /// How often files are looked at.
 const EVERY: Duration = Duration::from_secs(1);

@@ -5,8 +5,8 @@ use crate::renewal;
 use crate::world::Request;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use measure::UnixTime;
 use proptest::prelude::*;
+use units::UnixTime;
 
 const DIRECTORY: &str = "https://ca.test/dir";
 const CHAIN: &str = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";

@@ -8,9 +8,9 @@ mod directives;
 
 use directives::{Directives, Seconds, seconds};
 use http_semantics::date;
-use measure::UnixTime;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use units::UnixTime;
 
 /// The error for a response that may not or need not be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@
 
 use super::{Loss, PAUSE_MIN, Path};
 use crate::timeline::{Timeline, Try};
-use measure::{Duration, Instant};
 use std::collections::HashMap;
+use units::{Duration, Instant};
 
 /// What a response waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,10 +26,10 @@ use crate::timeline::{
 use encoding_rs::{Encoding, WINDOWS_1252};
 use http_semantics::method::Method;
 use http2::priority::Priority;
-use measure::{Instant, UnixTime};
 use reply::Reply;
 use runtime::dial::{Crew, Failing, Happened, Port};
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use units::{Instant, UnixTime};
 use url::Url;
 
 /// The line whose timer limits the whole fetch.

@@ -14,7 +14,7 @@ use crate::timeline::{Fate, Part, Piece, Source};
 use encoding_rs::{Encoding, WINDOWS_1252};
 use http_semantics::coding::Coding;
 use http_semantics::field::Name;
-use measure::Instant;
+use units::Instant;
 
 /// Largest body kept, in bytes.
 const KEPT_BYTES_MAX: usize = 64 << 20;

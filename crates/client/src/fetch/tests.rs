@@ -7,11 +7,11 @@ use super::*;
 use crate::explain::{explain, sums};
 use crate::plan::{Browser, Buffering, Limits, Manner};
 use crate::streams::STREAM_WINDOW;
-use measure::Duration;
 use proptest::prelude::*;
 use runtime::dial::Wish;
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use units::Duration;
 
 /// One-way delay.
 const ONE_WAY: Duration = Duration::from_millis(5);

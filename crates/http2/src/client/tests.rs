@@ -5,8 +5,8 @@ use crate::error::Fault;
 use crate::frame::{HEADER, Header, flag, kind};
 use crate::hpack::block;
 use crate::server;
-use measure::{Draw, Seed};
 use std::collections::BTreeMap;
+use units::{Draw, Seed};
 
 fn get(path: &str) -> Vec<u8> {
     let mut out = Vec::new();

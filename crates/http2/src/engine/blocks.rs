@@ -8,7 +8,7 @@ use crate::flood::Kind;
 use crate::frame::{Header, flag};
 use crate::hpack::{Bounds, Decoded};
 use crate::message;
-use measure::Instant;
+use units::Instant;
 
 impl Engine {
     pub(super) fn headers(

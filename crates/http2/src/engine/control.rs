@@ -6,7 +6,7 @@ use crate::error::{Code, Fault};
 use crate::flood::Kind;
 use crate::frame::{Setting, Settings, WINDOW_INITIAL, WINDOW_MAX, write};
 use crate::priority::Priority;
-use measure::Instant;
+use units::Instant;
 
 /// The payload of the PING between the two GOAWAY of a graceful shutdown.
 const DRAIN_PING: [u8; 8] = *b"weir end";

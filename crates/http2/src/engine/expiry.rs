@@ -2,7 +2,7 @@
 
 use super::{Drain, Engine};
 use crate::error::{Code, Fault};
-use measure::Instant;
+use units::Instant;
 
 impl Engine {
     /// The next instant at which [`expire`](Engine::expire) has something to do.

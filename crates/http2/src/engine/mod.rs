@@ -15,9 +15,9 @@ use crate::hpack;
 use crate::limits::Limits;
 use crate::message::Control;
 use crate::priority::Priority;
-use measure::Instant;
 use std::sync::Arc;
 use stream::{Stream, signed};
+use units::Instant;
 
 pub use receive::Received;
 pub use send::Piece;

@@ -6,7 +6,7 @@ use crate::error::{Code, Fault};
 use crate::flood::Kind;
 use crate::frame::{self, Frame, HEADER, Header, PREFACE, Prelude, SIZE_MIN, flag, kind};
 use crate::message::{self, Control};
-use measure::Instant;
+use units::Instant;
 
 /// Bytes consumed from the front of the input, and what they meant.
 #[derive(Debug)]

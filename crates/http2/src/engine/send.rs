@@ -5,7 +5,7 @@ use super::{Drain, Engine, Role};
 use crate::error::{Code, Misuse};
 use crate::frame::{HEADER, WINDOW_MAX, write};
 use crate::priority::Priority;
-use measure::Instant;
+use units::Instant;
 
 /// Bytes a blocked stream must pass within `Limits::stall_time`.
 const PROGRESS: u16 = 4096;

@@ -3,7 +3,7 @@
 use crate::error::{Code, Fault};
 use crate::frame::WINDOW_MAX;
 use crate::priority::Priority;
-use measure::Instant;
+use units::Instant;
 
 /// `Content-Length` was absent, or the length no longer matters.
 pub(crate) const UNKNOWN: u64 = u64::MAX;

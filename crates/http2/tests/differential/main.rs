@@ -9,12 +9,12 @@ mod theirs;
 use core::time::Duration;
 use http2::Limits;
 use http2::limits::Allowance;
-use measure::Seed;
 use ours::Ours;
 use plan::{By, Seen, check, exchanges, one_of};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use theirs::{Log, Settings};
+use units::Seed;
 
 const SEEDS: u64 = 25;
 

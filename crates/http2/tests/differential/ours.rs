@@ -7,11 +7,11 @@ use http2::hpack::{Fields, block};
 use http2::priority::Priority;
 use http2::server::Event;
 use http2::{Code, Limits, client, server};
-use measure::{Instant, Rng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::io::DuplexStream;
+use units::{Instant, Rng};
 
 const NOW: Instant = Instant::ZERO;
 

@@ -2,9 +2,9 @@
 
 use core::pin::Pin;
 use core::task::Poll;
-use measure::{Draw, Rng};
 use std::future::poll_fn;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use units::{Draw, Rng};
 
 /// An end of a connection as the pipe sees it.
 pub(crate) trait End {

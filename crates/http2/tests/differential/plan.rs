@@ -1,7 +1,7 @@
 //! What both ends exchange, from a seed: both know the plan, so that each end can check what it receives.
 
 use http2::Code;
-use measure::{Draw, Rng, Seed};
+use units::{Draw, Rng, Seed};
 
 /// Which end resets an exchange, after half of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use http2::hpack::block;
 use http2::priority::Priority;
 use http2::server::Event;
 use http2::{Code, Limits, client, server};
-use measure::Instant;
 use std::sync::Arc;
+use units::Instant;
 
 /// What happens, in order.
 enum Step {

@@ -7,7 +7,7 @@ use crate::observation::{Labels, World};
 use crate::plan::Table;
 use crate::rule::short;
 use crate::statistics::{Spread, spread};
-use measure::Seed;
+use units::Seed;
 
 /// Our result beside a number of the document.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,6 @@
 //! Pages stay charged to the group that read them first, so files are dropped from the page cache before and read
 //! again inside. The disk limit counts reads, not bytes, because seeks were the bottleneck.
 
-use measure::Bytes;
 use rustix::fs::{Advice, fadvise};
 use serde_json::{Value, json};
 use std::fs;
@@ -14,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use units::Bytes;
 
 const MEMORY: &str = "/sys/fs/cgroup/memory";
 const BLKIO: &str = "/sys/fs/cgroup/blkio";

@@ -3,9 +3,9 @@
 use super::{BELL, CLOCK, Crew, FIRST, NEVER, Phase, User};
 use crate::arrivals::Arrivals;
 use crate::supply::Dealt;
-use measure::Instant;
 use runtime::dial::Port;
 use std::collections::VecDeque;
+use units::Instant;
 
 /// Limit on arrivals that wait for a connection; further ones are dropped and counted.
 const BACKLOG_MAX: usize = 1_000_000;

@@ -14,9 +14,9 @@ use super::{Crew, FIRST, Phase, TRIES_MAX, User, parted};
 use crate::record::Trouble;
 use client::session::{Heard, Said, Verb};
 use client::streams::{Came, Code, Priority, STREAM_WINDOW, Streams};
-use measure::Instant;
 use runtime::dial::Port;
 use std::collections::VecDeque;
+use units::Instant;
 
 /// How requests share HTTP/2 connections.
 #[derive(Clone, Debug)]

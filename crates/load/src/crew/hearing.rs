@@ -9,8 +9,8 @@ use crate::record::Trouble;
 use client::plan::Mode;
 use client::session::{Fault, Heard, Left, UNREAD_MAX, Verb};
 use core::sync::atomic::Ordering;
-use measure::Instant;
 use runtime::dial::Port;
+use units::Instant;
 
 /// What the driver reports of a response.
 pub(super) enum Came<'a> {

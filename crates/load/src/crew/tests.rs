@@ -9,11 +9,11 @@ use crate::connections::of_session;
 use crate::record::LeftOut;
 use crate::supply::Step;
 use crate::times::Times;
-use measure::Seed;
 use rehearsal::{
     GOOD, Rehearsal, Server, rehearse, rehearse_as, rehearse_still, rehearse_stopped, rehearse_unseen,
     rehearse_with, setup,
 };
+use units::Seed;
 
 /// Skipped content counts like inspected content, in every mode.
 #[test]

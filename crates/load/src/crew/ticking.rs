@@ -2,8 +2,8 @@
 //! overloaded; the users' own timers show this only while users sleep.
 
 use super::{Crew, TICK};
-use measure::{Duration, Instant};
 use runtime::dial::Port;
+use units::{Duration, Instant};
 
 /// Time between two ticks.
 pub(super) const EVERY: Duration = Duration::from_millis(10);

@@ -6,7 +6,7 @@ use crate::model::{Model, Shape};
 use crate::parameters::{Parameters, Set};
 use crate::plan::{Layout, Population, plan};
 use crate::surge::Surge;
-use measure::{Duration, Seed};
+use units::{Duration, Seed};
 
 fn sample(model: &str, count: usize) -> Vec<f64> {
     let model: Model = model.parse().expect("a model");

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::fit;
-use measure::Seed;
 use proptest::prelude::*;
 use statrs::distribution::{ContinuousCDF, LogNormal, Pareto, Weibull};
+use units::Seed;
 
 fn model(text: &str) -> Model {
     text.parse().unwrap_or_else(|why| panic!("{why}"))

@@ -12,8 +12,8 @@ use crate::gif;
 use crate::parameters::{Choice, Provenance};
 use crate::prose::Prose;
 use core::str::FromStr;
-use measure::{Bytes, Seed};
 use std::io::{self, Write};
+use units::{Bytes, Seed};
 
 /// Length of the page, printed as "42KB".
 pub const PAGE: Bytes = Bytes::kib(42);

@@ -12,10 +12,10 @@ use crate::page;
 use crate::parameters::{Choice, Provenance};
 use crate::surge::Surge;
 use crate::webstone::List;
-use measure::{Bytes, Seed};
 use microscape::TagCase;
 use std::io::{self, Write};
 use twox_hash::xxhash3_128::Hasher;
+use units::{Bytes, Seed};
 
 /// File name of a manifest.
 pub const MANIFEST: &str = "manifest.json";
@@ -256,7 +256,7 @@ impl Contents<'_> {
 }
 
 /// Generator of a file's content.
-fn content(seed: Seed, number: u32) -> measure::Rng {
+fn content(seed: Seed, number: u32) -> units::Rng {
     crate::chance::stream(seed, crate::chance::Purpose::Content, u64::from(number))
 }
 

@@ -6,7 +6,7 @@ use crate::explain::{Bound, Explained, Quantity, Region, counted, significant};
 use crate::tcp::loss;
 use crate::transaction::Mode;
 use crate::waiting::{ASSUMPTIONS, same_size_region};
-use measure::Rate;
+use units::Rate;
 
 impl Question {
     /// The answer at `rate` with the derivation of `parts`.

@@ -6,7 +6,7 @@ use super::{Basis, Dimension, Question};
 use crate::domain::DomainError;
 use crate::explain::Explained;
 use crate::transaction::{Mode, Transfer};
-use measure::Rate;
+use units::Rate;
 
 /// Rates beyond a petabit per second answer nothing.
 const RATE_MAX: u64 = 1_000_000_000_000_000;

@@ -10,8 +10,8 @@ use crate::dimension::{Basis, Parts, Question};
 use crate::domain::{DomainError, within};
 use crate::explain::{Bound, Explained, Quantity, Region, counted, significant};
 use crate::waiting::{same_size_region, savings_percent};
-use measure::Rate;
 use serde::Serialize;
+use units::Rate;
 
 /// The least split for arbitrary costs: `costs[k][m]` is the total cost of `m` users on line `k`.
 ///
@@ -419,10 +419,10 @@ mod tests {
         let lines = [line(1_544_000, 0.1), line(2_048_000, 0.05), line(300_000, 0.01)];
         let question = |users| Question {
             users,
-            page: measure::Bytes(12_000),
+            page: units::Bytes(12_000),
             turnaround: Seconds(1.0),
             rtt: Seconds(0.1),
-            sender: crate::tcp::Sender::modern(measure::Bytes(1460)),
+            sender: crate::tcp::Sender::modern(units::Bytes(1460)),
             setup: crate::tcp::setup::Setup::Tcp,
             basis: Basis::Windows,
             loss: 0.0,

@@ -1,7 +1,7 @@
 //! The fit finds the parameters that made the samples, and its intervals cover them as often as they claim.
 
 use super::*;
-use measure::{Rate, Rng, Seed};
+use units::{Rate, Rng, Seed};
 
 /// Multiplies by a factor near 1: the mean of twelve uniforms is close to normal.
 fn noisy(value: f64, spread: f64, rng: &mut Rng) -> f64 {

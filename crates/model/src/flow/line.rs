@@ -5,9 +5,9 @@
 //! costs one heap operation instead of an update of every job.
 
 use core::cmp::Reverse;
-use measure::{Bytes, Rate};
 use serde::Serialize;
 use std::collections::{BinaryHeap, VecDeque};
+use units::{Bytes, Rate};
 
 /// Service discipline of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::closed::{Network, Station};
 use crate::{queue, srpt};
-use measure::{Bytes, Draw};
+use units::{Bytes, Draw};
 
 fn open(sizes: Sizes, discipline: Discipline, rho: f64) -> Plan {
     // One byte takes a microsecond.

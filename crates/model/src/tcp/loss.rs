@@ -21,8 +21,8 @@ use super::{Sender, Timeout};
 use crate::Seconds;
 use crate::domain::{DomainError, positive, within};
 use crate::explain::{Bound, Explained, Quantity, Region, significant};
-use measure::Bytes;
 use serde::Serialize;
+use units::Bytes;
 
 const SOURCE: &str = "Cardwell et al. 2000";
 
@@ -597,7 +597,7 @@ impl Lossy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::Rate;
+    use units::Rate;
 
     fn path() -> Path {
         Path {

@@ -14,8 +14,8 @@
 use super::Sender;
 use crate::Seconds;
 use crate::domain::{DomainError, non_negative, positive};
-use measure::{Bytes, Rate};
 use serde::Serialize;
+use units::{Bytes, Rate};
 
 /// A path without loss.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -82,7 +82,7 @@ pub fn steady(sender: &Sender, rtt: Seconds, p: f64) -> Result<Steady, DomainErr
 mod tests {
     use super::*;
     use crate::tcp::Timeout;
-    use measure::Bytes;
+    use units::Bytes;
 
     fn reno() -> Sender {
         Sender {

@@ -5,8 +5,8 @@
 //! never becomes stale. What the change is, callers decide.
 
 use super::{Conn, Open};
-use measure::Instant;
 use std::collections::{BTreeMap, BTreeSet};
+use units::Instant;
 
 /// Connections by number.
 #[derive(Default)]

@@ -9,10 +9,10 @@
 //! refuses a thread. What a thread does is not known here.
 
 use super::worker::Parcel;
-use measure::{Duration, Instant};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use units::{Duration, Instant};
 
 /// The wait after the system refused a thread.
 const RETRY: Duration = Duration::from_millis(100);

@@ -10,7 +10,7 @@
 //! connections, its mean rank is 26 (the test below measures it). Pure: the caller knows what a slot holds.
 
 use crate::io::Id;
-use measure::Instant;
+use units::Instant;
 
 /// Idle connections sampled per search.
 const SAMPLE: usize = 64;
@@ -70,7 +70,7 @@ impl Eldest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::{Draw as _, Seed};
+    use units::{Draw as _, Seed};
 
     /// By slot: since when the connection is idle; `None` if there is none or it is active.
     type Idle = Vec<Option<Instant>>;

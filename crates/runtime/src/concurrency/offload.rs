@@ -13,10 +13,10 @@
 use crate::clock;
 use crate::io::Id;
 use crate::session::{FileRange, Job, Loss, Ticket};
-use measure::{Duration, Instant};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use units::{Duration, Instant};
 
 /// How long a thread that started on demand stays without work.
 const STAYS: Duration = Duration::from_secs(10);

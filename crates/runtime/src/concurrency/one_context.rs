@@ -6,8 +6,8 @@
 use crate::memory::Budget;
 use crate::session::{Accepted, Action, Context, Event, JobOf, Line, Service, Session, Tx};
 use crate::shaping::Withheld;
-use measure::{Duration, Instant, UnixTime};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use units::{Duration, Instant, UnixTime};
 
 /// A service whose workers share one context.
 pub(crate) struct OneContext<V: Service> {

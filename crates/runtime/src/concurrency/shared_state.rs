@@ -6,10 +6,10 @@
 use crate::machine::give_memory_back_aside;
 use crate::memory::Ebb;
 use crate::process::prefork::Seat;
-use measure::{Duration, Instant};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use units::{Duration, Instant};
 
 /// Minimum interval between log lines about failing accepts.
 const LOG_EVERY: Duration = Duration::from_secs(1);

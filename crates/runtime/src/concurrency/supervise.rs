@@ -10,11 +10,11 @@
 
 use super::shared_state::{Control, SharedState};
 use crate::clock;
-use measure::Duration;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use units::Duration;
 
 /// A worker that ran this long did not die because of how it was started.
 const SETTLED: Duration = Duration::from_secs(5);

@@ -8,11 +8,11 @@ use crate::listen::{Listener, Listening};
 use crate::session::Loss;
 use crate::strategy::{COMBINATIONS, Concurrency, Handle, Io, Limits, Strategy, serve, try_uring};
 use crate::toy::{Seen, Toy};
-use measure::Duration;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use units::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -38,7 +38,6 @@ use crate::memory::Budget;
 use crate::session::{Accepted, Action, Context, Event, Job, JobOf, Loss, Need, Service, Session, Ticket};
 use crate::timer::Wheel;
 use drain::Stopping;
-use measure::{Duration, Instant};
 use patience::Look;
 use relief::Relief;
 use std::collections::HashMap;
@@ -46,6 +45,7 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use units::{Duration, Instant};
 
 /// Receives of one connection before others have their turn.
 const ROUNDS_MAX: u32 = 8;

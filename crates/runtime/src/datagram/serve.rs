@@ -13,7 +13,6 @@ use super::{Datagram, Endpoint, Outbox, Owner};
 use crate::bell::Bell;
 use crate::clock;
 use crate::sys::{Arrivals, prepare_datagrams, send_datagrams};
-use measure::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
@@ -23,6 +22,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use units::{Duration, Instant};
 
 /// Batches received before output and other workers have their turn.
 const BATCHES_MAX: u32 = 8;

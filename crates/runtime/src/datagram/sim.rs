@@ -1,8 +1,8 @@
 //! An endpoint in virtual time: datagrams that a test sends it, over a path that may lose some, by a seed.
 
 use super::{Datagram, Endpoint, Outbox};
-use measure::{Draw, Duration, Instant, Rng, Seed};
 use std::net::SocketAddr;
+use units::{Draw, Duration, Instant, Rng, Seed};
 
 /// Bytes that wait to be sent at most, as with the driver's default.
 const OUT_BYTES_MAX: usize = 256 << 10;
@@ -10,7 +10,7 @@ const OUT_BYTES_MAX: usize = 256 << 10;
 /// An endpoint, its clock and its path. Deterministic: what happens follows from the calls and the seed.
 ///
 /// ```
-/// use measure::{Duration, Instant};
+/// use units::{Duration, Instant};
 /// use runtime::datagram::{Address, Datagram, Endpoint, Outbox, Owner, Sim};
 ///
 /// struct Echo;

@@ -3,9 +3,9 @@
 //!
 //! Decides how long a moment is, and joins adjacent findings. An eviction within that time costs one wait.
 
-use measure::{Duration, Instant};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError, TryLockError};
+use units::{Duration, Instant};
 
 /// How long a finding is trusted. Bytes sent this recently are the last that the kernel evicts.
 const MOMENT: Duration = Duration::from_millis(20);

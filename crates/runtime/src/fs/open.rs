@@ -98,7 +98,7 @@ pub struct Listed {
     /// Length in bytes.
     pub len: u64,
     /// When the content was last written.
-    pub modified: measure::UnixTime,
+    pub modified: units::UnixTime,
 }
 
 /// The entries of a directory, sorted bytewise.

@@ -18,7 +18,6 @@
 
 use super::{How, Meta, Refreshed, Root, Symlinks, Wait};
 use crate::{clock, complaints};
-use measure::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -29,6 +28,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use units::{Duration, Instant};
 
 /// A change. Paths are relative to the root, without leading or trailing slash; the root is the empty path.
 #[derive(Clone, Debug, PartialEq, Eq)]

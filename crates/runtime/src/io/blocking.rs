@@ -19,7 +19,6 @@ use crate::memory::Step;
 use crate::roll::Roll;
 use crate::session::Path;
 use crate::sys;
-use measure::{Duration, Instant, UnixTime};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
@@ -28,6 +27,7 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use units::{Duration, Instant, UnixTime};
 
 /// Event data that tells the bell from listeners.
 const BELL: u64 = u64::MAX;

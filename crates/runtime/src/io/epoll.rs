@@ -25,7 +25,6 @@ use crate::memory::Step;
 use crate::session::{Line, Loss, Path};
 use crate::shaping::{Egress, Grant, Withheld};
 use crate::sys;
-use measure::{Duration, Instant, UnixTime};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
@@ -35,6 +34,7 @@ use std::collections::HashMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use units::{Duration, Instant, UnixTime};
 
 /// Events taken per system call.
 const EVENTS: usize = 256;

@@ -10,7 +10,7 @@
 //! is needed and nothing is spent. The marker neither knows what waits nor judges whether that is too long.
 
 use crate::session::Line;
-use measure::Instant;
+use units::Instant;
 
 /// Whether the mark is in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ impl Marker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::Duration;
     use std::collections::VecDeque;
+    use units::Duration;
 
     const MOST: usize = 4;
 

@@ -36,12 +36,12 @@ use crate::memory::Step;
 use crate::session::{Body, Loss, Path};
 use crate::shaping::{Egress, Grant, Withheld};
 use crate::sys::{self, Completion, Ring, Sizes, Ticket};
-use measure::{Duration, Instant, UnixTime};
 use rustix::net::Shutdown;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use units::{Duration, Instant, UnixTime};
 
 /// A worker's ring. 256 receive buffers of 4 KiB limit its memory to 1 MiB, few enough to stay in the processor's
 /// cache. A request is smaller, and a larger burst takes several turns.

@@ -8,7 +8,7 @@
 //! The first two cost an honest client next to nothing and limit what a connection can hold to a few kilobytes. They
 //! start early because memory already handed out cannot be taken back. Pure: time and use are arguments.
 
-use measure::{Duration, Instant};
+use units::{Duration, Instant};
 
 /// A step to save memory; each includes those before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

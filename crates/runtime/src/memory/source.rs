@@ -6,8 +6,8 @@
 use super::Bound;
 use crate::machine;
 use crate::sensors::cgroup::{Cgroup, Used};
-use measure::Bytes;
 use std::path::Path;
+use units::Bytes;
 
 /// The files to read.
 pub(super) struct Source {

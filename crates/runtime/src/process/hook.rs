@@ -2,7 +2,6 @@
 //! they said if they fail.
 
 use crate::clock;
-use measure::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::fmt;
@@ -10,6 +9,7 @@ use std::io::{self, PipeReader, Read};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use units::Duration;
 
 /// Bytes of its output that are kept: the last ones, where programs say what was wrong.
 const SAID_MAX: usize = 500;

@@ -24,12 +24,12 @@ use crate::roll::Roll;
 use crate::shared::Words;
 use crate::signal::{Signal, Signals};
 use crate::sys;
-use measure::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, kill_process};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use units::{Duration, Instant};
 
 /// Signals fetched by the founder.
 const FETCHED: [i32; 7] = [

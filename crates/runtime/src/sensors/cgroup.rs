@@ -5,9 +5,9 @@
 //! (`hierarchical_memory_limit`).
 
 use super::{Memory, pressure};
-use measure::{Bytes, Duration};
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
+use units::{Bytes, Duration};
 
 /// A limit and the use of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Pressure stall information (the kernel's `Documentation/accounting/psi.rst`): the running total of the line `some`.
 
-use measure::Duration;
 use std::path::Path;
+use units::Duration;
 
 /// The total of this file, if it can be read.
 pub(super) fn total(file: &Path) -> Option<Duration> {

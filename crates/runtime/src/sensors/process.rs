@@ -1,8 +1,8 @@
 //! A process's figures in `/proc/PID` (proc(5)).
 
 use super::Process;
-use measure::{Bytes, Duration};
 use std::path::Path;
+use units::{Bytes, Duration};
 
 /// Maximum threads whose waiting is read: with more, reading would cost more than it is worth.
 const THREADS_MAX: usize = 64;

@@ -6,8 +6,8 @@
 //! response.
 
 use super::Shaping;
-use measure::Instant;
 use std::sync::atomic::{AtomicU64, Ordering};
+use units::Instant;
 
 /// Fractions of a nanosecond: a byte at 100 Gbit/s takes five of them, and 2^64 are nine years.
 const FINE: u64 = 64;
@@ -104,7 +104,7 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::{Draw, Duration, Rng, Seed};
+    use units::{Draw, Duration, Rng, Seed};
 
     fn below(rng: &mut Rng, bound: u64) -> u64 {
         rng.next_u64() % bound

@@ -3,9 +3,9 @@
 use super::order::{Order, Pick, Right};
 use super::{Bucket, FULL, SEGMENT, Shaping, on_the_line};
 use crate::slot::Id;
-use measure::{Duration, Instant};
 use std::collections::HashMap;
 use std::sync::Arc;
+use units::{Duration, Instant};
 
 /// Output that a worker holds back because the line is busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,7 +180,7 @@ impl Egress {
 mod tests {
     use super::*;
     use crate::shaping::Precedence;
-    use measure::{Draw, Rate, Seed};
+    use units::{Draw, Rate, Seed};
 
     fn egress(rate: Rate) -> Egress {
         let shaping = Shaping {

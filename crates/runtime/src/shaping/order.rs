@@ -203,7 +203,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::{Draw, Rng, Seed};
+    use units::{Draw, Rng, Seed};
 
     fn below(rng: &mut Rng, bound: u64) -> u64 {
         rng.next_u64() % bound

@@ -5,9 +5,9 @@ use crate::fs::Wait;
 use crate::io::table::Table;
 use crate::io::{Backend, Buf, Done, Id, Op, Out};
 use crate::session::{Body, Loss};
-use measure::{Duration, Instant, UnixTime};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use units::{Duration, Instant, UnixTime};
 
 /// A simulated client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -25,11 +25,11 @@ use crate::machine::is_out_of_resources;
 use crate::roll::Roll;
 use crate::session::{JobOf, Service};
 use crossbeam_utils::CachePadded;
-use measure::Duration;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use units::Duration;
 
 /// How long accepting pauses after threads, descriptors or memory ran out.
 const PAUSE: Duration = Duration::from_millis(100);

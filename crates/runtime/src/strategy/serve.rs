@@ -18,11 +18,11 @@ use crate::roll::Roll;
 use crate::session::{JobOf, Service};
 use crate::shaping::{Bucket, Egress};
 use crossbeam_utils::CachePadded;
-use measure::{Bytes, Duration};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use units::{Bytes, Duration};
 
 /// Limits of a strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

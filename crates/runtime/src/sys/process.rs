@@ -1,9 +1,9 @@
 //! Forking, and blocked signals that are taken synchronously.
 
-use measure::Duration;
 use rustix::process::Pid;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
+use units::Duration;
 
 /// Forks this process: `None` in the copy, its PID in the original.
 ///

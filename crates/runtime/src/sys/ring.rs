@@ -17,9 +17,9 @@ use crate::buffer::{Buf, Outgoing};
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{CancelBuilder, Fd, TimeoutFlags, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode};
-use measure::Instant;
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use units::Instant;
 
 /// The sizes of a ring.
 #[derive(Clone, Copy, Debug)]

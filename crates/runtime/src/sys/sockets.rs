@@ -2,8 +2,8 @@
 
 use super::options::{get, set, set_following};
 use crate::tcp_info::{Path, Tcp};
-use measure::Duration;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use units::Duration;
 
 /// `TCP_DEFER_ACCEPT`: the listener reports a connection when its first bytes arrive, or after this long, in whole
 /// seconds.

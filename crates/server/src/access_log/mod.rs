@@ -16,9 +16,9 @@ mod escape;
 use crate::clock::Clock;
 use crate::config::LogFormat;
 use escape::{push_clf, push_json};
-use measure::{Duration, Instant};
 use runtime::Path;
 use std::net::IpAddr;
+use units::{Duration, Instant};
 
 /// Number of buffered bytes from which on lines are written at once.
 const FLUSH_BYTES: usize = 32 * 1024;

@@ -1,7 +1,7 @@
 //! Log lines as operators and their tools read them.
 
 use super::*;
-use measure::UnixTime;
+use units::UnixTime;
 
 fn clock() -> Clock {
     let mut clock = Clock::default();

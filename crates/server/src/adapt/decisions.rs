@@ -9,8 +9,8 @@
 //! reader waits.
 
 use super::Decision;
-use measure::UnixTime;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+use units::UnixTime;
 
 /// Number of decisions kept; older ones are in the log.
 const KEPT: usize = 32;

@@ -17,7 +17,7 @@
 
 use super::{Decision, Knob, Window};
 use crate::config::show_duration;
-use measure::Duration;
+use units::Duration;
 
 /// Factor of each step: four steps from a minute to a quarter of a second.
 const STEP: u32 = 4;

@@ -8,9 +8,9 @@
 //! killed process leaves nothing locked.
 
 use super::{Decision, Decisions, decisions};
-use measure::{Duration, UnixTime};
 use runtime::shared::Words;
 use std::sync::atomic::{AtomicU64, Ordering};
+use units::{Duration, UnixTime};
 
 const CHANGE: usize = 0;
 const KEEP_ALIVE: usize = 1;

@@ -27,8 +27,8 @@ pub use crate::config::Knob;
 use crate::config::{Adapt, Concurrency, Config, LookupTime, MaxTurn};
 use coding::Coding;
 use keep_alive::KeepAlive;
-use measure::Duration;
 use serde::{Deserialize, Serialize};
+use units::Duration;
 
 /// A change of a setting, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,9 +10,9 @@
 
 use super::{Decision, Knob, Window};
 use crate::config::{Adapt, Config, parse_duration, show_duration};
-use measure::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use units::Duration;
 
 /// Version of the format.
 const VERSION: u32 = 2;

@@ -5,9 +5,9 @@
 
 use crate::counters::Totals;
 use crate::latency::Durations;
-use measure::{Duration, Instant};
 use runtime::sensors::Reading;
 use serde::{Deserialize, Serialize};
+use units::{Duration, Instant};
 
 /// Observations of about a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -20,7 +20,7 @@ pub(crate) use chain::{NONE, Slot};
 
 use core::fmt;
 use core::str::FromStr;
-use measure::Bytes;
+use units::Bytes;
 
 /// A unit of [`structured`] may have at most one part in this many of the byte budget, so that no page fills the cache.
 pub(crate) const UNIT_SHARE: u64 = 4;

@@ -2,8 +2,8 @@
 
 use super::Eviction;
 use super::chain::Slot;
-use measure::Seed;
 use rand_xoshiro::rand_core::Rng as _;
+use units::Seed;
 
 /// All victims in order.
 pub(crate) fn drain(policy: &mut dyn Eviction) -> Vec<Slot> {

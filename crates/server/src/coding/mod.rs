@@ -3,8 +3,8 @@
 //! Decides whether a result is worth keeping. The compression itself is done by other crates.
 
 use http_semantics::coding::Coding;
-use measure::Bytes;
 use std::io::{self, Write};
+use units::Bytes;
 
 /// Which content is compressed, and at which level.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,9 +111,9 @@ fn brotli_of(data: &[u8], level: u8) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::Seed;
     use rand_xoshiro::rand_core::Rng as _;
     use std::io::Read;
+    use units::Seed;
 
     fn decode(coding: Coding, coded: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();

@@ -6,8 +6,8 @@
 
 use super::values::{self, text_values};
 use super::{Config, ConfigError};
-use measure::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
+use units::{Bytes, Duration};
 
 /// The behaviors; table `[behavior]` of the configuration file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

@@ -1,6 +1,6 @@
 //! Time spans in flags and files: `500ms`, `15s`, `2m`, `1h`, `1m30s`.
 
-use measure::Duration;
+use units::Duration;
 
 /// Parses a time span. A number without a unit is in seconds; parts are added up (`1m30s`).
 ///

@@ -9,9 +9,9 @@ use super::values::{self, ErrorPages, FieldLine};
 use super::{Config, ConfigError, ContentTypes, HeaderRule};
 use core::fmt;
 use core::str::FromStr;
-use measure::Bytes;
 use serde::{Deserialize, Deserializer, de};
 use std::path::PathBuf;
+use units::Bytes;
 
 /// Maximum number of hosts: each needs an inotify instance, and systems allow few by default
 /// (`fs.inotify.max_user_instances`, 128).

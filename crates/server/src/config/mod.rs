@@ -59,10 +59,10 @@ pub use values::{
 };
 
 use crate::limits::Limits;
-use measure::{Bytes, Duration, Rate};
 use runtime::shaping::{Precedence, Shaping};
 use serde::Deserialize;
 use std::path::PathBuf;
+use units::{Bytes, Duration, Rate};
 
 /// All settings. `Config::default()` suits a small virtual machine.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

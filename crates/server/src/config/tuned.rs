@@ -180,7 +180,7 @@ mod tests {
             (plain.concurrency, plain.workers.to_string()),
             (Concurrency::Pool, "4".to_owned())
         );
-        assert_eq!(plain.cache_file_size, measure::Bytes::kib(64));
+        assert_eq!(plain.cache_file_size, units::Bytes::kib(64));
         assert_eq!(made(None, "workers = 3").workers.to_string(), "3");
         let preset = made(Some(Preset::Apache13), "");
         assert_eq!(preset.concurrency, Concurrency::Processes);

@@ -3,13 +3,13 @@
 use super::duration::{parse_duration, parse_duration_or_off};
 use core::fmt;
 use core::str::FromStr;
-use measure::{Bytes, Duration, Rate};
 use runtime::shaping::Shaping;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use units::{Bytes, Duration, Rate};
 
 /// How connections map to threads and processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

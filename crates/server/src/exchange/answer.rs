@@ -18,8 +18,8 @@ use http_semantics::method::Method;
 use http_semantics::range::{self, ByteRange};
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
-use measure::{Draw as _, Rng};
 use std::sync::MutexGuard;
+use units::{Draw as _, Rng};
 
 /// The answer to a request.
 #[derive(Debug)]

@@ -27,9 +27,9 @@ use crate::limits::Limits;
 use crate::service::{Server, State};
 use crate::site::{Located, Spot};
 use http_semantics::request::{Protocol, RequestHead};
-use measure::Rng;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use units::Rng;
 
 /// The step of the search.
 #[derive(Clone, Copy, Debug)]

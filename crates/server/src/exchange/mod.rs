@@ -30,9 +30,9 @@ use crate::site::Loaded;
 use choose::{Stage, Start};
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
-use measure::Instant;
 use std::net::IpAddr;
 use std::sync::Arc;
+use units::Instant;
 
 /// The input that an exchange answers.
 #[derive(Clone, Copy, Debug)]

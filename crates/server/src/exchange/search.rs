@@ -14,7 +14,7 @@ use http_semantics::negotiate::Preferences;
 use http_semantics::range::{self, ByteRange, Selection};
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
-use measure::UnixTime;
+use units::UnixTime;
 
 /// What to answer, before it is composed.
 pub(super) enum Decision<'p> {

@@ -11,10 +11,10 @@ use crate::{Cx, Server};
 use http_semantics::field::{Fields, Line};
 use http_semantics::request::Protocol;
 use http_semantics::target::Target;
-use measure::{Duration, Seed, UnixTime};
 use runtime::session::Job as _;
 use runtime::{Context as _, Service as _};
 use std::sync::Mutex;
+use units::{Duration, Seed, UnixTime};
 
 static FILES: [(&str, &[u8]); 2] = [
     ("/first.txt", b"The first is asked first."),

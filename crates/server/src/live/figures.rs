@@ -6,8 +6,8 @@ use crate::counters::Totals;
 use crate::latency::Durations;
 use crate::service::{Certificate, Server};
 use crate::store::StoreCounters;
-use measure::{Duration, UnixTime};
 use std::fmt::Write;
+use units::{Duration, UnixTime};
 
 /// A snapshot of the figures.
 #[derive(Debug)]

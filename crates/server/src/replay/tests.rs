@@ -1,8 +1,8 @@
 //! Outcomes computed by hand, and invariants of every trace.
 
 use super::*;
-use measure::Seed;
 use proptest::prelude::*;
+use units::Seed;
 
 const BYTES: Cost = Cost::Bytes { overhead: 0 };
 

@@ -3,9 +3,9 @@
 use crate::context::Cx;
 use crate::exchange::{Asked, Failure};
 use crate::rate_limit::Pace;
-use measure::Instant;
 use runtime::session::Secured;
 use std::net::IpAddr;
+use units::Instant;
 
 /// The client of a connection.
 #[derive(Debug)]

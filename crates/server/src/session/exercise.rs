@@ -3,8 +3,8 @@
 
 use super::rig::{End, Rig, answers};
 use crate::limits::Limits;
-use measure::{Draw as _, Duration, Seed};
 use runtime::session::Loss;
+use units::{Draw as _, Duration, Seed};
 
 /// Pieces of real streams; the dictionary of the fuzzer.
 pub const FRAGMENTS: [&[u8]; 24] = [
@@ -45,7 +45,7 @@ pub fn run(data: &[u8]) {
     let seed = Seed(u64::from_le_bytes(*seed));
     let mut rng = seed.rng();
     let mut rig = Rig::with(|c| {
-        c.max_body_size = measure::Bytes(64);
+        c.max_body_size = units::Bytes(64);
         c.max_pipeline = 8;
         c.error_pages
             .insert("404", "/errors/404.html")
@@ -128,7 +128,7 @@ pub fn run_http2(data: &[u8]) {
     let seed = Seed(u64::from_le_bytes(*seed));
     let mut rng = seed.rng();
     let mut rig = Rig::with(|c| {
-        c.max_body_size = measure::Bytes(64);
+        c.max_body_size = units::Bytes(64);
         c.max_streams = 8;
     });
     rig.agree_on_http2();

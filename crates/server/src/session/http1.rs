@@ -28,11 +28,11 @@ use crate::context::{Cx, Done, Work};
 use crate::exchange::{Exchange, Failure, Multipart};
 use crate::limits::Limits;
 use http1::server::Connection;
-use measure::{Duration, Instant};
 use runtime::memory::Holding;
 use runtime::session::{Loss, Need, Secured, Taken, Unsecured};
 use runtime::{Action, Event, Tx};
 use serve::Received;
+use units::{Duration, Instant};
 
 /// A connection that speaks HTTP/1.
 #[derive(Debug)]

@@ -28,13 +28,13 @@ use crate::exchange::Failure;
 use crate::limits::Limits;
 use ::http2::server::Connection;
 use ::http2::{Code, Fault};
-use measure::{Duration, Instant};
 use runtime::memory::Holding;
 use runtime::session::{Loss, Need, Taken};
 use runtime::{Action, Event, Ticket, Tx};
 use std::sync::Arc;
 use stream::{State, Stream};
 use turn::Turn;
+use units::{Duration, Instant};
 
 /// Frames that wait for the output under way. Above, no input is taken: some of it would have to be answered.
 const PENDING_MAX: usize = 64 << 10;

@@ -18,9 +18,9 @@ use client::Client;
 pub(crate) use client::Layer;
 use http1::Http1;
 use http2::Http2;
-use measure::Instant;
 use runtime::{Action, Event, Tx};
 use std::net::IpAddr;
+use units::Instant;
 
 /// An HTTP connection.
 #[derive(Debug)]

@@ -5,10 +5,10 @@ use crate::config::{Config, LogFormat};
 use crate::service::LogSink;
 use crate::site::Source;
 use crate::{Cx, Server, Session, Work};
-use measure::{Draw as _, Duration, Instant, Seed, UnixTime};
 use runtime::session::{Job as _, Loss, Need, Secured, Ticket};
 use runtime::{Accepted, Action, Body, Context as _, Event, Service as _, Session as _, Tx};
 use std::sync::{Arc, LazyLock, Mutex};
+use units::{Draw as _, Duration, Instant, Seed, UnixTime};
 
 /// The site of these tests: path and content.
 static FILES: LazyLock<Vec<(&'static str, &'static [u8])>> = LazyLock::new(|| {

@@ -6,9 +6,9 @@ use crate::config::{Behavior, CachePolicy, Config, ConfigError, ContentTypes};
 use crate::filter::Filters;
 use crate::site::Logins;
 use core::fmt;
-use measure::{Bytes, UnixTime};
 use std::path::PathBuf;
 use std::sync::Arc;
+use units::{Bytes, UnixTime};
 
 /// Configuration of a site.
 #[derive(Clone, Debug)]

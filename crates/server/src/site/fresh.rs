@@ -11,11 +11,11 @@ use super::tree::Tree;
 use super::{Shared, path};
 use crate::entity_tag::is_settled;
 use crate::entry::{Answer, Polls};
-use measure::UnixTime;
 use runtime::fs::watch::{Change, Limits, Watched, Watcher};
 use runtime::fs::{self, How, Meta, Wait};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use units::UnixTime;
 
 /// The watcher, and how many entries need each polled path.
 #[derive(Debug, Default)]

@@ -28,11 +28,11 @@ use crate::store::{ENTRY_OVERHEAD, Snapshot};
 use bytes::Bytes;
 use core::fmt;
 use http_semantics::coding::Coding;
-use measure::UnixTime;
 use runtime::complaints;
 use runtime::fs::{self, Kind, OpenError, ReadError, Wait};
 use runtime::session::Job;
 use std::sync::Arc;
+use units::UnixTime;
 
 /// Suffixes and codings of precompressed siblings.
 pub(super) const SIBLINGS: [(&str, Coding); 3] = [

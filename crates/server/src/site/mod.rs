@@ -38,13 +38,13 @@ use bytes::Bytes;
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
 use fresh::Freshness;
-use measure::{Instant, UnixTime};
 use runtime::fs::Root;
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock};
 use tree::{Embedded, Tree};
+use units::{Instant, UnixTime};
 use warm::Warmer;
 
 /// An opened site, shared by all workers.

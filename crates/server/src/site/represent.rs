@@ -15,9 +15,9 @@ use crate::field_list::{FieldList, write_line as line};
 use crate::media_type::MediaType;
 use bytes::Bytes;
 use http_semantics::coding::Coding;
-use measure::UnixTime;
 use runtime::fs::Meta;
 use std::sync::{Arc, OnceLock};
+use units::UnixTime;
 
 /// Content up to this length is read at load, so that its tag is a hash of it. Reading takes some tenths of a
 /// millisecond, once, and leaves the content in the page cache for sending.

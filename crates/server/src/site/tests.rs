@@ -8,11 +8,11 @@ use super::*;
 use crate::cache::{CacheConfig, Policy};
 use crate::entry::{Answer, Content, Entry, Part, Resource};
 use http_semantics::coding::Coding;
-use measure::{Bytes, Duration};
 use runtime::fs::Wait;
 use runtime::session::Job;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use units::{Bytes, Duration};
 
 /// A directory, a site over it, and one view.
 pub(super) struct Fixture {
@@ -651,9 +651,9 @@ fn codings_are_made_once_by_one_request() {
         "<p>All work and no play makes a dull page.</p>\n".repeat(100),
     );
     f.write("noise.html", {
-        use measure::Draw as _;
+        use units::Draw as _;
         let mut noise = vec![0; 5_000];
-        measure::Seed(3).rng().fill_bytes(&mut noise);
+        units::Seed(3).rng().fill_bytes(&mut noise);
         noise
     });
     f.write("tiny.html", "x");

@@ -3,9 +3,9 @@
 //! Both kinds answer the same three questions. Paths are resolved and without their leading slash.
 
 use super::config::Symlinks;
-use measure::UnixTime;
 use runtime::fs::{self, How, Kind, Meta, OpenError, Root, Wait};
 use std::sync::Arc;
+use units::UnixTime;
 
 /// The files of a site.
 #[derive(Debug)]

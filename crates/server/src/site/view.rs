@@ -15,8 +15,8 @@ use crate::store::Touch;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
 use http_semantics::coding::Coding;
-use measure::{Duration, Instant, UnixTime};
 use std::sync::{Arc, Mutex};
+use units::{Duration, Instant, UnixTime};
 
 /// Number of touches collected before they are handed to the policy.
 const TOUCHES_MAX: usize = 128;

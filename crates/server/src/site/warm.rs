@@ -14,10 +14,10 @@ use super::Shared;
 use super::load::Load;
 use crate::entry::{Answer, Content, Entry, Resource, Token};
 use crate::references::{Base, Limits, References, Stream, scan};
-use measure::UnixTime;
 use runtime::background::Background;
 use runtime::session::Job;
 use std::sync::{Arc, Weak};
+use units::UnixTime;
 
 /// Maximum number of waiting pages; the files that further pages embed are not loaded ahead.
 const PAGES_MAX: usize = 256;

@@ -7,8 +7,8 @@ use crate::entry::{Answer, Missing};
 use crate::entry::{Content, Representation, Resource};
 use bytes::Bytes as Body;
 use http_semantics::coding::Coding;
-use measure::{Bytes, Seed};
 use proptest::prelude::*;
+use units::{Bytes, Seed};
 
 fn store(policy: Policy, budget: u64, entries_max: usize, descriptors_max: usize) -> Store {
     Store::new(&CacheConfig {

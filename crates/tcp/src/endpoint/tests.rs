@@ -162,7 +162,7 @@ fn slow_start_takes_the_rounds_of_the_closed_form() {
     for (first, rounds) in [(1u32, 6.0), (2, 5.0), (4, 4.0)] {
         let mut server = setup("linux-6", 7);
         server.stack.initial_cwnd_segments = first;
-        server.stack.send_buffer = measure::Bytes(1 << 20);
+        server.stack.send_buffer = units::Bytes(1 << 20);
         let mut client = setup("linux-6", 9);
         // Acknowledge every segment.
         client.stack.ack_rule = AckRule::Segments;
@@ -329,7 +329,7 @@ fn after_idling_each_stack_restarts_as_it_does() {
         let mut server = setup("linux-6", 2);
         server.stack.initial_cwnd_segments = 2;
         server.stack.idle_restart = restart;
-        server.stack.send_buffer = measure::Bytes(1 << 20);
+        server.stack.send_buffer = units::Bytes(1 << 20);
         let mut pair = Pair::new(
             setup("linux-6", 1),
             server,
@@ -469,7 +469,7 @@ fn time_stamps_are_used_if_both_sides_have_them() {
 /// retransmissions and spurious timeouts.
 fn late(stamps: bool, undo: SpuriousTimeouts, lost: bool) -> (u64, u64) {
     let mut server = setup("linux-6", 7);
-    server.stack.send_buffer = measure::Bytes(1 << 20);
+    server.stack.send_buffer = units::Bytes(1 << 20);
     server.stack.timestamps = stamps;
     server.stack.spurious_timeouts = undo;
     let (mut count, mut highest) = (0, 0);
@@ -528,7 +528,7 @@ fn a_loss_is_not_taken_for_a_delay() {
 /// of the client's reports.
 fn answer_with_losses(change: impl Fn(&mut Stack), lost: &'static [u64]) -> (u64, Instant, Vec<usize>) {
     let mut server = setup("linux-6", 7);
-    server.stack.send_buffer = measure::Bytes(1 << 20);
+    server.stack.send_buffer = units::Bytes(1 << 20);
     server.stack.initial_cwnd_segments = 60;
     change(&mut server.stack);
     let mut count = 0;
@@ -541,7 +541,7 @@ fn answer_with_losses(change: impl Fn(&mut Stack), lost: &'static [u64]) -> (u64
         }
     });
     let mut client = setup("linux-6", 9);
-    client.stack.recv_buffer = measure::Bytes(1 << 20);
+    client.stack.recv_buffer = units::Bytes(1 << 20);
     let mut pair = Pair::new(client, server, ms(50), fate);
     pair.open();
     let data = stream(60 * 1_448);
@@ -626,8 +626,8 @@ fn flight(client: Setup, server: Setup) -> (u64, [(Option<u8>, bool); 2]) {
 fn windows_are_scaled_if_both_sides_do_so() {
     let today = |iss| {
         let mut setup = setup("linux-6", iss);
-        setup.stack.send_buffer = measure::Bytes(1 << 20);
-        setup.stack.recv_buffer = measure::Bytes(300_000);
+        setup.stack.send_buffer = units::Bytes(1 << 20);
+        setup.stack.recv_buffer = units::Bytes(300_000);
         setup
     };
     let (largest, offers) = flight(today(1), today(2));

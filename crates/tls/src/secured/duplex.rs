@@ -5,9 +5,9 @@
 //! of this layer reads a body in a file, one chunk after the other.
 
 use super::{Done, Output, Secured, SecuredCx, Work, unwrapped, wrapped};
-use measure::{Duration, Instant};
 use runtime::session::JobOf;
 use runtime::{Action, Event, Session, Ticket, Tx};
+use units::{Duration, Instant};
 
 /// The job that reads a chunk of a file. There is one at a time.
 const READ: Ticket = Ticket(u32::MAX - 1);

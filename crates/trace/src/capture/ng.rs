@@ -1,7 +1,7 @@
 //! The pcapng format: blocks in sections, each section with its own byte order and interfaces.
 
 use super::{Fault, LinkType, Order, Parsed, RECORD_MAX, Step};
-use measure::Instant;
+use units::Instant;
 
 /// Type of a section header block, the same in both byte orders.
 pub(super) const SHB: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];

@@ -2,7 +2,7 @@
 
 use super::{Fault, be32};
 use super::{LinkType, Order, Parsed, RECORD_MAX, Step};
-use measure::Instant;
+use units::Instant;
 
 pub(super) const HEADER_LEN: usize = 24;
 

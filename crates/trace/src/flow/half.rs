@@ -16,8 +16,8 @@ use crate::direction::Direction;
 use crate::packet::{Flags, Segment};
 use crate::seq::{SeqNum, Space};
 use core::time::Duration;
-use measure::Instant;
 use std::collections::VecDeque;
+use units::Instant;
 
 /// Limit on unseen ranges below the highest sequence number, per direction.
 const HOLES_MAX: usize = 64;

@@ -10,7 +10,7 @@ use crate::finding::Kind;
 use crate::packet::Segment;
 use crate::seq::SeqNum;
 use core::time::Duration;
-use measure::Instant;
+use units::Instant;
 
 /// An unseen range, and the segment that passed it.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use super::half::Half;
 use crate::context::Context;
 use crate::finding::Kind;
 use core::time::Duration;
-use measure::Instant;
+use units::Instant;
 
 /// Limit on flights until the old window is reached; doubling from one byte needs no more.
 const ROUNDS_MAX: usize = 40;

@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::finding::{AckTimer, Kind};
 use crate::seq::SeqNum;
 use core::time::Duration;
-use measure::Instant;
+use units::Instant;
 
 /// Longest time at the sender between an acknowledgment and the segment it releases.
 const RELEASE: Duration = Duration::from_millis(3);

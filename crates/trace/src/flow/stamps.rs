@@ -6,7 +6,7 @@
 
 use crate::seq::SeqNum;
 use core::time::Duration;
-use measure::Instant;
+use units::Instant;
 
 /// Tick of the supported clocks.
 const TICK: Duration = Duration::from_millis(1);

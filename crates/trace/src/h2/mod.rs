@@ -22,9 +22,9 @@ use half::{Block, Half};
 use http2::frame::{Frame, HEADER, Header, Setting, Settings, flag};
 use http2::hpack::Fields;
 use http2::priority::Priority;
-use measure::Instant;
 use reader::{Data, Item, Reader, Take};
 use std::collections::BTreeMap;
+use units::Instant;
 use window::{Flow, Windows};
 
 /// Limit on open streams that are followed, per connection.

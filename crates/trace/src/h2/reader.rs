@@ -5,7 +5,7 @@
 
 use super::{Cause, Stamp};
 use http2::frame::{Frame, HEADER, Header, Prelude, SIZE_MAX, flag, kind, parse, prelude};
-use measure::Instant;
+use units::Instant;
 
 /// Limit on the payload of a collected frame in bytes. A larger one is skipped; if it holds a part of a field block,
 /// decoding stops.

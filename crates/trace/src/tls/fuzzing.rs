@@ -5,7 +5,7 @@ use super::keys::{Keyring, Opener, Suites};
 use crate::budget::Budget;
 use crate::connection::Side;
 use crate::times::Stamp;
-use measure::Instant;
+use units::Instant;
 
 const NOW: Stamp = (Instant::ZERO, 1);
 

@@ -98,7 +98,7 @@ pub(crate) fn is_hello(bytes: &[u8]) -> bool {
 impl Records {
     /// A reader at the start of a stream, or with `midstream` anywhere inside.
     pub(crate) fn new(midstream: bool) -> Records {
-        let never = (measure::Instant::ZERO, 0);
+        let never = (units::Instant::ZERO, 0);
         Records {
             state: if midstream { State::Lost } else { State::Whole },
             buffer: Vec::new(),
@@ -249,7 +249,7 @@ impl Records {
 mod tests {
     use super::*;
 
-    const NOW: Stamp = (measure::Instant::ZERO, 1);
+    const NOW: Stamp = (units::Instant::ZERO, 1);
 
     fn read(records: &mut Records, input: &[u8], out: &mut Vec<(ContentType, Option<Vec<u8>>)>) {
         records.bytes(NOW, NOW, input, |record| {

@@ -3,10 +3,10 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 use etherparse::PacketBuilder;
-use measure::Instant;
 use trace::{
     Analyzer, Connection, Event, Finding, Frame, LinkType, Options, PcapngWriter, Summary, Transaction,
 };
+use units::Instant;
 
 pub(crate) const CLIENT: [u8; 4] = [198, 18, 0, 1];
 pub(crate) const SERVER: [u8; 4] = [198, 18, 0, 2];

@@ -9,10 +9,10 @@ use super::{Conn, NEVER, Next, State, Stopping, Worker};
 use crate::io::{Backend, Done, Id, Op};
 use crate::machine::is_out_of_resources;
 use crate::session::{Event, Need, Service};
-use measure::Duration;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
+use units::Duration;
 
 /// How long accepting pauses after descriptors or memory ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -10,10 +10,10 @@ use super::{Next, State, Worker};
 use crate::concurrency::offload::{Crew, Finished, Inbox, JobId, Work};
 use crate::io::{Backend, Id};
 use crate::session::{Action, Context, Event, JobOf, Loss, Service, Session, Taken, Ticket};
-use measure::{Duration, Instant};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use units::{Duration, Instant};
 
 /// Interval of checks on waiting output; there are at least two before a deadline.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -12,8 +12,8 @@
 use super::Worker;
 use crate::io::{Backend, SETTLED};
 use crate::session::{Event, Need, Service, Session};
-use measure::{Duration, Instant};
 use std::sync::atomic::Ordering;
+use units::{Duration, Instant};
 
 /// How long a connection that the service would reject waits for one to be closed: workers that block check once a
 /// second.

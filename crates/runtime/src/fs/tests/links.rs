@@ -1,10 +1,10 @@
 //! Symbolic links, absolute ones above all: those that stay inside are followed, and none leads out, even while links
 //! change.
 use super::*;
-use measure::{Draw as _, Seed};
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::AtomicBool;
+use units::{Draw as _, Seed};
 
 /// `root` with `a/b.txt` and `top.txt`, a link `current` to `root`, and secrets beside it.
 fn tree() -> Temp {

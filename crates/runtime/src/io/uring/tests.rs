@@ -54,7 +54,7 @@ fn wait_for<T>(uring: &mut Uring, mut look: impl FnMut(Done) -> Option<T>) -> T 
     let start = std::time::Instant::now();
     let mut done = Vec::new();
     loop {
-        let second = clock::now() + measure::Duration::from_secs(1);
+        let second = clock::now() + units::Duration::from_secs(1);
         uring.wait(Some(second), &mut done).unwrap();
         let mut found = None;
         for one in done.drain(..) {
@@ -133,7 +133,7 @@ fn what_nobody_asked_for_is_held_within_bounds_and_comes_in_order() {
     let off = |uring: &mut Uring| uring.sockets.get_mut(id).unwrap().receive == Receive::Off;
     let start = std::time::Instant::now();
     while !off(&mut uring) {
-        let soon = clock::now() + measure::Duration::from_millis(10);
+        let soon = clock::now() + units::Duration::from_millis(10);
         uring.wait(Some(soon), &mut Vec::new()).unwrap();
         assert!(start.elapsed() < PATIENCE, "it goes on receiving");
     }

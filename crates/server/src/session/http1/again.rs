@@ -10,8 +10,8 @@ use crate::context::Cx;
 use crate::head_cache::Found;
 use crate::limits::Limits;
 use http1::server::Persistence;
-use measure::Instant;
 use runtime::Tx;
+use units::Instant;
 
 impl Http1 {
     /// Answers the known head `found`; `behind` is the input that follows it. Returns that input if the turn continues.

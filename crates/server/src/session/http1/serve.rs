@@ -21,9 +21,9 @@ use http1::head::{Expect, Request};
 use http1::response::CONTINUE;
 use http1::server::{After, Connection, Step};
 use http1::slots::Slots;
-use measure::Instant;
 use runtime::Tx;
 use std::sync::Arc;
+use units::Instant;
 
 /// Input that gets an answer.
 #[derive(Clone, Copy)]

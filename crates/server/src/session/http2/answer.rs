@@ -10,7 +10,7 @@ use crate::field_list::FieldList;
 use crate::session::client::Client;
 use ::http2::priority::Priority;
 use http_semantics::request::RequestHead;
-use measure::Instant;
+use units::Instant;
 
 /// Bytes of a frame's header (RFC 9113 section 4.1).
 const FRAME_HEADER: usize = 9;

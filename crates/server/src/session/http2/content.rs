@@ -11,8 +11,8 @@ use crate::context::{Cx, Task, Work};
 use crate::entry;
 use crate::exchange::{Multipart, Source};
 use bytes::Bytes;
-use measure::Instant;
 use runtime::FileRange;
+use units::Instant;
 
 /// Bytes of a file read at a time at least: what a stream costs in memory while its peer reads slowly.
 const PIECE: u64 = 64 << 10;

@@ -23,9 +23,9 @@ use http_semantics::field::{Line, MAX_FIELDS};
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
-use measure::Instant;
 use runtime::Tx;
 use std::sync::Arc;
+use units::Instant;
 
 /// Requests with no more fields than this get small tables.
 const FEW_FIELDS: usize = 24;

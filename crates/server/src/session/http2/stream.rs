@@ -5,7 +5,7 @@ use crate::access_log::{Cut, Slot};
 use crate::context::{Cx, Work};
 use crate::exchange::Exchange;
 use ::http2::hpack::Fields;
-use measure::Instant;
+use units::Instant;
 
 /// A request that is not answered whole yet.
 #[derive(Debug)]

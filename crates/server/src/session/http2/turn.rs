@@ -3,8 +3,8 @@
 use crate::access_log::{Cut, Slot};
 use crate::context::Cx;
 use crate::limits::Limits;
-use measure::{Duration, Instant};
 use runtime::Path;
+use units::{Duration, Instant};
 
 /// Bytes of a turn at most. Only a peer that takes everything at once gets so many: what is given to the driver costs
 /// memory, and cannot be overtaken by what is more urgent. glibc maps buffers of 128 KiB and more anew each time

@@ -91,7 +91,7 @@ fn ambiguous_framing_never_yields_a_second_request() {
 
 #[test]
 fn a_body_too_large_is_413_and_the_end() {
-    let configure = |c: &mut Config| c.max_body_size = measure::Bytes(8);
+    let configure = |c: &mut Config| c.max_body_size = units::Bytes(8);
     for request in [
         "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n",
@@ -119,7 +119,7 @@ fn a_chunk_too_large_is_413_before_it_comes() {
         let request =
             format!("GET /digits.bin HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}");
         for slowly in [false, true] {
-            let mut rig = Rig::with(|c| c.max_body_size = measure::Bytes(8));
+            let mut rig = Rig::with(|c| c.max_body_size = units::Bytes(8));
             match slowly {
                 true => rig.send_slowly(request.as_bytes()),
                 false => rig.send(request.as_bytes()),

@@ -2,8 +2,8 @@
 
 use super::rig::Rig;
 use crate::config::LogFormat;
-use measure::Duration;
 use runtime::session::Loss;
+use units::Duration;
 
 fn lines(rig: &mut Rig) -> Vec<serde_json::Value> {
     rig.log()

@@ -5,11 +5,11 @@ use crate::config::{Adapt, Concurrency, Config, LiveFor, MaxTurn};
 use crate::limits::Limits;
 use crate::service::{Additions, Interprocess, Server};
 use crate::session::rig::{End, Lines, Rig, answers, source};
-use measure::{Bytes, Duration, Seed, UnixTime};
 use runtime::memory::{Bound, Step};
 use runtime::{Context as _, Line, Session as _};
 use std::net::IpAddr;
 use std::sync::Arc;
+use units::{Bytes, Duration, Seed, UnixTime};
 
 const LARGE: &[u8] = b"GET /big.png HTTP/1.1\r\nHost: a\r\n\r\n";
 const SMALL: &[u8] = b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n";

@@ -2,9 +2,9 @@
 
 use super::rig::{End, Rig, answers, ask, exchange, file};
 use crate::config::Config;
-use measure::Duration;
 use runtime::Context as _;
 use runtime::session::Loss;
+use units::Duration;
 
 #[test]
 fn both_versions_have_their_rule() {
@@ -255,7 +255,7 @@ fn handshakes_have_bounds_of_their_own() {
         ..rig.server.config()
     };
     rig.server.reload(config, None).unwrap();
-    rig.cx.turn(rig.now, measure::UnixTime::from_secs(0));
+    rig.cx.turn(rig.now, units::UnixTime::from_secs(0));
     assert!(accept(&mut rig, "192.0.2.8").is_none());
     let mut hurried = accept(&mut rig, "192.0.2.9").expect("another address");
     assert_eq!(time(&rig, &hurried), HURRIED);

@@ -2,8 +2,8 @@
 
 use super::rig::{End, Rig, answers, cuts};
 use crate::session::exercise::{self, FRAGMENTS};
-use measure::{Draw as _, Seed};
 use proptest::prelude::*;
+use units::Seed;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]

@@ -4,8 +4,8 @@ use super::rig::{End, Lines, Rig, answers, source};
 use crate::adapt::{Knobs, Settings};
 use crate::config::Config;
 use crate::{Additions, Interprocess, Server};
-use measure::{Duration, Seed, UnixTime};
 use std::sync::Arc;
+use units::{Duration, Seed, UnixTime};
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)

@@ -9,9 +9,9 @@ use super::super::{Lookup, SiteConfig};
 use crate::cache::{CacheConfig, Policy};
 use crate::coding::CompressConfig;
 use http_semantics::coding::Coding;
-use measure::{Bytes, Duration};
 use runtime::session::Job;
 use std::os::unix::fs::symlink;
+use units::{Bytes, Duration};
 
 const ANTICIPATING: [Policy; 2] = [Policy::Hinted, Policy::Structured];
 

@@ -2,7 +2,7 @@
 //! `recv` returned. Bytes beyond 2400 per direction are left out.
 
 use super::*;
-use measure::Instant;
+use units::Instant;
 
 const FULL_13: &str = include_str!("../../../testdata/tls/tls13.txt");
 const RESUMED_13: &str = include_str!("../../../testdata/tls/tls13_resumed.txt");

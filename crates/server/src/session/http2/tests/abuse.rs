@@ -4,7 +4,7 @@ use super::floods::{Ends, FLOODS, Flood, ROUNDS, ask, left};
 use super::peer::Peer;
 use crate::session::rig::{End, Rig};
 use ::http2::{Code, Limits};
-use measure::{Draw as _, Duration, Seed};
+use units::{Draw as _, Duration, Seed};
 
 /// Streams a browser opens for a page at most.
 const PAGE_MAX: u64 = 100;

@@ -2,7 +2,7 @@
 
 use super::peer::Peer;
 use ::http2::Code;
-use measure::{Bytes, Duration};
+use units::{Bytes, Duration};
 
 #[test]
 fn a_body_is_read_before_its_request_is_answered() {

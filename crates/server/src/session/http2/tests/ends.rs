@@ -3,8 +3,8 @@
 use super::peer::Peer;
 use crate::session::rig::{End, Rig};
 use ::http2::Limits;
-use measure::Duration;
 use runtime::session::Loss;
+use units::Duration;
 
 #[test]
 fn an_idle_connection_is_told_before_it_is_closed() {

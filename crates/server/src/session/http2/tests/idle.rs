@@ -3,7 +3,7 @@
 use super::peer::Peer;
 use crate::session::Session;
 use ::http2::priority::Priority;
-use measure::Duration;
+use units::Duration;
 
 /// Bytes an idle connection may hold, its place in the worker included.
 const MOST: usize = 1_024;

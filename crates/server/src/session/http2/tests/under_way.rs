@@ -6,9 +6,9 @@ use crate::session::rig::{Lines, Rig};
 use crate::site::Source;
 use crate::{LogSink, Server};
 use ::http2::Limits;
-use measure::{Bytes, Duration, Seed};
 use std::path::Path;
 use std::sync::Arc;
+use units::{Bytes, Duration, Seed};
 
 #[test]
 fn answers_come_in_the_order_of_their_jobs() {
@@ -80,7 +80,7 @@ pub(super) fn folder(root: &Path, configure: impl FnOnce(&mut Config)) -> Peer {
 }
 
 fn noise(len: usize) -> Vec<u8> {
-    use measure::Draw as _;
+    use units::Draw as _;
     let mut rng = Seed(3).rng();
     (0..len).map(|_| rng.next_u64() as u8).collect()
 }

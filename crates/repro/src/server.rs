@@ -12,11 +12,11 @@ use http1::limits::Limits;
 use http1::server::{Connection, Step};
 use http1::slots::Slots;
 use http1::version::Version;
-use measure::{Duration, Instant};
 use netsim::{Application, Conn, Happened, Work};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use units::{Duration, Instant};
 
 /// Bytes of the server's output buffer (A).
 const BUFFER: usize = 4_096;

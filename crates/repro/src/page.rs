@@ -7,9 +7,9 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use load::site::Site;
 use load::site::microscape::TagCase;
-use measure::Seed;
 use std::collections::BTreeMap;
 use std::io::Write;
+use units::Seed;
 
 /// URL of the page.
 pub const URL: &str = "http://www26.w3.org/";

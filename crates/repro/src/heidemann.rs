@@ -7,11 +7,11 @@
 //! paper's Perl client. Traces are taken on the link, as by a third host.
 
 use link::Profile;
-use measure::{Bytes, Duration, Instant, Seed};
 use netsim::{Application, Conn, Happened, HostSetup, Limits, Logged, Vantage, Work, World};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tcp::{Setup, Stack};
+use units::{Bytes, Duration, Instant, Seed};
 
 const FIG2: &str = include_str!("../data/heidemann_fig2.csv");
 const FIG4: &str = include_str!("../data/heidemann_fig4.csv");

@@ -12,7 +12,6 @@ use client::plan::{Browser, Buffering, Limits, Manner, Mode, Plan};
 use client::streams::STREAM_WINDOW;
 use client::timeline::{Sight, Timeline, Try};
 use link::{Direction, Profile};
-use measure::{Bytes, Draw, Duration, Instant, Seed, UnixTime};
 use netsim::{
     Application, Conn, Dialing, Effort, HostSetup, Limits as WorldLimits, Logged, Price, Vantage, World,
 };
@@ -20,6 +19,7 @@ use runtime::dial::Tcp;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tcp::{Setup, Stack};
+use units::{Bytes, Draw, Duration, Instant, Seed, UnixTime};
 use url::Url;
 
 /// Noon of the day the NOTE was published: the civil time of every visit.

@@ -7,12 +7,12 @@ use client::plan::{Browser, Buffering, Limits, Manner, Plan};
 use client::streams::STREAM_WINDOW;
 use client::timeline::Timeline;
 use load::site::microscape::TagCase;
-use measure::{Duration, Seed};
-use period::page::microscape;
-use period::server::{Kind, Server, Setup};
-use period::visit::{Hosts, Network, over};
+use repro::page::microscape;
+use repro::server::{Kind, Server, Setup};
+use repro::visit::{Hosts, Network, over};
 use std::cell::Cell;
 use std::rc::Rc;
+use units::{Duration, Seed};
 
 const BITS_PER_SECOND: f64 = 1e6;
 

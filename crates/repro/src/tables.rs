@@ -8,8 +8,8 @@ use crate::server::Kind;
 use crate::visit::{Case, Figures, Network, Ready, Variation};
 use client::plan::{Buffering, Manner, Mode};
 use http_semantics::coding::Coding;
-use measure::Duration;
 use std::rc::Rc;
+use units::Duration;
 
 const TABLES: &str = include_str!("../data/w3c_tables_4_to_9.csv");
 /// Provenance of the figures of Tables 3 to 9.

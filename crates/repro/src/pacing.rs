@@ -6,9 +6,9 @@
 
 use crate::heidemann::{Pace, Server, client, us};
 use link::{Direction, Profile};
-use measure::{Bytes, Duration, Instant, Seed};
 use netsim::{HostSetup, Limits, Logged, World};
 use tcp::{IdleRestart, Setup, Stack};
+use units::{Bytes, Duration, Instant, Seed};
 
 /// When the second request is sent.
 const AGAIN: Instant = Instant::from_nanos(4_000_000_000);

@@ -7,8 +7,8 @@ use crate::page::Page;
 use crate::server::{Ending, Kind};
 use crate::visit::{Case, Figures, Network, Ready, Variation};
 use client::plan::{Manner, Mode};
-use measure::Seed;
 use std::rc::Rc;
+use units::Seed;
 
 /// The fate of the responses of a server that closes connections after five requests.
 #[derive(Clone, Copy, Debug)]
