@@ -10,6 +10,7 @@ pub(crate) mod demo;
 mod environment;
 mod equals;
 pub(crate) mod fetch;
+mod https;
 pub(crate) mod lab;
 pub(crate) mod link;
 pub(crate) mod load;

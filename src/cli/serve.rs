@@ -4,19 +4,19 @@
 
 use super::Cli;
 use super::behavior::BehaviorFlags;
+use super::https::HttpsFlags;
 use super::offered::{
-    ACME_CHALLENGES, ADAPT, CLIENT_AUTH, CONCURRENCY, CRYPTO, HTTP2, IO, LANDLOCK, LINE_ORDERS, LIVE,
-    LOG_FORMATS, POLICIES, PRESETS, SECCOMP, TLS_SOURCES, offered,
+    ADAPT, CONCURRENCY, HTTP2, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES, PRESETS, SECCOMP,
+    offered,
 };
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
 use crate::failure::Failure;
 use clap::Args;
 use server::config::{
-    AcmeCa, AcmeChallenge, Adapt, Behavior, CachePolicy, ClientAuth, Concurrency, Config, ConfigError,
-    Crypto, FieldLine, Hsts, Http2, HttpsRedirect, IoKind, Keys, Landlock, LineOrder, Listen, LiveFor,
-    LogFormat, MaxTurn, MemoryBound, Preset, SPA_FALLBACK, Seccomp, TlsSource, Tuned, User, Workers,
-    parse_domain, parse_duration, parse_line_rate,
+    Adapt, Behavior, CachePolicy, Concurrency, Config, ConfigError, FieldLine, Http2, IoKind, Keys, Landlock,
+    LineOrder, Listen, LiveFor, LogFormat, MaxTurn, MemoryBound, Preset, SPA_FALLBACK, Seccomp, Tuned, User,
+    Workers, parse_duration, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;
@@ -79,135 +79,8 @@ pub(crate) struct Flags {
           value_parser = Listen::parse_one, help_heading = "Strategy")]
     listen: Vec<SocketAddr>,
 
-    /// Name to get a certificate for by ACME, from Let's Encrypt: listens on 443 and 80, and redirects http to https;
-    /// repeatable [default: none]
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "WEIR_DOMAIN",
-        value_delimiter = ',',
-        value_parser = parse_domain,
-        help_heading = "TLS"
-    )]
-    domain: Vec<String>,
-
-    /// auto: TLS with the certificates of --domain or --tls-cert; internal: TLS with an authority made on this machine,
-    /// for localhost and this machine's names [default: auto]
-    #[arg(long, value_name = "SOURCE", env = "WEIR_TLS", value_parser = offered::<TlsSource>(TLS_SOURCES), hide_possible_values = true, help_heading = "TLS")]
-    tls: Option<TlsSource>,
-
-    /// Address in cleartext beside --listen, with --domain: port 80 if none is named; repeatable [default: none]
-    #[arg(long, value_name = "ADDR:PORT", env = "WEIR_HTTP_LISTEN", value_delimiter = ',',
-          value_parser = Listen::parse_one, help_heading = "TLS")]
-    http_listen: Vec<SocketAddr>,
-
-    /// Folder for the account, certificates and keys of --domain and --tls=internal: if none is named, $STATE_DIRECTORY,
-    /// else weir in $XDG_DATA_HOME or in ~/.local/share [default: none]
-    #[arg(long, value_name = "DIR", env = "WEIR_TLS_STATE", help_heading = "TLS")]
-    tls_state: Option<PathBuf>,
-
-    /// CA for --domain: letsencrypt, letsencrypt-staging (for trials), or the URL of an ACME directory
-    /// [default: letsencrypt]
-    #[arg(long, value_name = "CA", env = "WEIR_ACME_CA", help_heading = "TLS")]
-    acme_ca: Option<AcmeCa>,
-
-    /// PEM file with the roots that the CA's server is checked with, in place of the system's [default: none]
-    #[arg(long, value_name = "FILE", env = "WEIR_ACME_CA_ROOT", help_heading = "TLS")]
-    acme_ca_root: Option<PathBuf>,
-
-    /// Address for messages of the CA [default: none]
-    #[arg(long, value_name = "ADDRESS", env = "WEIR_ACME_EMAIL", help_heading = "TLS")]
-    acme_email: Option<String>,
-
-    /// File with key ID and key of an account that you have with the CA (external account binding) [default: none]
-    #[arg(long, value_name = "FILE", env = "WEIR_ACME_EAB", help_heading = "TLS")]
-    acme_eab: Option<PathBuf>,
-
-    /// Kind of certificate, such as shortlived, if the CA offers several; its own choice if none is named
-    /// [default: none]
-    #[arg(long, value_name = "NAME", env = "WEIR_ACME_PROFILE", help_heading = "TLS")]
-    acme_profile: Option<String>,
-
-    /// How the CA checks that a name is yours: auto (any), http-01 (at port 80), tls-alpn-01 (at port 443), dns-01 (by
-    /// --acme-hook) [default: auto]
-    #[arg(long, value_name = "KIND", env = "WEIR_ACME_CHALLENGE", value_parser = offered::<AcmeChallenge>(ACME_CHALLENGES), hide_possible_values = true, help_heading = "TLS")]
-    acme_challenge: Option<AcmeChallenge>,
-
-    /// Program that writes DNS records for dns-01, which wildcards need: gets `present` or `cleanup`, the record's name
-    /// and its value, as lego's exec provider calls it [default: none]
-    #[arg(long, value_name = "PROGRAM", env = "WEIR_ACME_HOOK", help_heading = "TLS")]
-    acme_hook: Option<PathBuf>,
-
-    /// Time that new DNS records need to reach all name servers; the CA looks after that [default: 30s]
-    #[arg(long, value_name = "TIME", env = "WEIR_ACME_HOOK_WAIT", value_parser = parse_duration, help_heading = "TLS")]
-    acme_hook_wait: Option<Duration>,
-
-    /// PEM file with a certificate chain: the addresses of --listen speak TLS; repeatable, clients choose by name
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "WEIR_TLS_CERT",
-        value_delimiter = ',',
-        help_heading = "TLS"
-    )]
-    tls_cert: Vec<PathBuf>,
-
-    /// PEM file with the private key of the --tls-cert in the same position
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "WEIR_TLS_KEY",
-        value_delimiter = ',',
-        help_heading = "TLS"
-    )]
-    tls_key: Vec<PathBuf>,
-
-    /// PEM file with the authorities of client certificates: clients of --listen must show one [default: none]
-    #[arg(long, value_name = "FILE", env = "WEIR_TLS_CLIENT_CA", help_heading = "TLS")]
-    tls_client_ca: Option<PathBuf>,
-
-    /// Whether clients must show a certificate: auto (if --tls-client-ca names who signs it), off, optional, required
-    /// [default: auto]
-    #[arg(
-        long,
-        value_name = "WHEN",
-        env = "WEIR_TLS_CLIENT_AUTH", value_parser = offered::<ClientAuth>(CLIENT_AUTH), hide_possible_values = true,
-        help_heading = "TLS"
-    )]
-    tls_client_auth: Option<ClientAuth>,
-
-    /// Versions, key exchanges and ciphers: default (TLS 1.3 and 1.2, X25519MLKEM768 first), modern (TLS 1.3 only),
-    /// classical (no post-quantum key exchange), nist (P-256, P-384 and AES only) [default: default]
-    #[arg(
-        long,
-        value_name = "POLICY",
-        env = "WEIR_CRYPTO", value_parser = offered::<Crypto>(CRYPTO), hide_possible_values = true,
-        help_heading = "TLS"
-    )]
-    crypto: Option<Crypto>,
-
-    /// Redirects requests in cleartext to https: true (to the port of the first address with TLS), false, a port, or
-    /// auto (true with --domain, else false) [default: auto]
-    #[arg(
-        long,
-        value_name = "PORT",
-        env = "WEIR_HTTPS_REDIRECT",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        help_heading = "TLS"
-    )]
-    https_redirect: Option<HttpsRedirect>,
-
-    /// Tells browsers to use https only for this long (Strict-Transport-Security), as in 365d or "365d subdomains
-    /// preload"; off: does not [default: off]
-    #[arg(long, value_name = "TIME", env = "WEIR_HSTS", help_heading = "TLS")]
-    hsts: Option<Hsts>,
-
-    /// Appends the secrets of all TLS connections to this file, in the format of SSLKEYLOGFILE: everyone who has it can
-    /// read all traffic. For debugging [default: none]
-    #[arg(long, value_name = "FILE", env = "WEIR_TLS_KEY_LOG", help_heading = "TLS")]
-    tls_key_log: Option<PathBuf>,
+    #[command(flatten)]
+    https: HttpsFlags,
 
     /// Number of worker threads or processes; a maximum for strategies that start them on demand. auto: depends on
     /// the strategy, one per usable core for event loops [default: auto]
@@ -710,17 +583,9 @@ impl Flags {
             "record" => self.record.is_some(),
             "control" => self.control.is_some(),
             "user" => self.user.is_some(),
-            "tls-cert" => !self.tls_cert.is_empty(),
-            "tls-key" => !self.tls_key.is_empty(),
-            "tls-state" => self.tls_state.is_some(),
-            "acme-ca-root" => self.acme_ca_root.is_some(),
-            "acme-eab" => self.acme_eab.is_some(),
-            "acme-hook" => self.acme_hook.is_some(),
-            "tls-client-ca" => self.tls_client_ca.is_some(),
-            "tls-key-log" => self.tls_key_log.is_some(),
             "error-pages" => !self.error_page.is_empty(),
             "spa-fallback" => self.spa_fallback.is_some(),
-            _ => false,
+            key => self.https.names_file(key),
         };
         let file = self.config.as_deref().filter(|_| !is_flag);
         Failure::Usage(match file.map(|path| (path, std::fs::read_to_string(path))) {
@@ -832,13 +697,6 @@ impl Flags {
             linger_timeout,
             grace,
             drain_delay,
-            tls_client_auth,
-            crypto,
-            https_redirect,
-            hsts,
-            tls,
-            acme_challenge,
-            acme_hook_wait,
         );
         self.behavior.override_in(&mut config.behavior);
         config.say(|(_, key)| match key {
@@ -848,6 +706,7 @@ impl Flags {
             _ => false,
         });
         self.tilde.override_in(&mut config.tilde);
+        self.https.override_in(config);
         for (set, flag) in [
             (
                 &mut config.max_connections_per_address,
@@ -875,39 +734,6 @@ impl Flags {
         if self.record.is_some() {
             config.record.clone_from(&self.record);
         }
-        if !self.domain.is_empty() {
-            config.domain.clone_from(&self.domain);
-        }
-        if !self.http_listen.is_empty() {
-            config.http_listen = Some(Listen(self.http_listen.clone()));
-        }
-        if let Some(ca) = &self.acme_ca {
-            config.acme_ca = ca.clone();
-        }
-        for (set, flag) in [
-            (&mut config.tls_state, &self.tls_state),
-            (&mut config.acme_ca_root, &self.acme_ca_root),
-            (&mut config.acme_eab, &self.acme_eab),
-            (&mut config.acme_hook, &self.acme_hook),
-        ] {
-            if flag.is_some() {
-                set.clone_from(flag);
-            }
-        }
-        for (set, flag) in [
-            (&mut config.acme_email, &self.acme_email),
-            (&mut config.acme_profile, &self.acme_profile),
-        ] {
-            if flag.is_some() {
-                set.clone_from(flag);
-            }
-        }
-        if self.tls_client_ca.is_some() {
-            config.tls_client_ca.clone_from(&self.tls_client_ca);
-        }
-        if self.tls_key_log.is_some() {
-            config.tls_key_log.clone_from(&self.tls_key_log);
-        }
         if self.access_log.is_some() {
             config.access_log.clone_from(&self.access_log);
         }
@@ -922,12 +748,6 @@ impl Flags {
         }
         if !self.listen.is_empty() {
             config.listen = Listen(self.listen.clone());
-        }
-        if !self.tls_cert.is_empty() {
-            config.tls_cert.clone_from(&self.tls_cert);
-        }
-        if !self.tls_key.is_empty() {
-            config.tls_key.clone_from(&self.tls_key);
         }
         if !self.index.is_empty() {
             config.index.clone_from(&self.index);
