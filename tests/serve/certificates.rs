@@ -359,3 +359,35 @@ fn a_policy_bounds_what_is_agreed_on_and_changes_with_a_reload() {
     });
     assert_eq!(agreed(&server, &old), None, "TLS 1.2 alone is refused");
 }
+
+#[test]
+fn keys_are_in_no_log_and_in_no_core_dump() {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    let server = pairs.launch(Strategy::LOOPS, &["a"]).args(["-v", "-v"]).start();
+    assert!(is_answered(server.address, &pairs.client()));
+    let key = std::fs::read_to_string(pairs.tree.join("a.key")).expect("a key");
+    // A certificate of another key, and one that is no certificate: both are complained of.
+    let mut others = Pairs::new();
+    others.add("b", &["a.test"]);
+    let other = std::fs::read_to_string(others.tree.join("b.key")).expect("a key");
+    pairs.tree.write("a.key", &other);
+    eventually("a complaint", || {
+        server
+            .stderr()
+            .contains("the old certificates stay")
+            .then_some(())
+    });
+    let log = server.stderr();
+    for line in key
+        .lines()
+        .chain(other.lines())
+        .filter(|line| !line.starts_with('-'))
+    {
+        assert!(!line.is_empty() && !log.contains(line), "{log}");
+    }
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.pid())).expect("limits");
+    let core = limits.lines().find(|line| line.starts_with("Max core file size"));
+    let core: Vec<&str> = core.expect("the limit").split_whitespace().collect();
+    assert_eq!(core[4..6], ["0", "0"], "{limits}");
+}

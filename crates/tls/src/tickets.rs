@@ -15,6 +15,7 @@ use aws_lc_rs::rand;
 use rustls::server::ProducesTickets;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use zeroize::Zeroize as _;
 
 /// Seconds that a ticket is accepted for at least, and half of what it is for at most.
 pub const EPOCH_SECS: u64 = 6 * 3_600;
@@ -43,14 +44,7 @@ impl fmt::Debug for Secret {
 
 impl Drop for Secret {
     fn drop(&mut self) {
-        wipe(&mut self.bytes);
-    }
-}
-
-/// Overwrites secret bytes, so that no core dump or reused memory shows them.
-fn wipe(bytes: &mut [u8]) {
-    for byte in bytes.iter_mut() {
-        *byte = std::hint::black_box(0);
+        self.bytes.zeroize();
     }
 }
 
@@ -107,7 +101,7 @@ impl Secret {
     fn key(&self) -> Option<LessSafeKey> {
         let mut bytes = self.derive(b"weir ticket key");
         let key = UnboundKey::new(&AES_256_GCM, &bytes).ok();
-        wipe(&mut bytes);
+        bytes.zeroize();
         key.map(LessSafeKey::new)
     }
 }

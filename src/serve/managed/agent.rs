@@ -28,6 +28,7 @@ use runtime::process::hook;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use units::{Duration, Seed, UnixTime};
+use zeroize::Zeroizing;
 
 /// Longest time between two looks: a clock may be set, and a file removed.
 const LOOK_MOST: i64 = 3_600;
@@ -135,7 +136,7 @@ fn step(authority: &Authority, store: &Store, notes: &mut Notes, now: UnixTime) 
 
 /// The certificate in the store, if there is one that can be read.
 fn in_use(store: &Store) -> Option<Pair> {
-    let pem = std::fs::read_to_string(store.pair()).ok()?;
+    let pem = Zeroizing::new(std::fs::read_to_string(store.pair()).ok()?);
     Pair::from_pem(pem.as_bytes(), pem.as_bytes(), &default_provider()).ok()
 }
 
@@ -248,7 +249,7 @@ impl Customer {
         let issued = self.with_account(store, |outside, account| {
             order::obtain(outside, &self.ca, account, &wanted)
         })?;
-        let pem = format!("{}{}", issued.chain, issued.key);
+        let pem = Zeroizing::new(format!("{}{}", issued.chain, issued.key));
         Pair::from_pem(pem.as_bytes(), pem.as_bytes(), &default_provider()).map_err(|error| {
             Error::Unexpected(format!("the CA sent a certificate that cannot be used: {error}"))
         })?;

@@ -12,6 +12,7 @@ use rcgen::{
 use server::clock::Clock;
 use std::io;
 use units::UnixTime;
+use zeroize::Zeroizing;
 
 /// Days that the authority and its certificates last.
 const ROOT_DAYS: i64 = 3_650;
@@ -35,7 +36,8 @@ pub(super) fn make(store: &Store, names: &[String], now: UnixTime) -> io::Result
         store::replace(&store.root(), root.as_bytes())?;
     }
     let root = std::fs::read_to_string(store.root())?;
-    let key = KeyPair::from_pem(&std::fs::read_to_string(store.root_key())?).map_err(unusable)?;
+    let key = Zeroizing::new(std::fs::read_to_string(store.root_key())?);
+    let key = KeyPair::from_pem(&key).map_err(unusable)?;
     let issuer = Issuer::from_ca_cert_pem(&root, key).map_err(unusable)?;
     let leaf_key = KeyPair::generate().map_err(unusable)?;
     let known = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);

@@ -13,6 +13,7 @@ use server::config::{self, Config, Crypto, Http2, UnknownName};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use zeroize::Zeroizing;
 
 /// Protocols offered by ALPN (RFC 7301), the preferred one first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
@@ -135,7 +136,7 @@ impl Reader<'_> {
         let mut pairs = Vec::new();
         for (cert, key) in certs.iter().zip(secrets) {
             let chain = content(cert, keys.cert, self.flags)?;
-            let secret = content(key, keys.key, self.flags)?;
+            let secret = Zeroizing::new(content(key, keys.key, self.flags)?);
             warn_of_mode(key);
             let pair = self
                 .maker

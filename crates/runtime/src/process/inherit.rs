@@ -40,6 +40,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use zeroize::Zeroize as _;
 
 /// The variable that names a process's predecessor.
 const VARIABLE: &str = "WEIR_UPGRADE_FROM";
@@ -283,9 +284,15 @@ pub struct Bounds {
     pub filtered: Option<String>,
 }
 
-/// Bytes for the successor alone, at most 4,096. Debug output does not show them.
+/// Bytes for the successor alone, at most 4,096. Debug output does not show them, and they are overwritten at the end.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(pub Vec<u8>);
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
