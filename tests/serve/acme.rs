@@ -19,10 +19,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
+use tls::certificates::Pair;
 use tls::rustls::client::Resumption;
 use tls::rustls::pki_types::CertificateDer;
 use tls::rustls::pki_types::pem::PemObject;
-use tls::rustls::{ClientConfig, RootCertStore};
+use tls::rustls::{self, ClientConfig, RootCertStore};
 
 /// An order, with all the pauses of both sides, on a busy machine; and a second attempt if the first fails there.
 const ISSUED: Duration = Duration::from_secs(150);
@@ -480,6 +481,40 @@ fn a_ca_that_wants_its_own_customers_gets_them() {
         .serve(Strategy::LOOPS, "another", &["--acme-eab", &file])
         .start();
     issued(&server, &pebble.client(), "a.test");
+}
+
+#[test]
+fn a_certificate_is_of_the_profile_that_was_asked_for() {
+    const SHORT: i64 = 518_400;
+    let settings = json!({ "profiles": {
+        "default": { "description": "", "validityPeriod": 7_776_000 },
+        "short": { "description": "six days", "validityPeriod": SHORT },
+    } });
+    let Some(pebble) = Pebble::start_with(&settings) else {
+        return;
+    };
+    let mut server = pebble
+        .serve(Strategy::LOOPS, "state", &["--acme-profile", "long"])
+        .start();
+    let listed = within(ISSUED, "the trouble", || {
+        let listed = pebble.certificates();
+        listed["trouble"].is_string().then_some(listed)
+    });
+    let trouble = listed["trouble"].as_str().expect("text");
+    assert!(trouble.contains("no profile `long`") && trouble.contains("short"), "{trouble}");
+    assert_eq!(pebble.orders(), 0);
+    server.stop();
+    let server = pebble
+        .serve(Strategy::LOOPS, "another", &["--acme-profile", "short"])
+        .start();
+    let shown = issued(&server, &pebble.client(), "a.test");
+    // The key is in the file of the chain.
+    let pem = std::fs::read(pebble.pem("another")).expect("a file");
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let pair = Pair::from_pem(&pem, &pem, &provider).expect("a pair");
+    assert_eq!(pair.chain().first(), Some(&shown));
+    // Both days count (RFC 5280, section 4.1.2.5).
+    assert_eq!(pair.expires().secs - pair.begins().secs + 1, SHORT);
 }
 
 #[test]
