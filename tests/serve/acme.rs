@@ -501,7 +501,10 @@ fn a_certificate_is_of_the_profile_that_was_asked_for() {
         listed["trouble"].is_string().then_some(listed)
     });
     let trouble = listed["trouble"].as_str().expect("text");
-    assert!(trouble.contains("no profile `long`") && trouble.contains("short"), "{trouble}");
+    assert!(
+        trouble.contains("no profile `long`") && trouble.contains("short"),
+        "{trouble}"
+    );
     assert_eq!(pebble.orders(), 0);
     server.stop();
     let server = pebble
@@ -515,6 +518,26 @@ fn a_certificate_is_of_the_profile_that_was_asked_for() {
     assert_eq!(pair.chain().first(), Some(&shown));
     // Both days count (RFC 5280, section 4.1.2.5).
     assert_eq!(pair.expires().secs - pair.begins().secs + 1, SHORT);
+}
+
+#[test]
+fn a_certificate_that_has_ended_by_our_clock_is_no_reason_to_order_without_end() {
+    // What a clock that is ahead sees: the certificate ends in the second in which it begins.
+    let settings = json!({ "profiles": { "default": { "description": "", "validityPeriod": 1 } } });
+    let Some(pebble) = Pebble::start_with(&settings) else {
+        return;
+    };
+    let server = pebble.serve(Strategy::LOOPS, "state", &[]).start();
+    let listed = within(ISSUED, "the trouble", || {
+        let listed = pebble.certificates();
+        listed["trouble"].is_string().then_some(listed)
+    });
+    let trouble = listed["trouble"].as_str().expect("text");
+    assert!(trouble.contains("set the clock"), "{trouble}");
+    eventually("a line in the log", || {
+        server.stderr().contains("set the clock").then_some(())
+    });
+    assert_eq!(pebble.orders(), 1);
 }
 
 #[test]

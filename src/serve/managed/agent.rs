@@ -39,6 +39,9 @@ const LOOK_BUSY: i64 = 10;
 /// How long a CA is not asked for its window again after that failed.
 const ASK_AGAIN: i64 = 3_600;
 
+/// Time after an order in which the CA's window leads to no other: one that stays in the past would have no end.
+const ORDER_AGAIN: i64 = 86_400;
+
 /// How long a hook may take: some wait until all name servers have the record.
 const HOOK_MOST: Duration = Duration::from_secs(600);
 
@@ -94,7 +97,18 @@ fn step(authority: &Authority, store: &Store, notes: &mut Notes, now: UnixTime) 
         ask(customer, pair, notes, now);
     }
     match due(notes) {
-        Some(due) if now.secs < due && !notes.is_wanted => return due,
+        Some(due) if !notes.is_wanted => {
+            // A clock that was set back makes no order one of the future.
+            let is_new = (0..ORDER_AGAIN).contains(&(now.secs - notes.ordered_at));
+            let due = if is_new {
+                due.max(notes.ordered_at + ORDER_AGAIN)
+            } else {
+                due
+            };
+            if now.secs < due {
+                return due;
+            }
+        }
         _ => {}
     }
     let outcome = match authority {
@@ -106,6 +120,7 @@ fn step(authority: &Authority, store: &Store, notes: &mut Notes, now: UnixTime) 
     match outcome {
         Ok(()) => {
             *notes = Notes {
+                ordered_at: now.secs,
                 revocation: notes.revocation.take(),
                 ..Notes::default()
             };
@@ -117,11 +132,12 @@ fn step(authority: &Authority, store: &Store, notes: &mut Notes, now: UnixTime) 
             let wait = renewal::wait(notes.failures, error.retry_after(), seed);
             notes.again_at = now.secs + i64::try_from(wait.as_secs()).unwrap_or(LOOK_MOST);
             notes.trouble = Some(error.to_string());
-            let left = match pair.filter(|pair| pair.expires().secs > now.secs) {
-                Some(pair) => format!(
-                    "the old certificate stays and ends {}",
+            let left = match in_use(store) {
+                Some(pair) if pair.expires().secs > now.secs => format!(
+                    "the certificate in use ends {}",
                     store::until(pair.expires().secs, now)
                 ),
+                Some(_) => "the certificate in use has ended".to_owned(),
                 None => "https clients get no answer until there is a certificate".to_owned(),
             };
             tracing::error!(
@@ -250,10 +266,19 @@ impl Customer {
             order::obtain(outside, &self.ca, account, &wanted)
         })?;
         let pem = Zeroizing::new(format!("{}{}", issued.chain, issued.key));
-        Pair::from_pem(pem.as_bytes(), pem.as_bytes(), &default_provider()).map_err(|error| {
+        let pair = Pair::from_pem(pem.as_bytes(), pem.as_bytes(), &default_provider()).map_err(|error| {
             Error::Unexpected(format!("the CA sent a certificate that cannot be used: {error}"))
         })?;
-        store::replace(&store.pair(), pem.as_bytes()).map_err(|error| unusable(&store.pair(), &error))
+        store::replace(&store.pair(), pem.as_bytes()).map_err(|error| unusable(&store.pair(), &error))?;
+        if renewal::due(pair.begins(), pair.expires(), None, seed(store)).secs > clock::wall().secs {
+            return Ok(());
+        }
+        // It is used, for the clock may be wrong; but another order would be due at once, and so on without end.
+        Err(Error::Here(
+            "by the clock of this machine, the new certificate is due for renewal already; set the clock, or ask for \
+             a profile that is valid for longer (--acme-profile)"
+                .to_owned(),
+        ))
     }
 
     fn revoke(&self, store: &Store, revocation: &Revocation) -> Result<(), Error> {
@@ -351,5 +376,48 @@ impl World for Outside<'_> {
 
     fn wait(&mut self, span: Duration) {
         clock::pause(span);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use server::config::{Config, TlsSource};
+
+    const DAY: i64 = 86_400;
+
+    #[test]
+    fn a_window_that_stays_in_the_past_leads_to_one_order_a_day() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = Config {
+            tls: TlsSource::Internal,
+            tls_state: Some(folder.path().to_owned()),
+            ..Config::default()
+        };
+        let store = Store::of(&config).expect("a store");
+        store.create().expect("folders");
+        let authority = Authority::Internal {
+            names: vec!["localhost".to_owned()],
+        };
+        let then = UnixTime::from_secs(1_800_000_000);
+        let mut notes = Notes::default();
+        let at = |notes: &mut Notes, secs: i64| {
+            let now = UnixTime::from_secs(then.secs + secs);
+            notes.window = Some(renewal::Window {
+                start: now.secs - 2,
+                end: now.secs - 1,
+            });
+            let next = step(&authority, &store, notes, now);
+            (next - then.secs, std::fs::read(store.pair()).expect("a pair"))
+        };
+        let (_, first) = at(&mut notes, 0);
+        for secs in [1, 3_600, DAY - 1] {
+            assert_eq!(at(&mut notes, secs), (DAY, first.clone()), "after {secs} s");
+        }
+        let (_, second) = at(&mut notes, DAY);
+        assert!(second != first);
+        // A clock that is set back by years does not make it wait for years.
+        let (next, third) = at(&mut notes, -1_000 * DAY);
+        assert!(third != second && next == -1_000 * DAY, "{next}");
     }
 }
