@@ -12,6 +12,7 @@ use report::{Report, Row, Subject};
 use server::cache::Policy;
 use server::replay::{Cost, Room, bound, simulate};
 use std::io::{self, Write};
+use units::Word as _;
 
 /// Default cache sizes.
 const SHARES: [f64; 5] = [0.01, 0.05, 0.10, 0.25, 0.50];
@@ -47,7 +48,7 @@ fn replay<'l>(flags: &Replay, log: &'l Log) -> Result<Report<'l>, Failure> {
         },
     };
     let policies = match &flags.policy[..] {
-        [] => &Policy::ALL[..],
+        [] => Policy::ALL,
         some => some,
     };
     let shares = SHARES.map(Size::Share);

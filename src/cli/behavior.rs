@@ -1,7 +1,7 @@
 //! Flags for behaviors of historical servers, which exist to be measured; in the file, the table `[behavior]`. Decides
 //! spelling and help only.
 
-use super::offered::{CACHE_LOCK, COLD_READS, LOOKUP, offered};
+use super::offered::offered;
 use clap::Args;
 use server::config::{Behavior, CacheLock, ColdReads, FileName, Keys, LookupTime, parse_duration_or_off};
 use units::{Bytes, Duration};
@@ -12,12 +12,12 @@ use units::{Bytes, Duration};
 pub(crate) struct BehaviorFlags {
     /// When files are looked up: cached (once, and when they change), each-request (opened, examined, read and closed
     /// for each request) [default: cached]
-    #[arg(long, value_name = "WHEN", env = "WEIR_LOOKUP", value_parser = offered::<LookupTime>(LOOKUP), hide_possible_values = true)]
+    #[arg(long, value_name = "WHEN", env = "WEIR_LOOKUP", value_parser = offered::<LookupTime>(), hide_possible_values = true)]
     lookup: Option<LookupTime>,
 
     /// Which thread reads files that are not in memory: auto (the worker, or a helper thread if the kernel says that the
     /// read would wait), inline (the worker), helper (a helper thread) [default: auto]
-    #[arg(long, value_name = "WHO", env = "WEIR_COLD_READS", value_parser = offered::<ColdReads>(COLD_READS), hide_possible_values = true)]
+    #[arg(long, value_name = "WHO", env = "WEIR_COLD_READS", value_parser = offered::<ColdReads>(), hide_possible_values = true)]
     cold_reads: Option<ColdReads>,
 
     /// Tries to open a file of this name in each directory down to the requested file, as Apache does for
@@ -32,7 +32,7 @@ pub(crate) struct BehaviorFlags {
 
     /// What is locked while a response is looked up and composed: none, entry (the file's), whole (the cache)
     /// [default: none]
-    #[arg(long, value_name = "WHAT", env = "WEIR_CACHE_LOCK", value_parser = offered::<CacheLock>(CACHE_LOCK), hide_possible_values = true)]
+    #[arg(long, value_name = "WHAT", env = "WEIR_CACHE_LOCK", value_parser = offered::<CacheLock>(), hide_possible_values = true)]
     cache_lock: Option<CacheLock>,
 
     /// Formats the header block for each response

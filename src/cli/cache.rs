@@ -1,6 +1,6 @@
 //! The flags of `weir cache`: logs, policies and cache sizes. Parses and documents them; replays nothing.
 
-use super::offered::{POLICIES, offered};
+use super::offered::offered;
 use clap::{Args, Subcommand};
 use server::cache::Policy;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ pub(crate) struct Replay {
     pub(crate) size: Vec<Size>,
 
     /// Policy to replay: lru, lfu, s3-fifo, hinted, structured; repeatable [default: all]
-    #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = offered::<Policy>(POLICIES), hide_possible_values = true)]
+    #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = offered::<Policy>(), hide_possible_values = true)]
     pub(crate) policy: Vec<Policy>,
 
     /// Counts every file as one: sizes are then numbers of files

@@ -1,6 +1,6 @@
 //! The flags of `weir ctl`. Decides spelling and help; `serve::control` defines the commands.
 
-use super::offered::{IO, REASONS, THREADS, offered};
+use super::offered::{offered, offered_if};
 use acme::order::Reason;
 use clap::{Args, Subcommand};
 use server::config::{Concurrency, IoKind, Workers};
@@ -41,10 +41,10 @@ pub(crate) enum Command {
     Strategy {
         /// How connections map to workers: loops, loop, pool, thread-per-connection, thread-per-request. Switching to
         /// or from worker processes needs a new start; the error then lists the steps
-        #[arg(value_parser = offered::<Concurrency>(THREADS), hide_possible_values = true)]
+        #[arg(value_parser = offered_if::<Concurrency>(|one| !one.is_of_processes()), hide_possible_values = true)]
         concurrency: Concurrency,
         /// I/O back end: auto, epoll, uring, blocking
-        #[arg(long, value_name = "STRATEGY", default_value_t, value_parser = offered::<IoKind>(IO), hide_possible_values = true)]
+        #[arg(long, value_name = "STRATEGY", default_value_t, value_parser = offered::<IoKind>(), hide_possible_values = true)]
         io: IoKind,
         /// Number of worker threads; auto: depends on the strategy
         #[arg(long, value_name = "N", default_value_t)]
@@ -75,7 +75,7 @@ pub(crate) enum OfCertificates {
     /// Orders a new certificate, then has the CA revoke the one in use
     Revoke {
         /// Why, as clients are told: unspecified, key-compromise, affiliation-changed, superseded, cessation-of-operation
-        #[arg(default_value = "unspecified", value_parser = offered::<Reason>(REASONS), hide_possible_values = true)]
+        #[arg(default_value = "unspecified", value_parser = offered::<Reason>(), hide_possible_values = true)]
         reason: Reason,
     },
 }

@@ -1,7 +1,7 @@
 //! The flags of `weir serve` for https: certificates, ACME, client certificates, cryptography and redirects. Decides
 //! nothing about them.
 
-use super::offered::{ACME_CHALLENGES, CLIENT_AUTH, CRYPTO, TLS_SOURCES, offered};
+use super::offered::offered;
 use clap::Args;
 use server::config::{
     AcmeCa, AcmeChallenge, ClientAuth, Config, Crypto, Hsts, HttpsRedirect, Listen, TlsSource, parse_domain,
@@ -28,7 +28,7 @@ pub(crate) struct HttpsFlags {
 
     /// auto: TLS with the certificates of --domain or --tls-cert; internal: TLS with an authority made on this machine,
     /// for localhost and this machine's names [default: auto]
-    #[arg(long, value_name = "SOURCE", env = "WEIR_TLS", value_parser = offered::<TlsSource>(TLS_SOURCES), hide_possible_values = true)]
+    #[arg(long, value_name = "SOURCE", env = "WEIR_TLS", value_parser = offered::<TlsSource>(), hide_possible_values = true)]
     tls: Option<TlsSource>,
 
     /// Address in cleartext beside --listen, with --domain: port 80 if none is named; repeatable [default: none]
@@ -65,7 +65,7 @@ pub(crate) struct HttpsFlags {
 
     /// How the CA checks that a name is yours: auto (any), http-01 (at port 80), tls-alpn-01 (at port 443), dns-01 (by
     /// --acme-hook) [default: auto]
-    #[arg(long, value_name = "KIND", env = "WEIR_ACME_CHALLENGE", value_parser = offered::<AcmeChallenge>(ACME_CHALLENGES), hide_possible_values = true)]
+    #[arg(long, value_name = "KIND", env = "WEIR_ACME_CHALLENGE", value_parser = offered::<AcmeChallenge>(), hide_possible_values = true)]
     acme_challenge: Option<AcmeChallenge>,
 
     /// Program that writes DNS records for dns-01, which wildcards need: gets `present` or `cleanup`, the record's name
@@ -94,7 +94,7 @@ pub(crate) struct HttpsFlags {
     #[arg(
         long,
         value_name = "WHEN",
-        env = "WEIR_TLS_CLIENT_AUTH", value_parser = offered::<ClientAuth>(CLIENT_AUTH), hide_possible_values = true
+        env = "WEIR_TLS_CLIENT_AUTH", value_parser = offered::<ClientAuth>(), hide_possible_values = true
     )]
     tls_client_auth: Option<ClientAuth>,
 
@@ -103,7 +103,7 @@ pub(crate) struct HttpsFlags {
     #[arg(
         long,
         value_name = "POLICY",
-        env = "WEIR_CRYPTO", value_parser = offered::<Crypto>(CRYPTO), hide_possible_values = true
+        env = "WEIR_CRYPTO", value_parser = offered::<Crypto>(), hide_possible_values = true
     )]
     crypto: Option<Crypto>,
 

@@ -2,7 +2,7 @@
 //! Parses and documents them; runs nothing.
 
 use super::objective::Objective;
-use super::offered::{METHODS, offered};
+use super::offered::offered;
 use super::share::parse_share;
 use super::site::Workload;
 use crate::secure::TlsFlags;
@@ -287,7 +287,7 @@ pub(crate) struct HowFlags {
     pub(crate) header: Vec<Extra>,
 
     /// GET, or HEAD: headers only, with their lengths checked against the manifest
-    #[arg(long, value_name = "METHOD", default_value = "GET", value_parser = offered::<Verb>(METHODS),
+    #[arg(long, value_name = "METHOD", default_value = "GET", value_parser = offered::<Verb>(),
         hide_possible_values = true, help_heading = "Requests")]
     pub(crate) method: Verb,
 

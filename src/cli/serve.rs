@@ -5,18 +5,16 @@
 use super::Cli;
 use super::behavior::BehaviorFlags;
 use super::https::HttpsFlags;
-use super::offered::{
-    ADAPT, CONCURRENCY, HTTP2, IO, LANDLOCK, LINE_ORDERS, LIVE, LOG_FORMATS, POLICIES, PRESETS, SECCOMP,
-    offered,
-};
+use super::offered::offered;
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
 use crate::failure::Failure;
 use clap::Args;
+use server::cache::Policy;
 use server::config::{
-    Adapt, Behavior, CachePolicy, Concurrency, Config, ConfigError, FieldLine, Http2, IoKind, Keys, Landlock,
-    LineOrder, Listen, LiveFor, LogFormat, MaxTurn, MemoryBound, Preset, SPA_FALLBACK, Seccomp, Tuned, User,
-    Workers, parse_duration, parse_line_rate,
+    Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, IoKind, Keys, Landlock, LineOrder,
+    Listen, LiveFor, LogFormat, MaxTurn, MemoryBound, Preset, SPA_FALLBACK, Seccomp, Tuned, User, Workers,
+    parse_duration, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;
@@ -71,7 +69,7 @@ pub(crate) struct Flags {
 
     /// Works like a server measured in the 1990s: apache-1.3, phttpd, java-server, zeus, enterprise, jaws-baseline,
     /// jaws; flags, environment and file override it [default: none]
-    #[arg(long, value_name = "SERVER", env = "WEIR_PRESET", value_parser = offered::<Preset>(PRESETS), hide_possible_values = true, help_heading = "Strategy")]
+    #[arg(long, value_name = "SERVER", env = "WEIR_PRESET", value_parser = offered::<Preset>(), hide_possible_values = true, help_heading = "Strategy")]
     preset: Option<Preset>,
 
     /// Address to listen on; repeatable. Port 0 picks a free port [default: 127.0.0.1:8080]
@@ -94,13 +92,13 @@ pub(crate) struct Flags {
     #[arg(
         long,
         value_name = "STRATEGY",
-        env = "WEIR_CONCURRENCY", value_parser = offered::<Concurrency>(CONCURRENCY), hide_possible_values = true,
+        env = "WEIR_CONCURRENCY", value_parser = offered::<Concurrency>(), hide_possible_values = true,
         help_heading = "Strategy"
     )]
     concurrency: Option<Concurrency>,
 
     /// I/O back end: auto, epoll, uring (io_uring; epoll if the system denies it), blocking [default: auto]
-    #[arg(long, value_name = "STRATEGY", env = "WEIR_IO", value_parser = offered::<IoKind>(IO), hide_possible_values = true, help_heading = "Strategy")]
+    #[arg(long, value_name = "STRATEGY", env = "WEIR_IO", value_parser = offered::<IoKind>(), hide_possible_values = true, help_heading = "Strategy")]
     io: Option<IoKind>,
 
     /// Eviction policy: s3-fifo, lru, lfu, hinted (lru; the files a page embeds are loaded and kept with it),
@@ -109,10 +107,10 @@ pub(crate) struct Flags {
     #[arg(
         long,
         value_name = "POLICY",
-        env = "WEIR_CACHE_POLICY", value_parser = offered::<CachePolicy>(POLICIES), hide_possible_values = true,
+        env = "WEIR_CACHE_POLICY", value_parser = offered::<Policy>(), hide_possible_values = true,
         help_heading = "Cache"
     )]
-    cache_policy: Option<CachePolicy>,
+    cache_policy: Option<Policy>,
 
     /// Byte budget of the cache [default: 64MiB]
     #[arg(long, value_name = "BYTES", env = "WEIR_CACHE_SIZE", help_heading = "Cache")]
@@ -152,7 +150,7 @@ pub(crate) struct Flags {
 
     /// Order of responses with --line-rate: smallest (the response with the fewest bytes left; one byte in eight goes
     /// to the oldest response), shared (all take turns) [default: smallest]
-    #[arg(long, value_name = "ORDER", env = "WEIR_LINE_ORDER", value_parser = offered::<LineOrder>(LINE_ORDERS),
+    #[arg(long, value_name = "ORDER", env = "WEIR_LINE_ORDER", value_parser = offered::<LineOrder>(),
           hide_possible_values = true, help_heading = "Strategy")]
     line_order: Option<LineOrder>,
 
@@ -207,7 +205,7 @@ pub(crate) struct Flags {
 
     /// Who may read the live page and metrics under /.weir/: nobody, local (clients that connect over loopback and name
     /// the server by address or as localhost), all [default: nobody]
-    #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", value_parser = offered::<LiveFor>(LIVE), hide_possible_values = true, num_args = 0..=1, require_equals = true,
+    #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", value_parser = offered::<LiveFor>(), hide_possible_values = true, num_args = 0..=1, require_equals = true,
           default_missing_value = "local", help_heading = "Operation")]
     live: Option<LiveFor>,
 
@@ -223,7 +221,7 @@ pub(crate) struct Flags {
 
     /// Adapts settings to the load: auto (only settings not set by a flag, the environment, a file or a preset),
     /// dry-run (reports changes without making them), off [default: auto]
-    #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", value_parser = offered::<Adapt>(ADAPT), hide_possible_values = true, help_heading = "Operation")]
+    #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", value_parser = offered::<Adapt>(), hide_possible_values = true, help_heading = "Operation")]
     adapt: Option<Adapt>,
 
     /// Target for event-loop latency, such as 20ms, or off. Above it, requests get 503 unless a small file in memory
@@ -240,7 +238,7 @@ pub(crate) struct Flags {
     access_log: Option<PathBuf>,
 
     /// Format of the access log: common, combined, json [default: combined]
-    #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", value_parser = offered::<LogFormat>(LOG_FORMATS), hide_possible_values = true, help_heading = "Log")]
+    #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", value_parser = offered::<LogFormat>(), hide_possible_values = true, help_heading = "Log")]
     log_format: Option<LogFormat>,
 
     /// Adds round-trip time, congestion window and retransmissions to each line of a JSON log
@@ -250,7 +248,7 @@ pub(crate) struct Flags {
 
     /// Where HTTP/2 is spoken: off, tls (with clients that choose it), all (also in cleartext, with clients that begin
     /// with it) [default: tls]
-    #[arg(long, value_name = "WHERE", env = "WEIR_HTTP2", value_parser = offered::<Http2>(HTTP2), hide_possible_values = true, help_heading = "Files")]
+    #[arg(long, value_name = "WHERE", env = "WEIR_HTTP2", value_parser = offered::<Http2>(), hide_possible_values = true, help_heading = "Files")]
     http2: Option<Http2>,
 
     /// Answers HTTP/0.9 requests (`GET /path` without a version) with the bare content
@@ -266,12 +264,12 @@ pub(crate) struct Flags {
     /// Restricts file access (Landlock): auto (the folders that hold the roots, homes of logins with pages,
     /// configuration, log, recording and control socket), root (as auto, but only the roots and pages themselves: one
     /// that is replaced needs a restart), off (any file its user may access) [default: auto]
-    #[arg(long, value_name = "REACH", env = "WEIR_LANDLOCK", value_parser = offered::<Landlock>(LANDLOCK), hide_possible_values = true, help_heading = "Rights")]
+    #[arg(long, value_name = "REACH", env = "WEIR_LANDLOCK", value_parser = offered::<Landlock>(), hide_possible_values = true, help_heading = "Rights")]
     landlock: Option<Landlock>,
 
     /// Denies system calls that a file server never makes (seccomp): auto (if the kernel supports it), off
     /// [default: auto]
-    #[arg(long, value_name = "WHEN", env = "WEIR_SECCOMP", value_parser = offered::<Seccomp>(SECCOMP), hide_possible_values = true, help_heading = "Rights")]
+    #[arg(long, value_name = "WHEN", env = "WEIR_SECCOMP", value_parser = offered::<Seccomp>(), hide_possible_values = true, help_heading = "Rights")]
     seccomp: Option<Seccomp>,
 
     /// Memory limit: BYTES, auto (the limit of the control group), off. As memory fills up, connections are read and

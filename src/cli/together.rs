@@ -3,8 +3,9 @@
 //! what this machine supports.
 
 use core::fmt::Display;
-use runtime::strategy::combinations;
-use server::config::{Concurrency, Config, IoKind, MaxTurn, Preset, Workers, show_duration};
+use runtime::strategy::{Io, combinations};
+use server::config::{Concurrency, Config, MaxTurn, Preset, Workers, show_duration};
+use units::Word as _;
 
 /// Where a setting comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,15 +99,15 @@ pub(crate) fn check(config: &Config, source: &dyn Fn(&str) -> Source) -> Result<
             why: format!("{named} is a single event loop and cannot have {count} workers; use {instead}"),
         });
     }
-    let valid = valid_io(concurrency);
-    if config.io == IoKind::Auto || valid.contains(&config.io) {
+    let valid: Vec<Io> = concurrency.valid_io().collect();
+    let Some(io) = config.io.asked().filter(|io| !valid.contains(io)) else {
         return Ok(());
-    }
+    };
     let whose_io = source("io");
     let instead: Vec<String> = valid.iter().map(|io| whose_io.advised("io", io)).collect();
     let suits = Concurrency::ALL
-        .into_iter()
-        .find(|other| valid_io(*other).contains(&config.io))
+        .iter()
+        .find(|other| other.valid_io().any(|valid| valid == io))
         .filter(|_| !whose.is_said())
         .map(|other| format!(", or add {}", whose_io.advised("concurrency", other)))
         .unwrap_or_default();
@@ -114,7 +115,7 @@ pub(crate) fn check(config: &Config, source: &dyn Fn(&str) -> Source) -> Result<
         keys: ["io", "concurrency"],
         why: format!(
             "{named} cannot use {}: {}; use {} or leave it out{suits} (valid combinations: {})",
-            whose_io.quoted("io", config.io),
+            whose_io.quoted("io", io),
             waits(concurrency),
             instead.join(" or "),
             combinations()
@@ -134,28 +135,14 @@ pub(crate) fn waits(concurrency: Concurrency) -> &'static str {
     }
 }
 
-/// The I/O back ends it can use, the default first.
-pub(crate) fn valid_io(concurrency: Concurrency) -> Vec<IoKind> {
-    let known = concurrency.to_string().parse::<runtime::strategy::Concurrency>();
-    // Both types use the same names; a test checks that.
-    let io = known.into_iter().flat_map(|known| known.valid_io());
-    io.filter_map(|io| io.to_string().parse().ok()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_strategy_has_some_io() {
-        for concurrency in Concurrency::ALL {
-            assert!(!valid_io(concurrency).is_empty(), "{concurrency}");
-        }
-    }
+    use server::config::IoKind;
 
     #[test]
     fn a_bound_on_turns_needs_turns() {
-        for concurrency in Concurrency::ALL {
+        for &concurrency in Concurrency::ALL {
             let config = Config {
                 concurrency,
                 max_turn: "5ms".parse().expect("a time"),

@@ -37,6 +37,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use task::{Task, Who};
+use units::Word as _;
 use units::{Duration, Instant, UnixTime};
 
 /// Interval between updates of the progress line.
@@ -138,7 +139,7 @@ fn perform(
         model: task.model().to_owned(),
         mode: task.mode.name().to_owned(),
         verified: flags.how.verify,
-        method: flags.how.method.name().to_owned(),
+        method: flags.how.method.word().to_owned(),
         tls: task.secure.as_ref().map(|secure| Tls {
             versions: flags.tls.tls_versions.unwrap_or_default().name().to_owned(),
             crypto: flags.tls.crypto.unwrap_or_default().to_string(),

@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 use tls::policy::Policy;
+use units::Word as _;
 use units::{Duration, Seed};
 
 /// Descriptors per thread, and for the process, that are not connections.
@@ -456,7 +457,7 @@ impl Task {
             }
             // Features at their defaults add nothing, so old plans keep their digest.
             if flags.how.method != Verb::Get {
-                writeln!(out, "{}", flags.how.method.name())?;
+                writeln!(out, "{}", flags.how.method.word())?;
             }
             if self.mode == Mode::Http2 {
                 writeln!(out, "{} {}", flags.how.streams, flags.how.users_per_connection)?;

@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
+use units::Word as _;
 
 /// Runs the command to its end.
 ///
@@ -74,7 +75,7 @@ struct Line<'a> {
 
 fn print(requests: impl Iterator<Item = Request>, flags: &PlanFlags) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
-    let method = Some(flags.how.method.name()).filter(|_| flags.how.method != Verb::Get);
+    let method = Some(flags.how.method.word()).filter(|_| flags.how.method != Verb::Get);
     let headers: Vec<String> = flags.how.header.iter().map(ToString::to_string).collect();
     for request in requests {
         let line = Line {

@@ -54,9 +54,9 @@ use runtime::process::notify;
 use runtime::process::prefork::Member;
 use runtime::shaping::Shaping;
 use runtime::signal::{Signal, Signals};
-use runtime::strategy::Limits;
+use runtime::strategy::{Io, Limits};
 use runtime::{clock, machine};
-use server::config::{Concurrency, Config, IoKind, LiveFor, MemoryBound};
+use server::config::{Concurrency, Config, LiveFor, MemoryBound};
 use server::site::{OpenError, Source};
 use server::{About, Additions, Interprocess, LogSink, Server};
 use sockets::Given;
@@ -161,7 +161,7 @@ fn serve(
         ..Interprocess::default()
     };
     // Root may set up io_uring where the new user may not.
-    let groups = match groups.iter().any(|group| group.choice.io == IoKind::Uring) {
+    let groups = match groups.iter().any(|group| group.choice.io == Io::Uring) {
         true => choose_all(&config, machine::usable_cores())?,
         false => groups,
     };

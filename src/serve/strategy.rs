@@ -3,7 +3,7 @@
 
 use crate::cli::together::{self, Source};
 use crate::failure::Failure;
-use runtime::strategy::{Manner, Refusal, Strategy, Writing, try_uring};
+use runtime::strategy::{Io, Manner, Refusal, Strategy, Writing, try_uring};
 use server::config::{Concurrency, Config, IoKind, Workers};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -20,8 +20,7 @@ const PROCESSES_MAX: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) concurrency: Concurrency,
-    /// Never `Auto`.
-    pub(crate) io: IoKind,
+    pub(crate) io: Io,
     pub(crate) workers: usize,
     /// How workers write, accept and read the clock.
     pub(crate) manner: Manner,
@@ -117,17 +116,14 @@ fn choose_where(
         Concurrency::ThreadPerRequest => "one thread per request, as configured",
         Concurrency::Processes => "processes that serve one connection at a time, as configured",
     };
-    let best = together::valid_io(concurrency)
-        .first()
-        .copied()
-        .unwrap_or_default();
-    let (io, why_io) = match config.io {
-        IoKind::Auto => (best, together::waits(concurrency).to_owned()),
-        IoKind::Uring => match uring() {
-            Ok(()) => (IoKind::Uring, "as configured".to_owned()),
+    let best = concurrency.best_io();
+    let (io, why_io) = match config.io.asked() {
+        None => (best, together::waits(concurrency).to_owned()),
+        Some(Io::Uring) => match uring() {
+            Ok(()) => (Io::Uring, "as configured".to_owned()),
             Err(refusal) => (best, format!("uring is unavailable: {refusal}")),
         },
-        asked => (asked, "as configured".to_owned()),
+        Some(asked) => (asked, "as configured".to_owned()),
     };
     let per_core = |count: usize| {
         let why = format!("{count} per usable core, because each blocks on one client");
@@ -178,10 +174,7 @@ fn manner(config: &Config) -> Manner {
 impl Choice {
     /// Whether its workers are processes.
     pub(crate) fn is_of_processes(&self) -> bool {
-        matches!(
-            self.concurrency,
-            Concurrency::ProcessLoops | Concurrency::Processes
-        )
+        self.concurrency.is_of_processes()
     }
 
     /// Whether each worker has an event loop.
@@ -197,10 +190,8 @@ impl Choice {
     /// # Errors
     /// `Usage`, if `runtime` rejects the combination.
     pub(crate) fn strategy(&self) -> Result<Strategy, Failure> {
-        let concurrency = self.concurrency.to_string().parse().map_err(usage)?;
-        let io = self.io.to_string().parse().map_err(usage)?;
         let workers = NonZeroUsize::new(self.workers).unwrap_or(NonZeroUsize::MIN);
-        Strategy::new(concurrency, io, workers)
+        Strategy::new(self.concurrency, self.io, workers)
             .and_then(|strategy| strategy.in_manner(self.manner))
             .map_err(usage)
     }
@@ -348,7 +339,7 @@ mod tests {
         ] {
             for concurrency in ["loops", "loop"] {
                 let choice = check_where(concurrency, "uring", "auto", Err(refusal)).expect("a fallback");
-                assert_eq!(choice.io, IoKind::Epoll);
+                assert_eq!(choice.io, Io::Epoll);
                 let wanted = format!("epoll: uring is unavailable: {refusal}");
                 assert!(choice.why().contains(&wanted), "{}", choice.why());
             }

@@ -6,7 +6,7 @@ use crate::dialogue::{Dialogue, parsed};
 use crate::error::{Error, Problem};
 use crate::world::{Response, World};
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use units::Duration;
 
@@ -43,40 +43,34 @@ pub struct Wanted {
     pub dns_wait: Duration,
 }
 
-/// Why a certificate must not be trusted any more (RFC 5280 section 5.3.1). CAs refuse what only they can know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reason {
-    /// None is given.
-    #[default]
-    Unspecified = 0,
-    /// Another may have the private key.
-    KeyCompromise = 1,
-    /// The names belong to another organization now.
-    AffiliationChanged = 3,
-    /// There is a newer certificate.
-    Superseded = 4,
-    /// The names are no longer served.
-    CessationOfOperation = 5,
+units::words! {
+    /// Why a certificate must not be trusted any more (RFC 5280 section 5.3.1). CAs refuse what only they can know.
+    #[derive(Default)]
+    pub enum Reason {
+        /// None is given.
+        #[default]
+        Unspecified = "unspecified",
+        /// Another may have the private key.
+        KeyCompromise = "key-compromise",
+        /// The names belong to another organization now.
+        AffiliationChanged = "affiliation-changed",
+        /// There is a newer certificate.
+        Superseded = "superseded",
+        /// The names are no longer served.
+        CessationOfOperation = "cessation-of-operation",
+    }
 }
 
-impl std::str::FromStr for Reason {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Reason, String> {
-        let all = [
-            Reason::Unspecified,
-            Reason::KeyCompromise,
-            Reason::AffiliationChanged,
-            Reason::Superseded,
-            Reason::CessationOfOperation,
-        ];
-        let named = all.map(|reason| (reason, json!(reason).as_str().unwrap_or_default().to_owned()));
-        if let Some((reason, _)) = named.iter().find(|(_, name)| name == text) {
-            return Ok(*reason);
+impl Reason {
+    /// Its number.
+    const fn code(self) -> u8 {
+        match self {
+            Reason::Unspecified => 0,
+            Reason::KeyCompromise => 1,
+            Reason::AffiliationChanged => 3,
+            Reason::Superseded => 4,
+            Reason::CessationOfOperation => 5,
         }
-        let names: Vec<String> = named.iter().map(|(_, name)| format!("`{name}`")).collect();
-        Err(format!("`{text}` is none of {}", names.join(", ")))
     }
 }
 
@@ -226,7 +220,7 @@ pub fn revoke(
     let place = place
         .ok_or_else(|| Error::Unexpected("the CA does not say where to revoke certificates".to_owned()))?;
     register(&mut dialogue, ca, account)?;
-    let payload = json!({ "certificate": crate::account::encoded(certificate), "reason": reason as u8 });
+    let payload = json!({ "certificate": crate::account::encoded(certificate), "reason": reason.code() });
     match dialogue.post(account, &place, &payload.to_string()) {
         Err(error) if error.is("alreadyRevoked") => Ok(()),
         other => other.map(drop),

@@ -13,6 +13,7 @@ use http1::framing::Framing;
 use http1::head::Response;
 use http1::slots::Slots;
 use http1::{Limits, Misuse};
+use units::Word as _;
 
 /// Most requests waiting for their responses.
 pub const OUTSTANDING_MAX: usize = 64;
@@ -29,41 +30,24 @@ pub enum Version {
     Http11,
 }
 
-/// The method of a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Verb {
-    /// GET: head and content.
-    #[default]
-    Get,
-    /// HEAD: the head GET would get.
-    Head,
+units::words! {
+    /// The method of a request.
+    #[derive(Default)]
+    pub enum Verb {
+        /// GET: head and content.
+        #[default]
+        Get = "GET",
+        /// HEAD: the head GET would get.
+        Head = "HEAD",
+    }
 }
 
 impl Verb {
-    /// The method name in a request.
-    pub fn name(self) -> &'static str {
-        match self {
-            Verb::Get => "GET",
-            Verb::Head => "HEAD",
-        }
-    }
-
     fn method(self) -> Method {
         match self {
             Verb::Get => Method::Get,
             Verb::Head => Method::Head,
         }
-    }
-}
-
-impl core::str::FromStr for Verb {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Verb, String> {
-        [Verb::Get, Verb::Head]
-            .into_iter()
-            .find(|verb| verb.name() == text)
-            .ok_or_else(|| format!("`{text}` is not a supported method; write `GET` or `HEAD`, in capitals"))
     }
 }
 
@@ -105,7 +89,7 @@ impl Ending {
         Ending {
             version,
             verb,
-            before: format!("{} ", verb.name()).into_bytes(),
+            before: format!("{} ", verb.word()).into_bytes(),
             bytes: text.into_bytes(),
         }
     }

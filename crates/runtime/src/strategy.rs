@@ -11,63 +11,42 @@ pub use crate::manner::{Manner, Writing};
 pub use serve::{Counts, Handle, Limits, serve, serve_as};
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::str::FromStr;
 
-/// How connections map to threads and processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Concurrency {
-    /// One event loop per worker thread, each with its own connections.
-    Loops,
-    /// A single event loop.
-    Loop,
-    /// A fixed number of processes with one event loop each, which share their listeners.
-    ProcessLoops,
-    /// Threads that each serve one connection at a time.
-    Pool,
-    /// One accepting thread, and one thread per connection, which ends with it.
-    ThreadPerConnection,
-    /// One thread that waits for requests, and one thread per request, which ends with it.
-    ThreadPerRequest,
-    /// Processes that each serve one connection at a time; their number follows the load.
-    Processes,
+units::words! {
+    /// How connections map to threads and processes.
+    #[derive(Default)]
+    pub enum Concurrency {
+        /// One event loop per worker thread, each with its own connections.
+        #[default]
+        Loops = "loops",
+        /// A single event loop.
+        Loop = "loop",
+        /// A fixed number of processes with one event loop each, which share their listeners.
+        ProcessLoops = "process-loops",
+        /// Threads that each serve one connection at a time.
+        Pool = "pool",
+        /// One accepting thread, and one thread per connection, which ends with it.
+        ThreadPerConnection = "thread-per-connection",
+        /// One thread that waits for requests, and one thread per request, which ends with it.
+        ThreadPerRequest = "thread-per-request",
+        /// Processes that each serve one connection at a time; their number follows the load.
+        Processes = "processes",
+    }
 }
 
-/// The I/O back end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Io {
-    /// Readiness, edge-triggered.
-    Epoll,
-    /// Completion: io_uring, if the kernel allows it ([`try_uring()`]).
-    Uring,
-    /// Blocking system calls.
-    Blocking,
+units::words! {
+    /// The I/O back end.
+    pub enum Io {
+        /// Readiness, edge-triggered.
+        Epoll = "epoll",
+        /// Completion: io_uring, if the kernel allows it ([`try_uring()`]).
+        Uring = "uring",
+        /// Blocking system calls.
+        Blocking = "blocking",
+    }
 }
 
 impl Concurrency {
-    /// All strategies.
-    pub const ALL: [Concurrency; 7] = [
-        Concurrency::Loops,
-        Concurrency::Loop,
-        Concurrency::ProcessLoops,
-        Concurrency::Pool,
-        Concurrency::ThreadPerConnection,
-        Concurrency::ThreadPerRequest,
-        Concurrency::Processes,
-    ];
-
-    /// Its name in configurations and flags.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Concurrency::Loops => "loops",
-            Concurrency::Loop => "loop",
-            Concurrency::ProcessLoops => "process-loops",
-            Concurrency::Pool => "pool",
-            Concurrency::ThreadPerConnection => "thread-per-connection",
-            Concurrency::ThreadPerRequest => "thread-per-request",
-            Concurrency::Processes => "processes",
-        }
-    }
-
     /// Whether its workers are processes, which a [`crate::process::prefork::Prefork`] forks and supervises.
     pub const fn is_of_processes(self) -> bool {
         matches!(self, Concurrency::ProcessLoops | Concurrency::Processes)
@@ -79,60 +58,23 @@ impl Concurrency {
         matches!(self, Concurrency::Loops | Concurrency::Loop)
     }
 
+    /// The best I/O back end that it can use on every machine.
+    pub const fn best_io(self) -> Io {
+        match self {
+            Concurrency::Loops | Concurrency::Loop | Concurrency::ProcessLoops => Io::Epoll,
+            Concurrency::Pool
+            | Concurrency::ThreadPerConnection
+            | Concurrency::ThreadPerRequest
+            | Concurrency::Processes => Io::Blocking,
+        }
+    }
+
     /// The I/O back ends it can use, best first.
     pub fn valid_io(self) -> impl Iterator<Item = Io> {
         COMBINATIONS
             .into_iter()
             .filter(move |(concurrency, _)| *concurrency == self)
             .map(|(_, io)| io)
-    }
-}
-
-impl Io {
-    /// All back ends.
-    pub const ALL: [Io; 3] = [Io::Epoll, Io::Uring, Io::Blocking];
-
-    /// Its name in configurations and flags.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Io::Epoll => "epoll",
-            Io::Uring => "uring",
-            Io::Blocking => "blocking",
-        }
-    }
-}
-
-impl fmt::Display for Concurrency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl fmt::Display for Io {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Concurrency {
-    type Err = StrategyError;
-    fn from_str(text: &str) -> Result<Concurrency, StrategyError> {
-        let found = Concurrency::ALL.into_iter().find(|known| known.name() == text);
-        found.ok_or_else(|| {
-            StrategyError::unknown(
-                "concurrency strategy",
-                text,
-                Concurrency::ALL.map(Concurrency::name),
-            )
-        })
-    }
-}
-
-impl FromStr for Io {
-    type Err = StrategyError;
-    fn from_str(text: &str) -> Result<Io, StrategyError> {
-        let found = Io::ALL.into_iter().find(|known| known.name() == text);
-        found.ok_or_else(|| StrategyError::unknown("I/O strategy", text, Io::ALL.map(Io::name)))
     }
 }
 
@@ -241,17 +183,6 @@ pub struct StrategyError {
     text: String,
 }
 
-impl StrategyError {
-    fn unknown<const N: usize>(what: &str, text: &str, known: [&str; N]) -> StrategyError {
-        StrategyError {
-            text: format!(
-                "`{text}` is not a valid {what}; choose one of: {}",
-                known.join(", ")
-            ),
-        }
-    }
-}
-
 impl fmt::Display for StrategyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -295,28 +226,14 @@ impl Manner {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_read_back_and_wrong_ones_name_the_right_ones() {
-        for concurrency in Concurrency::ALL {
-            assert_eq!(concurrency.to_string().parse(), Ok(concurrency));
-        }
-        for io in Io::ALL {
-            assert_eq!(io.to_string().parse(), Ok(io));
-        }
-        let error = "lops".parse::<Concurrency>().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "`lops` is not a valid concurrency strategy; choose one of: loops, loop, process-loops, pool, \
-             thread-per-connection, thread-per-request, processes"
-        );
-    }
+    use units::Word as _;
 
     #[test]
     fn what_does_not_go_together_is_refused_with_what_does() {
         let two = NonZeroUsize::new(2).unwrap();
-        for concurrency in Concurrency::ALL {
-            for io in Io::ALL {
+        for &concurrency in Concurrency::ALL {
+            assert_eq!(concurrency.valid_io().next(), Some(concurrency.best_io()));
+            for &io in Io::ALL {
                 let strategy = Strategy::new(concurrency, io, NonZeroUsize::MIN);
                 assert_eq!(strategy.is_ok(), COMBINATIONS.contains(&(concurrency, io)));
             }

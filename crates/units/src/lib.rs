@@ -1,4 +1,4 @@
-//! Quantities as types: instants, byte counts, rates and seeds, and a rank test for two samples.
+//! Quantities as types: instants, byte counts, rates and seeds, a rank test for two samples, and values that are words.
 //!
 //! A quantity with a unit never crosses a crate boundary as a bare integer. This crate depends on no other of
 //! the workspace and reads no clock (callers pass time in) and no global random numbers (callers pass a seed).
@@ -9,6 +9,7 @@ mod ranks;
 mod rate;
 mod seed;
 mod time;
+pub mod words;
 
 pub use bytes::{Bytes, ParseBytesError};
 pub use number::significant;
@@ -16,3 +17,8 @@ pub use ranks::{Ranks, ranks};
 pub use rate::{ParseRateError, Rate};
 pub use seed::{Draw, Rng, Seed};
 pub use time::{Duration, Instant, UnixTime};
+pub use words::Word;
+
+/// For [`words!`].
+#[doc(hidden)]
+pub use serde;

@@ -408,7 +408,8 @@ mod tests {
                 end: now.secs - 1,
             });
             let next = step(&authority, &store, notes, now);
-            (next - then.secs, std::fs::read(store.pair()).expect("a pair"))
+            let pair = in_use(&store).expect("a pair");
+            (next - then.secs, pair.chain().to_vec())
         };
         let (_, first) = at(&mut notes, 0);
         for secs in [1, 3_600, DAY - 1] {

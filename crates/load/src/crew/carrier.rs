@@ -17,6 +17,7 @@ use client::streams::{Came, Code, Priority, STREAM_WINDOW, Streams};
 use runtime::dial::Port;
 use std::collections::VecDeque;
 use units::Instant;
+use units::Word as _;
 
 /// How requests share HTTP/2 connections.
 #[derive(Clone, Debug)]
@@ -144,7 +145,7 @@ impl Crew {
         let verb = self.setup.ending.verb();
         let path = &self.setup.work.files[part.file as usize].path;
         let pseudo = [
-            (":method", verb.name()),
+            (":method", verb.word()),
             (":scheme", sharing.scheme),
             (":authority", &sharing.authority),
             (":path", path),

@@ -13,6 +13,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use units::Duration;
+use units::Word as _;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -574,7 +575,7 @@ fn out_of_descriptors_the_served_stay_served_and_the_rest_wait() {
         let mut child = std::process::Command::new(exe);
         let output = child
             .args(["--exact", name, "--nocapture"])
-            .env(FEW, io.name())
+            .env(FEW, io.word())
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout);

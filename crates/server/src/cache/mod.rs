@@ -19,52 +19,33 @@ pub(crate) use budget::{Budget, Charge};
 pub(crate) use chain::{NONE, Slot};
 
 use core::fmt;
-use core::str::FromStr;
 use units::Bytes;
 
 /// A unit of [`structured`] may have at most one part in this many of the byte budget, so that no page fills the cache.
 pub(crate) const UNIT_SHARE: u64 = 4;
 
-/// Eviction policy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// The least recently used entry is evicted.
-    Lru,
-    /// The least frequently used entry is evicted; counts decay with time.
-    Lfu,
-    /// S3-FIFO: new entries first pass through a small queue, so a scan evicts no useful entry.
-    #[default]
-    S3Fifo,
-    /// Least recently used; a use of a page counts as a use of every file it embeds, and these are loaded with it.
-    Hinted,
-    /// Least recently used unit: a page and the files it embeds are loaded and evicted together.
-    Structured,
+units::words! {
+    /// Which entry is evicted when the cache is full.
+    #[derive(Default)]
+    pub enum Policy {
+        /// The least recently used entry.
+        Lru = "lru",
+        /// The least frequently used entry; counts decay with time.
+        Lfu = "lfu",
+        /// S3-FIFO: new entries first pass through a small queue, so a scan evicts no useful entry.
+        #[default]
+        S3Fifo = "s3-fifo",
+        /// Least recently used; a use of a page counts as a use of every file it embeds, and these are loaded with it.
+        Hinted = "hinted",
+        /// Least recently used unit: a page and the files it embeds are loaded and evicted together.
+        Structured = "structured",
+    }
 }
 
 impl Policy {
-    /// Every policy.
-    pub const ALL: [Policy; 5] = [
-        Policy::Lru,
-        Policy::Lfu,
-        Policy::S3Fifo,
-        Policy::Hinted,
-        Policy::Structured,
-    ];
-
     /// Whether the policy uses the references of pages. If so, the files that a page embeds are loaded with it.
     pub const fn anticipates(self) -> bool {
         matches!(self, Policy::Hinted | Policy::Structured)
-    }
-
-    /// The name used in configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Policy::Lru => "lru",
-            Policy::Lfu => "lfu",
-            Policy::S3Fifo => "s3-fifo",
-            Policy::Hinted => "hinted",
-            Policy::Structured => "structured",
-        }
     }
 
     /// A new instance for a cache of `budget` bytes.
@@ -76,38 +57,6 @@ impl Policy {
             Policy::Hinted => Box::new(hinted::Hinted::new()),
             Policy::Structured => Box::new(structured::Structured::new(budget / UNIT_SHARE)),
         }
-    }
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// An unknown policy name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownPolicy(String);
-
-impl fmt::Display for UnknownPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is not a cache policy; choose lru, lfu, s3-fifo, hinted or structured",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for UnknownPolicy {}
-
-impl FromStr for Policy {
-    type Err = UnknownPolicy;
-    fn from_str(text: &str) -> Result<Policy, UnknownPolicy> {
-        Policy::ALL
-            .into_iter()
-            .find(|p| p.name() == text)
-            .ok_or_else(|| UnknownPolicy(text.to_owned()))
     }
 }
 

@@ -4,9 +4,9 @@
 //! Nagle's algorithm, small writes), document 002 (the rest: its whitebox analysis of five servers and the
 //! optimizations of JAWS) and document 000 (early close). Presets combine them ([`super::Preset`]).
 
-use super::values::{self, text_values};
+use super::values;
 use super::{Config, ConfigError};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use units::{Bytes, Duration};
 
 /// The behaviors; table `[behavior]` of the configuration file.
@@ -64,44 +64,45 @@ impl Default for Behavior {
     }
 }
 
-/// When files are looked up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LookupTime {
-    /// On first use, and again when they change.
-    #[default]
-    Cached,
-    /// For each request: the file is opened, examined, read and closed.
-    EachRequest,
+units::words! {
+    /// When files are looked up.
+    #[derive(Default)]
+    pub enum LookupTime {
+        /// On first use, and again when they change.
+        #[default]
+        Cached = "cached",
+        /// For each request: the file is opened, examined, read and closed.
+        EachRequest = "each-request",
+    }
 }
 
-/// Which thread reads files that are not in memory yet. A blocking worker always reads them itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ColdReads {
-    /// The worker, if the kernel says that the read would not block; otherwise a helper thread.
-    #[default]
-    Auto,
-    /// The worker; its other connections wait.
-    Inline,
-    /// A helper thread, even if the read would not block.
-    Helper,
+units::words! {
+    /// Which thread reads files that are not in memory yet. A blocking worker always reads them itself.
+    #[derive(Default)]
+    pub enum ColdReads {
+        /// The worker, if the kernel says that the read would not block; otherwise a helper thread.
+        #[default]
+        Auto = "auto",
+        /// The worker; its other connections wait.
+        Inline = "inline",
+        /// A helper thread, even if the read would not block.
+        Helper = "helper",
+    }
 }
 
-/// The lock that is held while a response is looked up and composed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CacheLock {
-    /// None: each worker has its own map.
-    #[default]
-    None,
-    /// A lock per entry, as in JAWS after its cache was reworked.
-    Entry,
-    /// One lock for the whole cache of a site, as in JAWS before.
-    Whole,
+units::words! {
+    /// The lock that is held while a response is looked up and composed.
+    #[derive(Default)]
+    pub enum CacheLock {
+        /// None: each worker has its own map.
+        #[default]
+        None = "none",
+        /// A lock per entry, as in JAWS after its cache was reworked.
+        Entry = "entry",
+        /// One lock for the whole cache of a site, as in JAWS before.
+        Whole = "whole",
+    }
 }
-
-text_values!(LookupTime, ColdReads, CacheLock);
 
 /// A file name without directories, of 1 to 255 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use super::{Behavior, Config, Tilde};
 use core::fmt;
 use serde::de::DeserializeOwned;
+use units::words::nearest;
 
 /// An invalid configuration, with the position of the mistake and the nearest valid key or value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,15 +138,16 @@ impl ConfigError {
                 .map(|more| n + more)
         };
         let line = line.map(|n| further_down(n).unwrap_or(n));
+        let alike = |word: &str, valid: &[&str]| nearest(word, valid).map(str::to_owned);
         let line_text = line.and_then(|n| text.lines().nth(n - 1)).unwrap_or("");
         let (message, nearest, key) = match words.split_first() {
             Some((word, valid)) if full.starts_with("unknown field") => match home(word, valid) {
                 Some(home) => (format!("unknown key `{word}` here; {home}"), None, Some(*word)),
-                None => (format!("unknown key `{word}`"), nearest(word, valid), Some(*word)),
+                None => (format!("unknown key `{word}`"), alike(word, valid), Some(*word)),
             },
             Some((word, valid)) if full.starts_with("unknown variant") => (
                 format!("unknown value `{word}`; valid are {}", list(valid)),
-                nearest(word, valid),
+                alike(word, valid),
                 key_of(line_text),
             ),
             _ if full.starts_with("invalid type") || full.starts_with("wanted ") => {
@@ -178,20 +180,6 @@ fn in_words(message: &str) -> String {
         Some((before, what)) => format!("{before}, expected {what}"),
         None => message.to_owned(),
     }
-}
-
-/// Turns serde's message about an unknown word into a list of the valid words and the nearest of them.
-pub(super) fn unknown_word(refusal: &str) -> String {
-    let words: Vec<&str> = refusal.split('`').skip(1).step_by(2).collect();
-    let Some((word, valid)) = words.split_first().filter(|(_, valid)| !valid.is_empty()) else {
-        return refusal.to_owned();
-    };
-    let nearest = nearest(word, valid).map(|nearest| format!("; did you mean `{nearest}`?"));
-    format!(
-        "unknown value `{word}`; valid are {}{}",
-        list(valid),
-        nearest.unwrap_or_default()
-    )
 }
 
 /// Message and nearest valid value for a value of the wrong type. The TOML reader speaks of types; for a key that takes
@@ -305,15 +293,6 @@ fn list(words: &[&str]) -> String {
         .map(|w| format!("`{w}`"))
         .collect::<Vec<_>>()
         .join(", ")
-}
-
-/// The most similar of the valid words, if one is similar enough.
-pub(super) fn nearest(word: &str, valid: &[&str]) -> Option<String> {
-    let (score, best) = valid
-        .iter()
-        .map(|v| (strsim::jaro_winkler(word, v), v))
-        .max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (score > 0.7).then(|| (*best).to_owned())
 }
 
 impl fmt::Display for ConfigError {

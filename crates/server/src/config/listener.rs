@@ -3,8 +3,9 @@
 //! `listen` is the short form: its addresses use the settings of the top level.
 
 use super::secure::{ClientAuth, HttpsRedirect};
-use super::values::{self, Concurrency, IoKind, Listen, Workers};
+use super::values::{self, IoKind, Listen, Workers};
 use super::{Config, ConfigError};
+use runtime::strategy::Concurrency;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,45 +1,41 @@
 //! Certificates that Weir gets by itself: from a CA by ACME (`domain`), or from an authority of its own (`tls`).
 
-use super::values::text_values;
 use super::{Config, ConfigError, HttpsRedirect, Listen, Listener};
 use core::fmt;
 use core::str::FromStr;
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, de};
 use std::net::IpAddr;
 
 /// Most names of a certificate, as Let's Encrypt has it.
 const DOMAINS_MAX: usize = 100;
 
-/// Where the certificate of the addresses in `listen` comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TlsSource {
-    /// From files, or by ACME if `domain` names a name; without either, these addresses have no TLS.
-    #[default]
-    Auto,
-    /// From an authority that Weir makes on this machine, for localhost and this machine's names.
-    Internal,
+units::words! {
+    /// Where the certificate of the addresses in `listen` comes from.
+    #[derive(Default)]
+    pub enum TlsSource {
+        /// From files, or by ACME if `domain` names a name; without either, these addresses have no TLS.
+        #[default]
+        Auto = "auto",
+        /// From an authority that Weir makes on this machine, for localhost and this machine's names.
+        Internal = "internal",
+    }
 }
 
-/// How a CA can check that a name is ours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AcmeChallenge {
-    /// A DNS record if there is a hook for it; else a file at port 80, or a certificate at port 443.
-    #[default]
-    Auto,
-    /// A file at port 80 (RFC 8555 section 8.3).
-    #[serde(rename = "http-01")]
-    Http,
-    /// A certificate at port 443 (RFC 8737).
-    #[serde(rename = "tls-alpn-01")]
-    TlsAlpn,
-    /// A DNS record (RFC 8555 section 8.4).
-    #[serde(rename = "dns-01")]
-    Dns,
+units::words! {
+    /// How a CA can check that a name is ours.
+    #[derive(Default)]
+    pub enum AcmeChallenge {
+        /// A DNS record if there is a hook for it; else a file at port 80, or a certificate at port 443.
+        #[default]
+        Auto = "auto",
+        /// A file at port 80 (RFC 8555 section 8.3).
+        Http = "http-01",
+        /// A certificate at port 443 (RFC 8737).
+        TlsAlpn = "tls-alpn-01",
+        /// A DNS record (RFC 8555 section 8.4).
+        Dns = "dns-01",
+    }
 }
-
-text_values!(TlsSource, AcmeChallenge);
 
 /// A CA: a short name, or the URL of its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -48,16 +48,18 @@ pub use pattern::PathPattern;
 pub use preset::Preset;
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
+/// A table of keys and values of a configuration file.
+pub use runtime::strategy::Concurrency;
 pub use secure::{ClientAuth, Crypto, Hsts, HttpsRedirect};
 pub use tilde::{HomeDirectory, Tilde};
-/// A table of keys and values of a configuration file.
 pub use toml::Table as Keys;
 pub use tuned::{Machine, Probe, Tuned};
 pub use values::{
-    Adapt, CachePolicy, Concurrency, ErrorPages, FieldLine, Http2, IoKind, Landlock, LineOrder, Listen,
-    LiveFor, LogFormat, MaxTurn, MemoryBound, Seccomp, User, Workers, parse_line_rate,
+    Adapt, ErrorPages, FieldLine, Http2, IoKind, Landlock, LineOrder, Listen, LiveFor, LogFormat, MaxTurn,
+    MemoryBound, Seccomp, User, Workers, parse_line_rate,
 };
 
+use crate::cache::Policy;
 use crate::limits::Limits;
 use runtime::shaping::{Precedence, Shaping};
 use serde::Deserialize;
@@ -131,7 +133,7 @@ pub struct Config {
     pub io: IoKind,
 
     /// Eviction policy of the cache.
-    pub cache_policy: CachePolicy,
+    pub cache_policy: Policy,
     /// Byte budget of the cache.
     #[serde(deserialize_with = "values::bytes")]
     pub cache_size: Bytes,
@@ -333,7 +335,7 @@ impl Default for Config {
             workers: Workers::Auto,
             concurrency: Concurrency::default(),
             io: IoKind::default(),
-            cache_policy: CachePolicy::default(),
+            cache_policy: Policy::default(),
             cache_size: Bytes::mib(64),
             cache_file_size: Bytes::kib(16),
             cache_files: 2048,

@@ -3,49 +3,29 @@
 //! A preset is a configuration file. Other settings override it, and an override also drops keys of the preset that
 //! conflict with it. Its file lists the server's behaviors that Weir cannot imitate as "not rebuilt".
 
-use super::values::{Concurrency, text_values};
-use serde::{Deserialize, Serialize};
+use runtime::strategy::Concurrency;
 
-/// A server that the documents measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Preset {
-    /// Apache 1.3 (documents 000 and 002).
-    #[serde(rename = "apache-1.3")]
-    Apache13,
-    /// PHTTPD 0.99 (document 002).
-    #[serde(rename = "phttpd")]
-    Phttpd,
-    /// Java Server 1.0 (document 002).
-    #[serde(rename = "java-server")]
-    JavaServer,
-    /// Zeus 1.0 (document 002).
-    #[serde(rename = "zeus")]
-    Zeus,
-    /// Netscape Enterprise 2.01 (document 002).
-    #[serde(rename = "enterprise")]
-    Enterprise,
-    /// JAWS before it was tuned (document 002).
-    #[serde(rename = "jaws-baseline")]
-    JawsBaseline,
-    /// JAWS (document 002).
-    #[serde(rename = "jaws")]
-    Jaws,
+units::words! {
+    /// A server that the documents measured.
+    pub enum Preset {
+        /// Apache 1.3 (documents 000 and 002).
+        Apache13 = "apache-1.3",
+        /// PHTTPD 0.99 (document 002).
+        Phttpd = "phttpd",
+        /// Java Server 1.0 (document 002).
+        JavaServer = "java-server",
+        /// Zeus 1.0 (document 002).
+        Zeus = "zeus",
+        /// Netscape Enterprise 2.01 (document 002).
+        Enterprise = "enterprise",
+        /// JAWS before it was tuned (document 002).
+        JawsBaseline = "jaws-baseline",
+        /// JAWS (document 002).
+        Jaws = "jaws",
+    }
 }
 
-text_values!(Preset);
-
 impl Preset {
-    /// Every preset.
-    pub const ALL: [Preset; 7] = [
-        Preset::Apache13,
-        Preset::Phttpd,
-        Preset::JavaServer,
-        Preset::Zeus,
-        Preset::Enterprise,
-        Preset::JawsBaseline,
-        Preset::Jaws,
-    ];
-
     /// The preset as a configuration file.
     pub const fn text(self) -> &'static str {
         match self {
@@ -123,6 +103,7 @@ pub(super) fn make_way(lower: &mut toml::Table, upper: &toml::Table) {
 mod tests {
     use super::super::{CacheLock, Config, IoKind, LookupTime, Workers};
     use super::*;
+    use units::Word as _;
 
     fn config(preset: Preset, text: &str) -> Config {
         Config::from_toml_on(Some(preset), text, "weir.toml").expect("a valid file")
@@ -130,7 +111,7 @@ mod tests {
 
     #[test]
     fn every_preset_is_a_valid_file_and_differs_from_the_others() {
-        let all: Vec<Config> = Preset::ALL.map(|preset| config(preset, "")).into();
+        let all: Vec<Config> = Preset::ALL.iter().map(|&preset| config(preset, "")).collect();
         for (at, one) in all.iter().enumerate() {
             assert_eq!(one.preset, Some(Preset::ALL[at]));
             assert!(all[..at].iter().all(|other| {

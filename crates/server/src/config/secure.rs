@@ -1,42 +1,41 @@
 //! Values of keys about TLS: who may be a client, and how clients get from http to https.
 
 use super::duration::parse_duration;
-use super::values::text_values;
 use core::fmt;
 use core::str::FromStr;
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, de};
 
-/// Whether clients must show a certificate (RFC 8446 section 4.3.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClientAuth {
-    /// Clients are not asked, unless a file of authorities is named: then they must.
-    #[default]
-    Auto,
-    /// Clients are not asked.
-    Off,
-    /// Clients are asked. Those without a certificate are served too.
-    Optional,
-    /// Clients without a certificate are refused.
-    Required,
+units::words! {
+    /// Whether clients must show a certificate (RFC 8446 section 4.3.2).
+    #[derive(Default)]
+    pub enum ClientAuth {
+        /// Clients are not asked, unless a file of authorities is named: then they must.
+        #[default]
+        Auto = "auto",
+        /// Clients are not asked.
+        Off = "off",
+        /// Clients are asked. Those without a certificate are served too.
+        Optional = "optional",
+        /// Clients without a certificate are refused.
+        Required = "required",
+    }
 }
 
-/// Which versions of TLS, key exchanges and ciphers the server agrees to. `tls::policy` says what each has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Crypto {
-    /// TLS 1.3 and 1.2, X25519MLKEM768 first.
-    #[default]
-    Default,
-    /// TLS 1.3 only.
-    Modern,
-    /// Without post-quantum key exchange.
-    Classical,
-    /// Algorithms of NIST only.
-    Nist,
+units::words! {
+    /// Which versions of TLS, key exchanges and ciphers the server agrees to. `tls::policy` says what each has.
+    #[derive(Default)]
+    pub enum Crypto {
+        /// TLS 1.3 and 1.2, X25519MLKEM768 first.
+        #[default]
+        Default = "default",
+        /// TLS 1.3 only.
+        Modern = "modern",
+        /// Without post-quantum key exchange.
+        Classical = "classical",
+        /// Algorithms of NIST only.
+        Nist = "nist",
+    }
 }
-
-text_values!(ClientAuth, Crypto);
 
 /// Whether requests in cleartext are redirected to https.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use super::duration::{parse_duration, parse_duration_or_off};
 use core::fmt;
 use core::str::FromStr;
 use runtime::shaping::Shaping;
+use runtime::strategy::Io;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,109 +12,74 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use units::{Bytes, Duration, Rate};
 
-/// How connections map to threads and processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Concurrency {
-    /// One event loop per worker.
-    #[default]
-    Loops,
-    /// One event loop.
-    Loop,
-    /// A fixed number of processes with an event loop each.
-    ProcessLoops,
-    /// Threads that block in accept and serve one connection at a time.
-    Pool,
-    /// One thread accepts; each connection gets a thread.
-    ThreadPerConnection,
-    /// One thread waits for requests; each request gets a thread.
-    ThreadPerRequest,
-    /// Processes that serve one connection at a time.
-    Processes,
+units::words! {
+    /// I/O back end: how bytes move between kernel and server.
+    #[derive(Default)]
+    pub enum IoKind {
+        /// The best back end that the machine and the strategy allow.
+        #[default]
+        Auto = "auto",
+        /// epoll: readiness.
+        Epoll = "epoll",
+        /// io_uring: completions. Epoll where the system does not allow io_uring.
+        Uring = "uring",
+        /// Blocking calls.
+        Blocking = "blocking",
+    }
 }
 
-impl Concurrency {
-    /// Every value.
-    pub const ALL: [Concurrency; 7] = [
-        Concurrency::Loops,
-        Concurrency::Loop,
-        Concurrency::ProcessLoops,
-        Concurrency::Pool,
-        Concurrency::ThreadPerConnection,
-        Concurrency::ThreadPerRequest,
-        Concurrency::Processes,
-    ];
+impl IoKind {
+    /// The back end that was asked for; `None` for [`IoKind::Auto`].
+    pub const fn asked(self) -> Option<Io> {
+        match self {
+            IoKind::Auto => None,
+            IoKind::Epoll => Some(Io::Epoll),
+            IoKind::Uring => Some(Io::Uring),
+            IoKind::Blocking => Some(Io::Blocking),
+        }
+    }
 }
 
-/// I/O back end: how bytes move between kernel and server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum IoKind {
-    /// The best back end that the machine and the strategy allow.
-    #[default]
-    Auto,
-    /// epoll: readiness.
-    Epoll,
-    /// io_uring: completions. Epoll where the system does not allow io_uring.
-    Uring,
-    /// Blocking calls.
-    Blocking,
+units::words! {
+    /// Where HTTP/2 is spoken.
+    #[derive(Default)]
+    pub enum Http2 {
+        /// Nowhere.
+        Off = "off",
+        /// Over TLS, with clients that choose it (ALPN).
+        #[default]
+        Tls = "tls",
+        /// Also in cleartext, with clients that begin with it (RFC 9113 section 3.3).
+        All = "all",
+    }
 }
 
-/// Which entry is evicted when the cache is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CachePolicy {
-    /// The least recently used entry.
-    Lru,
-    /// The least frequently used entry.
-    Lfu,
-    /// S3-FIFO: three queues, resistant to scans.
-    #[default]
-    S3Fifo,
-    /// Least recently used; a use of a page counts as a use of the files it embeds, which are loaded with it.
-    Hinted,
-    /// Least recently used; a page and the files it embeds are loaded and evicted together.
-    Structured,
+units::words! {
+    /// Format of the access log.
+    #[derive(Default)]
+    pub enum LogFormat {
+        /// Common Log Format.
+        Common = "common",
+        /// Common Log Format with referrer and user agent.
+        #[default]
+        Combined = "combined",
+        /// One JSON object per line, with duration and bytes on the wire.
+        Json = "json",
+    }
 }
 
-/// Where HTTP/2 is spoken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Http2 {
-    /// Nowhere.
-    Off,
-    /// Over TLS, with clients that choose it (ALPN).
-    #[default]
-    Tls,
-    /// Also in cleartext, with clients that begin with it (RFC 9113 section 3.3).
-    All,
-}
-
-/// Format of the access log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LogFormat {
-    /// Common Log Format.
-    Common,
-    /// Common Log Format with referrer and user agent.
-    #[default]
-    Combined,
-    /// One JSON object per line, with duration and bytes on the wire.
-    Json,
-}
-
-/// Which settings the server may change by itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Adapt {
-    /// Every setting that is not explicit.
-    #[default]
-    Auto,
-    /// None; decisions are only reported.
-    DryRun,
-    /// None; nothing is observed.
-    Off,
+units::words! {
+    /// Which settings the server may change by itself.
+    #[derive(Default)]
+    pub enum Adapt {
+        /// Every setting that is not explicit.
+        #[default]
+        Auto = "auto",
+        /// None; decisions are only reported.
+        DryRun = "dry-run",
+        /// None; nothing is observed.
+        Off = "off",
+    }
 }
 
 /// Longest turn of a worker above which expensive requests are rejected.
@@ -193,28 +159,30 @@ impl<'de> Deserialize<'de> for MemoryBound {
     }
 }
 
-/// Which files Landlock lets the process use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Landlock {
-    /// Files below the folder that holds the root, so that a replaced root can still be read.
-    #[default]
-    Auto,
-    /// Files below the root only.
-    Root,
-    /// No restriction.
-    Off,
+units::words! {
+    /// Which files Landlock lets the process use.
+    #[derive(Default)]
+    pub enum Landlock {
+        /// Files below the folder that holds the root, so that a replaced root can still be read.
+        #[default]
+        Auto = "auto",
+        /// Files below the root only.
+        Root = "root",
+        /// No restriction.
+        Off = "off",
+    }
 }
 
-/// Whether system calls that a file server never makes are denied (seccomp).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Seccomp {
-    /// Denied, if the kernel has seccomp.
-    #[default]
-    Auto,
-    /// Allowed.
-    Off,
+units::words! {
+    /// Whether system calls that a file server never makes are denied (seccomp).
+    #[derive(Default)]
+    pub enum Seccomp {
+        /// Denied, if the kernel has seccomp.
+        #[default]
+        Auto = "auto",
+        /// Allowed.
+        Off = "off",
+    }
 }
 
 /// A user, and a group if it differs from the user's own.
@@ -252,63 +220,30 @@ impl<'de> Deserialize<'de> for User {
     }
 }
 
-/// Which clients may read the live page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LiveFor {
-    /// None; its paths belong to the site.
-    #[default]
-    Nobody,
-    /// Clients on this machine.
-    Local,
-    /// All clients.
-    All,
+units::words! {
+    /// Which clients may read the live page.
+    #[derive(Default)]
+    pub enum LiveFor {
+        /// None; its paths belong to the site.
+        #[default]
+        Nobody = "nobody",
+        /// Clients on this machine.
+        Local = "local",
+        /// All clients.
+        All = "all",
+    }
 }
 
-/// Implements `FromStr` and `Display` through serde for values that are one word.
-macro_rules! text_values {
-    ($($type:ty),*) => { $(
-        impl core::str::FromStr for $type {
-            type Err = String;
-
-            fn from_str(text: &str) -> Result<$type, String> {
-                use serde::de::value::{Error, StrDeserializer};
-                <$type as serde::Deserialize>::deserialize(StrDeserializer::<Error>::new(text))
-                    .map_err(|refusal| crate::config::error::unknown_word(&refusal.to_string()))
-            }
-        }
-
-        impl core::fmt::Display for $type {
-            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-                serde::Serialize::serialize(self, f)
-            }
-        }
-    )* };
-}
-pub(super) use text_values;
-
-text_values!(
-    Concurrency,
-    IoKind,
-    CachePolicy,
-    Http2,
-    LogFormat,
-    Adapt,
-    Landlock,
-    Seccomp,
-    LiveFor,
-    LineOrder
-);
-
-/// Which response leaves first if the line rate is declared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LineOrder {
-    /// The response with the fewest bytes left; a share goes to the oldest one.
-    #[default]
-    Smallest,
-    /// All responses take turns.
-    Shared,
+units::words! {
+    /// Which response leaves first if the line rate is declared.
+    #[derive(Default)]
+    pub enum LineOrder {
+        /// The response with the fewest bytes left; a share goes to the oldest one.
+        #[default]
+        Smallest = "smallest",
+        /// All responses take turns.
+        Shared = "shared",
+    }
 }
 
 /// Number of workers.

@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use units::Seed;
+use units::Word as _;
 
 const BYTES: Cost = Cost::Bytes { overhead: 0 };
 
@@ -139,7 +140,7 @@ proptest! {
         capacity in 0..120_u64,
         overhead in 0..3_u64,
         embeds in proptest::collection::vec((0..12_usize, proptest::collection::vec(0..12_u32, 0..5)), 0..4),
-        policy in proptest::sample::select(&Policy::ALL[..]),
+        policy in proptest::sample::select(Policy::ALL),
         unit in any::<bool>(),
     ) {
         let mut trace = trace(&sizes, &requests);

@@ -1,8 +1,8 @@
 //! Configuration of a site.
 
-use crate::cache::{CacheConfig, Policy};
+use crate::cache::CacheConfig;
 use crate::coding::CompressConfig;
-use crate::config::{Behavior, CachePolicy, Config, ConfigError, ContentTypes};
+use crate::config::{Behavior, Config, ConfigError, ContentTypes};
 use crate::filter::Filters;
 use crate::site::Logins;
 use core::fmt;
@@ -95,13 +95,7 @@ impl SiteConfig {
             types: config.types.clone(),
             compress: config.compress.then(CompressConfig::default),
             cache: CacheConfig {
-                policy: match config.cache_policy {
-                    CachePolicy::Lru => Policy::Lru,
-                    CachePolicy::Lfu => Policy::Lfu,
-                    CachePolicy::S3Fifo => Policy::S3Fifo,
-                    CachePolicy::Hinted => Policy::Hinted,
-                    CachePolicy::Structured => Policy::Structured,
-                },
+                policy: config.cache_policy,
                 budget: config.cache_size,
                 memory_file_max: match config.behavior.copies {
                     true => Bytes(0),

@@ -12,6 +12,7 @@ use runtime::fs::Wait;
 use runtime::session::Job;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use units::Word as _;
 use units::{Bytes, Duration};
 
 /// A directory, a site over it, and one view.
@@ -577,7 +578,7 @@ fn a_coding_that_could_not_be_kept_is_not_made() {
 
 #[test]
 fn the_budget_holds_over_many_views_and_idle_ones_let_go() {
-    for policy in Policy::ALL {
+    for &policy in Policy::ALL {
         let mut f = Fixture::new(|c| {
             c.cache = CacheConfig {
                 policy,

@@ -8,6 +8,7 @@ use crate::entry::{Content, Representation, Resource};
 use bytes::Bytes as Body;
 use http_semantics::coding::Coding;
 use proptest::prelude::*;
+use units::Word as _;
 use units::{Bytes, Seed};
 
 fn store(policy: Policy, budget: u64, entries_max: usize, descriptors_max: usize) -> Store {
@@ -197,7 +198,7 @@ proptest! {
     #[test]
     fn bounds_hold_at_every_step(
         ops in proptest::collection::vec(op(), 1..300),
-        policy in proptest::sample::select(&Policy::ALL[..]),
+        policy in proptest::sample::select(Policy::ALL),
         entries_max in 1..64_usize,
     ) {
         let store = store(policy, 64 << 10, entries_max, 7);
@@ -266,7 +267,7 @@ fn a_change_while_loading_is_not_kept() {
 
 #[test]
 fn a_full_budget_of_bodies_in_flight_turns_away_and_recovers() {
-    for policy in Policy::ALL {
+    for &policy in Policy::ALL {
         let store = store(policy, 256 << 10, 1_000, 1);
         let mut flying = Vec::new();
         for name in 0..200 {
