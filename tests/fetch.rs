@@ -10,7 +10,7 @@
 mod served;
 
 use serde_json::Value;
-use served::{Served, served};
+use served::{Served, served, serving};
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -160,6 +160,51 @@ fn http_2_brings_what_the_page_needs_first() {
     );
     let again = visit("h2");
     assert_eq!(seconds(&again), seconds(&new));
+}
+
+#[test]
+fn what_early_hints_announce_is_asked_for_before_the_page_comes() {
+    let dir = tempfile::TempDir::new().expect("a folder");
+    let folder = dir.path().to_owned();
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("a file");
+    // A page that takes long to compress.
+    let version = |count: usize| {
+        let links = "<link rel=stylesheet href=a.css><script src=a.js></script>";
+        format!("{links}{count}{}", "<p>all work and no play".repeat(20_000))
+    };
+    write("index.html", &version(0));
+    write("a.css", "p { color: red }");
+    write("a.js", "work();");
+    let server = serving(dir, &["--early-hints"]);
+    let visit = || {
+        let (lines, _) = fetched(&[&server.url, "--mode", "h2+br"], 0);
+        let objects = lines.iter().find_map(|line| line["objects"].as_array());
+        objects.expect("objects").clone()
+    };
+    let is_announced = |object: &Value| object["announced"] == true;
+    assert!(
+        !visit().iter().any(is_announced),
+        "nothing is known before the first visit"
+    );
+    // The page is scanned aside, so it is known a moment later; each change makes a visitor wait for a job again.
+    let announced = (1..200).find_map(|count| {
+        write("index.html", &version(count));
+        let objects = visit();
+        objects.iter().any(is_announced).then_some(objects)
+    });
+    let objects = announced.expect("an announcement in 200 visits");
+    assert_eq!(
+        objects.iter().filter(|one| is_announced(one)).count(),
+        2,
+        "{objects:#?}"
+    );
+    let time = |object: &Value, name: &str| object["requests"][0][name].as_f64().expect("a time");
+    for object in objects.iter().filter(|one| is_announced(one)) {
+        assert!(
+            time(object, "asked") < time(&objects[0], "first_byte"),
+            "{objects:#?}"
+        );
+    }
 }
 
 #[test]

@@ -189,6 +189,11 @@ pub(crate) struct Flags {
           default_missing_value = "true", value_name = "BOOL", help_heading = "Files")]
     precompressed: Option<bool>,
 
+    /// Tells browsers over HTTP/2 what a page embeds while the page is read or compressed (103) [default: false]
+    #[arg(long, env = "WEIR_EARLY_HINTS", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL", help_heading = "Files")]
+    early_hints: Option<bool>,
+
     /// Page for unknown paths that a browser navigates to; false: 404 [without a value: /index.html]
     #[arg(long, visible_alias = "spa", env = "WEIR_SPA_FALLBACK", num_args = 0..=1, require_equals = true,
           default_missing_value = SPA_FALLBACK, value_name = "PATH", help_heading = "Files")]
@@ -662,6 +667,7 @@ impl Flags {
             symlinks,
             compress,
             precompressed,
+            early_hints,
             live,
             health,
             log_format,

@@ -15,6 +15,7 @@ use url::Url;
 pub(super) fn of(page: &Url, run: &Run) -> Value {
     let timeline = &run.timeline;
     let streams = streams(timeline);
+    let announced: Vec<usize> = timeline.announced().collect();
     let entries: Vec<Value> = timeline
         .objects
         .iter()
@@ -30,6 +31,9 @@ pub(super) fn of(page: &Url, run: &Run) -> Value {
                 .iter()
                 .find(|time| (time.object, time.one) == (number, place));
             add_stream(&mut entry, one, time);
+            if announced.contains(&number) {
+                entry["comment"] = json!("announced by 103 (Early Hints)");
+            }
             entry
         })
         .collect();

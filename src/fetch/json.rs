@@ -20,10 +20,12 @@ pub(super) fn of(
     let at = |instant: Instant| instant.since(timeline.began).as_secs_f64();
     let maybe = |instant: Option<Instant>| instant.map(at);
     let totals = timeline.sums();
+    let announced: Vec<usize> = timeline.announced().collect();
     let objects: Vec<Value> = timeline
         .objects
         .iter()
-        .map(|object| {
+        .enumerate()
+        .map(|(number, object)| {
             let (fate, why) = match &object.fate {
                 Fate::Pending => ("pending", None),
                 Fate::Done(source) => (source.name(), None),
@@ -42,7 +44,7 @@ pub(super) fn of(
                     };
                     json!({
                         "connection": one.connection, "part": part, "part_bytes": bytes, "status": one.status,
-                        "asked": at(one.asked), "sent": maybe(one.sent), "first_byte": maybe(one.first),
+                        "asked": at(one.asked), "sent": maybe(one.sent), "hinted": maybe(one.hinted), "first_byte": maybe(one.first),
                         "last_byte": maybe(one.last), "head_bytes": one.head_bytes, "body_bytes": one.body_bytes,
                         "repeated": one.is_repeated, "stream": one.stream, "priority": one.priority,
                     })
@@ -50,7 +52,7 @@ pub(super) fn of(
                 .collect();
             json!({
                 "url": object.url, "role": object.role.name(), "parent": object.parent, "found": at(object.found),
-                "status": object.status, "fate": fate, "why": why, "content_bytes": object.content_bytes,
+                "announced": announced.contains(&number), "status": object.status, "fate": fate, "why": why, "content_bytes": object.content_bytes,
                 "requests": requests,
             })
         })

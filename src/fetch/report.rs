@@ -101,6 +101,13 @@ pub(super) fn waterfall(page: &Url, run: &Run, is_terminal: bool) -> String {
             .map_or(String::new(), |packets| format!(", {packets} packets")),
     );
     text.push_str(&secured(timeline));
+    let announced = timeline.announced().count();
+    if announced > 0 {
+        let _ = writeln!(
+            text,
+            "{announced} objects were announced before their page (103, Early Hints)"
+        );
+    }
     if totals.packets.is_some() && totals.unclosed > 0 {
         let _ = writeln!(
             text,

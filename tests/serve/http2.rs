@@ -27,6 +27,8 @@ use units::Instant;
 #[derive(Debug, Default)]
 struct Got {
     status: u16,
+    /// The `Link` fields of interim responses.
+    hints: Vec<String>,
     body: Vec<u8>,
     has_ended: bool,
     reset: Option<Code>,
@@ -117,9 +119,17 @@ impl<S: Read + Write> Client<S> {
             let (stream, bytes) = match received.event {
                 Event::Partial => break,
                 Event::Response {
-                    stream, end, status, ..
+                    stream,
+                    end,
+                    status,
+                    fields,
                 } => {
                     let got = self.got.entry(stream).or_default();
+                    let links = fields
+                        .iter()
+                        .filter(|(name, _)| status == 103 && *name == b"link");
+                    got.hints
+                        .extend(links.map(|(_, value)| String::from_utf8_lossy(value).into_owned()));
                     (got.status, got.has_ended) = (status, end);
                     continue;
                 }
@@ -466,6 +476,48 @@ fn cleartext_is_http_1_unless_it_is_said() {
     assert!(said.starts_with("HTTP/1.1 505 "), "{said}");
 }
 
+const PAGE: &str = "<link rel=stylesheet href=/a.css><script src=a.js></script><img src=a.png><script type=module \
+                    src=m.js></script>";
+
+fn a_page_that_is_not_ready_is_announced_with_what_it_embeds(strategy: Strategy) {
+    let version = |n: usize| format!("{PAGE}<p>{n}{}", "all work and no play ".repeat(500));
+    let tree = Tree::with(&[("site/index.html", &version(0)[..])]);
+    let server = clear(strategy, &tree, &["--early-hints"]);
+    let mut client = connect(&server);
+    let mut visit = |fields: &[(&str, &str)]| {
+        let stream = client.ask_as("/", fields);
+        assert!(client.run(Client::is_done), "{:?}", client.left);
+        let got = &client.got[&stream];
+        assert_eq!(got.status, 200);
+        (got.hints.clone(), String::from_utf8_lossy(&got.body).into_owned())
+    };
+    assert_eq!(visit(&[]).0, [""; 0], "nothing is known before the first visit");
+    // The page is scanned aside, so it is known a moment later; each change makes a visitor wait for a job again.
+    let mut count = 0;
+    let known = eventually("a hint", || {
+        count += 1;
+        tree.write("site/index.html", version(count));
+        let (hints, _) = visit(&[("sec-fetch-mode", "navigate")]);
+        (!hints.is_empty()).then_some(hints)
+    });
+    let line = "</a.css>; rel=preload; as=style, </a.js>; rel=preload; as=script";
+    assert_eq!(known, [line]);
+    for fields in [
+        &[("sec-fetch-mode", "cors")][..],
+        &[("range", "bytes=0-9"), ("if-range", "\"other\"")],
+        &[("if-none-match", "\"other\"")],
+    ] {
+        count += 1;
+        tree.write("site/index.html", version(count));
+        // With the new content, the visitor has waited for the job.
+        eventually("the new page", || {
+            let (hints, body) = visit(fields);
+            assert_eq!(hints, [""; 0], "{fields:?}");
+            (body == version(count)).then_some(())
+        });
+    }
+}
+
 mod everywhere {
     use super::*;
     crate::on_every_strategy!(
@@ -480,6 +532,7 @@ mod on_each_back_end {
     crate::on_each_back_end!(
         a_flood_ends_its_connection_alone,
         streams_beyond_the_limit_are_refused,
+        a_page_that_is_not_ready_is_announced_with_what_it_embeds,
     );
 }
 

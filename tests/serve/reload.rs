@@ -57,7 +57,7 @@ const UNSEEN: [&str; 5] = [
 ];
 /// Keys whose effect `tls`, `certificates`, `listeners`, `http2` and unit tests look at: certificates change with a reload,
 /// listeners at the next start.
-const ELSEWHERE: [&str; 11] = [
+const ELSEWHERE: [&str; 12] = [
     "tls-cert",
     "tls-key",
     "tls-client-ca",
@@ -67,6 +67,7 @@ const ELSEWHERE: [&str; 11] = [
     "hsts",
     "listener",
     "max-streams",
+    "early-hints",
     "max-handshakes",
     "max-handshakes-per-address",
 ];

@@ -32,21 +32,24 @@ impl Served {
 
 /// Writes the site (its kind, then flags of `weir site`) and serves it on a port of its own.
 pub(crate) fn served(site: &[&str]) -> Served {
-    let binary = || Command::new(env!("CARGO_BIN_EXE_weir"));
     let dir = TempDir::new().expect("a folder");
-    let path = dir.path().to_str().expect("text").to_owned();
-    let written = binary()
-        .args(["site", site[0], &path])
+    let written = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["site", site[0], dir.path().to_str().expect("text")])
         .args(&site[1..])
         .output()
         .expect("the binary starts");
     let errors = String::from_utf8_lossy(&written.stderr);
     assert!(written.status.success(), "{site:?}: {errors}");
-    let mut server = binary()
+    serving(dir, &[])
+}
+
+/// Serves this folder on a port of its own, with these flags more.
+pub(crate) fn serving(dir: TempDir, more: &[&str]) -> Served {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_weir"))
         // A busy machine must not spare the codings that are asked for.
         .args([
             "serve",
-            &path,
+            dir.path().to_str().expect("text"),
             "--listen",
             "127.0.0.1:0",
             "--json",
@@ -55,6 +58,7 @@ pub(crate) fn served(site: &[&str]) -> Served {
             "--http2",
             "all",
         ])
+        .args(more)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

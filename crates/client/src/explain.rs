@@ -351,7 +351,7 @@ impl Walk<'_> {
         let tries = &self.timeline.objects[parent].tries;
         let one = tries
             .iter()
-            .rposition(|one| one.first.is_some_and(|first| first <= object.found))?;
+            .rposition(|one| one.hinted.or(one.first).is_some_and(|told| told <= object.found))?;
         Some((parent, one))
     }
 

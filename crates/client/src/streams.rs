@@ -27,6 +27,8 @@ const CONNECTION_WINDOW: u32 = 15 << 20;
 pub enum Came<'a, 'b, 's> {
     /// A part of the response of this stream.
     Said(u32, Said<'a, 'b, 's>),
+    /// Values of `Link` in an interim response (103, RFC 8297).
+    Hints(u32, Vec<String>),
     /// The stream ended without a whole response.
     Reset(u32, Code),
 }
@@ -188,7 +190,17 @@ impl Streams {
             at += used;
             match received.event {
                 Event::Partial => break,
-                // Interim responses mean nothing to a request without content.
+                Event::Response {
+                    stream,
+                    status: 103,
+                    fields,
+                    ..
+                } => {
+                    let links = fields.iter().filter(|(name, _)| *name == b"link");
+                    let links = links.map(|(_, value)| String::from_utf8_lossy(value).into_owned());
+                    hear(Came::Hints(stream, links.collect()));
+                }
+                // The other interim responses mean nothing to a request without content.
                 Event::Response { status: 100..200, .. } => {}
                 Event::Response {
                     stream,

@@ -175,6 +175,8 @@ pub struct Try {
     pub asked: Instant,
     /// When it was passed to the kernel; later than `asked` if the output buffer held it.
     pub sent: Option<Instant>,
+    /// When the server first said what the object embeds, before its response (103, RFC 8297).
+    pub hinted: Option<Instant>,
     /// When the first bytes of the response arrived.
     pub first: Option<Instant>,
     /// When the response was complete.
@@ -319,6 +321,18 @@ impl Timeline {
     pub fn has_page(&self) -> bool {
         let mut pages = self.objects.iter().filter(|object| object.role == Role::Page);
         pages.any(|page| matches!(page.fate, Fate::Done(_)))
+    }
+
+    /// Objects that the server announced before its response to what embeds them (103, RFC 8297).
+    pub fn announced(&self) -> impl Iterator<Item = usize> {
+        let objects = self.objects.iter().enumerate();
+        objects.filter_map(|(number, object)| {
+            let of_parent = &self.objects[object.parent?].tries;
+            let is_announced = of_parent.iter().any(|one| {
+                one.hinted == Some(object.found) && one.first.is_none_or(|first| first > object.found)
+            });
+            is_announced.then_some(number)
+        })
     }
 
     /// Whether any connection spoke TLS.

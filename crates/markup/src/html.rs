@@ -256,6 +256,8 @@ struct Attributes {
     is_disabled: bool,
     is_nomodule: bool,
     is_default: bool,
+    /// `crossorigin` or `integrity`.
+    has_own_mode: bool,
 }
 
 struct Collector<'p, S> {
@@ -316,6 +318,7 @@ impl<'p, S: Sink> Collector<'p, S> {
             &mut all.is_disabled,
             &mut all.is_nomodule,
             &mut all.is_default,
+            &mut all.has_own_mode,
         ] {
             *flag = false;
         }
@@ -330,6 +333,7 @@ impl<'p, S: Sink> Collector<'p, S> {
             b"disabled" => all.is_disabled = true,
             b"nomodule" => all.is_nomodule = true,
             b"default" => all.is_default = true,
+            b"crossorigin" | b"integrity" => all.has_own_mode = true,
             _ => {}
         }
         let place = match self.attribute.get() {
@@ -395,7 +399,9 @@ impl<'p, S: Sink> Collector<'p, S> {
             }
             b"script" if is_script(all) => {
                 let is_svg = self.place.svgs > 0 && source.is_empty();
-                self.add(Kind::Script, if is_svg { all.href.get() } else { source });
+                let is_module = all.kind.get().trim_ascii().eq_ignore_ascii_case(b"module");
+                let reference = if is_svg { all.href.get() } else { source };
+                self.add_in_mode(Kind::Script, reference, is_module || all.has_own_mode);
             }
             b"object" | b"embed" => {
                 if let Some(kind) = embedded(all.kind.get()) {
@@ -426,7 +432,7 @@ impl<'p, S: Sink> Collector<'p, S> {
                     .fetched()
                     .filter(|_| !all.is_disabled || !link.is(b"stylesheet"))
                 {
-                    self.add(kind, all.href.get());
+                    self.add_in_mode(kind, all.href.get(), all.has_own_mode);
                     self.add_list(all.srcset.get());
                 }
             }
@@ -441,6 +447,16 @@ impl<'p, S: Sink> Collector<'p, S> {
     fn add(&mut self, kind: Kind, reference: &[u8]) {
         if !reference.is_empty() && !self.sink.is_full() {
             self.sink.embed(kind, reference);
+        }
+    }
+
+    fn add_in_mode(&mut self, kind: Kind, reference: &[u8], is_own: bool) {
+        match is_own {
+            true if !reference.is_empty() && !self.sink.is_full() => {
+                self.sink.embed_in_own_mode(kind, reference);
+            }
+            true => {}
+            false => self.add(kind, reference),
         }
     }
 

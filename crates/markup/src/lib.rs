@@ -27,6 +27,12 @@ pub trait Sink {
     /// Receives a reference, with character references or escapes decoded. Never empty.
     fn embed(&mut self, kind: Kind, reference: &[u8]);
 
+    /// Receives a reference that a preload without further attributes does not serve: a script that is a module, or an
+    /// element with `crossorigin` or `integrity` (WHATWG HTML section 2.5.4, W3C Preload section 4).
+    fn embed_in_own_mode(&mut self, kind: Kind, reference: &[u8]) {
+        self.embed(kind, reference);
+    }
+
     /// Receives the `href` of the first `base` element that has one.
     fn base(&mut self, href: &[u8]);
 

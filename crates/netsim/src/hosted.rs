@@ -1,7 +1,7 @@
 //! Runs a real service in a world: its sessions, unchanged, behind a simulated TCP.
 //!
-//! Keeps the calling order of [`runtime::session`] as the worker does, one connection at a time. Jobs run on the spot and
-//! take no virtual time; a turn costs `turn_time`, charged before its output. Input that arrives while a session does
+//! Keeps the calling order of [`runtime::session`] as the worker does, one connection at a time. Jobs run on the spot;
+//! their results come after `job_time`, which is zero by default. A turn costs `turn_time`, charged before its output. Input that arrives while a session does
 //! not read is kept here, up to a limit, instead of in the kernel.
 
 use crate::host::{Application, Conn, Happened, Work};
@@ -20,14 +20,28 @@ const INPUT_MAX: usize = 1 << 20;
 /// The timer that wakes sessions at their deadlines.
 const DEADLINES: u64 = 0;
 
+/// The timer of results that are due.
+const RESULTS: u64 = 1;
+
 /// Runs a [`Service`] as the application of a simulated host.
 pub struct Hosted<V: Service> {
     service: V,
     cx: <V::Session as Session>::Cx,
     open: BTreeMap<Conn, Served<V::Session>>,
     turn_time: Duration,
+    job_time: Duration,
+    /// Results of jobs with the time at which they are due, the earliest first.
+    results: VecDeque<Due<JobOf<V::Session>>>,
     wall_at_zero: UnixTime,
     wake_at: Option<Instant>,
+}
+
+/// The result of a job, until it is due.
+struct Due<J: Job> {
+    at: Instant,
+    conn: Conn,
+    ticket: Ticket,
+    output: J::Output,
 }
 
 struct Served<S: Session> {
@@ -63,8 +77,58 @@ impl<V: Service> Hosted<V> {
             cx,
             open: BTreeMap::new(),
             turn_time,
+            job_time: Duration::ZERO,
+            results: VecDeque::new(),
             wall_at_zero,
             wake_at: None,
+        }
+    }
+
+    /// The same with jobs that each take this long, on as many processors as there are jobs.
+    #[must_use]
+    pub fn with_job_time(self, job_time: Duration) -> Hosted<V> {
+        Hosted { job_time, ..self }
+    }
+
+    /// Runs a job. Returns whether its result is there at once.
+    fn run(
+        &mut self,
+        conn: Conn,
+        ticket: Ticket,
+        job: JobOf<V::Session>,
+        work: &mut Work,
+        now: Instant,
+    ) -> bool {
+        let output = job.run();
+        if self.job_time.is_zero() {
+            self.tell(conn, Event::Done(ticket, output), now);
+            return true;
+        }
+        self.results.push_back(Due {
+            at: now + self.job_time,
+            conn,
+            ticket,
+            output,
+        });
+        work.timer(self.job_time, RESULTS);
+        false
+    }
+
+    /// Hands over the results that are due.
+    fn hand_over(&mut self, work: &mut Work, now: Instant) {
+        while self.results.front().is_some_and(|due| due.at <= now)
+            && let Some(Due {
+                conn, ticket, output, ..
+            }) = self.results.pop_front()
+        {
+            self.tell(conn, Event::Done(ticket, output), now);
+            if self
+                .open
+                .get(&conn)
+                .is_some_and(|served| !served.sending || served.reading)
+            {
+                self.go_on(conn, work, now);
+            }
         }
     }
 
@@ -88,8 +152,7 @@ impl<V: Service> Hosted<V> {
             let action = served.session.poll(&mut self.cx, &mut served.tx, now);
             let action = match action {
                 Action::Start(ticket, job) => {
-                    let output = job.run();
-                    self.tell(conn, Event::Done(ticket, output), now);
+                    self.run(conn, ticket, job, work, now);
                     continue;
                 }
                 other => other,
@@ -119,8 +182,10 @@ impl<V: Service> Hosted<V> {
             };
             match action {
                 Action::Wait(job) => {
-                    let output = job.run();
-                    self.tell(conn, Event::Done(Ticket::ONLY, output), now);
+                    served.reading = false;
+                    if !self.run(conn, Ticket::ONLY, job, work, now) {
+                        return;
+                    }
                 }
                 Action::Duplex { read: false, .. } => {
                     served.reading = false;
@@ -288,6 +353,7 @@ impl<V: Service> Application for Hosted<V> {
                 }
                 self.close(conn, work, now);
             }
+            Happened::Timer(RESULTS) => self.hand_over(work, now),
             Happened::Timer(_) => self.fire(work, now),
             Happened::Started | Happened::Reached(_) => {}
         }

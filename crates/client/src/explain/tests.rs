@@ -30,6 +30,7 @@ pub(super) fn one(connection: usize, [asked, sent, first, last]: [u64; 4]) -> Tr
         request: String::new(),
         asked: at(asked),
         sent: Some(at(sent)),
+        hinted: None,
         first: Some(at(first)),
         last: Some(at(last)),
         status: 200,

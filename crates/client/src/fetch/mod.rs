@@ -502,6 +502,7 @@ impl Fetch {
             request,
             asked: self.held_since.unwrap_or(now),
             sent: None,
+            hinted: None,
             first: None,
             last: None,
             status: 0,

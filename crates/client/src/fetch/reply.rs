@@ -10,7 +10,7 @@ use crate::cache;
 use crate::decode::{self, Decoder, Growth};
 use crate::session::{Head, Said};
 use crate::streams::Came;
-use crate::timeline::{Fate, Part, Piece, Source};
+use crate::timeline::{Fate, Part, Piece, Role, Source};
 use encoding_rs::{Encoding, WINDOWS_1252};
 use http_semantics::coding::Coding;
 use http_semantics::field::Name;
@@ -68,7 +68,7 @@ impl Fetch {
 
     /// Handles what came over a stream.
     pub(super) fn came(&mut self, line: usize, came: Came<'_, '_, '_>, now: Instant) {
-        let (Came::Said(stream, _) | Came::Reset(stream, _)) = came;
+        let (Came::Said(stream, _) | Came::Hints(stream, _) | Came::Reset(stream, _)) = came;
         let mut waiting = self.lines[line].waiting.iter();
         let Some(place) = waiting.position(|asked| asked.stream == stream) else {
             return;
@@ -79,6 +79,7 @@ impl Fetch {
                 self.note_piece(line, place, bytes as u64);
                 self.said(line, place, &said, now);
             }
+            Came::Hints(_, links) => self.hinted(line, place, links, now),
             Came::Reset(_, code) => {
                 let Some(asked) = self.lines[line].waiting.remove(place) else {
                     return;
@@ -89,6 +90,20 @@ impl Fetch {
                 self.ask_again(asked.object, asked.part, &why);
             }
         }
+    }
+
+    /// Begins with what a page embeds before the page comes (RFC 8297). Only of pages: a browser heeds no other hints.
+    fn hinted(&mut self, line: usize, place: usize, links: Vec<String>, now: Instant) {
+        let asked = &self.lines[line].waiting[place];
+        let (number, one) = (asked.object, asked.one);
+        let object = &mut self.timeline.objects[number];
+        if object.role != Role::Page || !self.plan.embedded {
+            return;
+        }
+        object.tries[one].hinted.get_or_insert(now);
+        let fields: Vec<_> = links.into_iter().map(|link| ("link".to_owned(), link)).collect();
+        let ahead = linked(&fields, &self.items[number].url);
+        self.follow(ahead, number, now);
     }
 
     /// Records that the latest receipt brought these bytes of a response.

@@ -236,6 +236,8 @@ impl Crew {
         let heard = streams.listen(bytes, now, |came| {
             let (stream, said) = match came {
                 Came::Said(stream, said) => (stream, said),
+                // Users request what their plan says.
+                Came::Hints(..) => return,
                 Came::Reset(stream, code) => return resets.push((stream, code)),
             };
             // A request that was given up has no line any more.

@@ -99,6 +99,8 @@ pub struct Host {
     pub compress: Option<bool>,
     /// See [`Config::precompressed`].
     pub precompressed: Option<bool>,
+    /// See [`Config::early_hints`].
+    pub early_hints: Option<bool>,
     /// See [`Config::types`]; replaces the table of the top level as a whole.
     pub types: Option<ContentTypes>,
     /// See [`Config::spa_fallback`]; `false` switches the inherited page off.
@@ -194,6 +196,7 @@ impl Host {
             symlinks,
             compress,
             precompressed,
+            early_hints,
             types,
             error_pages,
             header,

@@ -167,6 +167,8 @@ pub struct Config {
     pub compress: bool,
     /// Whether precompressed siblings (`.br`, `.zst`, `.gz`) are served in place of a file.
     pub precompressed: bool,
+    /// Whether clients learn over HTTP/2 what a page embeds before the page is ready (103, RFC 8297).
+    pub early_hints: bool,
     /// `Content-Type` by extension; overrides the built-in types.
     pub types: ContentTypes,
     /// Page sent with 200 for unknown paths to which a browser navigates.
@@ -349,6 +351,7 @@ impl Default for Config {
             symlinks: true,
             compress: true,
             precompressed: true,
+            early_hints: false,
             types: ContentTypes::default(),
             spa_fallback: None,
             error_pages: ErrorPages::default(),
@@ -705,7 +708,14 @@ impl Config {
     /// Whether both configurations describe the same site, so that the cache of one can serve the other.
     pub(crate) fn same_site(&self, other: &Config) -> bool {
         let parts = |c: &Config| {
-            let flags = [c.listing, c.hidden, c.symlinks, c.compress, c.precompressed];
+            let flags = [
+                c.listing,
+                c.hidden,
+                c.symlinks,
+                c.compress,
+                c.precompressed,
+                c.early_hints,
+            ];
             (
                 flags,
                 c.cache_policy,

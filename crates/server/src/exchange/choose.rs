@@ -26,6 +26,8 @@ use crate::head_cache::Settled;
 use crate::limits::Limits;
 use crate::service::{Server, State};
 use crate::site::{Located, Spot};
+use http_semantics::field::Name;
+use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -174,7 +176,8 @@ impl Exchange {
                             generation,
                             site,
                         });
-                        return Step::Wait(Work::new(Task::Load(job), hub, state));
+                        let hint = wants_hint(start, head).then(|| view.hint(&job.path)).flatten();
+                        return Step::Wait(Work::new(Task::Load(job), hub, state), hint);
                     }
                     Located::Refused => {
                         next = match stage {
@@ -207,7 +210,8 @@ impl Exchange {
                         generation,
                         site,
                     });
-                    return Step::Wait(Work::new(Task::Encode(job), hub, state));
+                    let hint = wants_hint(start, head).then(|| view.hint(&entry.path)).flatten();
+                    return Step::Wait(Work::new(Task::Encode(job), hub, state), hint);
                 }
                 // Another request is compressing it, or it should not be compressed; this request does not wait.
                 stepped = search.step(entry, Stage::Coded);
@@ -293,6 +297,24 @@ fn compose<'c>(
         What::Range(range) => composer.one_range(representation, range),
         What::Ranges(ranges) => composer.many_ranges(representation, ranges, rng),
     }
+}
+
+/// Whether a client that waits for a job should be told what the page embeds: a browser that navigates there, over
+/// HTTP/2. Over HTTP/1.1 browsers ignore 103, and some clients take it for the answer (RFC 8297 section 3). A client
+/// that revalidates a page has what the page embeds.
+#[cold]
+fn wants_hint(start: Start<'_>, head: Option<&RequestHead<'_, '_>>) -> bool {
+    let Some(head) = head.filter(|_| matches!(start, Start::Request)) else {
+        return false;
+    };
+    let mut fields = head.fields.iter();
+    let mode = fields.find(|(name, _)| name.eq_ignore_ascii_case("sec-fetch-mode"));
+    head.protocol == Protocol::Http2
+        && head.method == Method::Get
+        && mode.is_none_or(|(_, mode)| mode == b"navigate")
+        && ![Name::Range, Name::IfNoneMatch, Name::IfModifiedSince]
+            .iter()
+            .any(|&name| head.fields.has(name))
 }
 
 /// Whether the response is more than a copy from memory. A rejection would cost as much as such a copy.

@@ -63,8 +63,9 @@ impl<'a, 'b, 's> Asked<'a, 'b, 's> {
 pub(crate) enum Step<'e> {
     /// Send this.
     Answer(Answer<'e>),
-    /// Run this job, then call [`Exchange::found`] and [`Exchange::resume`].
-    Wait(Work),
+    /// Run this job, then call [`Exchange::found`] and [`Exchange::resume`]. The value of a `Link` field may be told
+    /// before that (103, RFC 8297).
+    Wait(Work, Option<Arc<str>>),
 }
 
 /// A request on its way to its answer.

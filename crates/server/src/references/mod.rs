@@ -33,6 +33,16 @@ impl Limits {
     };
 }
 
+/// A file that a page embeds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Embedded {
+    /// Its path on the site, resolved and decoded.
+    pub path: Box<[u8]>,
+    /// As what a preload fetches the same (`as`, W3C Preload section 2.2): `style` or `script`. `None` for images and
+    /// others, and where the page asks for it in a way that a preload without further attributes does not.
+    pub purpose: Option<&'static str>,
+}
+
 /// Scans any bytes, in pieces of any size, and checks the invariants. For a fuzz target and a property test.
 ///
 /// # Panics
@@ -57,14 +67,14 @@ pub fn fuzz(data: &[u8]) {
     assert_eq!(scan(Cut(page, 1 + usize::from(size)), base(), &limits), found);
     assert!(found.len() <= limits.references_max);
     let mut again = Vec::new();
-    for path in &found {
+    for Embedded { path, .. } in &found {
         assert!(path.len() <= limits.reference_bytes_max && path.starts_with(b"/") && !path.ends_with(b"/"));
         let mut encoded = Vec::new();
         crate::path::encode(path, &mut encoded);
         // It is resolved, normalized, and names no hidden file.
         assert_eq!(crate::path::resolve(&encoded, false, &mut again), Ok(()));
         assert_eq!(**path, *again);
-        assert_eq!(found.iter().filter(|other| *other == path).count(), 1);
+        assert_eq!(found.iter().filter(|other| other.path == *path).count(), 1);
     }
 }
 
@@ -79,10 +89,10 @@ pub(crate) struct References {
 const OVERHEAD: u64 = 96;
 
 impl References {
-    pub(crate) fn new(paths: Vec<Box<[u8]>>, hash: impl Fn(&[u8]) -> u64) -> References {
+    pub(crate) fn new(found: Vec<Embedded>, hash: impl Fn(&[u8]) -> u64) -> References {
         References {
-            ids: paths.iter().map(|path| hash(path)).collect(),
-            paths: paths.into(),
+            ids: found.iter().map(|one| hash(&one.path)).collect(),
+            paths: found.into_iter().map(|one| one.path).collect(),
         }
     }
 

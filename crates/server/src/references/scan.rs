@@ -2,7 +2,7 @@
 //!
 //! `markup` finds the references. References in style sheets and scripts are not seen.
 
-use super::{Base, Limits};
+use super::{Base, Embedded, Limits};
 use markup::html::{self, Bounds};
 use markup::{Kind, Sink};
 use std::io::Read;
@@ -10,9 +10,9 @@ use std::io::Read;
 /// A value with several references may have this many times the bytes of one.
 const LIST_MAX: usize = 8;
 
-/// The paths that a page embeds, each once, in the order of the page. If a page cannot be read to its end, the result
+/// The files that a page embeds, each once, in the order of the page. If a page cannot be read to its end, the result
 /// covers the part that was read.
-pub fn scan(page: impl Read, base: Base, limits: &Limits) -> Vec<Box<[u8]>> {
+pub fn scan(page: impl Read, base: Base, limits: &Limits) -> Vec<Embedded> {
     let mut paths = Paths {
         base,
         limits: *limits,
@@ -29,18 +29,35 @@ pub fn scan(page: impl Read, base: Base, limits: &Limits) -> Vec<Box<[u8]>> {
 struct Paths {
     base: Base,
     limits: Limits,
-    found: Vec<Box<[u8]>>,
+    found: Vec<Embedded>,
+}
+
+impl Paths {
+    fn add(&mut self, kind: Kind, reference: &[u8], purpose: Option<&'static str>) {
+        // A frame is a page with its own references.
+        if kind != Kind::Frame
+            && let Some(path) = self.base.resolve(reference, &self.limits)
+            && !self.found.iter().any(|known| known.path == path)
+        {
+            self.found.push(Embedded { path, purpose });
+        }
+    }
 }
 
 impl Sink for Paths {
     fn embed(&mut self, kind: Kind, reference: &[u8]) {
-        // A frame is a page with its own references.
-        if kind != Kind::Frame
-            && let Some(path) = self.base.resolve(reference, &self.limits)
-            && !self.found.contains(&path)
-        {
-            self.found.push(path);
-        }
+        let purpose = match kind {
+            // With a query, a resource of that name is another one.
+            _ if reference.contains(&b'?') => None,
+            Kind::Style => Some("style"),
+            Kind::Script => Some("script"),
+            Kind::Image | Kind::Frame | Kind::Other => None,
+        };
+        self.add(kind, reference, purpose);
+    }
+
+    fn embed_in_own_mode(&mut self, kind: Kind, reference: &[u8]) {
+        self.add(kind, reference, None);
     }
 
     fn base(&mut self, href: &[u8]) {
@@ -60,7 +77,7 @@ mod tests {
     fn found(page: impl Read, limits: &Limits) -> Vec<String> {
         scan(page, Base::of_page(b"/x/page.html", false), limits)
             .iter()
-            .map(|path| String::from_utf8_lossy(path).into_owned())
+            .map(|one| String::from_utf8_lossy(&one.path).into_owned())
             .collect()
     }
 
@@ -115,6 +132,27 @@ mod tests {
                 "/x/bg.gif",
                 "/x/cell.gif",
             ],
+        );
+    }
+
+    #[test]
+    fn what_a_preload_serves_is_known_as_such() {
+        let page = b"<link rel=stylesheet href=a.css><script src=a.js></script><img src=a.png>\
+            <script type=module src=b.js></script><script crossorigin src=c.js></script>\
+            <link rel=stylesheet integrity=sha256-x href=b.css><script src=d.js?v=1></script>";
+        let found = scan(&page[..], Base::of_page(b"/", false), &Limits::DEFAULT);
+        let purposes: Vec<_> = found.iter().map(|one| (&one.path[..], one.purpose)).collect();
+        assert_eq!(
+            purposes,
+            [
+                (&b"/a.css"[..], Some("style")),
+                (b"/a.js", Some("script")),
+                (b"/a.png", None),
+                (b"/b.js", None),
+                (b"/c.js", None),
+                (b"/b.css", None),
+                (b"/d.js", None),
+            ]
         );
     }
 

@@ -85,7 +85,7 @@ pub fn look(root: &Root, path: &[u8]) -> Option<Known> {
         .open_file(&name, how)
         .ok()
         .filter(|file| file.meta().kind == FileKind::File)?;
-    let references = match classify(path) {
+    let embedded = match classify(path) {
         Kind::Page => scan(
             Stream::of(&file),
             Base::of_page(path, false),
@@ -93,6 +93,7 @@ pub fn look(root: &Root, path: &[u8]) -> Option<Known> {
         ),
         Kind::Part | Kind::Other => Vec::new(),
     };
+    let references = embedded.into_iter().map(|one| one.path).collect();
     Some(Known {
         size: file.meta().len,
         references,

@@ -27,6 +27,8 @@ pub struct SiteConfig {
     pub hidden: bool,
     /// Whether precompressed siblings (`.br`, `.zst`, `.gz`) are served in place of a file.
     pub precompressed: bool,
+    /// Whether clients learn what a page embeds before it is ready (103, RFC 8297).
+    pub early_hints: bool,
     /// Compression on first use; `None`: off.
     pub compress: Option<CompressConfig>,
     /// Policy and limits of the cache.
@@ -58,6 +60,7 @@ impl SiteConfig {
             symlinks: Symlinks::FollowWithinRoot,
             hidden: false,
             precompressed: true,
+            early_hints: false,
             compress: Some(CompressConfig::default()),
             cache: CacheConfig::default(),
             fields: Vec::new(),
@@ -92,6 +95,7 @@ impl SiteConfig {
             },
             hidden: config.hidden,
             precompressed: config.precompressed,
+            early_hints: config.early_hints,
             types: config.types.clone(),
             compress: config.compress.then(CompressConfig::default),
             cache: CacheConfig {

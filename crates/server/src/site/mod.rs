@@ -15,6 +15,7 @@
 pub(crate) mod config;
 mod encode;
 mod fresh;
+mod hints;
 mod load;
 mod logins;
 mod represent;
@@ -38,6 +39,7 @@ use bytes::Bytes;
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
 use fresh::Freshness;
+use hints::Hints;
 use runtime::fs::Root;
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
@@ -66,8 +68,10 @@ pub(crate) struct Shared {
     memory_max: u64,
     /// Number of compressions running.
     encoding: AtomicUsize,
-    /// Loads the files that pages embed; empty if the policy does not use references.
+    /// Reads what pages embed; empty if neither the policy nor early hints use it.
     warmer: OnceLock<Warmer>,
+    /// What pages embedded, if that is told early.
+    hints: Option<Hints>,
     /// Held while a response is composed, if that is configured.
     pub(crate) in_use: Mutex<()>,
 }
@@ -117,6 +121,7 @@ impl Site {
             memory_max,
             encoding: AtomicUsize::new(0),
             warmer: OnceLock::new(),
+            hints: config.early_hints.then(Hints::default),
             in_use: Mutex::new(()),
             config,
         });
@@ -128,6 +133,11 @@ impl Site {
     /// A view of the site for one worker.
     pub fn view(&self, now: Instant, wall: UnixTime) -> View {
         View::new(Arc::clone(&self.shared), now, wall)
+    }
+
+    /// Whether every page loaded so far has been scanned for what it embeds. Requests do not wait for that; tests do.
+    pub fn is_settled(&self) -> bool {
+        self.shared.warmer.get().is_none_or(Warmer::is_idle)
     }
 
     /// The counters of the cache.

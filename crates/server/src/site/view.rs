@@ -181,6 +181,11 @@ impl View {
         Located::Hit(Spot(bucket))
     }
 
+    /// What a page embedded when it was last loaded, as the value of `Link`; `None` if that is unknown or not told.
+    pub(crate) fn hint(&self, page: &[u8]) -> Option<Arc<str>> {
+        self.shared.hints.as_ref()?.of(page)
+    }
+
     /// Counts a hit on an entry from an earlier lookup that is used again without one.
     #[inline]
     pub(crate) fn used_again(&mut self, entry: &Entry) {

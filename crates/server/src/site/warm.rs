@@ -4,7 +4,7 @@
 //!  page loaded ──▶ queue ──▶ scan ──▶ told to the policy ──▶ each part that is not held: load
 //! ```
 //!
-//! Only for policies that use references. Nothing waits for this thread, and hits do not know it. Everything is
+//! Only for policies that use references; for early hints, only the scan. Nothing waits for this thread, and hits do not know it. Everything is
 //! limited: the pages that wait ([`PAGES_MAX`]), the bytes of a page that are scanned and its references ([`Limits`]),
 //! and the loads for one page ([`PAGE_SHARE`] of the cache). Files embedded by embedded files are not loaded. It stops
 //! early if the page has left the cache meanwhile. An embedded file that changes on disk dies like any entry and is
@@ -13,7 +13,7 @@
 use super::Shared;
 use super::load::Load;
 use crate::entry::{Answer, Content, Entry, Resource, Token};
-use crate::references::{Base, Limits, References, Stream, scan};
+use crate::references::{Base, Embedded, Limits, References, Stream, scan};
 use runtime::background::Background;
 use runtime::session::Job;
 use std::sync::{Arc, Weak};
@@ -31,9 +31,9 @@ const PAGES: [&[u8]; 2] = [b"text/html", b"application/xhtml+xml"];
 /// The thread that loads ahead. A waiting page that dies is not kept alive.
 pub(super) type Warmer = Background<Weak<Entry>>;
 
-/// Creates the thread, if the policy uses references. It starts with the first page.
+/// Creates the thread, if references are used. It starts with the first page.
 pub(super) fn start(shared: &Arc<Shared>) {
-    if !shared.config.cache.policy.anticipates() {
+    if !shared.config.cache.policy.anticipates() && shared.hints.is_none() {
         return;
     }
     let weak = Arc::downgrade(shared);
@@ -47,8 +47,7 @@ pub(super) fn start(shared: &Arc<Shared>) {
 }
 
 impl Shared {
-    /// A page was cached: queues the loads of the files it embeds, unless they are known or the policy does not use
-    /// them.
+    /// A page was cached: queues the loads of the files it embeds, unless they are known or nothing uses them.
     pub(super) fn anticipate(&self, page: &Arc<Entry>) {
         if let Some(warmer) = self.warmer.get()
             && page.token != Token::NONE
@@ -59,11 +58,18 @@ impl Shared {
         }
     }
 
-    /// Reads the references of a page and loads them.
+    /// Reads the references of a page; notes them for early hints, and loads them if the policy uses them.
     fn warm(self: &Arc<Shared>, page: Arc<Entry>, wall: UnixTime) {
-        let Some(references) = self.look(&page) else {
+        let Some(embedded) = self.look(&page) else {
             return;
         };
+        if let Some(hints) = &self.hints {
+            hints.note(&page.path, &embedded);
+        }
+        if !self.config.cache.policy.anticipates() {
+            return;
+        }
+        let references = Arc::new(References::new(embedded, |path| self.hash(path)));
         let Some(charge) = self.store.reserve(references.footprint(), 0) else {
             return;
         };
@@ -102,15 +108,14 @@ impl Shared {
         }
     }
 
-    /// The references of a page; `None` if the entry is not a page.
-    fn look(&self, page: &Entry) -> Option<Arc<References>> {
+    /// What a page embeds; `None` if the entry is not a page.
+    fn look(&self, page: &Entry) -> Option<Vec<Embedded>> {
         let resource = page_of(page)?;
         let base = Base::of_page(&page.path, self.config.hidden);
-        let found = match &resource.identity().content {
+        Some(match &resource.identity().content {
             Content::Memory(bytes) => scan(&bytes[..], base, &Limits::DEFAULT),
             Content::File(file) => scan(Stream::of(file), base, &Limits::DEFAULT),
-        };
-        Some(Arc::new(References::new(found, |path| self.hash(path))))
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use crate::cache::Policy;
 use crate::cache::testing::zipf;
 use crate::entry::{Answer, Missing};
 use crate::entry::{Content, Representation, Resource};
+use crate::references::Embedded;
 use bytes::Bytes as Body;
 use http_semantics::coding::Coding;
 use proptest::prelude::*;
@@ -63,7 +64,11 @@ fn put(store: &Store, name: u16, size: u64, descriptors: u64) -> Option<(Arc<Ent
 
 /// Sets the references of a page, if there is room for them.
 fn refer(store: &Store, page: &Entry, names: &[u16]) -> bool {
-    let paths = names.iter().map(|&name| path(name)).collect();
+    let embedded = |&name: &u16| Embedded {
+        path: path(name),
+        purpose: None,
+    };
+    let paths = names.iter().map(embedded).collect();
     let number = |path: &[u8]| str::from_utf8(&path[1..]).unwrap().parse().unwrap();
     let references = Arc::new(References::new(paths, |path| hash(number(path))));
     let charge = store.reserve(references.footprint(), 0);

@@ -269,7 +269,7 @@ impl Http1 {
     ) -> Outcome {
         let answer = match next {
             Next::Answer(answer) => answer,
-            Next::Wait(work) => return Outcome::Wait(exchange, work),
+            Next::Wait(work, _) => return Outcome::Wait(exchange, work),
         };
         if let (Some(settled), Some(request)) = (answer.settled, received.request) {
             desk.head_cache.saw(request, received.bytes, settled);

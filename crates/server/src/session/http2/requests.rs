@@ -37,8 +37,8 @@ const SMALLEST_FRAME: usize = 1 << 10;
 enum Outcome {
     /// Its answer; the head is in the worker's block.
     Reply(Reply),
-    /// A job must run.
-    Wait(Exchange, Work),
+    /// A job must run. What the page embeds can be told before that.
+    Wait(Exchange, Work, Option<Arc<str>>),
 }
 
 impl Http2 {
@@ -233,8 +233,11 @@ impl Http2 {
     ) {
         match outcome {
             Outcome::Reply(reply) => self.answer(cx, id, reply, out, now),
-            Outcome::Wait(exchange, job) => {
+            Outcome::Wait(exchange, job, hint) => {
                 cx.counters.loads().add(1);
+                if let Some(hint) = hint {
+                    self.hint(cx, id, &hint, out);
+                }
                 let Ok(at) = self.at(id) else { return };
                 self.streams[at].state = State::Waiting(Box::new(Waiting {
                     fields,
@@ -243,6 +246,17 @@ impl Http2 {
                     until: now + cx.state.limits.disk_timeout,
                 }));
             }
+        }
+    }
+
+    /// Tells the client what the page embeds that it waits for.
+    #[cold]
+    fn hint(&mut self, cx: &Cx, id: u32, links: &str, out: &mut Vec<u8>) {
+        let mut head = Vec::new();
+        block::status(103, &mut head);
+        block::field(b"link", links.as_bytes(), &mut head);
+        if self.http.inform(id, &head, out).is_ok() {
+            cx.counters.informational().add(1);
         }
     }
 
@@ -456,7 +470,7 @@ fn outcome(
 ) -> Outcome {
     match step {
         Step::Answer(answer) => Outcome::Reply(reply(desk, exchange, whose, answer)),
-        Step::Wait(work) => Outcome::Wait(exchange, work),
+        Step::Wait(work, hint) => Outcome::Wait(exchange, work, hint),
     }
 }
 
