@@ -1,9 +1,9 @@
-//! Every key that a reload can change takes effect in every strategy, and every key is accounted for: as one that is
+//! Every key that a reload can change takes effect, and every key is accounted for: as one that is
 //! observed here, as one that waits for the next start, or as one of which nothing can be seen from outside.
 
 use crate::files::noise;
 use crate::messages::first_version;
-use crate::on_every_strategy;
+use crate::on_strategy;
 use crate::process::{Launch, Server, Strategy, eventually, within};
 use crate::slow::read_slowly;
 use crate::tree::Tree;
@@ -780,7 +780,9 @@ fn a_key_changed_and_changed_back_waits_for_nothing(strategy: Strategy) {
     reload(&server, "0", "nothing is left to do");
 }
 
-on_every_strategy!(
-    a_reload_changes_every_key_that_it_can,
-    a_key_changed_and_changed_back_waits_for_nothing,
-);
+// One of each way in which a new configuration reaches workers: threads with loops, threads that block, processes.
+on_strategy!(loops, LOOPS: a_reload_changes_every_key_that_it_can, a_key_changed_and_changed_back_waits_for_nothing);
+on_strategy!(loops_uring, LOOPS_URING: a_reload_changes_every_key_that_it_can);
+on_strategy!(pool, POOL: a_reload_changes_every_key_that_it_can);
+on_strategy!(process_loops, PROCESS_LOOPS: a_reload_changes_every_key_that_it_can);
+on_strategy!(processes, PROCESSES: a_reload_changes_every_key_that_it_can, a_key_changed_and_changed_back_waits_for_nothing);
