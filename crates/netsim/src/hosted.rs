@@ -56,7 +56,14 @@ enum End {
 impl<V: Service> Hosted<V> {
     /// The service on a processor that spends `turn_time` on each output; `wall_at_zero` is the civil time at virtual
     /// time zero.
+    ///
+    /// # Panics
+    /// If the service dials: a world has two hosts and no third for the upstream. [`runtime::sim`] has peers.
     pub fn new(service: V, turn_time: Duration, wall_at_zero: UnixTime) -> Hosted<V> {
+        assert!(
+            service.dialing().is_none(),
+            "a service that dials needs a third host: simulate it with `runtime::sim`"
+        );
         let cx = service.context(0);
         Hosted {
             service,
@@ -152,6 +159,15 @@ impl<V: Service> Hosted<V> {
                     }
                     return self.close(conn, work, now);
                 }
+                Action::End => {
+                    served.half_closed = true;
+                    work.shutdown(conn);
+                }
+                Action::Abort => {
+                    work.abort(conn);
+                    return self.close(conn, work, now);
+                }
+                Action::Peer(..) => unreachable!("`new` takes no service that dials"),
                 Action::Write | Action::Stay | Action::Start(..) => return,
             }
         }

@@ -6,7 +6,7 @@
 //!     ▲                                                      │ fills Tx
 //!     │          Read | Write | Wait | HalfClose | Close     ▼
 //!     └───────────────────────────────────────────── Session::poll
-//!           Start | Duplex
+//!           Start | Duplex | Peer | End | Abort
 //! ```
 //!
 //! Calling order: the driver calls `poll` once after `Service::accept` and after every `handle`, except for `Progress`,
@@ -20,6 +20,9 @@
 //! `Start`, `Duplex`, `HalfClose` and `Close`. It writes nothing between its output and `Sent`: until then, it keeps what
 //! it has to say.
 //!
+//! A session can also open connections itself ([`Action::Peer`]): [`crate::peer`] has the contract. From then on, it works
+//! both ways, as after `Start`.
+//!
 //! A session that waits for one job ([`Action::Wait`]) can give it up: it writes to `tx` in `handle(Deadline)`. The
 //! driver then sends that output and discards the job's result; a job that no thread has started yet is dropped without
 //! running.
@@ -27,6 +30,7 @@
 use crate::complaints;
 use crate::fs::{self, ReadError, Wait};
 use crate::memory::Budget;
+pub use crate::peer::{Ask, Dialing, PeerEvent, PeerLoss, Upstream};
 use crate::shaping::Withheld;
 pub use crate::tcp_info::Path;
 use bytes::Bytes;
@@ -83,6 +87,8 @@ pub enum Event<'a, J: Job> {
     Taken(Taken),
     /// A job finished: that of `Action::Wait` ([`Ticket::ONLY`]), or one of those of `Action::Start`.
     Done(Ticket, J::Output),
+    /// Something happened to a connection that the session opened under this ticket.
+    Peer(Ticket, PeerEvent<'a>),
     /// The peer closed its sending half. It may still read.
     Eof,
     /// The instant returned by `deadline` has come; later by the time that output waited for the line
@@ -187,11 +193,19 @@ pub enum Action<J> {
         /// Whether `tx` waits until the kernel has sent nearly all it has: what is given later may be more urgent.
         patient: bool,
     },
+    /// Carry this out for the session's peer with this ticket and ask again at once. Not together with output. Only if
+    /// [`Service::dialing`] has limits for it.
+    Peer(Ticket, Ask),
+    /// Close the sending half and ask again at once. Not together with output, and with none under way. The session
+    /// works both ways; it goes on reading as before.
+    End,
     /// Send `tx`, close the sending half, then keep reading (the session discards the input) until `Eof` or `Deadline`.
     /// Otherwise a reset could destroy the last response before the peer reads it.
     HalfClose,
     /// Send `tx`, then close. Output that is under way already is given up.
     Close,
+    /// Reset the connection, so that the peer does not take what it received for complete. Not together with output.
+    Abort,
 }
 
 /// Tells the jobs of one connection apart. Numbers from 2³¹ on belong to layers around the session.
@@ -466,6 +480,12 @@ pub trait Service: Send + Sync + 'static {
     /// the system accepts by itself (io_uring), it is no bound.
     fn accepts_per_turn(&self, _listener: u8) -> u32 {
         64
+    }
+
+    /// Limits of the connections that its sessions open ([`crate::peer`]); `None` if they open none. A strategy that cannot
+    /// open any does not start with a service that has limits.
+    fn dialing(&self) -> Option<Dialing> {
+        None
     }
 
     /// How long a draining connection may take to finish the responses that are due.
