@@ -17,7 +17,7 @@
 //! told apart by its tickets.
 //!
 //! Back-pressure goes both ways. A peer is read only when asked, one receive at a time, so the rest waits in the kernel
-//! and then at the peer. Output is given in portions of at most [`Dialing::buffered_max`], and the next one after
+//! and then at the peer. (With io_uring, a receive that is armed brings at most 16 KiB and one more receive unasked.) Output is given in portions of at most [`Dialing::buffered_max`], and the next one after
 //! `Sent`.
 //!
 //! A session that breaks the order of the picture panics and loses its connection, as any session that panics does: a
@@ -120,7 +120,7 @@ impl fmt::Display for PeerLoss {
 pub struct Dialing {
     /// Peers of one session at a time. Default: 8.
     pub peers_max: usize,
-    /// Bytes of output that the driver holds for one peer. It holds no input. Default: 256 KiB.
+    /// Bytes of output that the driver holds for one peer. Default: 256 KiB.
     pub buffered_max: Bytes,
     /// Time for a connection to open, within one tick of the driver's timer (250 ms). Default: 5 s.
     pub connect_time_max: Duration,

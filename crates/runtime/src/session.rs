@@ -87,8 +87,6 @@ pub enum Event<'a, J: Job> {
     Taken(Taken),
     /// A job finished: that of `Action::Wait` ([`Ticket::ONLY`]), or one of those of `Action::Start`.
     Done(Ticket, J::Output),
-    /// Something happened to a connection that the session opened under this ticket.
-    Peer(Ticket, PeerEvent<'a>),
     /// The peer closed its sending half. It may still read.
     Eof,
     /// The instant returned by `deadline` has come; later by the time that output waited for the line
@@ -111,6 +109,8 @@ pub enum Event<'a, J: Job> {
     Secured(Secured<'a>),
     /// A layer around the session ends the connection. The session takes note; the layer closes.
     Unsecured(Unsecured),
+    /// Something happened to a connection that the session opened under this ticket.
+    Peer(Ticket, PeerEvent<'a>),
 }
 
 /// What a layer around a session and the peer agreed on.
@@ -193,17 +193,17 @@ pub enum Action<J> {
         /// Whether `tx` waits until the kernel has sent nearly all it has: what is given later may be more urgent.
         patient: bool,
     },
+    /// Send `tx`, close the sending half, then keep reading (the session discards the input) until `Eof` or `Deadline`.
+    /// Otherwise a reset could destroy the last response before the peer reads it.
+    HalfClose,
+    /// Send `tx`, then close. Output that is under way already is given up.
+    Close,
     /// Carry this out for the session's peer with this ticket and ask again at once. Not together with output. Only if
     /// [`Service::dialing`] has limits for it.
     Peer(Ticket, Ask),
     /// Close the sending half and ask again at once. Not together with output, and with none under way. The session
     /// works both ways; it goes on reading as before.
     End,
-    /// Send `tx`, close the sending half, then keep reading (the session discards the input) until `Eof` or `Deadline`.
-    /// Otherwise a reset could destroy the last response before the peer reads it.
-    HalfClose,
-    /// Send `tx`, then close. Output that is under way already is given up.
-    Close,
     /// Reset the connection, so that the peer does not take what it received for complete. Not together with output.
     Abort,
 }

@@ -124,6 +124,7 @@ fn strategies() -> Vec<Strategy> {
         (Concurrency::Loop, Io::Epoll),
         (Concurrency::Loops, Io::Epoll),
         (Concurrency::Loops, Io::Uring),
+        (Concurrency::ProcessLoops, Io::Epoll),
     ];
     let there = |&(_, io): &(_, Io)| {
         let is_there = io != Io::Uring || runtime::strategy::try_uring().is_ok();
@@ -299,6 +300,50 @@ fn over_sockets_a_client_that_reads_nothing_stops_its_upstream() {
         }
         far.shutdown(Shutdown::Write).expect("an end");
         assert_eq!(rest(&client).len(), sent, "{strategy:?}");
+    }
+}
+
+/// A listener whose accept queue is full: it answers no further SYN (Linux).
+fn silent() -> (TcpListener, Vec<socket2::Socket>) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket
+        .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
+        .expect("a port");
+    socket.listen(0).expect("a queue of one");
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr().expect("bound").into();
+    let mut waiting = Vec::new();
+    loop {
+        let one = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+        let connected = one.connect_timeout(&address, std::time::Duration::from_millis(200));
+        waiting.push(one);
+        assert!(waiting.len() < 10, "the queue does not fill up");
+        if connected.is_err() {
+            return (listener, waiting);
+        }
+    }
+}
+
+#[test]
+fn over_sockets_an_upstream_that_does_not_answer_is_given_up() {
+    for strategy in strategies() {
+        let (upstream, _waiting) = silent();
+        let service = Relay {
+            dialing: Dialing {
+                connect_time_max: Duration::from_millis(300),
+                ..Dialing::default()
+            },
+            ..relay(Upstream::Tcp(upstream.local_addr().expect("bound")))
+        };
+        let running = Running::start(strategy, service);
+        let asked = std::time::Instant::now();
+        // It sends nothing, so that an orderly end and a reset are told apart by the error alone.
+        assert!(is_reset(running.connect(b"")), "{strategy:?}");
+        let took = asked.elapsed();
+        assert!(
+            took >= std::time::Duration::from_millis(300),
+            "{strategy:?}: {took:?}"
+        );
     }
 }
 

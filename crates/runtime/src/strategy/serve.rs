@@ -241,8 +241,8 @@ fn start<V: Service>(
     if service.dialing().is_some() && !strategy.can_dial() {
         let (concurrency, io) = (strategy.concurrency, strategy.io);
         let text = format!(
-            "`{concurrency}` with `{io}` cannot open connections to other servers; use loops, loop or process-loops \
-             with epoll"
+            "`{concurrency}` with `{io}` cannot open connections to other servers: its threads wait for one \
+             connection at a time; use loops, loop or process-loops"
         );
         return Err(std::io::Error::new(std::io::ErrorKind::Unsupported, text));
     }
