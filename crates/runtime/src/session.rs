@@ -21,7 +21,8 @@
 //! it has to say.
 //!
 //! A session can also open connections itself ([`Action::Peer`]): [`crate::peer`] has the contract. From then on, it works
-//! both ways, as after `Start`.
+//! both ways, as after `Start`. It can end its half and read on ([`Action::End`]), and reset the connection
+//! ([`Action::Abort`]).
 //!
 //! A session that waits for one job ([`Action::Wait`]) can give it up: it writes to `tx` in `handle(Deadline)`. The
 //! driver then sends that output and discards the job's result; a job that no thread has started yet is dropped without

@@ -607,7 +607,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 Next::Poll(id)
             }
             Done::Sent { id, mut out } => {
-                if self.conns.get_mut(id).is_none() {
+                if self.peers.are_any() && self.conns.get_mut(id).is_none() {
                     return self.take_of_peer(Done::Sent { id, out });
                 }
                 out.reset();

@@ -55,12 +55,18 @@ impl Peers {
         }
     }
 
+    /// Whether any session has a peer: one check for workers whose sessions dial nobody.
+    #[inline]
+    pub(super) fn are_any(&self) -> bool {
+        self.table.len() > 0
+    }
+
     /// The connection that this slot's events concern: that of the session if the slot is its peer's.
     #[inline]
     pub(super) fn owner(&mut self, id: Id) -> Id {
-        match self.table.len() {
-            0 => id,
-            _ => self.table.get_mut(id).map_or(id, |peer| peer.owner),
+        match self.are_any() {
+            false => id,
+            true => self.table.get_mut(id).map_or(id, |peer| peer.owner),
         }
     }
 
