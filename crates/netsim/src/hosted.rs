@@ -70,7 +70,14 @@ enum End {
 impl<V: Service> Hosted<V> {
     /// The service on a processor that spends `turn_time` on each output; `wall_at_zero` is the civil time at virtual
     /// time zero.
+    ///
+    /// # Panics
+    /// If the service dials: a world has two hosts and no third for the upstream. [`runtime::sim`] has peers.
     pub fn new(service: V, turn_time: Duration, wall_at_zero: UnixTime) -> Hosted<V> {
+        assert!(
+            service.dialing().is_none(),
+            "a service that dials needs a third host: simulate it with `runtime::sim`"
+        );
         let cx = service.context(0);
         Hosted {
             service,
@@ -217,6 +224,15 @@ impl<V: Service> Hosted<V> {
                     }
                     return self.close(conn, work, now);
                 }
+                Action::End => {
+                    served.half_closed = true;
+                    work.shutdown(conn);
+                }
+                Action::Abort => {
+                    work.abort(conn);
+                    return self.close(conn, work, now);
+                }
+                Action::Peer(..) => unreachable!("`new` takes no service that dials"),
                 Action::Write | Action::Stay | Action::Start(..) => return,
             }
         }
@@ -366,6 +382,7 @@ mod tests {
     use super::*;
     use crate::toy::Toy;
     use crate::{HostSetup, Limits, World};
+    use runtime::Dialing;
     use std::cell::RefCell;
     use std::rc::Rc;
     use tcp::{Setup, Stack};
@@ -395,6 +412,9 @@ mod tests {
                 }
                 Happened::Data(_, bytes) => self.heard.borrow_mut().extend(bytes),
                 Happened::Finished(conn) => work.close(conn),
+                Happened::Closed(_, why) if why != Closed::Orderly => {
+                    self.heard.borrow_mut().extend(b"RESET")
+                }
                 _ => {}
             }
         }
@@ -454,10 +474,25 @@ mod tests {
     }
 
     /// Sends back what it gets, and reads while it sends.
-    struct Mirrors;
+    #[derive(Default)]
+    struct Mirrors {
+        dialing: Option<Dialing>,
+        last: Last,
+    }
+
+    /// How a mirror ends its connection.
+    #[derive(Clone, Copy, Default)]
+    enum Last {
+        #[default]
+        Close,
+        /// Its half first.
+        End,
+        Abort,
+    }
 
     #[derive(Default)]
     struct Mirror {
+        last: Last,
         pending: Vec<u8>,
         sending: bool,
         ended: bool,
@@ -485,7 +520,11 @@ mod tests {
                     read: true,
                     patient: false,
                 },
-                false => Action::Close,
+                false => match std::mem::take(&mut self.last) {
+                    Last::Close => Action::Close,
+                    Last::End => Action::End,
+                    Last::Abort => Action::Abort,
+                },
             }
         }
 
@@ -504,7 +543,14 @@ mod tests {
         }
 
         fn accept(&self, _: &mut <Mirror as Session>::Cx, _: &Accepted, _: Instant) -> Option<Mirror> {
-            Some(Mirror::default())
+            Some(Mirror {
+                last: self.last,
+                ..Mirror::default()
+            })
+        }
+
+        fn dialing(&self) -> Option<Dialing> {
+            self.dialing
         }
 
         fn grace(&self) -> Duration {
@@ -513,12 +559,36 @@ mod tests {
     }
 
     #[test]
+    fn a_session_ends_its_half_or_resets_the_connection() {
+        let ended = |last| {
+            let service = Mirrors {
+                last,
+                ..Mirrors::default()
+            };
+            typed("delay=10ms", &["abc", "def"], true, service).0
+        };
+        assert_eq!(ended(Last::Close), b"abcdef");
+        assert_eq!(ended(Last::End), b"abcdef");
+        assert_eq!(ended(Last::Abort), b"abcdefRESET");
+    }
+
+    #[test]
+    #[should_panic(expected = "needs a third host")]
+    fn a_service_that_dials_is_refused() {
+        let service = Mirrors {
+            dialing: Some(Dialing::default()),
+            ..Mirrors::default()
+        };
+        let _ = typed("delay=10ms", &[], true, service);
+    }
+
+    #[test]
     fn a_session_of_both_ways_reads_while_it_sends() {
         let text = "x".repeat(40_000);
         let pieces = [text.as_str(); 5];
         let direct = text.repeat(5).into_bytes();
         for link in ["ppp", "mobile loss=3%"] {
-            let (heard, _) = typed(link, &pieces, true, Mirrors);
+            let (heard, _) = typed(link, &pieces, true, Mirrors::default());
             assert!(
                 heard == direct,
                 "{link}: {} of {} bytes",

@@ -20,11 +20,10 @@ use crate::io::accept_mutex::AcceptMutex;
 use crate::io::epoll::{Epoll, Waker};
 use crate::io::{Backend, Done, Id, Op, Out};
 use crate::manner::Writing;
+use crate::peer::{PeerLoss, Upstream};
 use crate::session::Loss;
 pub use crate::tcp_info::Tcp;
 use crate::timer::Wheel;
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io;
@@ -794,25 +793,11 @@ impl<C: Crew> Driver<C> {
 
 /// Starts to open a connection.
 fn open(peer: SocketAddr) -> Result<OwnedFd, Failing> {
-    let family = if peer.is_ipv4() {
-        AddressFamily::INET
-    } else {
-        AddressFamily::INET6
-    };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let here = |errno: Errno| Failing::Here(errno.raw_os_error());
-    let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, None).map_err(here)?;
-    sockopt::set_tcp_nodelay(&fd, true).map_err(here)?;
-    loop {
-        return match rustix::net::connect(&fd, &peer) {
-            Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
-            Err(Errno::INTR) => continue,
-            Err(errno @ (Errno::ADDRNOTAVAIL | Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM)) => {
-                Err(here(errno))
-            }
-            Err(errno) => Err(Failing::Opening(errno.raw_os_error())),
-        };
-    }
+    crate::io::open(&Upstream::Tcp(peer)).map_err(|loss| match loss {
+        PeerLoss::Opening(errno) => Failing::Opening(errno),
+        PeerLoss::Here(errno) => Failing::Here(errno),
+        other => unreachable!("opening a socket ends in no other way: {other}"),
+    })
 }
 
 #[cfg(test)]

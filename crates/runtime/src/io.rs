@@ -23,10 +23,11 @@ pub(crate) mod uring;
 
 pub(crate) use crate::buffer::{Buf, Outgoing};
 pub(crate) use crate::slot::Id;
-pub(crate) use socket::accept;
+pub(crate) use socket::{accept, open};
 
 use crate::manner::Writing;
 use crate::memory::Step;
+use crate::peer::{PeerLoss, Upstream};
 use crate::session::{Body, FileRange, Line, Loss, Path, Tx};
 use crate::shaping::Withheld;
 use std::net::SocketAddr;
@@ -59,8 +60,13 @@ impl Out {
     pub(crate) const HEAD_CAPACITY: usize = 40 << 10;
 
     pub(crate) fn new(writing: Writing) -> Box<Out> {
+        Out::of(Vec::with_capacity(Out::HEAD_CAPACITY), writing)
+    }
+
+    /// These bytes.
+    pub(crate) fn of(bytes: Vec<u8>, writing: Writing) -> Box<Out> {
         let tx = Tx {
-            head: Vec::with_capacity(Out::HEAD_CAPACITY),
+            head: bytes,
             body: None,
             beyond: 0,
         };
@@ -302,6 +308,20 @@ pub(crate) trait Backend {
 
     /// Takes over a connection. `None` if this kind cannot; the connection is then closed.
     fn adopt(&mut self, _fd: OwnedFd) -> Option<Id> {
+        None
+    }
+
+    /// Starts to open a connection. [`Backend::opened`] says how that goes.
+    ///
+    /// # Errors
+    /// Why it cannot be opened, if that is already known. `EOPNOTSUPP` if this kind opens none.
+    fn dial(&mut self, _to: &Upstream) -> Result<Id, PeerLoss> {
+        Err(PeerLoss::Here(libc::EOPNOTSUPP))
+    }
+
+    /// Whether a connection of [`Backend::dial`] is open, or the errno that it failed with. `None` while it is being
+    /// opened: `Ready` announces when to ask again.
+    fn opened(&mut self, _id: Id) -> Option<Result<(), i32>> {
         None
     }
 

@@ -27,6 +27,7 @@ pub mod logins;
 pub mod machine;
 mod manner;
 pub mod memory;
+pub mod peer;
 pub mod process;
 mod roll;
 pub mod seccomp;
@@ -45,6 +46,6 @@ mod timer;
 mod toy;
 
 pub use session::{
-    Accepted, Action, Body, Context, Event, FileRange, Job, Line, NoJob, Path, Service, Session, Ticket, Tx,
-    Unsecured, Unshared,
+    Accepted, Action, Ask, Body, Context, Dialing, Event, FileRange, Job, Line, NoJob, Path, PeerEvent,
+    PeerLoss, Service, Session, Ticket, Tx, Unsecured, Unshared, Upstream,
 };

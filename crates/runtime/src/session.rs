@@ -6,7 +6,7 @@
 //!     ▲                                                      │ fills Tx
 //!     │          Read | Write | Wait | HalfClose | Close     ▼
 //!     └───────────────────────────────────────────── Session::poll
-//!           Start | Duplex
+//!           Start | Duplex | Peer | End | Abort
 //! ```
 //!
 //! Calling order: the driver calls `poll` once after `Service::accept` and after every `handle`, except for `Progress`,
@@ -20,6 +20,10 @@
 //! `Start`, `Duplex`, `HalfClose` and `Close`. It writes nothing between its output and `Sent`: until then, it keeps what
 //! it has to say.
 //!
+//! A session can also open connections itself ([`Action::Peer`]): [`crate::peer`] has the contract. From then on, it works
+//! both ways, as after `Start`. It can end its half and read on ([`Action::End`]), and reset the connection
+//! ([`Action::Abort`]).
+//!
 //! A session that waits for one job ([`Action::Wait`]) can give it up: it writes to `tx` in `handle(Deadline)`. The
 //! driver then sends that output and discards the job's result; a job that no thread has started yet is dropped without
 //! running.
@@ -27,6 +31,7 @@
 use crate::complaints;
 use crate::fs::{self, ReadError, Wait};
 use crate::memory::Budget;
+pub use crate::peer::{Ask, Dialing, PeerEvent, PeerLoss, Upstream};
 use crate::shaping::Withheld;
 pub use crate::tcp_info::Path;
 use bytes::Bytes;
@@ -105,6 +110,8 @@ pub enum Event<'a, J: Job> {
     Secured(Secured<'a>),
     /// A layer around the session ends the connection. The session takes note; the layer closes.
     Unsecured(Unsecured),
+    /// Something happened to a connection that the session opened under this ticket.
+    Peer(Ticket, PeerEvent<'a>),
 }
 
 /// What a layer around a session and the peer agreed on.
@@ -192,6 +199,14 @@ pub enum Action<J> {
     HalfClose,
     /// Send `tx`, then close. Output that is under way already is given up.
     Close,
+    /// Carry this out for the session's peer with this ticket and ask again at once. Not together with output. Only if
+    /// [`Service::dialing`] has limits for it.
+    Peer(Ticket, Ask),
+    /// Close the sending half and ask again at once. Not together with output, and with none under way. The session
+    /// works both ways; it goes on reading as before.
+    End,
+    /// Reset the connection, so that the peer does not take what it received for complete. Not together with output.
+    Abort,
 }
 
 /// Tells the jobs of one connection apart. Numbers from 2³¹ on belong to layers around the session.
@@ -466,6 +481,12 @@ pub trait Service: Send + Sync + 'static {
     /// the system accepts by itself (io_uring), it is no bound.
     fn accepts_per_turn(&self, _listener: u8) -> u32 {
         64
+    }
+
+    /// Limits of the connections that its sessions open ([`crate::peer`]); `None` if they open none. A strategy that cannot
+    /// open any does not start with a service that has limits.
+    fn dialing(&self) -> Option<Dialing> {
+        None
     }
 
     /// How long a draining connection may take to finish the responses that are due.

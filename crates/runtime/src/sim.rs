@@ -28,6 +28,7 @@ mod network;
 use crate::concurrency::offload::Hands;
 use crate::concurrency::shared_state::{Control, Counters, SharedState};
 use crate::concurrency::worker::{Bounds, Worker};
+use crate::peer::Upstream;
 use crate::session::{Service, Session};
 use crate::strategy::Manner;
 use crossbeam_utils::CachePadded;
@@ -131,6 +132,29 @@ impl<V: Service> Sim<V> {
     /// Connects a client from 127.0.0.1.
     pub fn connect_local(&mut self) -> Client {
         self.connect(SocketAddr::from(([127, 0, 0, 1], 40_000)))
+    }
+
+    /// The next connection that a session asked for and this has not returned before. It stays unanswered until
+    /// [`Sim::answer`] or [`Sim::refuse`]; then the far end is played as that of a client.
+    pub fn next_dial(&mut self) -> Option<(Client, Upstream)> {
+        self.worker.backend.next_dial()
+    }
+
+    /// Opens a connection that a session asked for. Without effect if the session has given it up.
+    pub fn answer(&mut self, peer: Client) {
+        self.worker.backend.answer(peer, Ok(()));
+        self.settle();
+    }
+
+    /// Refuses a connection that a session asked for, with this errno. Without effect if the session has given it up.
+    pub fn refuse(&mut self, peer: Client, errno: i32) {
+        self.worker.backend.answer(peer, Err(errno));
+        self.settle();
+    }
+
+    /// Number of pieces sent by the client ([`Sim::queue`]) that the session has not taken.
+    pub fn unreceived(&self, client: Client) -> usize {
+        self.worker.backend.unreceived(client)
     }
 
     /// Sends these bytes from the client; they arrive as one piece, and all consequences happen before the call

@@ -162,6 +162,12 @@ impl Strategy {
         self.io
     }
 
+    /// Whether its sessions can open connections ([`crate::peer`]): with workers that each wait for many sockets at once.
+    pub fn can_dial(self) -> bool {
+        use Concurrency::{Loop, Loops, ProcessLoops};
+        matches!(self.concurrency, Loops | Loop | ProcessLoops)
+    }
+
     /// Number of threads or processes that serve connections; if the load decides, the maximum.
     pub fn workers(self) -> usize {
         self.workers.get()

@@ -288,6 +288,7 @@ impl Session for Line {
                 self.phase = Phase::Lines;
                 self.lines(cx, tx);
             }
+            Event::Peer(..) => panic!("nothing was dialed"),
             Event::Eof => {
                 cx.seen.lock().unwrap().eofs += 1;
                 self.eof = true;

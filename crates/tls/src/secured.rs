@@ -20,7 +20,7 @@ use bytes::Bytes;
 use duplex::Duplex;
 use runtime::fs::Wait;
 use runtime::memory::{Budget, Holding};
-use runtime::session::{self, JobOf, Loss};
+use runtime::session::{self, Dialing, JobOf, Loss};
 use runtime::shaping::Withheld;
 use runtime::{
     Accepted, Action, Body, Context, Event, FileRange, Job, Line, Service, Session, Tx, Unsecured,
@@ -121,6 +121,10 @@ impl<V: Service> Service for SecuredService<V> {
 
     fn budget(&self) -> Arc<Budget> {
         self.inner.budget()
+    }
+
+    fn dialing(&self) -> Option<Dialing> {
+        self.inner.dialing()
     }
 
     fn grace(&self) -> Duration {
@@ -546,7 +550,10 @@ impl<S: Session> Session for Secured<S> {
         }
         let is_busy = !matches!(tls.output, Output::None);
         let action = self.inner.poll(&mut cx.inner, &mut cx.tx, now);
-        if matches!(action, Action::Start(..) | Action::Duplex { .. }) {
+        if matches!(
+            action,
+            Action::Start(..) | Action::Peer(..) | Action::End | Action::Duplex { .. }
+        ) {
             tls.duplex = Some(Duplex::default());
             return self.carry_out(action, cx, tx, now);
         }
@@ -618,6 +625,7 @@ fn unwrapped<J: Job>(event: Event<'_, Work<J>>) -> Option<Event<'_, J>> {
         Event::Taken(taken) => Event::Taken(taken),
         Event::Done(ticket, Done::Inner(output)) => Event::Done(ticket, output),
         Event::Done(_, Done::Read(_)) => return None,
+        Event::Peer(ticket, event) => Event::Peer(ticket, event),
         Event::Eof => Event::Eof,
         Event::Deadline => Event::Deadline,
         Event::Drain => Event::Drain,
@@ -639,8 +647,11 @@ fn wrapped<J>(action: Action<J>) -> Action<Work<J>> {
         Action::Wait(job) => Action::Wait(Work::Inner(job)),
         Action::Start(ticket, job) => Action::Start(ticket, Work::Inner(job)),
         Action::Duplex { read, patient } => Action::Duplex { read, patient },
+        Action::Peer(ticket, ask) => Action::Peer(ticket, ask),
+        Action::End => Action::End,
         Action::HalfClose => Action::HalfClose,
         Action::Close => Action::Close,
+        Action::Abort => Action::Abort,
     }
 }
 

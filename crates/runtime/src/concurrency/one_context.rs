@@ -4,7 +4,7 @@
 //! The cost is a lock, taken for each call and never while bytes move or a job runs. Everything else is forwarded.
 
 use crate::memory::Budget;
-use crate::session::{Accepted, Action, Context, Event, JobOf, Line, Service, Session, Tx};
+use crate::session::{Accepted, Action, Context, Dialing, Event, JobOf, Line, Service, Session, Tx};
 use crate::shaping::Withheld;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use units::{Duration, Instant, UnixTime};
@@ -155,6 +155,10 @@ impl<V: Service> Service for OneContext<V> {
 
     fn budget(&self) -> Arc<Budget> {
         self.service.budget()
+    }
+
+    fn dialing(&self) -> Option<Dialing> {
+        self.service.dialing()
     }
 
     fn grace(&self) -> Duration {

@@ -22,6 +22,7 @@ mod accept;
 mod drain;
 mod duplex;
 mod patience;
+mod peers;
 mod relief;
 mod room;
 
@@ -39,6 +40,7 @@ use crate::session::{Accepted, Action, Context, Event, Job, JobOf, Loss, Need, S
 use crate::timer::Wheel;
 use drain::Stopping;
 use patience::Look;
+use peers::Peers;
 use relief::Relief;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -251,6 +253,8 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     awaited: HashMap<u32, JobId>,
     /// How many jobs of `Action::Start` are under way, by slot.
     started: HashMap<u32, u32>,
+    /// Connections that sessions opened.
+    peers: Peers,
     /// Jobs started so far.
     jobs: u64,
     finished: Vec<Finished<<JobOf<V::Session> as Job>::Output>>,
@@ -295,6 +299,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         Worker {
             cx: service.context(number),
             budget: service.budget(),
+            peers: Peers::new(service.dialing()),
             relief: Relief::default(),
             service,
             backend,
@@ -492,6 +497,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     self.run(Next::Receive(id));
                 }
                 (Some(State::Queued | State::Duplex(_)), Owed::Sent) => self.run(Next::Sent(id)),
+                (None, Owed::Receive) => self.go_on_with_peer(id),
                 _ => {}
             }
         }
@@ -500,7 +506,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
     /// Follows a completion as far as possible without waiting. A session that panics loses only its own connection.
     #[inline]
     fn run(&mut self, first: Next<JobOf<V::Session>>) {
-        let id = first.id();
+        // A panic is one of the session that owns the connection.
+        let id = first.id().map(|id| self.peers.owner(id));
         if catch_unwind(AssertUnwindSafe(|| self.follow(first))).is_err() {
             self.bury(id);
         }
@@ -574,8 +581,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         match done {
             Done::Recv { id, buf } => {
                 let Some(conn) = self.conns.get_mut(id) else {
-                    self.backend.recycle(buf);
-                    return Next::Park;
+                    return self.take_of_peer(Done::Recv { id, buf });
                 };
                 conn.state = conn.state.received();
                 if conn.half_closed
@@ -601,6 +607,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 Next::Poll(id)
             }
             Done::Sent { id, mut out } => {
+                if self.peers.are_any() && self.conns.get_mut(id).is_none() {
+                    return self.take_of_peer(Done::Sent { id, out });
+                }
                 out.reset();
                 if self.spare.len() < SPARE_OUT_MAX {
                     self.spare.push(out);
@@ -610,14 +619,16 @@ impl<V: Service, B: Backend> Worker<V, B> {
             Done::Input { id } if self.dispatcher.is_some() && self.hand_over(id) => Next::Park,
             Done::Input { id } => match self.conns.get_mut(id).map(|conn| conn.state) {
                 Some(state) if state.is_receiving() => self.submit(id, Op::Recv { id }),
+                None => self.take_of_peer(Done::Input { id }),
                 // It is no longer waited for.
                 _ => Next::Park,
             },
+            Done::Ready { id } if self.conns.get_mut(id).is_none() => self.take_of_peer(Done::Ready { id }),
             Done::Ready { id } => self.submit_output(id, Op::Resume { id, warmed: Ok(()) }),
             Done::Accepted { id, peer } => self.accepted(id, peer),
             Done::Eof { id } => {
                 let Some(conn) = self.conns.get_mut(id) else {
-                    return Next::Park;
+                    return self.take_of_peer(Done::Eof { id });
                 };
                 conn.state = conn.state.received();
                 conn.eof = true;
@@ -636,6 +647,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
             Done::Cold { id, range } => {
                 count(&self.counters.cold_reads, 1);
                 self.offload(id, Work::Warm(range))
+            }
+            Done::Failed { id, loss } if self.conns.get_mut(id).is_none() => {
+                self.take_of_peer(Done::Failed { id, loss })
             }
             Done::Failed { id, loss } => self.lose(id, loss),
             // The turn itself handles these.
@@ -705,6 +719,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 return self.begin(id, ticket, job);
             }
             Action::Duplex { read, patient } => return self.both_ways(id, read, patient, rounds_left),
+            Action::Peer(ticket, ask) => return self.ask(id, ticket, ask, rounds_left),
+            Action::End => return self.end_output(id),
+            Action::Abort => return self.end(id, Op::Abort { id }),
             other => other,
         };
         if !self.out.tx.is_empty() {
@@ -745,8 +762,14 @@ impl<V: Service, B: Backend> Worker<V, B> {
             }
             Action::Wait(job) => self.begin(id, Ticket::ONLY, job),
             Action::Close => self.cut_off(id),
-            // The last two were dealt with above.
-            Action::Write | Action::Stay | Action::Start(..) | Action::Duplex { .. } => {
+            // The last five were dealt with above.
+            Action::Write
+            | Action::Stay
+            | Action::Start(..)
+            | Action::Duplex { .. }
+            | Action::Peer(..)
+            | Action::End
+            | Action::Abort => {
                 self.rearm(id);
                 Next::Park
             }
@@ -830,6 +853,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if !self.started.is_empty() {
             self.started.remove(&id.index);
         }
+        if self.peers.has_any(id) {
+            self.part_with_peers(id, false);
+        }
         self.show_open();
         if self.accept_paused_until.is_some() {
             // A descriptor and a place are free again.
@@ -841,6 +867,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if let Some(conn) = self.conns.get_mut(id) {
             conn.session
                 .handle(&mut self.cx, Event::Lost(loss), &mut self.out.tx, self.now);
+        }
+        if self.peers.has_any(id) {
+            self.part_with_peers(id, true);
         }
         self.close(id)
     }
@@ -954,6 +983,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.wheel.expire(self.now, &mut due);
         for index in due.drain(..) {
             let Some(id) = self.conns.id_at(index) else {
+                self.expire_peer(index);
                 continue;
             };
             let conn = self.conns.get_mut(id).expect("its id was just made");

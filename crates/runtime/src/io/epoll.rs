@@ -22,6 +22,7 @@ use super::table::Table;
 use super::{Backend, Buf, Done, Id, Op, Out, PRESSED_RECEIVE};
 use crate::clock;
 use crate::memory::Step;
+use crate::peer::{PeerLoss, Upstream};
 use crate::session::{Line, Loss, Path};
 use crate::shaping::{Egress, Grant, Withheld};
 use crate::sys;
@@ -48,26 +49,28 @@ const MARK: u32 = u32::MAX - 2;
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 /// Registered with epoll.
-const REGISTERED: u8 = 1;
+const REGISTERED: u16 = 1;
 /// The last receive emptied the socket; only an event can change that.
-const EXHAUSTED: u8 = 2;
+const EXHAUSTED: u16 = 2;
 /// The peer has closed or the socket failed: a receive always completes at once.
-const HUNG_UP: u8 = 4;
+const HUNG_UP: u16 = 4;
 /// A receive is parked.
-const WANTS_INPUT: u8 = 8;
+const WANTS_INPUT: u16 = 8;
 /// A send is parked until the socket has room (not for a cold file).
-const WANTS_ROOM: u8 = 16;
+const WANTS_ROOM: u16 = 16;
 /// A send waits for its file to be read from disk.
-const COLD: u8 = 32;
+const COLD: u16 = 32;
 /// A send is under way; the rest of it is in [`Epoll::sending`].
-const SENDING: u8 = 64;
+const SENDING: u16 = 64;
 /// The file was read in for a send that waits for the line.
-const WARMED: u8 = 128;
+const WARMED: u16 = 128;
+/// A session opened this connection: it leads to another host than the line whose rate is limited.
+const DIALED: u16 = 256;
 
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
-    flags: u8,
+    flags: u16,
 }
 
 /// Wakes an event loop from another thread.
@@ -291,7 +294,7 @@ impl Epoll {
     }
 
     #[inline]
-    fn park(&mut self, id: Id, wants: u8) -> Option<Done> {
+    fn park(&mut self, id: Id, wants: u16) -> Option<Done> {
         let Epoll { sockets, epoll, .. } = self;
         let socket = sockets.get_mut(id)?;
         socket.flags |= wants;
@@ -323,6 +326,9 @@ impl Epoll {
     /// first.
     fn hold(&mut self, id: Id, out: Box<Out>, disk: Disk) -> Option<Done> {
         let socket = self.sockets.get_mut(id)?;
+        if socket.flags & DIALED != 0 {
+            return self.push(id, out, disk, None);
+        }
         let Some(egress) = self.egress.as_mut().filter(|_| !out.is_sent()) else {
             return Some(Done::Sent { id, out });
         };
@@ -388,10 +394,11 @@ impl Epoll {
         };
         socket::shrink(&mut out);
         socket.flags |= SENDING;
-        if let (Some(egress), 1..) = (&mut self.egress, bytes) {
+        let mut egress = self.egress.as_mut().filter(|_| socket.flags & DIALED == 0);
+        if let (Some(egress), 1..) = (&mut egress, bytes) {
             egress.advanced(id);
         }
-        if let (Some(egress), 0) = (&mut self.egress, wants) {
+        if let (Some(egress), 0) = (egress, wants) {
             egress.hold(id, out.left(), out.tx.beyond, self.now);
             self.put_by(id, out);
             return (bytes > 0).then_some(Done::Progress { id, bytes });
@@ -663,6 +670,25 @@ impl Backend for Epoll {
 
     fn adopt(&mut self, fd: OwnedFd) -> Option<Id> {
         Some(self.sockets.insert(Socket { fd, flags: 0 }))
+    }
+
+    fn dial(&mut self, to: &Upstream) -> Result<Id, PeerLoss> {
+        let fd = socket::open(to)?;
+        Ok(self.sockets.insert(Socket { fd, flags: DIALED }))
+    }
+
+    fn opened(&mut self, id: Id) -> Option<Result<(), i32>> {
+        let opened = socket::opened(&self.sockets.get_mut(id)?.fd);
+        if opened.is_some() {
+            return opened;
+        }
+        match self.park(id, WANTS_ROOM)? {
+            Done::Failed {
+                loss: Loss::Socket(errno) | Loss::File(errno),
+                ..
+            } => Some(Err(errno)),
+            _ => None,
+        }
     }
 
     fn acknowledged(&mut self, id: Id) -> Option<u64> {

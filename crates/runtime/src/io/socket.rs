@@ -4,11 +4,15 @@ use super::{Buf, Out};
 use crate::buffer::Outgoing;
 use crate::fs::{ReadError, Wait};
 use crate::manner::Writing;
+use crate::peer::{PeerLoss, Upstream};
 use crate::session::{Body, FileRange, Loss};
 use crate::sys;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    sockopt,
+};
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -94,6 +98,52 @@ pub(crate) fn accept(listener: &OwnedFd) -> Result<Option<(OwnedFd, SocketAddr)>
             Err(Errno::AGAIN) => return Ok(None),
             Err(errno) => return Err(errno.raw_os_error()),
         }
+    }
+}
+
+/// Starts to open a connection.
+pub(crate) fn open(to: &Upstream) -> Result<OwnedFd, PeerLoss> {
+    let here = |errno: Errno| PeerLoss::Here(errno.raw_os_error());
+    let opening = |errno: Errno| PeerLoss::Opening(errno.raw_os_error());
+    let family = match to {
+        Upstream::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
+        Upstream::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
+        Upstream::Unix(_) => AddressFamily::UNIX,
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, None).map_err(here)?;
+    if let Upstream::Tcp(_) = to {
+        sockopt::set_tcp_nodelay(&fd, true).map_err(here)?;
+    }
+    loop {
+        let connected = match to {
+            Upstream::Tcp(address) => rustix::net::connect(&fd, address),
+            Upstream::Unix(path) => {
+                let address = SocketAddrUnix::new(path).map_err(opening)?;
+                rustix::net::connect(&fd, &address)
+            }
+        };
+        return match connected {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
+            Err(Errno::INTR) => continue,
+            // No free port (connect(2)); at a Unix socket, a full accept queue, which is the peer's.
+            Err(Errno::AGAIN) if family != AddressFamily::UNIX => Err(here(Errno::AGAIN)),
+            Err(errno @ (Errno::ADDRNOTAVAIL | Errno::NOBUFS | Errno::NOMEM)) => Err(here(errno)),
+            Err(errno) => Err(opening(errno)),
+        };
+    }
+}
+
+/// Whether a connection that was being opened is open, or the errno it failed with; `None` while it is being opened.
+pub(super) fn opened(fd: &OwnedFd) -> Option<Result<(), i32>> {
+    match sockopt::socket_error(fd) {
+        Ok(Ok(())) => {}
+        Ok(Err(errno)) | Err(errno) => return Some(Err(errno.raw_os_error())),
+    }
+    match rustix::net::getpeername(fd) {
+        Ok(_) => Some(Ok(())),
+        Err(Errno::NOTCONN) => None,
+        Err(errno) => Some(Err(errno.raw_os_error())),
     }
 }
 

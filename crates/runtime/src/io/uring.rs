@@ -33,6 +33,7 @@ use super::table::Table;
 use super::{Backend, Buf, Done, Id, Op, Out, PRESSED_RECEIVE};
 use crate::clock;
 use crate::memory::Step;
+use crate::peer::{PeerLoss, Upstream};
 use crate::session::{Body, Loss, Path};
 use crate::shaping::{Egress, Grant, Withheld};
 use crate::sys::{self, Completion, Ring, Sizes, Ticket};
@@ -94,6 +95,8 @@ enum End {
 #[derive(Debug)]
 enum Output {
     Nowhere,
+    /// None yet: the connection is being opened.
+    Opening,
     /// In the kernel.
     Flying(Ticket),
     /// Waiting for room in the socket.
@@ -112,6 +115,8 @@ struct Socket {
     receive: Receive,
     /// The worker asked for input and has not received any yet.
     wanted: bool,
+    /// A session opened this connection: it leads to another host than the line whose rate is limited.
+    is_dialed: bool,
     held: Option<Box<Held>>,
     output: Output,
 }
@@ -278,14 +283,19 @@ impl Uring {
         if self.is_tight {
             socket::press(&fd);
         }
-        let id = self.sockets.insert(Socket {
+        let id = self.insert(fd, false);
+        Done::Accepted { id, peer }
+    }
+
+    fn insert(&mut self, fd: OwnedFd, is_dialed: bool) -> Id {
+        self.sockets.insert(Socket {
             fd,
             receive: Receive::Off,
             wanted: false,
+            is_dialed,
             held: None,
             output: Output::Nowhere,
-        });
-        Done::Accepted { id, peer }
+        })
     }
 
     fn accepted(&mut self, at: usize, result: Result<OwnedFd, i32>, more: bool, done: &mut Vec<Done>) {
@@ -404,7 +414,7 @@ impl Uring {
         if out.is_sent() {
             return Some(Done::Sent { id, out });
         }
-        if let Some(egress) = &mut self.egress {
+        if let Some(egress) = self.egress.as_mut().filter(|_| !socket.is_dialed) {
             // At least until the end of the turn, so that output with fewer bytes left can go first.
             egress.hold(id, out.left(), out.tx.beyond, self.now);
             self.held += out.cost();
@@ -443,13 +453,14 @@ impl Uring {
         };
         socket::shrink(&mut out);
         self.held += out.cost();
-        if let (Some(egress), 1..) = (&mut self.egress, bytes) {
+        let mut egress = self.egress.as_mut().filter(|_| !socket.is_dialed);
+        if let (Some(egress), 1..) = (&mut egress, bytes) {
             egress.advanced(id);
         }
         if matches!(pushed, Pushed::Blocked) {
             socket.output = Output::Blocked(out);
             self.ring.await_room(socket.fd.as_fd(), token(id));
-        } else if let Some(egress) = &mut self.egress {
+        } else if let Some(egress) = egress {
             egress.hold(id, out.left(), out.tx.beyond, self.now);
             socket.output = Output::Held(out, Disk::Ask);
         } else {
@@ -530,12 +541,13 @@ impl Uring {
             TIMER => self.timer = None,
             _ => {
                 let id = id_of(token);
-                if let Some(Socket {
-                    output: Output::Blocked(_),
-                    ..
-                }) = self.sockets.get_mut(id)
-                {
-                    done.push(Done::Ready { id });
+                match self.sockets.get_mut(id).map(|socket| &mut socket.output) {
+                    Some(Output::Blocked(_)) => done.push(Done::Ready { id }),
+                    Some(output @ Output::Opening) => {
+                        *output = Output::Nowhere;
+                        done.push(Done::Ready { id });
+                    }
+                    _ => {}
                 }
             }
         }
@@ -557,6 +569,7 @@ impl Uring {
                 self.held -= out.cost();
                 self.ring.cancel_poll(token(id));
             }
+            Output::Opening => self.ring.cancel_poll(token(id)),
             Output::Shared(out) | Output::Cold(out) | Output::Held(out, _) => self.held -= out.cost(),
             Output::Nowhere => {}
         }
@@ -741,6 +754,21 @@ impl Backend for Uring {
     fn waited(&self, id: Id, now: Instant) -> Duration {
         let egress = self.egress.as_ref();
         egress.map_or(Duration::ZERO, |egress| egress.waited(id, now))
+    }
+
+    fn dial(&mut self, to: &Upstream) -> Result<Id, PeerLoss> {
+        let fd = socket::open(to)?;
+        Ok(self.insert(fd, true))
+    }
+
+    fn opened(&mut self, id: Id) -> Option<Result<(), i32>> {
+        let socket = self.sockets.get_mut(id)?;
+        let opened = socket::opened(&socket.fd);
+        if opened.is_none() && !matches!(socket.output, Output::Opening) {
+            socket.output = Output::Opening;
+            self.ring.await_room(socket.fd.as_fd(), token(id));
+        }
+        opened
     }
 
     fn acknowledged(&mut self, id: Id) -> Option<u64> {

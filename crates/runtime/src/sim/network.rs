@@ -4,12 +4,13 @@ use crate::buffer::Outgoing;
 use crate::fs::Wait;
 use crate::io::table::Table;
 use crate::io::{Backend, Buf, Done, Id, Op, Out};
+use crate::peer::{PeerLoss, Upstream};
 use crate::session::{Body, Loss};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use units::{Duration, Instant, UnixTime};
 
-/// A simulated client.
+/// The far end of a simulated connection: a client, or a peer that a session dialed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Client(usize);
 
@@ -25,6 +26,10 @@ pub(super) enum Piece {
 enum Server {
     /// In the accept queue.
     Waiting,
+    /// Dialed, and not answered yet.
+    Dialing(Id),
+    /// Dialed, and refused with this errno.
+    Refused(i32),
     /// Accepted.
     Open(Id),
     /// The server closed its sending half.
@@ -47,9 +52,25 @@ struct Wire {
     acknowledged: Option<u64>,
 }
 
+impl Wire {
+    fn new(peer: SocketAddr, server: Server) -> Wire {
+        Wire {
+            peer,
+            server,
+            arriving: VecDeque::new(),
+            received: Vec::new(),
+            room: usize::MAX,
+            gone: false,
+            acknowledged: None,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Socket {
     client: usize,
+    /// It was dialed, and nobody has answered.
+    opening: bool,
     /// A receive is under way.
     receiving: bool,
     /// Output the client does not take yet.
@@ -64,6 +85,8 @@ pub(crate) struct Network {
     wires: Vec<Wire>,
     sockets: Table<Socket>,
     backlog: VecDeque<usize>,
+    /// Dials that the test has not seen.
+    dials: VecDeque<(Client, Upstream)>,
     listening: bool,
     incoming: bool,
     ready: Vec<Id>,
@@ -78,6 +101,7 @@ impl Network {
             wires: Vec::new(),
             sockets: Table::new(),
             backlog: VecDeque::new(),
+            dials: VecDeque::new(),
             listening: true,
             incoming: false,
             ready: Vec::new(),
@@ -92,20 +116,28 @@ impl Network {
         } else {
             Server::Closed { reset: true }
         };
-        self.wires.push(Wire {
-            peer,
-            server,
-            arriving: VecDeque::new(),
-            received: Vec::new(),
-            room: usize::MAX,
-            gone: false,
-            acknowledged: None,
-        });
+        self.wires.push(Wire::new(peer, server));
         if self.listening {
             self.backlog.push_back(client);
             self.incoming = true;
         }
         Client(client)
+    }
+
+    pub(super) fn next_dial(&mut self) -> Option<(Client, Upstream)> {
+        self.dials.pop_front()
+    }
+
+    /// Answers a dial, unless the session has given it up.
+    pub(super) fn answer(&mut self, client: Client, outcome: Result<(), i32>) {
+        let Server::Dialing(id) = self.wires[client.0].server else {
+            return;
+        };
+        self.wires[client.0].server = match outcome {
+            Ok(()) => Server::Open(id),
+            Err(errno) => Server::Refused(errno),
+        };
+        self.ready.push(id);
     }
 
     pub(super) fn arrive(&mut self, client: Client, piece: Piece) {
@@ -156,6 +188,11 @@ impl Network {
         self.wires[client.0].server == Server::Closed { reset: true }
     }
 
+    /// Pieces that the client has sent and the server has not received.
+    pub(super) fn unreceived(&self, client: Client) -> usize {
+        self.wires[client.0].arriving.len()
+    }
+
     /// Whether something has happened that the worker has not seen yet.
     pub(super) fn has_news(&self) -> bool {
         self.incoming || !self.ready.is_empty()
@@ -165,6 +202,7 @@ impl Network {
         let client = self.backlog.pop_front()?;
         let id = self.sockets.insert(Socket {
             client,
+            opening: false,
             receiving: false,
             sending: None,
         });
@@ -328,7 +366,7 @@ impl Backend for Network {
             let Some(socket) = self.sockets.get_mut(id) else {
                 continue;
             };
-            if socket.sending.is_some() {
+            if std::mem::take(&mut socket.opening) || socket.sending.is_some() {
                 done.push(Done::Ready { id });
             }
             if std::mem::take(&mut socket.receiving) {
@@ -340,6 +378,32 @@ impl Backend for Network {
 
     fn recycle(&mut self, buf: Buf) {
         self.buf = Some(buf);
+    }
+
+    fn dial(&mut self, to: &Upstream) -> Result<Id, PeerLoss> {
+        let client = self.wires.len();
+        let id = self.sockets.insert(Socket {
+            client,
+            opening: true,
+            receiving: false,
+            sending: None,
+        });
+        let peer = match to {
+            Upstream::Tcp(address) => *address,
+            Upstream::Unix(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
+        };
+        self.wires.push(Wire::new(peer, Server::Dialing(id)));
+        self.dials.push_back((Client(client), to.clone()));
+        Ok(id)
+    }
+
+    fn opened(&mut self, id: Id) -> Option<Result<(), i32>> {
+        let client = self.sockets.get_mut(id)?.client;
+        match self.wires[client].server {
+            Server::Dialing(_) | Server::Waiting => None,
+            Server::Refused(errno) => Some(Err(errno)),
+            Server::Open(_) | Server::HalfClosed(_) | Server::Closed { .. } => Some(Ok(())),
+        }
     }
 
     fn acknowledged(&mut self, id: Id) -> Option<u64> {

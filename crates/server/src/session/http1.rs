@@ -490,6 +490,7 @@ impl Http1 {
             Event::GiveWay(need) => self.give_way(cx, need, tx, now),
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
+            Event::Peer(..) => debug_assert!(false, "nothing was dialed"),
             Event::Done(_, Done::Read(_)) => debug_assert!(false, "drivers read files for HTTP/1"),
             Event::Secured(secured) => self.secured(cx, secured, now),
             Event::Unsecured(why) => unsecured(cx, why),

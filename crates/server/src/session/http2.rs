@@ -141,6 +141,7 @@ impl Http2 {
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
             Event::Unsecured(_) => cx.counters.tls_failed().add(1),
+            Event::Peer(..) => debug_assert!(false, "nothing was dialed"),
             Event::Secured(_) => debug_assert!(false, "TLS agreed twice"),
         }
     }

@@ -114,7 +114,11 @@ impl<S: Session> Secured<S> {
             }
         });
         match wrapped(action) {
-            action @ Action::Start(..) => action,
+            action @ (Action::Start(..) | Action::Peer(..) | Action::Abort) => action,
+            Action::End => {
+                self.say_goodbye(tx);
+                self.poll_duplex(cx, tx, now)
+            }
             action @ (Action::HalfClose | Action::Close) => self.end(action, tx, now),
             Action::Duplex { read, patient } => self.go_on(read, patient, tx),
             Action::Read => self.go_on(true, false, tx),
@@ -141,11 +145,7 @@ impl<S: Session> Secured<S> {
 
     /// Ends the connection, or its sending half, once `close_notify` is sent or the time for that is over.
     fn end(&mut self, action: Action<Work<JobOf<S>>>, tx: &mut Tx, now: Instant) -> Action<Work<JobOf<S>>> {
-        self.with_output(tx, |own, tx| {
-            if let Some(tls) = &mut own.tls {
-                tls.say_goodbye(tx);
-            }
-        });
+        self.say_goodbye(tx);
         let Some(duplex) = self.duplex() else {
             return action;
         };
@@ -154,6 +154,16 @@ impl<S: Session> Secured<S> {
             return action;
         }
         self.go_on(false, false, tx)
+    }
+
+    /// Adds `close_notify`, once. It ends this side's half only (RFC 8446 section 6.1), and the socket stays open for what
+    /// the peer still sends.
+    fn say_goodbye(&mut self, tx: &mut Tx) {
+        self.with_output(tx, |own, tx| {
+            if let Some(tls) = &mut own.tls {
+                tls.say_goodbye(tx);
+            }
+        });
     }
 
     fn duplex(&mut self) -> Option<&mut Duplex> {

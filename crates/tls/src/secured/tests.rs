@@ -4,7 +4,7 @@ use super::*;
 use crate::engine::tests::{client, configurations};
 use crate::tickets::Secret;
 use runtime::sim::{Client, Jobs, Sim};
-use runtime::{NoJob, Unshared};
+use runtime::{Ask, Dialing, NoJob, PeerEvent, Ticket, Unshared, Upstream};
 use std::net::SocketAddr;
 use std::sync::Mutex;
 
@@ -492,4 +492,131 @@ fn a_session_that_ends_does_not_wait_for_ever_for_its_peer_to_hear_it() {
     assert!(!rig.sim.is_closed(rig.wire), "the end of TLS is not sent yet");
     rig.sim.advance(Duration::from_secs(6));
     assert!(rig.sim.is_closed(rig.wire));
+}
+
+/// Joins a client to an upstream.
+struct Joining;
+
+#[derive(Default)]
+struct Joined {
+    asks: std::collections::VecDeque<Ask>,
+    is_connected: bool,
+    is_sending: bool,
+    /// The upstream's half has ended.
+    ends: bool,
+    has_ended: bool,
+    aborts: bool,
+}
+
+impl Session for Joined {
+    type Cx = Unshared<NoJob>;
+
+    fn handle(&mut self, _: &mut Unshared<NoJob>, event: Event<'_, NoJob>, tx: &mut Tx, _: Instant) {
+        match event {
+            Event::Bytes(bytes) => self.asks.push_back(Ask::Send(bytes.to_vec())),
+            Event::Sent => self.is_sending = false,
+            Event::Peer(_, PeerEvent::Connected) => {
+                self.is_connected = true;
+                self.asks.push_back(Ask::Read);
+            }
+            Event::Peer(_, PeerEvent::Bytes(bytes)) => {
+                tx.head.extend_from_slice(bytes);
+                self.is_sending = true;
+                self.asks.push_back(Ask::Read);
+            }
+            Event::Peer(_, PeerEvent::Eof) => self.ends = true,
+            Event::Peer(_, PeerEvent::Lost(_)) => self.aborts = true,
+            Event::Eof | Event::Lost(_) => self.has_ended = true,
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self, _: &mut Unshared<NoJob>, tx: &mut Tx, _: Instant) -> Action<NoJob> {
+        if self.aborts {
+            return Action::Abort;
+        }
+        if tx.is_empty() {
+            if let Some(ask) = self.asks.pop_front() {
+                return Action::Peer(Ticket(0), ask);
+            }
+            if !self.is_sending && std::mem::take(&mut self.ends) {
+                return Action::End;
+            }
+            if self.has_ended {
+                return Action::Close;
+            }
+        }
+        Action::Duplex {
+            read: self.is_connected,
+            patient: false,
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn closed(&mut self, _: &mut Unshared<NoJob>, _: Instant) {}
+}
+
+impl Service for Joining {
+    type Session = Joined;
+
+    fn context(&self, _: usize) -> Unshared<NoJob> {
+        Unshared::default()
+    }
+
+    fn accept(&self, _: &mut Unshared<NoJob>, _: &Accepted, _: Instant) -> Option<Joined> {
+        let upstream = Upstream::Tcp(SocketAddr::from(([192, 0, 2, 2], 80)));
+        Some(Joined {
+            asks: [Ask::Dial(Arc::new(upstream))].into(),
+            ..Joined::default()
+        })
+    }
+
+    fn dialing(&self) -> Option<Dialing> {
+        Some(Dialing::default())
+    }
+
+    fn grace(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+}
+
+#[test]
+fn a_session_over_tls_has_peers_and_its_half_ends_by_itself() {
+    let mut rig = Rig::of(Joining);
+    let (peer, _) = rig.sim.next_dial().expect("it dials");
+    rig.sim.answer(peer);
+    rig.shake_hands();
+    rig.ask("question");
+    assert_eq!(rig.sim.take_received(peer), b"question");
+    rig.sim.send(peer, b"answer");
+    rig.settle(Vec::new());
+    assert_eq!(rig.plain, b"answer");
+
+    rig.sim.finish(peer);
+    let came = rig.sim.take_received(rig.wire);
+    let received = rig
+        .engine
+        .receive(&came, &mut Vec::new(), &mut rig.plain, &mut Vec::new());
+    assert!(received.expect("the server speaks TLS").closed, "close_notify");
+    assert!(!rig.sim.is_finished(rig.wire), "the client may still send");
+    rig.ask("and more");
+    assert_eq!(rig.sim.take_received(peer), b"and more");
+
+    let mut goodbye = Vec::new();
+    rig.engine.close(&mut goodbye).expect("close_notify");
+    rig.sim.send(rig.wire, &goodbye);
+    for end in [rig.wire, peer] {
+        assert!(rig.sim.is_closed(end) && !rig.sim.was_reset(end));
+    }
+
+    let mut rig = Rig::of(Joining);
+    let (peer, _) = rig.sim.next_dial().expect("it dials");
+    rig.sim.answer(peer);
+    rig.shake_hands();
+    rig.sim.reset(peer);
+    assert!(rig.sim.was_reset(rig.wire), "without close_notify");
+    assert_eq!(rig.sim.take_received(rig.wire), b"");
 }

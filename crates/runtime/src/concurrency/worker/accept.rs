@@ -70,7 +70,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     /// Gives up a connection that waits for input.
     pub(super) fn part_with(&mut self, id: Id) -> Option<Parcel<V::Session>> {
         self.conns.get_mut(id).filter(|conn| conn.state.awaits_input())?;
-        if self.started.contains_key(&id.index) {
+        if self.started.contains_key(&id.index) || self.peers.has_any(id) {
             return None;
         }
         let fd = self.backend.release(id)?;

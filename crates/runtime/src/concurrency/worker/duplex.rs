@@ -23,6 +23,20 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
+    /// Closes this end's half while the session goes on reading.
+    pub(super) fn end_output(&mut self, id: Id) -> Next<JobOf<V::Session>> {
+        self.go_both_ways(id);
+        if let Some(conn) = self.conns.get_mut(id) {
+            assert!(
+                !conn.state.is_sending(),
+                "a session ended while its output was under way"
+            );
+            conn.half_closed = true;
+            let _ = self.backend.submit(Op::ShutdownWrite { id });
+        }
+        Next::Poll(id)
+    }
+
     /// Sends what the session wrote, and receives meanwhile if it reads.
     pub(super) fn both_ways(
         &mut self,

@@ -1,0 +1,137 @@
+//! The contract for connections that a session opens itself: to an upstream server, for example.
+//!
+//! ```text
+//!   Action::Peer(ticket, Ask)                              Event::Peer(ticket, PeerEvent)
+//!
+//!   Dial(upstream) ──▶ opening ─┬───────────────────────▶ Connected
+//!                               └─ refused, no answer ──▶ Lost
+//!   Read ──▶ one receive ───────┬───────────────────────▶ Bytes
+//!                               ├─ its end came ────────▶ Eof
+//!                               └─ reset ───────────────▶ Lost
+//!   Send(bytes) ────────────────┬─ the kernel has all ──▶ Sent
+//!                               └─ reset ───────────────▶ Lost
+//!   End, Close, Abort           no event
+//! ```
+//! A peer belongs to one session and ends with it. The driver carries out each [`Ask`] and polls the session again at
+//! once, as it does for jobs. A session that has dialed works both ways ([`crate::Action::Duplex`]), and its peers are
+//! told apart by its tickets.
+//!
+//! Back-pressure goes both ways. A peer is read only when asked, one receive at a time, so the rest waits in the kernel
+//! and then at the peer. (With io_uring, a receive that is armed brings at most 16 KiB and one more receive unasked.) Output is given in portions of at most [`Dialing::buffered_max`], and the next one after
+//! `Sent`.
+//!
+//! A session that breaks the order of the picture panics and loses its connection, as any session that panics does: a
+//! ticket with two peers, a second `Read` or `Send` under way, anything but `Close` and `Abort` before `Connected`. Asks
+//! to a peer that is gone are ignored.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use units::{Bytes, Duration};
+
+/// Where a peer listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Upstream {
+    /// A TCP address.
+    Tcp(SocketAddr),
+    /// The path of a Unix stream socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Upstream::Tcp(address) => address.fmt(f),
+            Upstream::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// What a session asks of the driver for one of its peers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Open a connection. The outcome is [`PeerEvent::Connected`] or [`PeerEvent::Lost`], within
+    /// [`Dialing::connect_time_max`]. Nothing blocks meanwhile.
+    Dial(Arc<Upstream>),
+    /// Receive once: [`PeerEvent::Bytes`], [`PeerEvent::Eof`] or [`PeerEvent::Lost`].
+    Read,
+    /// Send all of these bytes, then report [`PeerEvent::Sent`]. At most [`Dialing::buffered_max`].
+    Send(Vec<u8>),
+    /// Close the sending half, with no output under way. The peer may still send.
+    End,
+    /// Close the connection; output under way is given up, and the peer is then reset. No event follows.
+    Close,
+    /// Reset the connection, so that the peer does not take what it received for complete. No event follows.
+    Abort,
+}
+
+/// What happened to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerEvent<'a> {
+    /// The connection is open.
+    Connected,
+    /// Bytes arrived. The session must consume or store all of them.
+    Bytes(&'a [u8]),
+    /// All output of the last [`Ask::Send`] was handed to the kernel.
+    Sent,
+    /// The peer closed its sending half; it may still read. A later `Read` reports this again.
+    Eof,
+    /// The peer is gone, and its ticket is free again.
+    Lost(PeerLoss),
+}
+
+/// Why a peer is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerLoss {
+    /// The connection could not be opened: errno (`ECONNREFUSED`, `EHOSTUNREACH`, `ENOENT` for a path without a socket,
+    /// `EAGAIN` for a Unix socket with a full accept queue).
+    Opening(i32),
+    /// The connection was not open within [`Dialing::connect_time_max`].
+    TimedOut,
+    /// The open connection failed: errno (`ECONNRESET`, `EPIPE`, `ETIMEDOUT`).
+    Open(i32),
+    /// This machine has no descriptor, port or memory left for it: errno.
+    Here(i32),
+    /// The session already has [`Dialing::peers_max`] peers.
+    TooMany,
+    /// The session asked to send more than [`Dialing::buffered_max`] at a time. The peer was reset.
+    TooMuch,
+}
+
+impl fmt::Display for PeerLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let system = |errno: &i32| std::io::Error::from_raw_os_error(*errno);
+        match self {
+            PeerLoss::Opening(errno) => write!(f, "cannot connect: {}", system(errno)),
+            PeerLoss::TimedOut => f.write_str("cannot connect: no answer within the connect timeout"),
+            PeerLoss::Open(errno) => write!(f, "the connection failed: {}", system(errno)),
+            PeerLoss::Here(errno) => write!(f, "this machine cannot open a connection: {}", system(errno)),
+            PeerLoss::TooMany => f.write_str("the limit of peers per connection is reached"),
+            PeerLoss::TooMuch => f.write_str("more output at a time than the limit allows"),
+        }
+    }
+}
+
+/// Limits of the peers of one session. A service that has them dials ([`crate::Service::dialing`]).
+///
+/// Each peer also takes a descriptor. Without one left, dialing fails with [`PeerLoss::Here`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dialing {
+    /// Peers of one session at a time. Default: 8.
+    pub peers_max: usize,
+    /// Bytes of output that the driver holds for one peer. Default: 256 KiB.
+    pub buffered_max: Bytes,
+    /// Time for a connection to open, within one tick of the driver's timer (250 ms). Default: 5 s.
+    pub connect_time_max: Duration,
+}
+
+impl Default for Dialing {
+    fn default() -> Dialing {
+        Dialing {
+            peers_max: 8,
+            buffered_max: Bytes::kib(256),
+            connect_time_max: Duration::from_secs(5),
+        }
+    }
+}

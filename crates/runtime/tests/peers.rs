@@ -1,0 +1,302 @@
+//! The limits and the order of the connections that a session opens, each asked for by a line of its client.
+//!
+//! `dial T`, `read T`, `send T N`, `end T`, `close T` and `abort T` are asks for the peer with ticket T. `panic` panics at
+//! the next event of a peer. What peers report is noted for the test to see.
+
+use runtime::sim::{Client, Sim};
+use runtime::{
+    Accepted, Action, Ask, Dialing, Event, NoJob, PeerEvent, Service, Session, Ticket, Tx, Unshared, Upstream,
+};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use units::{Bytes, Duration, Instant};
+
+type Notes = Arc<Mutex<Vec<String>>>;
+
+#[derive(Default)]
+struct Scripted {
+    notes: Notes,
+    dialing: Dialing,
+}
+
+struct Script {
+    notes: Notes,
+    asks: VecDeque<(Ticket, Ask)>,
+    panics: bool,
+    has_ended: bool,
+}
+
+fn upstream(port: u16) -> Upstream {
+    Upstream::Tcp(SocketAddr::from(([192, 0, 2, 1], port)))
+}
+
+impl Script {
+    fn obey(&mut self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |at: usize| words[at].parse::<u32>().expect("a number");
+        let ask = match words[0] {
+            "dial" => Ask::Dial(Arc::new(upstream(number(1) as u16))),
+            "read" => Ask::Read,
+            "send" => Ask::Send(vec![b'x'; number(2) as usize]),
+            "end" => Ask::End,
+            "close" => Ask::Close,
+            "abort" => Ask::Abort,
+            _ => {
+                self.panics = true;
+                return;
+            }
+        };
+        self.asks.push_back((Ticket(number(1)), ask));
+    }
+}
+
+impl Session for Script {
+    type Cx = Unshared<NoJob>;
+
+    fn handle(&mut self, _: &mut Unshared<NoJob>, event: Event<'_, NoJob>, _: &mut Tx, _: Instant) {
+        match event {
+            Event::Bytes(bytes) => {
+                let text = str::from_utf8(bytes).expect("text");
+                text.lines().for_each(|line| self.obey(line));
+            }
+            Event::Peer(_, _) if self.panics => panic!("as asked"),
+            Event::Peer(Ticket(ticket), event) => {
+                let note = match event {
+                    PeerEvent::Bytes(bytes) => format!("{ticket} {} bytes", bytes.len()),
+                    PeerEvent::Lost(loss) => format!("{ticket} {loss:?}"),
+                    other => format!("{ticket} {other:?}"),
+                };
+                self.notes.lock().expect("no panic with it").push(note);
+            }
+            Event::Eof | Event::Lost(_) => self.has_ended = true,
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self, _: &mut Unshared<NoJob>, _: &mut Tx, _: Instant) -> Action<NoJob> {
+        if let Some((ticket, ask)) = self.asks.pop_front() {
+            return Action::Peer(ticket, ask);
+        }
+        match self.has_ended {
+            true => Action::Close,
+            false => Action::Duplex {
+                read: true,
+                patient: false,
+            },
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn closed(&mut self, _: &mut Unshared<NoJob>, _: Instant) {}
+}
+
+impl Service for Scripted {
+    type Session = Script;
+
+    fn context(&self, _: usize) -> Unshared<NoJob> {
+        Unshared::default()
+    }
+
+    fn accept(&self, _: &mut Unshared<NoJob>, _: &Accepted, _: Instant) -> Option<Script> {
+        Some(Script {
+            notes: Arc::clone(&self.notes),
+            asks: VecDeque::new(),
+            panics: false,
+            has_ended: false,
+        })
+    }
+
+    fn dialing(&self) -> Option<Dialing> {
+        Some(self.dialing)
+    }
+
+    fn grace(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+}
+
+struct Rig {
+    sim: Sim<Scripted>,
+    client: Client,
+    notes: Notes,
+}
+
+impl Rig {
+    fn new(dialing: Dialing) -> Rig {
+        let service = Scripted {
+            dialing,
+            ..Scripted::default()
+        };
+        let notes = Arc::clone(&service.notes);
+        let mut sim = Sim::new(service);
+        let client = sim.connect_local();
+        Rig { sim, client, notes }
+    }
+
+    /// What the peers reported because of this.
+    fn tell(&mut self, lines: &str) -> Vec<String> {
+        self.sim.send(self.client, lines.as_bytes());
+        self.noted()
+    }
+
+    fn noted(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock().expect("no panic with it"))
+    }
+
+    /// A peer that is connected.
+    fn joined(&mut self, ticket: u32) -> Client {
+        assert_eq!(self.tell(&format!("dial {ticket}\n")), [""; 0]);
+        let (peer, to) = self.sim.next_dial().expect("it dials");
+        assert_eq!(to, upstream(ticket as u16));
+        self.sim.answer(peer);
+        assert_eq!(self.noted(), [format!("{ticket} Connected")]);
+        peer
+    }
+}
+
+#[test]
+fn a_session_has_as_many_peers_as_its_limit_says() {
+    let most = Dialing::default().peers_max as u32;
+    let mut rig = Rig::new(Dialing::default());
+    let peers: Vec<Client> = (0..most).map(|ticket| rig.joined(ticket)).collect();
+    assert_eq!(rig.tell(&format!("dial {most}\n")), [format!("{most} TooMany")]);
+    assert!(rig.sim.next_dial().is_none());
+    assert_eq!(rig.tell("close 0\n"), [""; 0]);
+    assert!(rig.sim.is_closed(peers[0]) && !rig.sim.was_reset(peers[0]));
+    rig.joined(most);
+    rig.sim.finish(rig.client);
+    assert!(
+        peers.iter().all(|peer| rig.sim.is_closed(*peer)),
+        "peers end with their session"
+    );
+}
+
+#[test]
+fn a_peer_is_sent_as_much_at_a_time_as_the_limit_says() {
+    let mut rig = Rig::new(Dialing {
+        buffered_max: Bytes(1_000),
+        ..Dialing::default()
+    });
+    let peer = rig.joined(0);
+    assert_eq!(rig.tell("send 0 1000\n"), ["0 Sent"]);
+    assert_eq!(rig.sim.take_received(peer).len(), 1_000);
+    assert_eq!(rig.tell("send 0 1001\n"), ["0 TooMuch"]);
+    assert!(rig.sim.was_reset(peer));
+    assert_eq!(rig.tell("send 0 1\nread 0\n"), [""; 0], "it is gone");
+    rig.joined(0);
+    let most = Dialing::default().buffered_max.0;
+    let mut rig = Rig::new(Dialing::default());
+    let peer = rig.joined(0);
+    assert_eq!(rig.tell(&format!("send 0 {most}\n")), ["0 Sent"]);
+    assert_eq!(rig.sim.received(peer).len() as u64, most);
+}
+
+#[test]
+fn a_dial_that_nobody_answers_ends_at_the_connect_timeout() {
+    let mut rig = Rig::new(Dialing::default());
+    rig.joined(1);
+    assert_eq!(rig.tell("dial 0\n"), [""; 0]);
+    let (peer, _) = rig.sim.next_dial().expect("it dials");
+    let patience = Dialing::default().connect_time_max;
+    rig.sim.advance(patience - Duration::from_millis(1));
+    assert_eq!(rig.noted(), [""; 0]);
+    rig.sim.advance(Duration::from_millis(2));
+    assert_eq!(rig.noted(), ["0 TimedOut"]);
+    assert!(rig.sim.is_closed(peer));
+    rig.sim.advance(patience * 100);
+    assert_eq!(rig.noted(), [""; 0], "the timeout is that of connecting only");
+    rig.joined(0);
+}
+
+#[test]
+fn each_ask_has_its_outcome_and_input_waits_for_a_read() {
+    let mut rig = Rig::new(Dialing::default());
+    let peer = rig.joined(7);
+    rig.sim.send(peer, b"abc");
+    rig.sim.send(peer, b"de");
+    rig.sim.finish(peer);
+    assert_eq!(rig.noted(), [""; 0]);
+    assert_eq!(rig.tell("read 7\n"), ["7 3 bytes"]);
+    assert_eq!(rig.tell("read 7\n"), ["7 2 bytes"]);
+    assert_eq!(rig.tell("read 7\n"), ["7 Eof"]);
+    assert_eq!(rig.tell("read 7\n"), ["7 Eof"], "as often as it asks");
+    rig.sim.stop_reading_after(peer, 10);
+    assert_eq!(rig.tell("send 7 20\n"), [""; 0]);
+    rig.sim.read_on(peer);
+    assert_eq!(rig.noted(), ["7 Sent"]);
+    assert_eq!(rig.tell("end 7\n"), [""; 0]);
+    assert!(rig.sim.is_finished(peer) && !rig.sim.is_closed(peer));
+    let gone = rig.joined(8);
+    rig.sim.reset(gone);
+    let lost = format!("8 Open({})", libc::ECONNRESET);
+    assert_eq!(rig.tell("read 8\n"), [lost]);
+    assert_eq!(rig.tell("dial 9\n"), [""; 0]);
+    let (refused, _) = rig.sim.next_dial().expect("it dials");
+    rig.sim.refuse(refused, libc::EHOSTUNREACH);
+    assert_eq!(rig.noted(), [format!("9 Opening({})", libc::EHOSTUNREACH)]);
+}
+
+#[test]
+fn a_peer_given_up_in_the_middle_is_reset() {
+    let mut rig = Rig::new(Dialing::default());
+    for ask in ["close", "abort"] {
+        let peer = rig.joined(0);
+        rig.sim.stop_reading_after(peer, 10);
+        assert_eq!(rig.tell("send 0 20\n"), [""; 0]);
+        assert_eq!(rig.tell(&format!("{ask} 0\n")), [""; 0]);
+        assert!(rig.sim.was_reset(peer), "{ask}");
+    }
+    let peer = rig.joined(0);
+    assert_eq!(rig.tell("abort 0\n"), [""; 0]);
+    assert!(
+        rig.sim.was_reset(peer),
+        "nothing is under way, but it was asked for"
+    );
+}
+
+#[test]
+fn a_session_that_panics_or_breaks_the_order_loses_its_own_connection_only() {
+    let mut rig = Rig::new(Dialing::default());
+    let wrong = [
+        ("panic\nread 0\n", true),
+        ("read 0\nread 0\n", false),
+        ("dial 0\n", false),
+        ("dial 1\nread 1\n", false),
+    ];
+    for (lines, comes_of_an_event) in wrong {
+        let other = rig.client;
+        let other_peer = rig.joined(0);
+        rig.client = rig.sim.connect_local();
+        let peer = rig.joined(0);
+        rig.tell(lines);
+        if comes_of_an_event {
+            assert!(!rig.sim.is_closed(rig.client));
+            rig.sim.send(peer, b"an event");
+        }
+        assert!(
+            rig.sim.is_closed(rig.client) && rig.sim.is_closed(peer),
+            "{lines}"
+        );
+        while rig.sim.next_dial().is_some() {}
+        rig.client = other;
+        assert_eq!(rig.tell("send 0 3\n"), ["0 Sent"]);
+        assert_eq!(rig.sim.received(other_peer), b"xxx");
+        rig.tell("close 0\n");
+    }
+    assert_eq!(rig.sim.open(), 1);
+}
+
+#[test]
+fn a_drain_that_is_over_closes_peers_too() {
+    let mut rig = Rig::new(Dialing::default());
+    let peer = rig.joined(0);
+    rig.sim.drain(Duration::from_secs(1));
+    assert!(!rig.sim.is_closed(peer), "the session is not done");
+    rig.sim.advance(Duration::from_secs(2));
+    assert!(rig.sim.is_closed(rig.client) && rig.sim.is_closed(peer));
+    assert!(rig.sim.is_drained());
+}
