@@ -7,7 +7,7 @@ use crate::error::{Code, Fault};
 use crate::flood::Kind;
 use crate::frame::{Header, flag};
 use crate::hpack::{Bounds, Decoded};
-use crate::message;
+use http_semantics::message;
 use units::Instant;
 
 impl Engine {
@@ -161,7 +161,7 @@ impl Engine {
         }
         self.early.retain(|(early, _)| *early > id);
         (stream.head_received, stream.remote_end) = (true, end);
-        stream.turn = self.turn;
+        stream.turn = self.turns.now();
         self.streams.push(stream);
         self.empty_due = None;
         Ok(Some(match oversized {

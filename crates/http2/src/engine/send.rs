@@ -4,7 +4,8 @@ use super::stream::{Stream, UNKNOWN, signed};
 use super::{Drain, Engine, Role};
 use crate::error::{Code, Misuse};
 use crate::frame::{HEADER, WINDOW_MAX, write};
-use crate::priority::Priority;
+use http_semantics::priority::Priority;
+use http_semantics::schedule::Candidate;
 use units::Instant;
 
 /// Bytes a blocked stream must pass within `Limits::stall_time`.
@@ -72,7 +73,7 @@ impl Engine {
         self.next += 2;
         let mut stream = Stream::new(id, self.peer.window, self.new_window());
         (stream.head_sent, stream.local_end, stream.bodiless) = (true, end, bodiless);
-        (stream.priority, stream.turn) = (priority, self.turn);
+        (stream.priority, stream.turn) = (priority, self.turns.now());
         self.streams.push(stream);
         self.block(id, block, fields, end, output);
         Ok(id)
@@ -195,12 +196,8 @@ impl Engine {
             true => self.choose_smallest(now)?,
             false => self.choose(now)?,
         };
-        self.turn = self.turn.wrapping_add(1);
         let stream = &mut self.streams[at];
-        stream.turn = self.turn;
-        if !stream.priority.incremental {
-            self.exclusive_turn = self.turn;
-        }
+        stream.turn = self.turns.taken(stream.priority);
         let windows = stream.send_window.min(self.send_window).max(0) as u64;
         let most = windows.min(room as u64).min(u64::from(self.peer.frame_size));
         let bytes = stream.ready.min(most) as u32;
@@ -268,36 +265,24 @@ impl Engine {
         !is_blocked
     }
 
-    /// The most urgent stream that may send. Among equally urgent ones, the smallest non-incremental one takes turns with
-    /// the incremental ones (RFC 9218 section 10).
+    /// The stream that sends next by RFC 9218 section 10.
     fn choose(&mut self, now: Instant) -> Option<usize> {
-        let mut best: Option<(u8, usize)> = None;
+        let mut best: Option<(usize, Candidate)> = None;
         for at in 0..self.streams.len() {
             if !self.may_send(at, now) {
                 continue;
             }
-            let urgency = self.streams[at].priority.urgency;
-            let better = best.is_none_or(|(lowest, other)| {
-                urgency < lowest || (urgency == lowest && self.goes_before(at, other))
-            });
-            if better {
-                best = Some((urgency, at));
+            let stream = &self.streams[at];
+            let candidate = Candidate {
+                priority: stream.priority,
+                left: stream.remaining(),
+                turn: stream.turn,
+            };
+            if best.is_none_or(|(_, other)| self.turns.precedes(candidate, other)) {
+                best = Some((at, candidate));
             }
         }
-        best.map(|(_, at)| at)
-    }
-
-    /// Whether the stream at `a` goes before the equally urgent one at `b`.
-    fn goes_before(&self, a: usize, b: usize) -> bool {
-        let (a, b) = (&self.streams[a], &self.streams[b]);
-        // Turns wrap: the older one is farther from the present.
-        let age = |turn: u32| self.turn.wrapping_sub(turn);
-        match (a.priority.incremental, b.priority.incremental) {
-            (false, false) => a.remaining() < b.remaining(),
-            (true, true) => age(a.turn) > age(b.turn),
-            (true, false) => age(a.turn) > age(self.exclusive_turn),
-            (false, true) => age(self.exclusive_turn) >= age(b.turn),
-        }
+        best.map(|(at, _)| at)
     }
 
     /// Announces the priority of our request (RFC 9218 section 7.1).

@@ -2,7 +2,7 @@
 
 use crate::error::{Code, Fault};
 use crate::frame::WINDOW_MAX;
-use crate::priority::Priority;
+use http_semantics::priority::Priority;
 use units::Instant;
 
 /// `Content-Length` was absent, or the length no longer matters.

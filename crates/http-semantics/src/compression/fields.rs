@@ -1,4 +1,4 @@
-//! Decoded fields: one text and the lengths within it.
+//! Decoded fields: one text and the lengths within it; how large a list of them may be.
 
 /// Names and values in the order received.
 #[derive(Clone, Debug, Default)]
@@ -53,4 +53,22 @@ impl Fields {
     pub fn capacity(&self) -> usize {
         self.text.capacity() + self.spans.capacity() * size_of::<(u32, u32)>()
     }
+}
+
+/// Bounds on a decoded list.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Number of fields.
+    pub fields: usize,
+    /// Bytes of names and values, and 32 for each field (RFC 9113 section 6.5.2, RFC 9114 section 4.2.2).
+    pub bytes: usize,
+}
+
+/// The extent of a decoded list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decoded {
+    /// All fields are in the output.
+    Whole,
+    /// The list exceeds the bounds; the output holds only its beginning.
+    Oversized,
 }
