@@ -74,6 +74,39 @@ pub struct ResponseControl {
     pub length: Option<u64>,
 }
 
+/// Bytes of content still to come by `Content-Length`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected(u64);
+
+impl Expected {
+    /// `Content-Length` is absent, or the message has no content whatever it says.
+    pub const ANY: Expected = Expected(u64::MAX);
+
+    /// What `Content-Length` announces.
+    pub fn of(length: Option<u64>) -> Expected {
+        length.map_or(Expected::ANY, Expected)
+    }
+
+    /// Counts `bytes` of content; `end` says that they are the last.
+    ///
+    /// # Errors
+    /// There are more than announced, or the end comes before the announced length (RFC 9113 section 8.1.1, RFC 9114
+    /// section 4.1.2).
+    pub fn count(&mut self, bytes: u64, end: bool) -> Result<(), Malformed> {
+        if *self == Expected::ANY {
+            return Ok(());
+        }
+        match self.0.checked_sub(bytes) {
+            None => Err("the body is longer than Content-Length"),
+            Some(1..) if end => Err("the body is shorter than Content-Length"),
+            Some(left) => {
+                self.0 = left;
+                Ok(())
+            }
+        }
+    }
+}
+
 /// A malformed section; the text names the rule.
 pub type Malformed = &'static str;
 

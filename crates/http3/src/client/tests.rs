@@ -1,0 +1,1 @@
+//! A connection of a client.
