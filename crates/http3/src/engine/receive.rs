@@ -366,7 +366,7 @@ impl Engine {
             return Ok(true);
         }
         let stream = &mut self.streams[at];
-        (stream.frames, stream.tail) = (Vec::new(), Vec::new());
+        (stream.frames, stream.heads, stream.tail) = (Vec::new(), 0, Vec::new());
         (stream.body, stream.ready, stream.finished, stream.local_end) = (0, 0, false, true);
         (stream.stalled, stream.crept) = (None, 0);
         self.actions.push_back(Action::Reset(id, code));

@@ -84,6 +84,7 @@ impl Engine {
         (stream.head_sent, stream.finished, stream.bodiless) = (true, end, bodiless);
         (stream.priority, stream.turn) = (priority, self.turns.now());
         Self::headers(block, fields, &mut stream.frames);
+        stream.heads = stream.frames.len();
         self.insert(stream);
         Ok(())
     }
@@ -110,6 +111,7 @@ impl Engine {
             return Err(Misuse::Order);
         }
         Self::headers(block, fields, &mut stream.frames);
+        stream.heads = stream.frames.len();
         (stream.head_sent, stream.finished) = (is_final, end);
         Ok(())
     }
@@ -147,6 +149,7 @@ impl Engine {
     }
 
     /// What the transport must do next: ends of streams, then our control stream, then the stream that RFC 9218 puts first.
+    /// Heads wait for one turn of another stream at most: a request whose head waits for bodies looks like an attack.
     pub(crate) fn poll(&mut self) -> Option<Output<'_>> {
         if self.failed.is_some() {
             return None;
@@ -168,7 +171,16 @@ impl Engine {
                 }));
             }
         }
-        let at = self.choose()?;
+        let (at, is_head_only) = self.choose()?;
+        if is_head_only {
+            let stream = &self.streams[at];
+            return Some(Output::Write(Piece {
+                stream: stream.id,
+                frames: &stream.frames[..stream.heads],
+                body: 0,
+                end: false,
+            }));
+        }
         let stream = &mut self.streams[at];
         stream.turn = self.turns.taken(stream.priority);
         if stream.body == 0 && stream.ready > 0 {
@@ -187,8 +199,24 @@ impl Engine {
         }))
     }
 
+    /// The stream that sends next, and whether only its head may go.
+    fn choose(&self) -> Option<(usize, bool)> {
+        let best = self.first()?;
+        let head = match self.streams[best].heads {
+            0 => self.streams.iter().position(Stream::has_head),
+            _ => None,
+        };
+        Some(match head {
+            Some(at) => {
+                let stream = &self.streams[at];
+                (at, stream.body > 0 || stream.ready > 0 || !stream.tail.is_empty())
+            }
+            None => (best, false),
+        })
+    }
+
     /// The stream that sends next by RFC 9218 section 10.
-    fn choose(&self) -> Option<usize> {
+    fn first(&self) -> Option<usize> {
         let mut best: Option<(usize, Candidate)> = None;
         for (at, stream) in self.streams.iter().enumerate() {
             if !stream.may_send() {
@@ -221,6 +249,7 @@ impl Engine {
         let stream = &mut self.streams[at];
         let frames = bytes.min(stream.frames.len() as u64);
         stream.frames.drain(..frames as usize);
+        stream.heads = stream.heads.saturating_sub(frames as usize);
         let body = (bytes - frames).min(stream.body);
         stream.body -= body;
         if stream.left != UNKNOWN {

@@ -49,6 +49,8 @@ pub(crate) struct Stream {
     pub(crate) expected: Expected,
     /// Bytes of frames to send before `body`.
     pub(crate) frames: Vec<u8>,
+    /// How many of them belong to heads.
+    pub(crate) heads: usize,
     /// Bytes of the body that complete the DATA frame whose header was written.
     pub(crate) body: u64,
     /// Bytes of the body that the caller has ready behind them.
@@ -100,6 +102,7 @@ impl Stream {
             due: None,
             expected: Expected::ANY,
             frames: Vec::new(),
+            heads: 0,
             body: 0,
             ready: 0,
             tail: Vec::new(),
@@ -127,6 +130,11 @@ impl Stream {
     /// Whether there is something to send, and the transport takes it.
     pub(crate) fn may_send(&self) -> bool {
         !self.local_end && !self.dead && !self.is_full && self.is_waiting()
+    }
+
+    /// Whether a head is to be sent, and the transport takes it.
+    pub(crate) fn has_head(&self) -> bool {
+        self.heads > 0 && self.may_send()
     }
 
     /// Whether there is something to send, the end of the stream included.

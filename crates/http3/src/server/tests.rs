@@ -160,8 +160,8 @@ fn the_urgent_and_the_small_go_first_and_incremental_ones_take_turns() {
         .collect();
     assert_eq!(
         streams.join(" "),
-        "8 8 8 12 16 4 12 16 4 0 0 0",
-        "{order}: the urgent one; then 4, the smaller one, in turns with 12 and 16"
+        "8 0 4 12 16 8 8 12 16 4 12 16 4 0 0 0",
+        "{order}: all heads behind one turn of the urgent one; then 4, the smaller one, in turns with 12 and 16"
     );
 }
 
