@@ -1,5 +1,4 @@
-//! Which response sends next (RFC 9218 section 10): the most urgent one; among equally urgent ones, the smallest
-//! non-incremental one takes turns with the incremental ones.
+//! Which response sends next: the most urgent one (RFC 9218 section 10). Among equally urgent ones, [`Order`] decides.
 
 use crate::priority::Priority;
 
@@ -14,12 +13,26 @@ pub struct Candidate {
     pub turn: u32,
 }
 
+/// The order of equally urgent responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The smallest non-incremental one takes turns with the incremental ones (RFC 9218 section 10).
+    Turns,
+    /// The smallest goes first, incremental or not, except that one turn in eight is of the one that began first.
+    SmallestFirst,
+}
+
+/// One turn in this many belongs to the response that began first, where the smallest goes first otherwise.
+const SHARE: u8 = 8;
+
 /// The turns of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Turns {
     now: u32,
     /// The last turn of a non-incremental response.
     exclusive: u32,
+    /// Turns since the response that began first had one, where the smallest goes first otherwise.
+    owed: u8,
 }
 
 impl Turns {
@@ -37,8 +50,41 @@ impl Turns {
         self.now
     }
 
+    /// The candidate that sends next, by the identifier given with it. Candidates come in the order in which they began.
+    pub fn choose(
+        &mut self,
+        order: Order,
+        candidates: impl Iterator<Item = (usize, Candidate)>,
+    ) -> Option<usize> {
+        match order {
+            Order::Turns => {
+                let best =
+                    candidates.reduce(|best, next| if self.precedes(next.1, best.1) { next } else { best });
+                best.map(|(id, _)| id)
+            }
+            Order::SmallestFirst => self.smallest(candidates),
+        }
+    }
+
+    fn smallest(&mut self, mut candidates: impl Iterator<Item = (usize, Candidate)>) -> Option<usize> {
+        let mut eldest = candidates.next()?;
+        let mut least = eldest;
+        for next in candidates {
+            if next.1.priority.urgency < eldest.1.priority.urgency {
+                (eldest, least) = (next, next);
+            } else if next.1.priority.urgency == eldest.1.priority.urgency && next.1.left < least.1.left {
+                least = next;
+            }
+        }
+        if least.0 == eldest.0 {
+            return Some(least.0);
+        }
+        self.owed = (self.owed + 1) % SHARE;
+        Some(if self.owed == 0 { eldest.0 } else { least.0 })
+    }
+
     /// Whether `a` sends before `b`. Of two that are equal in everything, neither does.
-    pub fn precedes(self, a: Candidate, b: Candidate) -> bool {
+    fn precedes(self, a: Candidate, b: Candidate) -> bool {
         if a.priority.urgency != b.priority.urgency {
             return a.priority.urgency < b.priority.urgency;
         }
@@ -58,34 +104,27 @@ mod tests {
     use super::*;
 
     /// Each response sends one byte a turn; the letters say who was served when.
-    fn order(mut list: Vec<(char, u8, bool, u64)>) -> String {
+    fn sent(order: Order, mut list: Vec<(char, u8, bool, u64)>) -> String {
         let (mut turns, mut last, mut out) = (Turns::default(), vec![0; list.len()], String::new());
         loop {
-            let candidate = |at: usize| {
-                let (_, urgency, incremental, left) = list[at];
+            let candidates = list.iter().zip(&last).enumerate();
+            let candidates = candidates.filter_map(|(at, (&(_, urgency, incremental, left), &turn))| {
                 let priority = Priority { urgency, incremental };
-                let turn = last[at];
-                (left > 0).then_some(Candidate { priority, left, turn })
-            };
-            let mut best: Option<(usize, Candidate)> = None;
-            for at in 0..list.len() {
-                if let Some(one) = candidate(at)
-                    && best.is_none_or(|(_, other)| turns.precedes(one, other))
-                {
-                    best = Some((at, one));
-                }
-            }
-            let Some((at, one)) = best else {
+                (left > 0).then_some((at, Candidate { priority, left, turn }))
+            });
+            let Some(at) = turns.choose(order, candidates) else {
                 return out;
             };
-            last[at] = turns.taken(one.priority);
+            let (name, urgency, incremental, _) = list[at];
+            last[at] = turns.taken(Priority { urgency, incremental });
             list[at].3 -= 1;
-            out.push(list[at].0);
+            out.push(name);
         }
     }
 
     #[test]
     fn urgent_first_then_whole_or_in_turns() {
+        let order = |list| sent(Order::Turns, list);
         assert_eq!(order(vec![('a', 3, false, 2), ('b', 0, false, 2)]), "bbaa");
         assert_eq!(
             order(vec![('a', 3, false, 3), ('b', 3, false, 2)]),
@@ -97,6 +136,19 @@ mod tests {
             order(vec![('a', 3, false, 2), ('b', 3, true, 2), ('c', 3, true, 2)]),
             "abcabc",
             "non-incremental ones share one turn"
+        );
+    }
+
+    #[test]
+    fn the_smallest_first_and_one_turn_in_eight_for_the_eldest() {
+        let order = |list| sent(Order::SmallestFirst, list);
+        assert_eq!(
+            order(vec![('a', 3, false, 3), ('b', 3, true, 2), ('c', 0, true, 2)]),
+            "ccbbaaa"
+        );
+        assert_eq!(
+            order(vec![('a', 3, false, 99), ('b', 3, false, 10)])[..12],
+            *"bbbbbbbabbba"
         );
     }
 }

@@ -35,6 +35,9 @@ pub struct Limits {
     pub stall_time: Duration,
     /// Time between the two GOAWAY frames of a graceful shutdown.
     pub drain_time: Duration,
+    /// Whether equally urgent bodies are sent by what they have left, the smallest first, incremental or not. One turn in
+    /// eight then belongs to the stream that began first. Otherwise incremental ones take turns (RFC 9218 section 10).
+    pub smallest_first: bool,
     /// RESET_STREAM and STOP_SENDING from the peer on request streams.
     pub resets: Allowance,
     /// Request streams we reset because of the peer's errors, refused streams included.
@@ -67,6 +70,7 @@ impl Limits {
         head_time: Duration::from_secs(10),
         stall_time: Duration::from_secs(60),
         drain_time: Duration::from_secs(1),
+        smallest_first: false,
         resets: allow(1_000, 50),
         provoked: allow(300, 10),
         control: allow(20, 1),

@@ -181,8 +181,6 @@ pub(crate) struct Engine {
     early: Vec<(u32, Priority)>,
     floods: Floods,
     turns: Turns,
-    /// Frames since the stream that began first had one, where the smallest goes first otherwise.
-    frames_owed: u8,
     failed: Option<Fault>,
 }
 
@@ -242,7 +240,6 @@ impl Engine {
             early: Vec::new(),
             floods: Floods::default(),
             turns: Turns::default(),
-            frames_owed: 0,
             failed: None,
         }
     }

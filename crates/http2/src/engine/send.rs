@@ -5,14 +5,11 @@ use super::{Drain, Engine, Role};
 use crate::error::{Code, Misuse};
 use crate::frame::{HEADER, WINDOW_MAX, write};
 use http_semantics::priority::Priority;
-use http_semantics::schedule::Candidate;
+use http_semantics::schedule::{Candidate, Order};
 use units::Instant;
 
 /// Bytes a blocked stream must pass within `Limits::stall_time`.
 const PROGRESS: u16 = 4096;
-
-/// One frame in this many belongs to the stream that began first, where the smallest goes first otherwise.
-const SHARE: u8 = 8;
 
 /// The DATA frame whose header was written: the caller appends `bytes` of the stream's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,10 +189,7 @@ impl Engine {
         if self.failed.is_some() {
             return None;
         }
-        let at = match self.limits.smallest_first {
-            true => self.choose_smallest(now)?,
-            false => self.choose(now)?,
-        };
+        let at = self.choose(now)?;
         let stream = &mut self.streams[at];
         stream.turn = self.turns.taken(stream.priority);
         let windows = stream.send_window.min(self.send_window).max(0) as u64;
@@ -225,64 +219,23 @@ impl Engine {
         Some(piece)
     }
 
-    /// The most urgent stream that may send; among equally urgent ones, the one with the fewest bytes left, except that one
-    /// frame in eight is of the one that began first.
-    fn choose_smallest(&mut self, now: Instant) -> Option<usize> {
-        let (mut least, mut eldest): (Option<usize>, Option<usize>) = (None, None);
-        for at in 0..self.streams.len() {
-            if !self.may_send(at, now) {
-                continue;
-            }
-            let stream = &self.streams[at];
-            // Streams are in the order in which they began.
-            let urgency = |other: Option<usize>| other.map(|other| self.streams[other].priority.urgency);
-            if urgency(eldest).is_none_or(|lowest| stream.priority.urgency < lowest) {
-                (least, eldest) = (Some(at), Some(at));
-            } else if urgency(eldest) == Some(stream.priority.urgency)
-                && least.is_none_or(|least| stream.remaining() < self.streams[least].remaining())
-            {
-                least = Some(at);
-            }
-        }
-        if least == eldest {
-            return least;
-        }
-        self.frames_owed = (self.frames_owed + 1) % SHARE;
-        if self.frames_owed == 0 { eldest } else { least }
-    }
-
-    /// Whether this stream may send; notes since when flow control blocks it.
-    fn may_send(&mut self, at: usize, now: Instant) -> bool {
-        let closed = self.send_window <= 0;
-        let stream = &mut self.streams[at];
-        if !stream.is_waiting() {
-            return false;
-        }
-        let is_blocked = stream.ready > 0 && (closed || stream.send_window <= 0);
-        if is_blocked && stream.blocked.is_none() {
-            (stream.blocked, stream.crept) = (Some(now), 0);
-        }
-        !is_blocked
-    }
-
-    /// The stream that sends next by RFC 9218 section 10.
+    /// The stream that sends next. Notes since when flow control blocks the others.
     fn choose(&mut self, now: Instant) -> Option<usize> {
-        let mut best: Option<(usize, Candidate)> = None;
-        for at in 0..self.streams.len() {
-            if !self.may_send(at, now) {
-                continue;
-            }
-            let stream = &self.streams[at];
+        let order = match self.limits.smallest_first {
+            true => Order::SmallestFirst,
+            false => Order::Turns,
+        };
+        let closed = self.send_window <= 0;
+        // Streams are in the order in which they began.
+        let candidates = self.streams.iter_mut().enumerate().filter_map(|(at, stream)| {
             let candidate = Candidate {
                 priority: stream.priority,
                 left: stream.remaining(),
                 turn: stream.turn,
             };
-            if best.is_none_or(|(_, other)| self.turns.precedes(candidate, other)) {
-                best = Some((at, candidate));
-            }
-        }
-        best.map(|(at, _)| at)
+            stream.may_send(closed, now).then_some((at, candidate))
+        });
+        self.turns.choose(order, candidates)
     }
 
     /// Announces the priority of our request (RFC 9218 section 7.1).

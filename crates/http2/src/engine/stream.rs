@@ -86,6 +86,18 @@ impl Stream {
         self.head_sent && !self.local_end && !self.dead && (self.ready > 0 || self.finished)
     }
 
+    /// Whether the stream may send, where the connection's window is `closed` or not; notes since when flow control blocks it.
+    pub(crate) fn may_send(&mut self, closed: bool, now: Instant) -> bool {
+        if !self.is_waiting() {
+            return false;
+        }
+        let is_blocked = self.ready > 0 && (closed || self.send_window <= 0);
+        if is_blocked && self.blocked.is_none() {
+            (self.blocked, self.crept) = (Some(now), 0);
+        }
+        !is_blocked
+    }
+
     /// Bytes of the body that we have still to send, as far as that is known.
     pub(crate) fn remaining(&self) -> u64 {
         match self.finished {

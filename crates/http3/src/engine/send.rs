@@ -6,7 +6,7 @@ use crate::error::{Code, Misuse};
 use crate::frame::{kind, write};
 use crate::qpack::block::field;
 use http_semantics::priority::Priority;
-use http_semantics::schedule::Candidate;
+use http_semantics::schedule::{Candidate, Order};
 use units::Instant;
 
 /// Bytes a blocked stream must pass within `Limits::stall_time`.
@@ -148,7 +148,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What the transport must do next: ends of streams, then our control stream, then the stream that RFC 9218 puts first.
+    /// What the transport must do next: ends of streams, then our control stream, then the stream that comes first.
     /// Heads wait for one turn of another stream at most: a request whose head waits for bodies looks like an attack.
     pub(crate) fn poll(&mut self) -> Option<Output<'_>> {
         if self.failed.is_some() {
@@ -161,15 +161,11 @@ impl Engine {
             });
         }
         self.decoder.announce(&mut self.acknowledgments.bytes);
-        for outbound in [&self.control, &self.acknowledgments] {
-            if !outbound.bytes.is_empty() && !outbound.is_full {
-                return Some(Output::Write(Piece {
-                    stream: outbound.id,
-                    frames: &outbound.bytes,
-                    body: 0,
-                    end: false,
-                }));
-            }
+        if self.control.may_send() {
+            return Some(Output::Write(self.control.piece()));
+        }
+        if self.acknowledgments.may_send() {
+            return Some(Output::Write(self.acknowledgments.piece()));
         }
         let (at, is_head_only) = self.choose()?;
         if is_head_only {
@@ -200,8 +196,21 @@ impl Engine {
     }
 
     /// The stream that sends next, and whether only its head may go.
-    fn choose(&self) -> Option<(usize, bool)> {
-        let best = self.first()?;
+    fn choose(&mut self) -> Option<(usize, bool)> {
+        let order = match self.limits.smallest_first {
+            true => Order::SmallestFirst,
+            false => Order::Turns,
+        };
+        // Streams are in the order in which they began.
+        let candidates = self.streams.iter().enumerate().filter_map(|(at, stream)| {
+            let candidate = Candidate {
+                priority: stream.priority,
+                left: stream.remaining(),
+                turn: stream.turn,
+            };
+            stream.may_send().then_some((at, candidate))
+        });
+        let best = self.turns.choose(order, candidates)?;
         let head = match self.streams[best].heads {
             0 => self.streams.iter().position(Stream::has_head),
             _ => None,
@@ -213,25 +222,6 @@ impl Engine {
             }
             None => (best, false),
         })
-    }
-
-    /// The stream that sends next by RFC 9218 section 10.
-    fn first(&self) -> Option<usize> {
-        let mut best: Option<(usize, Candidate)> = None;
-        for (at, stream) in self.streams.iter().enumerate() {
-            if !stream.may_send() {
-                continue;
-            }
-            let candidate = Candidate {
-                priority: stream.priority,
-                left: stream.remaining(),
-                turn: stream.turn,
-            };
-            if best.is_none_or(|(_, other)| self.turns.precedes(candidate, other)) {
-                best = Some((at, candidate));
-            }
-        }
-        best.map(|(at, _)| at)
     }
 
     /// The transport took `bytes` of the last piece of this stream, and its end if that was all.

@@ -1,7 +1,7 @@
 //! Unidirectional streams (RFC 9114 section 6.2): their types, the peer's control stream and its QPACK streams.
 
 use super::receive::{Next, Signal, Step};
-use super::{Action, EARLY_MAX, Engine, Role};
+use super::{Action, EARLY_MAX, Engine, Piece, Role};
 use crate::error::{Code, Fault};
 use crate::flood::Kind;
 use crate::frame::{self, Control, Item, Reader, Settings, kind, stream};
@@ -24,6 +24,19 @@ impl Outbound {
             id,
             bytes: Vec::new(),
             is_full: false,
+        }
+    }
+
+    pub(super) fn may_send(&self) -> bool {
+        !self.bytes.is_empty() && !self.is_full
+    }
+
+    pub(super) fn piece(&self) -> Piece<'_> {
+        Piece {
+            stream: self.id,
+            frames: &self.bytes,
+            body: 0,
+            end: false,
         }
     }
 }

@@ -166,6 +166,44 @@ fn the_urgent_and_the_small_go_first_and_incremental_ones_take_turns() {
 }
 
 #[test]
+fn the_smallest_goes_first_if_asked() {
+    let limits = Limits {
+        smallest_first: true,
+        ..Limits::DEFAULT
+    };
+    let mut server = serving(&[&[], &[("priority", "i")]], limits);
+    respond(&mut server, 0, 3_000);
+    respond(&mut server, 4, 2_000);
+    let order = sent(&mut server, 1_008);
+    assert_eq!(order, "4:1008 0:5 4:1000. 0:1008 0:1008 0:987.");
+}
+
+#[test]
+fn the_largest_section_and_the_first_above_it() {
+    let limits = Limits {
+        fields_max: 6,
+        list_bytes_max: 300,
+        ..Limits::DEFAULT
+    };
+    // Four pseudo-fields, 42 + 44 + 43 + 38 bytes.
+    let long = "x".repeat(99);
+    for (more, is_whole) in [
+        (&[("a", "b"), ("a", "b")][..], true),
+        (&[("a", "b"), ("a", "b"), ("a", "b")], false),
+        (&[("aa", &long)], true),
+        (&[("aaa", &long)], false),
+    ] {
+        let mut server = serving(&[], limits);
+        server.open(0, NOW).unwrap();
+        let expected = match is_whole {
+            true => "request 0 true",
+            false => "Oversized { stream: 0, end: true }",
+        };
+        assert_eq!(take(&mut server, 0, &request(more), true), [expected], "{more:?}");
+    }
+}
+
+#[test]
 fn priority_update_counts_before_and_after_the_request() {
     let mut server = serving(&[&[]], Limits::DEFAULT);
     server.open(2, NOW).unwrap();
