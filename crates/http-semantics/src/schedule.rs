@@ -51,6 +51,7 @@ impl Turns {
     }
 
     /// The candidate that sends next, by the identifier given with it. Candidates come in the order in which they began.
+    #[inline]
     pub fn choose(
         &mut self,
         order: Order,

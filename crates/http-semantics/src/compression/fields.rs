@@ -10,6 +10,7 @@ pub struct Fields {
 
 impl Fields {
     /// Appends a field.
+    #[inline]
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         self.text.extend_from_slice(name);
         self.text.extend_from_slice(value);
@@ -17,6 +18,7 @@ impl Fields {
     }
 
     /// The fields as (name, value).
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut rest = &self.text[..];
         self.spans.iter().map(move |&(name, value)| {
@@ -28,16 +30,19 @@ impl Fields {
     }
 
     /// Number of fields.
+    #[inline]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
     /// Whether there are no fields.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
     /// Removes all fields and keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
         self.text.clear();
         self.spans.clear();

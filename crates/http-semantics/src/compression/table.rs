@@ -55,6 +55,7 @@ impl Table {
     }
 
     /// Name and value of each entry, newest first.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.entries
             .iter()

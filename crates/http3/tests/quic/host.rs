@@ -1,6 +1,7 @@
 //! One end: a `quinn_proto` connection that carries the streams of an `http3` connection.
 
 use bytes::BytesMut;
+use core::time::Duration;
 use http3::connection::{Client, Connection, Event, Output, Server};
 use http3::priority::Priority;
 use http3::qpack::block;
@@ -46,6 +47,8 @@ pub(crate) struct Request {
     pub(crate) priority: Priority,
     /// Bytes of the response after which the client cancels.
     pub(crate) cancel_at: Option<u64>,
+    /// The client never reads the response: the stream's window closes.
+    pub(crate) unread: bool,
 }
 
 /// What one end has received on a stream.
@@ -168,6 +171,8 @@ fn transport() -> Arc<TransportConfig> {
         .max_concurrent_uni_streams(8_u32.into())
         .stream_receive_window(60_000_u32.into())
         .receive_window(200_000_u32.into())
+        // Without it, quinn ends a connection that waits for nothing but a window.
+        .keep_alive_interval(Some(Duration::from_secs(10)))
         .mtu_discovery_config(None);
     Arc::new(transport)
 }
@@ -378,6 +383,15 @@ impl<R: Role> Host<R> {
         let (_, quic) = self.quic.as_mut().expect("the caller has one");
         let held = self.held.entry(id).or_default();
         let (mut stream, mut reset) = (quic.recv_stream(stream_id(id)), None);
+        let request = self.seen.get(&id).and_then(|seen| seen.request);
+        if request.is_some_and(|request| request.unread) {
+            if let Ok(Some(code)) = stream.received_reset()
+                && self.http.peer_reset(id, now)?
+            {
+                self.seen.entry(id).or_default().reset = Some(Code(code.into_inner()));
+            }
+            return Ok(());
+        }
         let Ok(mut chunks) = stream.read(true) else {
             return Ok(());
         };

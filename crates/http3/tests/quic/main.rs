@@ -92,6 +92,7 @@ fn plain(up: u64, down: u64) -> Request {
         down,
         priority: Priority::DEFAULT,
         cancel_at: None,
+        unread: false,
     }
 }
 
@@ -222,6 +223,34 @@ fn a_cancelled_response_frees_its_streams_and_others_go_on() {
         );
         assert!(is_whole || near.bytes < 5_000_000);
     }
+}
+
+#[test]
+fn a_response_that_is_never_read_is_given_up_and_others_go_on() {
+    let unread = Request {
+        unread: true,
+        ..plain(0, 5_000_000)
+    };
+    let mut world = World::new(&[unread, plain(0, 300_000), plain(100_000, 0)], CLEAN, 0);
+    world.run("others", |world| {
+        world.client.seen.len() == 3
+            && [4, 8]
+                .iter()
+                .all(|stream| world.client.seen[stream].ended.is_some())
+    });
+    assert!(
+        world.now < Instant::ZERO + Duration::from_secs(2),
+        "{:?}",
+        world.now
+    );
+    assert_eq!(world.server.http.streams(), 1);
+    world.run("the unread one", World::is_over);
+    let stall = http3::Limits::DEFAULT.stall_time;
+    assert!(world.now >= Instant::ZERO + stall && world.now < Instant::ZERO + stall + Duration::from_secs(2));
+    for seen in [&world.client.seen[&0], &world.server.seen[&0]] {
+        assert_eq!(seen.reset, Some(Code::EXCESSIVE_LOAD));
+    }
+    assert_eq!((&world.client.closed, &world.server.closed), (&None, &None));
 }
 
 #[test]
