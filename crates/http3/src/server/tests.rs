@@ -216,13 +216,20 @@ fn priority_update_counts_before_and_after_the_request() {
     take(&mut server, 4, &request(&[("priority", "u=7")]), true);
     let priority = server.priority(4).unwrap();
     assert_eq!((priority.urgency, priority.incremental), (2, true));
+    // Its stream is open, and its request comes later.
+    server.open(8, NOW).unwrap();
+    control.clear();
+    write::priority_update(8, "u=6", &mut control);
+    take(&mut server, 2, &control, false);
+    take(&mut server, 8, &request(&[]), true);
+    assert_eq!(server.priority(8).map(|priority| priority.urgency), Some(6));
     // Of those that come before their request, sixteen are kept: the latest.
     control.clear();
-    for n in 2..30 {
+    for n in 3..30 {
         write::priority_update(4 * n, "u=1", &mut control);
     }
     take(&mut server, 2, &control, false);
-    for n in [2, 13, 14, 29] {
+    for n in [3, 13, 14, 29] {
         server.open(4 * n, NOW).unwrap();
         take(&mut server, 4 * n, &request(&[]), true);
         let expected = if n < 14 { 3 } else { 1 };
@@ -284,6 +291,21 @@ fn a_stalled_stream_is_reset_and_a_creeping_one_too() {
         None,
         "the request had ended, nothing of it is to stop"
     );
+}
+
+#[test]
+fn a_stream_that_we_leave_waiting_is_not_reset() {
+    let limits = Limits::DEFAULT;
+    let mut server = serving(&[&[]], limits);
+    respond(&mut server, 0, 100_000);
+    server.poll();
+    server.blocked(0, NOW);
+    server.writable(0);
+    let late = NOW + limits.stall_time;
+    server
+        .expire(late, |stream, _| panic!("stream {stream} may send"))
+        .unwrap();
+    assert_eq!((server.deadline(), server.streams()), (None, 1));
 }
 
 #[test]
@@ -473,6 +495,11 @@ fn a_section_waits_for_the_dynamic_table() {
     assert_eq!(server.peer_reset(4, NOW), Ok(true));
     let order = sent(&mut server, u64::MAX);
     assert!(order.ends_with("7:1"), "{order}");
+    // So is one that we give up.
+    server.open(8, NOW).unwrap();
+    server.reset(8, Code::INTERNAL_ERROR);
+    let order = sent(&mut server, u64::MAX);
+    assert!(order.contains("Stop") && order.ends_with("7:1"), "{order}");
 }
 
 #[test]
