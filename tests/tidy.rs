@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("http-semantics", &["units"]),
     ("http1", &["http-semantics", "units"]),
     ("http2", &["http-semantics", "units"]),
+    ("http3", &["http-semantics", "units"]),
     ("link", &["units"]),
     ("tcp", &["units"]),
     ("trace", &["http2", "units"]),

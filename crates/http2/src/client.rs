@@ -5,7 +5,7 @@ pub use crate::connection::{Event, Piece, Received};
 use crate::engine::Role;
 use crate::error::Misuse;
 use crate::limits::Limits;
-use crate::priority::Priority;
+use http_semantics::priority::Priority;
 use std::sync::Arc;
 use units::Instant;
 

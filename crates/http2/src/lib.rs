@@ -53,9 +53,9 @@ mod flood;
 pub mod frame;
 pub mod hpack;
 pub mod limits;
-pub mod message;
-pub mod priority;
 pub mod server;
+
+pub use http_semantics::{message, priority};
 
 pub use error::{Code, Fault, Misuse};
 pub use limits::Limits;

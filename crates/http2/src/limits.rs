@@ -1,15 +1,7 @@
 //! Limits on everything a peer can make grow or repeat, with the defaults of RFC 9113 section 10.5's concerns.
 
 use core::time::Duration;
-
-/// A rate limit: `burst` events at once, then `per_second`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowance {
-    /// Events that may come at once.
-    pub burst: u32,
-    /// Events a second over the long run.
-    pub per_second: u32,
-}
+pub use units::Allowance;
 
 /// Limits on a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,10 @@
-//! Quantities as types: instants, byte counts, rates and seeds, a rank test for two samples, and values that are words.
+//! Quantities as types: instants, byte counts, rates, seeds and allowances of events, a rank test for two samples, and
+//! values that are words.
 //!
 //! A quantity with a unit never crosses a crate boundary as a bare integer. This crate depends on no other of
 //! the workspace and reads no clock (callers pass time in) and no global random numbers (callers pass a seed).
 
+mod allowance;
 mod bytes;
 mod number;
 mod ranks;
@@ -11,6 +13,7 @@ mod seed;
 mod time;
 pub mod words;
 
+pub use allowance::{Allowance, Bucket};
 pub use bytes::{Bytes, ParseBytesError};
 pub use number::significant;
 pub use ranks::{Ranks, ranks};

@@ -1,13 +1,13 @@
 //! Field blocks: HEADERS with CONTINUATION, bounded; what a decoded block means for its stream.
 
 use super::receive::Signal;
-use super::stream::{Stream, UNKNOWN};
+use super::stream::Stream;
 use super::{Drain, ENDED, Engine, Role};
 use crate::error::{Code, Fault};
 use crate::flood::Kind;
 use crate::frame::{Header, flag};
 use crate::hpack::{Bounds, Decoded};
-use crate::message;
+use http_semantics::message::{self, Expected};
 use units::Instant;
 
 impl Engine {
@@ -152,7 +152,7 @@ impl Engine {
         if let Some(control) = control {
             stream.priority = control.priority;
             stream.connect = control.method == "CONNECT";
-            stream.expected = control.length.unwrap_or(UNKNOWN);
+            stream.expected = Expected::of(control.length);
         }
         stream.count(0, end)?;
         // PRIORITY_UPDATE overrides the field (RFC 9218 section 7).
@@ -161,7 +161,7 @@ impl Engine {
         }
         self.early.retain(|(early, _)| *early > id);
         (stream.head_received, stream.remote_end) = (true, end);
-        stream.turn = self.turn;
+        stream.turn = self.turns.now();
         self.streams.push(stream);
         self.empty_due = None;
         Ok(Some(match oversized {
@@ -188,7 +188,7 @@ impl Engine {
         }
         stream.head_received = true;
         if !(stream.bodiless || status.code == 304) {
-            stream.expected = status.length.unwrap_or(UNKNOWN);
+            stream.expected = Expected::of(status.length);
         }
         stream.count(0, end)?;
         stream.remote_end = end;

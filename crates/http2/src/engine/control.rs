@@ -5,7 +5,7 @@ use super::{Drain, EARLY_MAX, ENDED, Engine, Role};
 use crate::error::{Code, Fault};
 use crate::flood::Kind;
 use crate::frame::{Setting, Settings, WINDOW_INITIAL, WINDOW_MAX, write};
-use crate::priority::Priority;
+use http_semantics::priority::Priority;
 use units::Instant;
 
 /// The payload of the PING between the two GOAWAY of a graceful shutdown.

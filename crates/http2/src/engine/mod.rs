@@ -13,8 +13,9 @@ use crate::flood::{Floods, Kind};
 use crate::frame::{self, Setting, WINDOW_INITIAL, write};
 use crate::hpack;
 use crate::limits::Limits;
-use crate::message::Control;
-use crate::priority::Priority;
+use http_semantics::message::Control;
+use http_semantics::priority::Priority;
+use http_semantics::schedule::Turns;
 use std::sync::Arc;
 use stream::{Stream, signed};
 use units::Instant;
@@ -179,10 +180,7 @@ pub(crate) struct Engine {
     cancelled: u32,
     early: Vec<(u32, Priority)>,
     floods: Floods,
-    turn: u32,
-    exclusive_turn: u32,
-    /// Frames since the stream that began first had one, where the smallest goes first otherwise.
-    frames_owed: u8,
+    turns: Turns,
     failed: Option<Fault>,
 }
 
@@ -240,10 +238,8 @@ impl Engine {
             closed_at: 0,
             cancelled: 0,
             early: Vec::new(),
-            floods: Floods::new(),
-            turn: 0,
-            exclusive_turn: 0,
-            frames_owed: 0,
+            floods: Floods::default(),
+            turns: Turns::default(),
             failed: None,
         }
     }

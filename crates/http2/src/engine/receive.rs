@@ -5,7 +5,7 @@ use super::{Data, Drain, Engine, Event, Role};
 use crate::error::{Code, Fault};
 use crate::flood::Kind;
 use crate::frame::{self, Frame, HEADER, Header, PREFACE, Prelude, SIZE_MIN, flag, kind};
-use crate::message::{self, Control};
+use http_semantics::message::{self, Control};
 use units::Instant;
 
 /// Bytes consumed from the front of the input, and what they meant.

@@ -4,14 +4,12 @@ use super::stream::{Stream, UNKNOWN, signed};
 use super::{Drain, Engine, Role};
 use crate::error::{Code, Misuse};
 use crate::frame::{HEADER, WINDOW_MAX, write};
-use crate::priority::Priority;
+use http_semantics::priority::Priority;
+use http_semantics::schedule::{Candidate, Order};
 use units::Instant;
 
 /// Bytes a blocked stream must pass within `Limits::stall_time`.
 const PROGRESS: u16 = 4096;
-
-/// One frame in this many belongs to the stream that began first, where the smallest goes first otherwise.
-const SHARE: u8 = 8;
 
 /// The DATA frame whose header was written: the caller appends `bytes` of the stream's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +70,7 @@ impl Engine {
         self.next += 2;
         let mut stream = Stream::new(id, self.peer.window, self.new_window());
         (stream.head_sent, stream.local_end, stream.bodiless) = (true, end, bodiless);
-        (stream.priority, stream.turn) = (priority, self.turn);
+        (stream.priority, stream.turn) = (priority, self.turns.now());
         self.streams.push(stream);
         self.block(id, block, fields, end, output);
         Ok(id)
@@ -191,16 +189,9 @@ impl Engine {
         if self.failed.is_some() {
             return None;
         }
-        let at = match self.limits.smallest_first {
-            true => self.choose_smallest(now)?,
-            false => self.choose(now)?,
-        };
-        self.turn = self.turn.wrapping_add(1);
+        let at = self.choose(now)?;
         let stream = &mut self.streams[at];
-        stream.turn = self.turn;
-        if !stream.priority.incremental {
-            self.exclusive_turn = self.turn;
-        }
+        stream.turn = self.turns.taken(stream.priority);
         let windows = stream.send_window.min(self.send_window).max(0) as u64;
         let most = windows.min(room as u64).min(u64::from(self.peer.frame_size));
         let bytes = stream.ready.min(most) as u32;
@@ -228,76 +219,23 @@ impl Engine {
         Some(piece)
     }
 
-    /// The most urgent stream that may send; among equally urgent ones, the one with the fewest bytes left, except that one
-    /// frame in eight is of the one that began first.
-    fn choose_smallest(&mut self, now: Instant) -> Option<usize> {
-        let (mut least, mut eldest): (Option<usize>, Option<usize>) = (None, None);
-        for at in 0..self.streams.len() {
-            if !self.may_send(at, now) {
-                continue;
-            }
-            let stream = &self.streams[at];
-            // Streams are in the order in which they began.
-            let urgency = |other: Option<usize>| other.map(|other| self.streams[other].priority.urgency);
-            if urgency(eldest).is_none_or(|lowest| stream.priority.urgency < lowest) {
-                (least, eldest) = (Some(at), Some(at));
-            } else if urgency(eldest) == Some(stream.priority.urgency)
-                && least.is_none_or(|least| stream.remaining() < self.streams[least].remaining())
-            {
-                least = Some(at);
-            }
-        }
-        if least == eldest {
-            return least;
-        }
-        self.frames_owed = (self.frames_owed + 1) % SHARE;
-        if self.frames_owed == 0 { eldest } else { least }
-    }
-
-    /// Whether this stream may send; notes since when flow control blocks it.
-    fn may_send(&mut self, at: usize, now: Instant) -> bool {
-        let closed = self.send_window <= 0;
-        let stream = &mut self.streams[at];
-        if !stream.is_waiting() {
-            return false;
-        }
-        let is_blocked = stream.ready > 0 && (closed || stream.send_window <= 0);
-        if is_blocked && stream.blocked.is_none() {
-            (stream.blocked, stream.crept) = (Some(now), 0);
-        }
-        !is_blocked
-    }
-
-    /// The most urgent stream that may send. Among equally urgent ones, the smallest non-incremental one takes turns with
-    /// the incremental ones (RFC 9218 section 10).
+    /// The stream that sends next. Notes since when flow control blocks the others.
     fn choose(&mut self, now: Instant) -> Option<usize> {
-        let mut best: Option<(u8, usize)> = None;
-        for at in 0..self.streams.len() {
-            if !self.may_send(at, now) {
-                continue;
-            }
-            let urgency = self.streams[at].priority.urgency;
-            let better = best.is_none_or(|(lowest, other)| {
-                urgency < lowest || (urgency == lowest && self.goes_before(at, other))
-            });
-            if better {
-                best = Some((urgency, at));
-            }
-        }
-        best.map(|(_, at)| at)
-    }
-
-    /// Whether the stream at `a` goes before the equally urgent one at `b`.
-    fn goes_before(&self, a: usize, b: usize) -> bool {
-        let (a, b) = (&self.streams[a], &self.streams[b]);
-        // Turns wrap: the older one is farther from the present.
-        let age = |turn: u32| self.turn.wrapping_sub(turn);
-        match (a.priority.incremental, b.priority.incremental) {
-            (false, false) => a.remaining() < b.remaining(),
-            (true, true) => age(a.turn) > age(b.turn),
-            (true, false) => age(a.turn) > age(self.exclusive_turn),
-            (false, true) => age(self.exclusive_turn) >= age(b.turn),
-        }
+        let order = match self.limits.smallest_first {
+            true => Order::SmallestFirst,
+            false => Order::Turns,
+        };
+        let closed = self.send_window <= 0;
+        // Streams are in the order in which they began.
+        let candidates = self.streams.iter_mut().enumerate().filter_map(|(at, stream)| {
+            let candidate = Candidate {
+                priority: stream.priority,
+                left: stream.remaining(),
+                turn: stream.turn,
+            };
+            stream.may_send(closed, now).then_some((at, candidate))
+        });
+        self.turns.choose(order, candidates)
     }
 
     /// Announces the priority of our request (RFC 9218 section 7.1).

@@ -2,10 +2,11 @@
 
 use crate::error::{Code, Fault};
 use crate::frame::WINDOW_MAX;
-use crate::priority::Priority;
+use http_semantics::message::Expected;
+use http_semantics::priority::Priority;
 use units::Instant;
 
-/// `Content-Length` was absent, or the length no longer matters.
+/// The length of a body of ours is not known.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
 
 /// A stream that is open, half-closed, or closed with jobs under way.
@@ -20,8 +21,8 @@ pub(crate) struct Stream {
     pub(crate) held: u32,
     /// Bytes consumed and not yet announced by WINDOW_UPDATE.
     pub(crate) credit: u32,
-    /// Bytes of the body still to come by `Content-Length`, or [`UNKNOWN`].
-    pub(crate) expected: u64,
+    /// Bytes of the body still to come.
+    pub(crate) expected: Expected,
     /// Bytes of the body the caller has ready.
     pub(crate) ready: u64,
     /// Bytes of the body that we have still to send, ready or not, or [`UNKNOWN`].
@@ -61,7 +62,7 @@ impl Stream {
             receive_window: signed(receive_window),
             held: 0,
             credit: 0,
-            expected: UNKNOWN,
+            expected: Expected::ANY,
             ready: 0,
             left: UNKNOWN,
             blocked: None,
@@ -85,6 +86,18 @@ impl Stream {
         self.head_sent && !self.local_end && !self.dead && (self.ready > 0 || self.finished)
     }
 
+    /// Whether the stream may send, where the connection's window is `closed` or not; notes since when flow control blocks it.
+    pub(crate) fn may_send(&mut self, closed: bool, now: Instant) -> bool {
+        if !self.is_waiting() {
+            return false;
+        }
+        let is_blocked = self.ready > 0 && (closed || self.send_window <= 0);
+        if is_blocked && self.blocked.is_none() {
+            (self.blocked, self.crept) = (Some(now), 0);
+        }
+        !is_blocked
+    }
+
     /// Bytes of the body that we have still to send, as far as that is known.
     pub(crate) fn remaining(&self) -> u64 {
         match self.finished {
@@ -101,20 +114,10 @@ impl Stream {
     /// Counts `bytes` of content against `Content-Length`.
     ///
     /// # Errors
-    /// There are more than announced, or `end` comes before the announced length (RFC 9113 section 8.1.1).
+    /// They disagree.
     pub(crate) fn count(&mut self, bytes: u32, end: bool) -> Result<(), Fault> {
-        let bad = |text| Err(Fault::Stream(self.id, Code::PROTOCOL_ERROR, text));
-        if self.expected == UNKNOWN {
-            return Ok(());
-        }
-        match self.expected.checked_sub(u64::from(bytes)) {
-            None => bad("the body is longer than Content-Length"),
-            Some(1..) if end => bad("the body is shorter than Content-Length"),
-            Some(left) => {
-                self.expected = left;
-                Ok(())
-            }
-        }
+        let counted = self.expected.count(u64::from(bytes), end);
+        counted.map_err(|text| Fault::Stream(self.id, Code::PROTOCOL_ERROR, text))
     }
 }
 

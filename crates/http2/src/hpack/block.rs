@@ -5,35 +5,18 @@
 //! connection and at one moment only, and a literal with indexing would change the table behind the back of the
 //! connection's [`Encoder`](super::Encoder). These forms do neither, so both kinds of block mix on a connection.
 
-use super::huffman;
 use super::tables::STATIC;
+use http_semantics::compression::prefix;
 
 /// An integer with `bits` bits in its first byte (RFC 7541 section 5.1).
+#[inline]
 pub(super) fn integer(value: usize, bits: u32, first: u8, out: &mut Vec<u8>) {
-    let most = (1 << bits) - 1;
-    if value < most {
-        out.push(first | value as u8);
-        return;
-    }
-    out.push(first | most as u8);
-    let mut rest = value - most;
-    while rest >= 128 {
-        out.push(rest as u8 | 128);
-        rest >>= 7;
-    }
-    out.push(rest as u8);
+    prefix::put_integer(value as u64, bits, first, out);
 }
 
 /// A string, Huffman coded if that is shorter (RFC 7541 section 5.2).
 pub(super) fn string(text: &[u8], out: &mut Vec<u8>) {
-    let coded = huffman::coded_len(text);
-    if coded < text.len() {
-        integer(coded, 7, 0x80, out);
-        huffman::encode(text, out);
-    } else {
-        integer(text.len(), 7, 0, out);
-        out.extend_from_slice(text);
-    }
+    prefix::put_string(text, 7, 0, out);
 }
 
 /// The front of a literal (RFC 7541 section 6.2): the index of its name in `bits` bits, or its name. The value follows.

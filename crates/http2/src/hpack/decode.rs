@@ -1,8 +1,8 @@
 //! The decoder with its dynamic table (RFC 7541 sections 2 to 6).
 
-use super::dynamic::{Dynamic, OVERHEAD};
-use super::fields::Fields;
-use super::huffman;
+use super::dynamic;
+use http_semantics::compression::table::{OVERHEAD, Table};
+use http_semantics::compression::{Bounds, Decoded, Fields, prefix};
 
 /// A compression error: the connection cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,69 +19,38 @@ pub enum Error {
     SizeUpdate,
 }
 
-/// Bounds on a decoded list.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Number of fields.
-    pub fields: usize,
-    /// Bytes of names and values, and 32 for each field (RFC 9113 section 6.5.2).
-    pub bytes: usize,
-}
-
-/// The extent of a decoded list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decoded {
-    /// All fields are in the output.
-    Whole,
-    /// The list exceeds the bounds; the output holds only its beginning.
-    Oversized,
+impl From<prefix::Error> for Error {
+    fn from(error: prefix::Error) -> Error {
+        match error {
+            prefix::Error::Truncated => Error::Truncated,
+            prefix::Error::Integer => Error::Integer,
+            prefix::Error::Huffman => Error::Huffman,
+        }
+    }
 }
 
 /// A decoder of one direction of one connection.
 #[derive(Debug)]
 pub struct Decoder {
-    table: Dynamic,
+    table: Table,
     limit: usize,
     must_shrink: bool,
 }
 
-type Rest<'b> = &'b [u8];
-
-fn integer<'b>(rest: Rest<'b>, bits: u32) -> Result<(usize, Rest<'b>), Error> {
-    let (&first, mut rest) = rest.split_first().ok_or(Error::Truncated)?;
-    let most = (1_usize << bits) - 1;
-    let mut value = usize::from(first) & most;
-    if value < most {
-        return Ok((value, rest));
-    }
-    for shift in [0, 7, 14, 21] {
-        let (&byte, after) = rest.split_first().ok_or(Error::Truncated)?;
-        rest = after;
-        value += usize::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok((value, rest));
-        }
-    }
-    Err(Error::Integer)
+fn integer(rest: &[u8], bits: u32) -> Result<(usize, &[u8]), Error> {
+    let (value, rest) = prefix::integer(rest, bits, prefix::HPACK)?;
+    Ok((value as usize, rest))
 }
 
-fn string<'b>(rest: Rest<'b>, out: &mut Vec<u8>) -> Result<Rest<'b>, Error> {
-    let huffman = rest.first().ok_or(Error::Truncated)? & 0x80 != 0;
-    let (length, rest) = integer(rest, 7)?;
-    let (text, rest) = rest.split_at_checked(length).ok_or(Error::Truncated)?;
-    if huffman {
-        huffman::decode(text, out).ok_or(Error::Huffman)?;
-    } else {
-        out.extend_from_slice(text);
-    }
-    Ok(rest)
+fn string<'b>(rest: &'b [u8], out: &mut Vec<u8>) -> Result<&'b [u8], Error> {
+    Ok(prefix::string(rest, 7, prefix::HPACK, out)?)
 }
 
 impl Decoder {
     /// A decoder whose table has at most `size` bytes.
     pub fn new(size: usize) -> Decoder {
         Decoder {
-            table: Dynamic::new(size),
+            table: Table::new(size),
             limit: size,
             must_shrink: false,
         }
@@ -108,11 +77,11 @@ impl Decoder {
     /// The entries of the dynamic table, newest first, and their size.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn table(&self) -> (impl Iterator<Item = (&[u8], &[u8])>, usize) {
-        self.table.entries()
+        (self.table.iter(), self.table.size())
     }
 
     fn entry(&self, index: usize) -> Result<(&[u8], &[u8]), Error> {
-        self.table.get(index).ok_or(Error::Index)
+        dynamic::get(&self.table, index).ok_or(Error::Index)
     }
 
     /// Decodes a whole block; appends its fields to `out`. Work is bounded by the block's length and the table.

@@ -2,7 +2,8 @@
 //! without state.
 
 use super::block::{integer, literal, string};
-use super::dynamic::{Dynamic, Found, INITIAL, OVERHEAD};
+use super::dynamic::{self, Found, INITIAL};
+use http_semantics::compression::table::{OVERHEAD, Table};
 
 /// A cookie below this many bytes can be guessed piece by piece, so it is never indexed (RFC 7541 section 7.1.3; the
 /// number is nghttp2's).
@@ -34,7 +35,7 @@ impl Form {
 /// An encoder of one direction of one connection. Its blocks must be sent in the order they were written.
 #[derive(Debug)]
 pub struct Encoder {
-    table: Dynamic,
+    table: Table,
     /// Bytes our table may have, whatever the peer permits.
     own: usize,
     /// Capacity from the next block on.
@@ -49,7 +50,7 @@ impl Encoder {
     pub fn new(own: usize) -> Encoder {
         let wanted = own.min(INITIAL);
         Encoder {
-            table: Dynamic::new(INITIAL),
+            table: Table::new(INITIAL),
             own,
             wanted,
             smallest: wanted,
@@ -77,7 +78,7 @@ impl Encoder {
     /// The entries of the dynamic table, newest first, and their size.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn table(&self) -> (impl Iterator<Item = (&[u8], &[u8])>, usize) {
-        self.table.entries()
+        (self.table.iter(), self.table.size())
     }
 
     /// Begins a block: appends the table size updates that are due, up to two (RFC 7541 sections 4.2 and 6.3). Call it
@@ -109,7 +110,7 @@ impl Encoder {
     }
 
     fn literal_or_index(&mut self, form: Form, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-        let found = self.table.find(name, value);
+        let found = dynamic::find(&self.table, name, value);
         if let (Some(Found::Field(index)), Form::Indexed | Form::Plain) = (found, form) {
             return integer(index, 7, 0x80, out);
         }

@@ -4,13 +4,11 @@ pub mod block;
 mod decode;
 mod dynamic;
 mod encode;
-mod fields;
-mod huffman;
 mod tables;
 
-pub use decode::{Bounds, Decoded, Decoder, Error};
+pub use decode::{Decoder, Error};
 pub use encode::Encoder;
-pub use fields::Fields;
+pub use http_semantics::compression::{Bounds, Decoded, Fields};
 
 #[cfg(test)]
 mod tests;

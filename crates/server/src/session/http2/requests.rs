@@ -21,7 +21,7 @@ use ::http2::priority::Priority;
 use ::http2::server::Event;
 use http_semantics::field::{Line, MAX_FIELDS};
 use http_semantics::method::Method;
-use http_semantics::request::RequestHead;
+use http_semantics::request::{Protocol, RequestHead};
 use http_semantics::status::Status;
 use runtime::Tx;
 use std::sync::Arc;
@@ -494,7 +494,7 @@ fn head<'b, T>(
     slots: &mut [Line<'b>],
     then: impl FnOnce(Result<&RequestHead<'b, '_>, Failure>) -> T,
 ) -> T {
-    match control.head(fields.iter(), slots) {
+    match control.head(fields.iter(), slots, Protocol::Http2) {
         Ok(head) if head.method != Method::Connect && head.authority().is_none_or(<[u8]>::is_empty) => {
             then(Err(Failure::NO_HOST))
         }

@@ -93,7 +93,7 @@ fn valid_requests() {
         (1, true)
     );
     let mut slots = [Line { name: "", value: b"" }; 16];
-    let head = control.head(bytes(&case), &mut slots).unwrap();
+    let head = control.head(bytes(&case), &mut slots, Protocol::Http2).unwrap();
     assert_eq!(head.authority(), Some(&b"example.org"[..]));
     assert_eq!(
         (head.target.path(), head.target.query()),
@@ -104,12 +104,17 @@ fn valid_requests() {
 
     let connect = [(":method", "CONNECT"), (":authority", "example.org:443")];
     let control = request(bytes(&connect)).unwrap();
-    let head = control.head(bytes(&connect), &mut slots).unwrap();
+    let head = control
+        .head(bytes(&connect), &mut slots, Protocol::Http2)
+        .unwrap();
     assert_eq!(head.target, Target::Authority(b"example.org:443"));
     let star = [(":method", "OPTIONS"), (":scheme", "http"), (":path", "*")];
     let control = request(bytes(&star)).unwrap();
     assert_eq!(
-        control.head(bytes(&star), &mut slots).unwrap().target,
+        control
+            .head(bytes(&star), &mut slots, Protocol::Http2)
+            .unwrap()
+            .target,
         Target::Asterisk
     );
 }

@@ -1,13 +1,14 @@
-//! Field sections of requests, responses and trailers (RFC 9113 sections 8.1 to 8.3): which are malformed.
+//! Field sections of requests, responses and trailers of HTTP/2 and HTTP/3: which are malformed (RFC 9113
+//! sections 8.1 to 8.3, RFC 9114 sections 4.1 to 4.3).
 //!
 //! Works on decoded fields; knows neither frames nor compression.
 
-use crate::hpack;
+use crate::compression;
+use crate::field::{Fields, Line, decimal, is_token_byte};
+use crate::method::Method;
 use crate::priority::Priority;
-use http_semantics::field::{Fields, Line, decimal, is_token_byte};
-use http_semantics::method::Method;
-use http_semantics::request::{Protocol, RequestHead};
-use http_semantics::target::{BadTarget, Target, is_authority};
+use crate::request::{Protocol, RequestHead};
+use crate::target::{BadTarget, Target, is_authority};
 
 /// The control data of a valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +29,11 @@ pub struct Control<'b> {
 
 impl<'b> Control<'b> {
     /// The control data of fields that were kept from a request. `None` if they are those of no valid request.
-    pub fn of(fields: &'b hpack::Fields) -> Option<Control<'b>> {
+    pub fn of(fields: &'b compression::Fields) -> Option<Control<'b>> {
         request(fields.iter()).ok()
     }
 
-    /// The head of the request, with the regular fields of `fields` in `slots`; `Host` is taken from the control data.
+    /// The head of the request that `protocol` carried, with the regular fields of `fields` in `slots`; `Host` is taken from the control data.
     /// Fields beyond the length of `slots` are left out: use as many slots as the limit on fields.
     ///
     /// # Errors
@@ -41,6 +42,7 @@ impl<'b> Control<'b> {
         &self,
         fields: impl Iterator<Item = (&'b [u8], &'b [u8])>,
         slots: &'s mut [Line<'b>],
+        protocol: Protocol,
     ) -> Result<RequestHead<'b, 's>, BadTarget> {
         let host = self.authority.map(|authority| (&b"host"[..], authority));
         let regular = fields.filter(|(name, _)| !name.starts_with(b":") && *name != b"host");
@@ -57,7 +59,7 @@ impl<'b> Control<'b> {
             method_name: self.method,
             target: Target::parse(target_raw, method)?,
             target_raw,
-            protocol: Protocol::Http2,
+            protocol,
             fields: Fields::new(&slots[..count]),
         })
     }
@@ -65,18 +67,54 @@ impl<'b> Control<'b> {
 
 /// The control data of a valid response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Status {
-    pub(crate) code: u16,
-    pub(crate) length: Option<u64>,
+pub struct ResponseControl {
+    /// `:status`, 100 to 999 and not 101.
+    pub code: u16,
+    /// `Content-Length`.
+    pub length: Option<u64>,
+}
+
+/// Bytes of content still to come by `Content-Length`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected(u64);
+
+impl Expected {
+    /// `Content-Length` is absent, or the message has no content whatever it says.
+    pub const ANY: Expected = Expected(u64::MAX);
+
+    /// What `Content-Length` announces.
+    pub fn of(length: Option<u64>) -> Expected {
+        length.map_or(Expected::ANY, Expected)
+    }
+
+    /// Counts `bytes` of content; `end` says that they are the last.
+    ///
+    /// # Errors
+    /// There are more than announced, or the end comes before the announced length (RFC 9113 section 8.1.1, RFC 9114
+    /// section 4.1.2).
+    pub fn count(&mut self, bytes: u64, end: bool) -> Result<(), Malformed> {
+        if *self == Expected::ANY {
+            return Ok(());
+        }
+        match self.0.checked_sub(bytes) {
+            None => Err("the body is longer than Content-Length"),
+            Some(1..) if end => Err("the body is shorter than Content-Length"),
+            Some(left) => {
+                self.0 = left;
+                Ok(())
+            }
+        }
+    }
 }
 
 /// A malformed section; the text names the rule.
-type Malformed = &'static str;
+pub type Malformed = &'static str;
 
-/// Checks the section of a request.
-pub(crate) fn request<'b>(
-    fields: impl Iterator<Item = (&'b [u8], &'b [u8])>,
-) -> Result<Control<'b>, Malformed> {
+/// Checks the section of a request, whose fields are given as (name, value).
+///
+/// # Errors
+/// The rule that it violates.
+pub fn request<'b>(fields: impl Iterator<Item = (&'b [u8], &'b [u8])>) -> Result<Control<'b>, Malformed> {
     let mut pseudo = [None; 4];
     let (mut host, mut length, mut priority) = (None, None, Priority::DEFAULT);
     let mut regular_seen = false;
@@ -142,7 +180,12 @@ pub(crate) fn request<'b>(
 }
 
 /// Checks the section of a response.
-pub(crate) fn response<'b>(fields: impl Iterator<Item = (&'b [u8], &'b [u8])>) -> Result<Status, Malformed> {
+///
+/// # Errors
+/// The rule that it violates.
+pub fn response<'b>(
+    fields: impl Iterator<Item = (&'b [u8], &'b [u8])>,
+) -> Result<ResponseControl, Malformed> {
     let (mut code, mut length, mut regular_seen) = (None, None, false);
     for (name, value) in fields {
         if name == b":status" {
@@ -160,13 +203,16 @@ pub(crate) fn response<'b>(fields: impl Iterator<Item = (&'b [u8], &'b [u8])>) -
         regular(name, value, &mut length)?;
     }
     match code.ok_or(":status is missing")? {
-        101 => Err("101 Switching Protocols does not exist in HTTP/2"),
-        code => Ok(Status { code, length }),
+        101 => Err("101 Switching Protocols does not exist in HTTP/2 and HTTP/3"),
+        code => Ok(ResponseControl { code, length }),
     }
 }
 
 /// Checks a trailer section.
-pub(crate) fn trailers<'b>(mut fields: impl Iterator<Item = (&'b [u8], &'b [u8])>) -> Result<(), Malformed> {
+///
+/// # Errors
+/// The rule that it violates.
+pub fn trailers<'b>(mut fields: impl Iterator<Item = (&'b [u8], &'b [u8])>) -> Result<(), Malformed> {
     fields.try_for_each(|(name, value)| regular(name, value, &mut None))
 }
 

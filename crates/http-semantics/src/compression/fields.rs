@@ -1,4 +1,4 @@
-//! Decoded fields: one text and the lengths within it.
+//! Decoded fields: one text and the lengths within it; how large a list of them may be.
 
 /// Names and values in the order received.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +10,7 @@ pub struct Fields {
 
 impl Fields {
     /// Appends a field.
+    #[inline]
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         self.text.extend_from_slice(name);
         self.text.extend_from_slice(value);
@@ -17,6 +18,7 @@ impl Fields {
     }
 
     /// The fields as (name, value).
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut rest = &self.text[..];
         self.spans.iter().map(move |&(name, value)| {
@@ -28,16 +30,19 @@ impl Fields {
     }
 
     /// Number of fields.
+    #[inline]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
     /// Whether there are no fields.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
     /// Removes all fields and keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
         self.text.clear();
         self.spans.clear();
@@ -53,4 +58,22 @@ impl Fields {
     pub fn capacity(&self) -> usize {
         self.text.capacity() + self.spans.capacity() * size_of::<(u32, u32)>()
     }
+}
+
+/// Bounds on a decoded list.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Number of fields.
+    pub fields: usize,
+    /// Bytes of names and values, and 32 for each field (RFC 9113 section 6.5.2, RFC 9114 section 4.2.2).
+    pub bytes: usize,
+}
+
+/// The extent of a decoded list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decoded {
+    /// All fields are in the output.
+    Whole,
+    /// The list exceeds the bounds; the output holds only its beginning.
+    Oversized,
 }

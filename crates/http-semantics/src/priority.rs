@@ -1,6 +1,6 @@
 //! Extensible priorities (RFC 9218): urgency and incremental delivery, from the value of a `Priority` field.
 
-use http_semantics::field::{members, trim};
+use crate::field::{members, trim};
 
 /// The priority of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The Huffman code of RFC 7541 section 5.2: decoded four bits a step by a table made at compile time, encoded through a
 //! 64-bit accumulator.
 
-use super::tables::CODES;
+use super::code::CODES;
 
 const EOS: usize = 256;
 
@@ -116,7 +116,7 @@ const fn step(from: usize, bits: usize) -> Step {
 
 /// Appends the decoded text, or part of it on an error; `None` if the code contains EOS, or its padding is longer than
 /// seven bits or not the most significant bits of EOS.
-pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
+pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (mut node, mut state) = (0, State::Complete);
     for &byte in coded {
         for bits in [byte >> 4, byte & 15] {
@@ -132,13 +132,13 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Bytes of the text when coded.
-pub(super) fn coded_len(text: &[u8]) -> usize {
+pub fn coded_len(text: &[u8]) -> usize {
     let bits: usize = text.iter().map(|&b| usize::from(CODES[usize::from(b)].1)).sum();
     bits.div_ceil(8)
 }
 
 /// Appends the coded text, padded with the most significant bits of EOS: ones.
-pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
+pub fn encode(text: &[u8], out: &mut Vec<u8>) {
     // The last `held` bits of `bits` are not written yet: below 32 before a code of up to 30 is added.
     let (mut bits, mut held) = (0_u64, 0_u32);
     for &byte in text {
