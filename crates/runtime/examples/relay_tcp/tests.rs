@@ -366,7 +366,7 @@ fn a_strategy_that_cannot_dial_says_so_before_it_starts() {
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         let text = error.to_string();
         assert!(
-            text.contains(concurrency.name()) && text.contains("use loops"),
+            text.contains(&concurrency.to_string()) && text.contains("use loops"),
             "{text}"
         );
     }
