@@ -232,7 +232,7 @@ impl<V: Service> Hosted<V> {
                     work.abort(conn);
                     return self.close(conn, work, now);
                 }
-                Action::Peer(..) => unreachable!("`new` takes no service that dials"),
+                Action::Peer => unreachable!("`new` takes no service that dials"),
                 Action::Write | Action::Stay | Action::Start(..) => return,
             }
         }

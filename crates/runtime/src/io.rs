@@ -69,6 +69,7 @@ impl Out {
             head: bytes,
             body: None,
             beyond: 0,
+            asked: None,
         };
         Box::new(Out {
             tx,

@@ -1,7 +1,7 @@
 //! The contract for connections that a session opens itself: to an upstream server, for example.
 //!
 //! ```text
-//!   Action::Peer(ticket, Ask)                              Event::Peer(ticket, PeerEvent)
+//!   Tx::ask(ticket, Ask), Action::Peer                      Event::Peer(ticket, PeerEvent)
 //!
 //!   Dial(upstream) ──▶ opening ─┬───────────────────────▶ Connected
 //!                               └─ refused, no answer ──▶ Lost

@@ -199,9 +199,9 @@ pub enum Action<J> {
     HalfClose,
     /// Send `tx`, then close. Output that is under way already is given up.
     Close,
-    /// Carry this out for the session's peer with this ticket and ask again at once. Not together with output. Only if
-    /// [`Service::dialing`] has limits for it.
-    Peer(Ticket, Ask),
+    /// Carry out what `tx` asks for one of the session's peers ([`Tx::ask`]), and ask again at once. Not together with
+    /// output. Only if [`Service::dialing`] has limits for it.
+    Peer,
     /// Close the sending half and ask again at once. Not together with output, and with none under way. The session
     /// works both ways; it goes on reading as before.
     End,
@@ -232,6 +232,9 @@ pub struct Tx {
     /// Bytes of the same answer that a later output will have. Where answers wait for a line with a declared rate, the one
     /// with the fewest bytes left goes first, these included.
     pub beyond: u64,
+    /// What the driver is to do for a peer. Not part of [`Action::Peer`], so that dropping an action costs sessions without
+    /// peers nothing.
+    pub asked: Option<(Ticket, Ask)>,
 }
 
 impl Tx {
@@ -241,7 +244,13 @@ impl Tx {
         self.head.is_empty() && self.body.is_none()
     }
 
-    /// Removes the content and keeps the capacity.
+    /// Asks something for the session's peer with this ticket; the action to return.
+    pub fn ask<J>(&mut self, ticket: Ticket, ask: Ask) -> Action<J> {
+        self.asked = Some((ticket, ask));
+        Action::Peer
+    }
+
+    /// Removes the output and keeps the capacity.
     #[inline]
     pub fn clear(&mut self) {
         self.head.clear();

@@ -74,9 +74,9 @@ impl Session for Script {
         }
     }
 
-    fn poll(&mut self, _: &mut Unshared<NoJob>, _: &mut Tx, _: Instant) -> Action<NoJob> {
+    fn poll(&mut self, _: &mut Unshared<NoJob>, tx: &mut Tx, _: Instant) -> Action<NoJob> {
         if let Some((ticket, ask)) = self.asks.pop_front() {
-            return Action::Peer(ticket, ask);
+            return tx.ask(ticket, ask);
         }
         match self.has_ended {
             true => Action::Close,

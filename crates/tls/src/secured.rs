@@ -552,7 +552,7 @@ impl<S: Session> Session for Secured<S> {
         let action = self.inner.poll(&mut cx.inner, &mut cx.tx, now);
         if matches!(
             action,
-            Action::Start(..) | Action::Peer(..) | Action::End | Action::Duplex { .. }
+            Action::Start(..) | Action::Peer | Action::End | Action::Duplex { .. }
         ) {
             tls.duplex = Some(Duplex::default());
             return self.carry_out(action, cx, tx, now);
@@ -647,7 +647,7 @@ fn wrapped<J>(action: Action<J>) -> Action<Work<J>> {
         Action::Wait(job) => Action::Wait(Work::Inner(job)),
         Action::Start(ticket, job) => Action::Start(ticket, Work::Inner(job)),
         Action::Duplex { read, patient } => Action::Duplex { read, patient },
-        Action::Peer(ticket, ask) => Action::Peer(ticket, ask),
+        Action::Peer => Action::Peer,
         Action::End => Action::End,
         Action::HalfClose => Action::HalfClose,
         Action::Close => Action::Close,

@@ -72,7 +72,7 @@ impl Session for Splice {
     fn poll(&mut self, _: &mut Unshared<NoJob>, tx: &mut Tx, _: Instant) -> Action<NoJob> {
         let (up, down) = (&mut self.up, &mut self.down);
         if let Some(upstream) = self.upstream.take() {
-            return Action::Peer(UPSTREAM, Ask::Dial(upstream));
+            return tx.ask(UPSTREAM, Ask::Dial(upstream));
         }
         if self.is_lost {
             return Action::Abort;
@@ -80,14 +80,14 @@ impl Session for Splice {
         if self.is_connected && tx.is_empty() {
             if !up.is_sending && !self.pending.is_empty() {
                 up.is_sending = true;
-                return Action::Peer(UPSTREAM, Ask::Send(std::mem::take(&mut self.pending)));
+                return tx.ask(UPSTREAM, Ask::Send(std::mem::take(&mut self.pending)));
             }
             if !up.is_sending && up.has_ended && !std::mem::replace(&mut up.is_closed, true) {
-                return Action::Peer(UPSTREAM, Ask::End);
+                return tx.ask(UPSTREAM, Ask::End);
             }
             if !down.is_sending && !down.is_reading && !down.has_ended {
                 down.is_reading = true;
-                return Action::Peer(UPSTREAM, Ask::Read);
+                return tx.ask(UPSTREAM, Ask::Read);
             }
             if !down.is_sending && down.has_ended && !std::mem::replace(&mut down.is_closed, true) {
                 return Action::End;

@@ -719,7 +719,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 return self.begin(id, ticket, job);
             }
             Action::Duplex { read, patient } => return self.both_ways(id, read, patient, rounds_left),
-            Action::Peer(ticket, ask) => return self.ask(id, ticket, ask, rounds_left),
+            Action::Peer => return self.ask(id, rounds_left),
             Action::End => return self.end_output(id),
             Action::Abort => return self.end(id, Op::Abort { id }),
             other => other,
@@ -767,7 +767,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             | Action::Stay
             | Action::Start(..)
             | Action::Duplex { .. }
-            | Action::Peer(..)
+            | Action::Peer
             | Action::End
             | Action::Abort => {
                 self.rearm(id);

@@ -330,7 +330,7 @@ impl Rig {
                 Action::Stay => return,
                 Action::Write => panic!("nothing to write"),
                 Action::Start(ticket, job) => self.start(ticket, job, &mut tx),
-                Action::Peer(..) | Action::End | Action::Abort => panic!("HTTP sessions do not ask for this"),
+                Action::Peer | Action::End | Action::Abort => panic!("HTTP sessions do not ask for this"),
                 Action::Duplex { .. } => {
                     self.end = End::Open;
                     return;

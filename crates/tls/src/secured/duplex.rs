@@ -35,7 +35,7 @@ impl<S: Session> Secured<S> {
         let mut kept = Tx {
             head: std::mem::take(&mut duplex.pending),
             body: None,
-            beyond: 0,
+            ..Tx::default()
         };
         let result = write(self, &mut kept);
         if let Some(duplex) = self.duplex() {
@@ -108,13 +108,14 @@ impl<S: Session> Secured<S> {
             }
             return Action::Close;
         }
+        tx.asked = cx.tx.asked.take();
         self.with_output(tx, |own, tx| {
             if let Some(tls) = &mut own.tls {
                 tls.encrypt(&mut cx.tx, tx);
             }
         });
         match wrapped(action) {
-            action @ (Action::Start(..) | Action::Peer(..) | Action::Abort) => action,
+            action @ (Action::Start(..) | Action::Peer | Action::Abort) => action,
             Action::End => {
                 self.say_goodbye(tx);
                 self.poll_duplex(cx, tx, now)

@@ -537,7 +537,7 @@ impl Session for Joined {
         }
         if tx.is_empty() {
             if let Some(ask) = self.asks.pop_front() {
-                return Action::Peer(Ticket(0), ask);
+                return tx.ask(Ticket(0), ask);
             }
             if !self.is_sending && std::mem::take(&mut self.ends) {
                 return Action::End;
