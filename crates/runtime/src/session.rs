@@ -234,7 +234,7 @@ pub struct Tx {
     pub beyond: u64,
     /// What the driver is to do for a peer. Not part of [`Action::Peer`], so that dropping an action costs sessions without
     /// peers nothing.
-    pub asked: Option<(Ticket, Ask)>,
+    pub asked: Option<Box<(Ticket, Ask)>>,
 }
 
 impl Tx {
@@ -246,7 +246,7 @@ impl Tx {
 
     /// Asks something for the session's peer with this ticket; the action to return.
     pub fn ask<J>(&mut self, ticket: Ticket, ask: Ask) -> Action<J> {
-        self.asked = Some((ticket, ask));
+        self.asked = Some(Box::new((ticket, ask)));
         Action::Peer
     }
 

@@ -105,7 +105,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     pub(super) fn ask(&mut self, owner: Id, rounds_left: &mut u32) -> Next<JobOf<V::Session>> {
         self.go_both_ways(owner);
         let asked = self.out.tx.asked.take();
-        let (ticket, ask) = asked.expect("only `Tx::ask` makes this action");
+        let (ticket, ask) = *asked.expect("only `Tx::ask` makes this action");
         let found = self.peers.find(owner, ticket);
         if let Ask::Dial(upstream) = ask {
             assert!(found.is_none(), "a session dialed under a ticket that has a peer");
