@@ -257,7 +257,7 @@ fn what_cannot_be_replayed_is_named() {
         (
             &["access.log", "--policy", "fifo"],
             2,
-            "choose lru, lfu, s3-fifo, hinted or structured",
+            "valid are `lru`, `lfu`, `s3-fifo`, `hinted`, `structured`",
         ),
         (&["access.log", "--csv", "--json"], 2, "cannot be used with"),
         (&["."], 2, "cannot read the log `.`"),
