@@ -2,6 +2,7 @@
 
 use crate::on_every_strategy;
 use crate::process::{Launch, Server, Strategy, eventually, signal};
+use crate::tls::{Pairs, Secure};
 use crate::tree::Tree;
 use crate::upgrade::{Line, more, under_load};
 use crate::wire::find;
@@ -238,6 +239,50 @@ on_every_strategy!(
     no_thread_makes_system_calls_that_no_server_makes,
     variables_of_other_programs_are_forgotten,
 );
+
+/// As systemd leaves them (`LoadCredential=`): in a folder of the service's user, which nobody else may enter.
+#[test]
+fn keys_in_a_folder_of_credentials_are_read_again_without_root() {
+    let mut pairs = Pairs::new();
+    if skipped(&pairs.tree) {
+        return;
+    }
+    let first = pairs.add("a", &["a.test"]);
+    let credentials = pairs.tree.join("credentials");
+    std::fs::create_dir(&credentials).expect("our own folder");
+    let put = |pairs: &Pairs, name: &str| {
+        for kind in ["pem", "key"] {
+            let file = credentials.join(format!("site.{kind}"));
+            let made = credentials.join("made");
+            std::fs::copy(pairs.tree.join(&format!("{name}.{kind}")), &made).expect("our own file");
+            std::fs::set_permissions(&made, PermissionsExt::from_mode(0o400)).expect("our own file");
+            chown(&made, Some(NOBODY), Some(NOBODY)).expect("root");
+            std::fs::rename(made, file).expect("our own file");
+        }
+    };
+    put(&pairs, "a");
+    chown(&credentials, Some(NOBODY), Some(NOBODY)).expect("root");
+    std::fs::set_permissions(&credentials, PermissionsExt::from_mode(0o500)).expect("our own folder");
+    let path = |name: &str| credentials.join(name).to_string_lossy().into_owned();
+    let server = Launch::new(Strategy::LOOPS)
+        .root(&pairs.tree.join("site"))
+        .args([
+            "--user",
+            USER,
+            "--tls-cert",
+            &path("site.pem"),
+            "--tls-key",
+            &path("site.key"),
+        ])
+        .env("CREDENTIALS_DIRECTORY", &credentials.to_string_lossy())
+        .start();
+    let shown = |pairs: &Pairs| Secure::open(server.address, &pairs.client(), "a.test").certificate();
+    assert_eq!(shown(&pairs), first);
+    let second = pairs.add("b", &["a.test"]);
+    put(&pairs, "b");
+    server.signal("HUP");
+    eventually("the new certificate", || (shown(&pairs) == second).then_some(()));
+}
 
 #[test]
 fn what_cannot_be_is_said() {
