@@ -13,7 +13,7 @@ Examples:
   weir trace capture.pcap --connection 3          everything about one connection
   weir trace capture.pcap --plot plots            pictures of the connection that lost most time
   weir trace capture.pcap --csv requests > requests.csv
-  ssh router tcpdump -w - -i eth0 | weir trace -  from a pipe
+  ssh router tcpdump -w - -i eth0 not port 22 | weir trace -  from a pipe
   weir trace --live eth0 --port 80 --duration 30s --write slow.pcapng
   weir trace --live any --packets 10000 --json
   weir trace capture.pcapng --keys keys.log       requests within TLS, by the secrets of its connections
