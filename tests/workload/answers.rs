@@ -369,7 +369,7 @@ fn requests_say_what_they_were_told_to() {
     let error = refused(&["load", &url, "-H", "Host: a", "-H", "Host: b"], 2);
     assert!(error.contains("`Host` is given twice"), "{error}");
     let error = refused(&["load", &url, "--method", "POST"], 2);
-    assert!(error.contains("`GET` or `HEAD`"), "{error}");
+    assert!(error.contains("valid are `GET`, `HEAD`"), "{error}");
 }
 
 /// The lengths that answers to HEAD say are held against the manifest, and the plan tells what is asked.

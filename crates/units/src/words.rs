@@ -1,5 +1,5 @@
 //! Values that are written as one word: in flags, configuration files, profiles, records and logs. Each is one enum, and
-//! [`words!`](crate::words) gives it all of that, so that a new value is one line.
+//! [`words!`](crate::words!) gives it all of that, so that a new value is one line.
 
 /// A type whose values are words.
 pub trait Word: Copy + 'static {
@@ -100,7 +100,7 @@ macro_rules! words {
     };
 }
 
-/// Reads a value from a text; for [`words!`](crate::words).
+/// Reads a value from a text; for [`words!`](crate::words!).
 ///
 /// # Errors
 /// It is no text, or none of the words.
