@@ -68,21 +68,27 @@ impl<S: Read + Write> Client<S> {
         self.ask_as(path, &[])
     }
 
-    /// The same with these fields.
+    /// The same with these fields, and perhaps another `:method`.
     fn ask_as(&mut self, path: &str, more: &[(&str, &str)]) -> u32 {
         let mut head = Vec::new();
+        let method = more.iter().find(|(name, _)| *name == ":method");
         let pseudo = [
-            (":method", "GET"),
+            *method.unwrap_or(&(":method", "GET")),
             (":scheme", "https"),
             (":authority", "a.test"),
             (":path", path),
         ];
+        let more = more.iter().filter(|(name, _)| !name.starts_with(':'));
         for (name, value) in pseudo.iter().chain(more) {
             block::field(name.as_bytes(), value.as_bytes(), &mut head);
         }
-        let request = self
-            .http
-            .request(&head, true, false, Priority::DEFAULT, &mut self.up);
+        let request = self.http.request(
+            &head,
+            true,
+            pseudo[0].1 == "HEAD",
+            Priority::DEFAULT,
+            &mut self.up,
+        );
         let stream = request.expect("room for a stream");
         self.got.insert(stream, Got::default());
         self.flush();
@@ -488,16 +494,16 @@ fn a_page_that_is_not_ready_is_announced_with_what_it_embeds(strategy: Strategy)
         let stream = client.ask_as("/", fields);
         assert!(client.run(Client::is_done), "{:?}", client.left);
         let got = &client.got[&stream];
-        assert_eq!(got.status, 200);
-        (got.hints.clone(), String::from_utf8_lossy(&got.body).into_owned())
+        let body = String::from_utf8_lossy(&got.body).into_owned();
+        (got.status, got.hints.clone(), body)
     };
-    assert_eq!(visit(&[]).0, [""; 0], "nothing is known before the first visit");
+    assert_eq!(visit(&[]).1, [""; 0], "nothing is known before the first visit");
     // The page is scanned aside, so it is known a moment later; each change makes a visitor wait for a job again.
     let mut count = 0;
     let known = eventually("a hint", || {
         count += 1;
         tree.write("site/index.html", version(count));
-        let (hints, _) = visit(&[("sec-fetch-mode", "navigate")]);
+        let (_, hints, _) = visit(&[("sec-fetch-mode", "navigate")]);
         (!hints.is_empty()).then_some(hints)
     });
     let line = "</a.css>; rel=preload; as=style, </a.js>; rel=preload; as=script";
@@ -506,16 +512,36 @@ fn a_page_that_is_not_ready_is_announced_with_what_it_embeds(strategy: Strategy)
         &[("sec-fetch-mode", "cors")][..],
         &[("range", "bytes=0-9"), ("if-range", "\"other\"")],
         &[("if-none-match", "\"other\"")],
+        &[("if-modified-since", "Sun, 06 Nov 1994 08:49:37 GMT")],
+        &[(":method", "HEAD")],
     ] {
         count += 1;
         tree.write("site/index.html", version(count));
         // With the new content, the visitor has waited for the job.
         eventually("the new page", || {
-            let (hints, body) = visit(fields);
+            let (_, hints, body) = visit(fields);
             assert_eq!(hints, [""; 0], "{fields:?}");
-            (body == version(count)).then_some(())
+            let is_head = fields.contains(&(":method", "HEAD"));
+            (is_head || body == version(count)).then_some(())
         });
     }
+    // Over HTTP/1.1 the first response is the final one.
+    count += 1;
+    tree.write("site/index.html", version(count));
+    eventually("the new page", || {
+        let response = server.connect().get("/");
+        assert_eq!(response.status, 200);
+        (response.text() == version(count)).then_some(())
+    });
+    // A path that no longer leads to a page has no hints, once a visitor was told so.
+    eventually("a hint", || {
+        count += 1;
+        tree.write("site/index.html", version(count));
+        (!visit(&[]).1.is_empty()).then_some(())
+    });
+    std::fs::remove_file(tree.path().join("site/index.html")).expect("it is there");
+    eventually("the page is gone", || (visit(&[]).0 == 403).then_some(()));
+    assert_eq!(visit(&[]).1, [""; 0], "it is not announced again");
 }
 
 mod everywhere {

@@ -4,7 +4,7 @@
 use crate::clients::{ended, run};
 use crate::files::noise;
 use crate::on_every_strategy;
-use crate::process::{Server, Strategy};
+use crate::process::{Server, Strategy, eventually};
 use crate::tls::Pairs;
 
 /// A server with TLS and three files.
@@ -360,6 +360,103 @@ fn chromium() {
     // The order of what was found in the page is the browser's.
     said[1..].sort_unstable();
     assert_eq!(said.join(", "), wanted, "{printed}");
+}
+
+/// What a program prints of a page that is announced (103) before its answer, over TLS; `None` if it is not here. `ask`
+/// runs it once. The page is scanned beside its answer, so it takes a few changes of the page until one is announced.
+fn announced(ask: impl Fn(&str) -> Option<String>, is_told: impl Fn(&str) -> bool) -> Option<String> {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    pairs.tree.write("site/a.css", "a {}");
+    let version = |n: usize| format!("<!DOCTYPE html><link rel=stylesheet href=a.css><p>{n:06}");
+    pairs.tree.write("site/index.html", version(0));
+    let server = pairs
+        .launch(Strategy::LOOPS, &["a"])
+        .args(["--early-hints"])
+        .start();
+    let url = format!("https://{}/", server.address);
+    ask(&url)?;
+    let mut count = 0;
+    Some(eventually("a hint", || {
+        count += 1;
+        pairs.tree.write("site/index.html", version(count));
+        let said = ask(&url)?;
+        is_told(&said).then_some(said)
+    }))
+}
+
+#[test]
+fn curl_takes_103_for_no_answer() {
+    let ask = |url: &str| {
+        let flags = [
+            "--silent",
+            "--show-error",
+            "--insecure",
+            "--http2",
+            "--include",
+            "--max-time",
+            "20",
+            url,
+        ];
+        run("curl", &flags)
+    };
+    let Some(said) = announced(ask, |said| said.starts_with("HTTP/2 103")) else {
+        return;
+    };
+    let (hint, answer) = said.split_once("\r\n\r\n").expect("a head");
+    assert_eq!(
+        hint, "HTTP/2 103 \r\nlink: </a.css>; rel=preload; as=style",
+        "{said}"
+    );
+    assert!(
+        answer.starts_with("HTTP/2 200") && answer.contains("<p>0"),
+        "{said}"
+    );
+}
+
+#[test]
+fn node_takes_103_for_no_answer() {
+    let script = r#"
+const http2 = require("node:http2");
+const session = http2.connect(process.argv[1], { rejectUnauthorized: false });
+const stream = session.request({ ":path": "/" });
+let said = "", bytes = 0;
+stream.on("headers", (head) => { said += head[":status"] + " " + head.link + ", "; });
+stream.on("response", (head) => { said += head[":status"]; });
+stream.on("data", (data) => { bytes += data.length; });
+stream.on("end", () => { console.log(said + " " + bytes); session.close(); });
+"#;
+    let ask = |url: &str| run("node", &["-e", script, url]);
+    let Some(said) = announced(ask, |said| said.starts_with("103")) else {
+        return;
+    };
+    assert_eq!(said.trim(), "103 </a.css>; rel=preload; as=style, 200 56");
+}
+
+#[test]
+fn httpx_takes_103_for_no_answer() {
+    // httpx drops interim responses, so its library h2 is asked whether one came.
+    let script = r#"
+import sys
+try:
+    import httpx, h2.connection, h2.events
+except ImportError:
+    sys.exit()
+receive = h2.connection.H2Connection.receive_data
+def told(connection, data):
+    events = receive(connection, data)
+    if any(isinstance(event, h2.events.InformationalResponseReceived) for event in events):
+        print("103", end=" ")
+    return events
+h2.connection.H2Connection.receive_data = told
+answer = httpx.Client(http2=True, verify=False, trust_env=False, timeout=20).get(sys.argv[1])
+print(answer.http_version, answer.status_code, len(answer.content))
+"#;
+    let ask = |url: &str| run("python3", &["-c", script, url]).filter(|said| !said.is_empty());
+    match announced(ask, |said| said.starts_with("103")) {
+        Some(said) => assert_eq!(said.trim(), "103 HTTP/2 200 56"),
+        None => println!("skipped: no python3 with httpx and h2 on this machine"),
+    }
 }
 
 on_every_strategy!(curl, node_http2, nghttp, h2spec);

@@ -3,10 +3,11 @@
 //!
 //! ```text
 //!  page loaded ──▶ scan (the thread that loads ahead) ──▶ note        request that waits for a job ──▶ of
+//!  page gone, or not cached ──▶ forget
 //! ```
-//! A note outlives the page in the cache: a page that is cached is answered at once and needs no hint. When a page has
-//! changed, the next load corrects the note; until then a hint may name a file that the page no longer embeds, which
-//! costs a browser one request.
+//! A note outlives the page in the cache: a page that is cached is answered at once and needs no hint. The next load
+//! corrects the note of a page that has changed, and forgets the note of one that was deleted. Until then a hint may name
+//! a file that the page no longer embeds, which costs a browser one request.
 
 use crate::path;
 use crate::references::Embedded;
@@ -35,15 +36,21 @@ struct Notes {
     pages: VecDeque<Box<[u8]>>,
 }
 
+impl Notes {
+    fn forget(&mut self, page: &[u8]) {
+        if self.lines.remove(page).is_some() {
+            self.pages.retain(|known| **known != *page);
+        }
+    }
+}
+
 impl Hints {
     /// Notes what a page embeds.
     pub(super) fn note(&self, page: &[u8], embedded: &[Embedded]) {
         let line = line(embedded);
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(line) = line else {
-            if notes.lines.remove(page).is_some() {
-                notes.pages.retain(|known| **known != *page);
-            }
+            notes.forget(page);
             return;
         };
         if let Some(known) = notes.lines.get_mut(page) {
@@ -57,6 +64,14 @@ impl Hints {
         }
         notes.pages.push_back(page.into());
         notes.lines.insert(page.into(), line);
+    }
+
+    /// Drops the note of a path that no longer leads to a page.
+    pub(super) fn forget(&self, page: &[u8]) {
+        self.notes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .forget(page);
     }
 
     /// The value of `Link` for this page, if one is known.

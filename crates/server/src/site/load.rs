@@ -220,6 +220,12 @@ impl Load {
     }
 
     fn attempt(&self, wait: Wait) -> Result<Arc<Entry>, Blocked> {
+        let entry = self.look_up(wait)?;
+        self.shared.correct_hint(&self.path, &entry);
+        Ok(entry)
+    }
+
+    fn look_up(&self, wait: Wait) -> Result<Arc<Entry>, Blocked> {
         if !self.shared.keeps() {
             return match self.try_ancestors(wait).and_then(|()| self.locate(wait)) {
                 Ok(found) => Ok(Arc::new(Entry::new(found.answer))),

@@ -4,11 +4,11 @@
 //!  page loaded ──▶ queue ──▶ scan ──▶ told to the policy ──▶ each part that is not held: load
 //! ```
 //!
-//! Only for policies that use references; for early hints, only the scan. Nothing waits for this thread, and hits do not know it. Everything is
-//! limited: the pages that wait ([`PAGES_MAX`]), the bytes of a page that are scanned and its references ([`Limits`]),
-//! and the loads for one page ([`PAGE_SHARE`] of the cache). Files embedded by embedded files are not loaded. It stops
-//! early if the page has left the cache meanwhile. An embedded file that changes on disk dies like any entry and is
-//! loaded again on request.
+//! Only for policies that use references; for early hints, only the scan. Nothing waits for this thread, and hits do not
+//! know it. Everything is limited: the pages that wait ([`PAGES_MAX`]), the bytes of a page that are scanned and its
+//! references ([`Limits`]), and the loads for one page ([`PAGE_SHARE`] of the cache). Files embedded by embedded files
+//! are not loaded. It stops early if the page has left the cache meanwhile. An embedded file that changes on disk dies
+//! like any entry and is loaded again on request.
 
 use super::Shared;
 use super::load::Load;
@@ -55,6 +55,16 @@ impl Shared {
             && !self.store.is_referred(page)
         {
             warmer.offer(Arc::downgrade(page));
+        }
+    }
+
+    /// Forgets what early hints say of a path whose load led to no page, or to one that is not cached and so is not
+    /// scanned.
+    pub(super) fn correct_hint(&self, path: &[u8], loaded: &Entry) {
+        if let Some(hints) = &self.hints
+            && (loaded.token == Token::NONE || page_of(loaded).is_none())
+        {
+            hints.forget(path);
         }
     }
 
