@@ -98,6 +98,12 @@ impl Budget {
         }
     }
 
+    /// One whose use a test tells.
+    #[cfg(test)]
+    pub(crate) fn scripted(limit: Bytes, used: impl FnMut() -> u64 + Send + 'static) -> Budget {
+        Budget::of(Source::scripted(limit.0, used))
+    }
+
     /// Sets another limit.
     pub fn set(&self, bound: Bound) {
         let mut looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,8 +270,8 @@ mod tests {
     fn budget() -> (Budget, Arc<AtomicU64>) {
         let used = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&used);
-        let source = Source::scripted(64 * MIB, move || seen.load(Ordering::Relaxed) * MIB);
-        (Budget::of(source), used)
+        let budget = Budget::scripted(Bytes::mib(64), move || seen.load(Ordering::Relaxed) * MIB);
+        (budget, used)
     }
 
     fn at(ms: u64) -> Instant {

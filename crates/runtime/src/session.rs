@@ -321,8 +321,8 @@ pub trait Context: Send + 'static {
     /// Work that may block.
     type Job: Job;
 
-    /// Called at the start of each turn of the driver, and at least once a second while any connection is open. `wall`
-    /// is civil time, read once per turn.
+    /// Called at the start of each turn of the driver, within one when the memory step changes, and at least once a second
+    /// while any connection is open. `wall` is civil time, read once per turn.
     fn turn(&mut self, now: Instant, wall: UnixTime);
 
     /// When `turn` must be called even if nothing happens, for example to flush a log buffer.

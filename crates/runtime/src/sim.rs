@@ -306,4 +306,6 @@ impl<V: Service> Sim<V> {
 }
 
 #[cfg(test)]
+mod pressed;
+#[cfg(test)]
 mod tests;

@@ -504,12 +504,16 @@ impl<V: Service, B: Backend> Worker<V, B> {
     }
 
     /// Follows a completion as far as possible without waiting. A session that panics loses only its own connection.
+    /// Tells the budget if much memory was taken meanwhile.
     #[inline]
     fn run(&mut self, first: Next<JobOf<V::Session>>) {
         // A panic is one of the session that owns the connection.
         let id = first.id().map(|id| self.peers.owner(id));
         if catch_unwind(AssertUnwindSafe(|| self.follow(first))).is_err() {
             self.bury(id);
+        }
+        if self.relief.is_overdue(self.backend.held()) {
+            self.relieve_early();
         }
     }
 

@@ -174,6 +174,8 @@ pub(crate) struct Uring {
     held: usize,
     /// Bytes received unasked for a connection before its receive is ended.
     ahead_max: usize,
+    /// Whether output takes no more memory than its bytes.
+    is_pressed: bool,
     /// Whether the kernel is to use small send buffers.
     is_tight: bool,
     now: Instant,
@@ -212,6 +214,7 @@ impl Uring {
             spare: None,
             held: 0,
             ahead_max: HELD_MAX,
+            is_pressed: false,
             is_tight: false,
             now: clock::now(),
         })
@@ -406,7 +409,7 @@ impl Uring {
     }
 
     #[inline]
-    fn send(&mut self, id: Id, out: Box<Out>, disk: Disk) -> Option<Done> {
+    fn send(&mut self, id: Id, mut out: Box<Out>, disk: Disk) -> Option<Done> {
         let socket = self.sockets.get_mut(id)?;
         if self.is_tight {
             socket::press(&socket.fd);
@@ -423,6 +426,10 @@ impl Uring {
         }
         if matches!(out.tx.body, Some(Body::File(_))) || !out.writing.is_free() || out.is_patient {
             return self.send_here(id, out, disk, None);
+        }
+        if self.is_pressed {
+            // The kernel may keep it until a slow client reads.
+            socket::shrink(&mut out);
         }
         self.held += out.cost();
         socket.output = Output::Flying(self.ring.send(socket.fd.as_fd(), token(id), out));
@@ -743,6 +750,7 @@ impl Backend for Uring {
             Step::Calm => HELD_MAX,
             _ => PRESSED_RECEIVE,
         };
+        self.is_pressed = step > Step::Calm;
         self.is_tight = step >= Step::Idle;
     }
 

@@ -91,6 +91,8 @@ pub(crate) struct Network {
     incoming: bool,
     ready: Vec<Id>,
     buf: Option<Buf>,
+    /// Memory of output that clients do not take, in bytes.
+    held: usize,
 }
 
 impl Network {
@@ -106,6 +108,7 @@ impl Network {
             incoming: false,
             ready: Vec::new(),
             buf: None,
+            held: 0,
         }
     }
 
@@ -258,6 +261,7 @@ impl Network {
             }
             if wire.room == 0 {
                 let bytes = std::mem::take(&mut out.unreported);
+                self.held += out.cost();
                 socket.sending = Some(out);
                 return (bytes > 0).then_some(Done::Progress { id, bytes });
             }
@@ -306,6 +310,7 @@ impl Network {
         let Some(socket) = self.sockets.remove(id) else {
             return;
         };
+        self.held -= socket.sending.as_ref().map_or(0, |out| out.cost());
         let wire = &mut self.wires[socket.client];
         let unread = wire.arriving.iter().any(|piece| matches!(piece, Piece::Bytes(_)));
         wire.server = Server::Closed { reset: unread };
@@ -331,6 +336,7 @@ impl Backend for Network {
             Op::Send { id, out } => self.send(id, out),
             Op::Resume { id, warmed } => {
                 let out = self.sockets.get_mut(id)?.sending.take()?;
+                self.held -= out.cost();
                 match warmed {
                     Err(loss) => Some(Done::Failed { id, loss }),
                     Ok(()) => self.send(id, out),
@@ -374,6 +380,10 @@ impl Backend for Network {
             }
         }
         Ok(self.now)
+    }
+
+    fn held(&self) -> usize {
+        self.held
     }
 
     fn recycle(&mut self, buf: Buf) {
