@@ -33,10 +33,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("netsim", &["link", "runtime", "tcp", "units"]),
     ("profiler", &["runtime", "units"]),
     ("tls", &["runtime", "units"]),
+    ("quic", &["runtime", "tls", "units"]),
     ("markup", &[]),
     (
         "server",
-        &["http-semantics", "http1", "http2", "markup", "runtime", "units"],
+        &[
+            "http-semantics",
+            "http1",
+            "http2",
+            "http3",
+            "markup",
+            "runtime",
+            "units",
+        ],
     ),
     (
         "client",

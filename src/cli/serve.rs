@@ -256,6 +256,11 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "WHERE", env = "WEIR_HTTP2", value_parser = offered::<Http2>(), hide_possible_values = true, help_heading = "Files")]
     http2: Option<Http2>,
 
+    /// Speaks HTTP/3 over UDP at each address with TLS, and tells clients so (Alt-Svc)
+    #[arg(long, env = "WEIR_HTTP3", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Files")]
+    http3: Option<bool>,
+
     /// Answers HTTP/0.9 requests (`GET /path` without a version) with the bare content
     #[arg(long, env = "WEIR_HTTP09", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Files")]
@@ -586,6 +591,7 @@ impl Flags {
             "record" => self.record.is_some(),
             "control" => self.control.is_some(),
             "user" => self.user.is_some(),
+            "http3" => self.http3.is_some(),
             "error-pages" => !self.error_page.is_empty(),
             "spa-fallback" => self.spa_fallback.is_some(),
             key => self.https.names_file(key),
@@ -675,6 +681,7 @@ impl Flags {
             adapt,
             max_turn,
             http2,
+            http3,
             http09,
             landlock,
             seccomp,

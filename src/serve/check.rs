@@ -10,8 +10,8 @@ use crate::voice::Voice;
 use runtime::clock;
 use runtime::process::inherit::Secret;
 use runtime::process::privilege;
-use server::Interprocess;
 use server::config::Config;
+use server::{Additions, Interprocess};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -41,7 +41,7 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
         return Err(flags.blame("access-log", why));
     }
     Tls::open(&config, flags, None, &Secret::default())?;
-    let server = open(config, Interprocess::default(), None, None, flags)?;
+    let server = open(config, Interprocess::default(), Additions::default(), None, flags)?;
     // A start only warns of missing pages, because they may be created later. A check fails for a page that the site
     // itself configures, and warns of one that a host inherits.
     let missing = server.missing_pages(clock::now(), clock::wall());

@@ -5,6 +5,7 @@
 //!   SERVING ── switch: its sockets go to a new strategy ──▶ RETIRING ── last connection closed ──▶ gone
 //! ```
 
+use super::datagrams::Datagrams;
 use super::strategy::{Choice, Group as Planned};
 use super::tls::{self, Tls};
 use super::{Shares, limits, refused, sockets};
@@ -28,6 +29,7 @@ pub(super) struct Drivers {
     shares: Shares,
     how: Listening,
     tls: Option<Arc<Tls>>,
+    datagrams: Datagrams,
 }
 
 /// Addresses served by one strategy.
@@ -80,6 +82,7 @@ impl Drivers {
             shares: *shares,
             how,
             tls,
+            datagrams: Datagrams::default(),
         };
         for (planned, listeners) in groups.iter().zip(listeners) {
             if listeners.is_empty() {
@@ -125,6 +128,11 @@ impl Drivers {
             connections_max,
             handle,
         })
+    }
+
+    /// Adds the threads of HTTP/3, which start and end with the strategies.
+    pub(super) fn add(&mut self, datagrams: Datagrams) {
+        self.datagrams = datagrams;
     }
 
     /// The strategies in use, with their addresses.
@@ -241,32 +249,36 @@ impl Drivers {
 
     /// Open connections of all strategies.
     pub(super) fn open(&self) -> usize {
-        self.all().map(Handle::open).sum()
+        self.all().map(Handle::open).sum::<usize>() + self.datagrams.open()
     }
 
     /// See [`Handle::drain`].
     pub(super) fn drain(&self, grace: Duration) {
+        self.datagrams.drain(grace);
         self.all().for_each(|handle| handle.drain(grace));
     }
 
     /// See [`Handle::retire`].
     pub(super) fn retire(&self) {
+        self.datagrams.retire();
         self.all().for_each(Handle::retire);
     }
 
     /// See [`Handle::ease`].
     pub(super) fn ease(&self) {
+        self.datagrams.retire();
         self.all().for_each(Handle::ease);
     }
 
     /// See [`Handle::stop`].
     pub(super) fn stop(&self) {
+        self.datagrams.stop();
         self.all().for_each(Handle::stop);
     }
 
     /// Whether all threads have ended.
     pub(super) fn is_finished(&self) -> bool {
-        self.all().all(Handle::is_finished)
+        self.datagrams.is_finished() && self.all().all(Handle::is_finished)
     }
 
     fn all(&self) -> impl Iterator<Item = &Handle> {
@@ -283,7 +295,7 @@ impl Drivers {
         serving
             .chain(self.retiring)
             .map(Handle::join)
-            .fold(Ok(()), io::Result::and)
+            .fold(self.datagrams.join(), io::Result::and)
     }
 }
 

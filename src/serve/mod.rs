@@ -18,6 +18,7 @@ mod access_log;
 mod adaptation;
 mod check;
 mod control;
+mod datagrams;
 mod descriptors;
 mod drivers;
 mod environment;
@@ -39,6 +40,7 @@ use crate::voice::Voice;
 use access_log::AccessLog;
 use adaptation::Adaptation;
 pub(crate) use control::{Change, Wish};
+use datagrams::Datagrams;
 use descriptors::Shares;
 use drivers::Drivers;
 use managed::{Managed, Tending};
@@ -137,6 +139,9 @@ fn serve(
     let mut config = configuration(flags)?;
     let groups = choose_all(&config, machine::usable_cores())?;
     if let Some(group) = groups.iter().find(|group| group.choice.is_of_processes()) {
+        if config.http3 {
+            return Err(flags.blame("http3", datagrams::NO_PROCESSES.to_owned()));
+        }
         return processes::run(flags, voice, config, group, predecessor, given, began);
     }
     let program = Program::of_this_process();
@@ -147,6 +152,7 @@ fn serve(
     let managed = Managed::open(&config, flags)?;
     let watch = Watch::new(&config, clock::now());
     let tls = Tls::open(&config, flags, managed.as_ref(), &given.secret)?.map(Arc::new);
+    let datagrams = datagrams::bind(&config, tls.as_deref(), &listeners)?;
     // Before the first thread, which would keep the rights dropped here; and before opening any file that the successor
     // of an upgrade must be able to open with these rights.
     let rights = Rights::give_up(&config, flags, &listeners.concat(), &program, given.bounds)?;
@@ -168,7 +174,8 @@ fn serve(
     let explained = |failure: Failure| failure.with(|text| rights.hint(text));
     rights.refuse(&config, flags).map_err(explained)?;
     let log = AccessLog::open(config.access_log.as_deref(), None).map_err(explained)?;
-    let server = open(config.clone(), prefork, managed.as_ref(), log.as_ref(), flags).map_err(explained)?;
+    let additions = additions(managed.as_ref(), datagrams::port(&datagrams));
+    let server = open(config.clone(), prefork, additions, log.as_ref(), flags).map_err(explained)?;
     warn_of_missing_pages(&server, flags);
     let server = Arc::new(server);
     let how = Listening {
@@ -179,6 +186,7 @@ fn serve(
         ..Listening::default()
     };
     let mut workers = Drivers::start(&server, tls.clone(), None, &groups, &listeners, &shares, how)?;
+    workers.add(Datagrams::start(&server, datagrams).inspect_err(|_| workers.stop())?);
     server.set_about(About {
         certificates: tls::shown(tls.as_deref()),
         ..about(workers.in_words(), None)
@@ -335,15 +343,10 @@ fn configuration_again(flags: &Flags) -> Result<Config, Failure> {
 fn open(
     config: Config,
     prefork: Interprocess,
-    managed: Option<&Managed>,
+    additions: Additions,
     log: Option<&Arc<AccessLog>>,
     flags: &Flags,
 ) -> Result<Server, Failure> {
-    let handlers = managed.map(|managed| (managed::ANSWERS_AT.to_owned(), managed.answers()));
-    let additions = Additions {
-        handlers: handlers.into_iter().collect(),
-        ..Additions::default()
-    };
     let wall = clock::wall();
     let seed = Seed(u64::from(wall.nanos) << 32 ^ wall.secs.unsigned_abs() ^ u64::from(std::process::id()));
     Server::open_with(additions, prefork, config, embedded(), sink(log), seed)
@@ -351,6 +354,16 @@ fn open(
 }
 
 /// Warns of configured pages that do not exist. Not fatal, because they may be created later.
+/// What the server gets besides its configuration: answers for a CA that checks names, and the port of HTTP/3.
+fn additions(managed: Option<&Managed>, http3_port: Option<u16>) -> Additions {
+    let handlers = managed.map(|managed| (managed::ANSWERS_AT.to_owned(), managed.answers()));
+    Additions {
+        handlers: handlers.into_iter().collect(),
+        http3_port,
+        ..Additions::default()
+    }
+}
+
 fn warn_of_missing_pages(server: &Server, flags: &Flags) {
     for missing in server.missing_pages(clock::now(), clock::wall()) {
         tracing::warn!("{}", flags.blame_page(&missing));

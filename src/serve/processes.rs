@@ -32,9 +32,9 @@ use super::strategy::{Choice, Group, choose, choose_all};
 use super::tls::{self, Tls, Watch};
 use super::upgrade::{self, Upgrade};
 use super::{
-    AccessLog, Change, LOG_GRACE, Operator, Role, Wish, about, announce, bound, complain_of_reload,
-    configuration_again, control, demo_size, fit, memory_limit, open, open_control, refused,
-    say_certificates, say_reloaded, say_stopping, warn_of_missing_pages, watched,
+    AccessLog, Change, LOG_GRACE, Operator, Role, Wish, about, additions, announce, bound,
+    complain_of_reload, configuration_again, control, demo_size, fit, memory_limit, open, open_control,
+    refused, say_certificates, say_reloaded, say_stopping, warn_of_missing_pages, watched,
 };
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
@@ -47,11 +47,11 @@ use runtime::process::notify;
 use runtime::process::prefork::{Member, News, Prefork, Size};
 use runtime::signal::Signal;
 use runtime::{clock, machine};
-use server::About;
 use server::adapt::{Knobs, Sample};
 use server::config::{Concurrency, Config};
 use server::connection_limit::{Among, Peers};
 use server::counters::{Board, Readings};
+use server::{About, Additions};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use units::{Duration, Instant, UnixTime};
@@ -234,7 +234,7 @@ impl Founder<'_> {
             let server = open(
                 config.clone(),
                 server::Interprocess::default(),
-                None,
+                Additions::default(),
                 log.as_ref(),
                 flags,
             )?;
@@ -610,7 +610,13 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
         .signals()
         .map_err(|error| refused("signal handlers", &error))?;
     let log = AccessLog::open(config.access_log.as_deref(), None)?;
-    let server = Arc::new(open(config, prefork, managed.as_ref(), log.as_ref(), flags)?);
+    let server = Arc::new(open(
+        config,
+        prefork,
+        additions(managed.as_ref(), None),
+        log.as_ref(),
+        flags,
+    )?);
     server.set_about(About {
         started,
         certificates: tls::shown(tls.as_deref()),

@@ -150,7 +150,7 @@ impl Tls {
     }
 
     /// Whether connections to this listening socket speak TLS.
-    fn slot(&self, listener: &Listener) -> Option<&Slot> {
+    pub(super) fn slot(&self, listener: &Listener) -> Option<&Slot> {
         let asked = match listener.sockets().origin() {
             Origin::Bound(asked) | Origin::Surplus(asked) => asked,
             Origin::Passed => listener.address(),

@@ -26,6 +26,8 @@ fn reversed(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Endpoint for Echo {
+    type Job = runtime::NoJob;
+
     fn handle(&mut self, batch: &mut [Datagram<'_>], _: &mut Outbox, _: Instant) {
         for datagram in batch {
             if let Some(answer) = reversed(datagram.bytes)

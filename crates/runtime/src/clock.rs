@@ -10,6 +10,22 @@ pub fn now() -> Instant {
     Instant::from_nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
+/// The standard library's instant for one of ours, for libraries that take those. Both may lie in virtual time: the two
+/// clocks share an origin that is fixed at the first call, and [`from_standard`] is the way back.
+pub fn to_standard(instant: Instant) -> std::time::Instant {
+    standard_origin() + instant.since(Instant::ZERO)
+}
+
+/// The inverse of [`to_standard`].
+pub fn from_standard(instant: std::time::Instant) -> Instant {
+    Instant::ZERO + instant.duration_since(standard_origin())
+}
+
+fn standard_origin() -> std::time::Instant {
+    static ORIGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    *ORIGIN.get_or_init(std::time::Instant::now)
+}
+
 /// As [`now`], up to one timer tick (4 ms) behind and never ahead: 8 ns instead of 22.
 #[inline]
 pub(crate) fn coarse() -> Instant {

@@ -6,21 +6,39 @@
 //!                                   │ another worker's: handed over
 //!           send what `out` holds ◀── poll(out, now) until it has nothing more
 //! ```
+//! Work that may block goes to other threads as jobs: `next_job` gives one out, `done` brings its output back.
+//!
 //! As a session, an endpoint holds no socket, thread, clock or source of chance. Unlike sessions there is one per worker and
 //! socket: connections are the protocol's own matter. [`serve()`] drives it over real sockets, [`Sim`] in virtual time.
 
 mod serve;
 mod sim;
 
+use crate::session::Job;
 use core::fmt;
 use std::net::SocketAddr;
-use units::Instant;
+use units::{Instant, UnixTime};
 
 pub use serve::{Counts, Handle, Limits, bind, serve};
 pub use sim::Sim;
 
 /// One protocol over one UDP socket, as a pure state machine.
 pub trait Endpoint: Send {
+    /// Work that may block; [`NoJob`](crate::NoJob) for protocols without any.
+    type Job: Job;
+
+    /// Called at the start of each turn of the driver. `wall` is civil time.
+    fn turn(&mut self, _now: Instant, _wall: UnixTime) {}
+
+    /// The next job to run where it may block, under a number by which its output is told apart. Called after each `handle`,
+    /// `poll` and `done` until there is none.
+    fn next_job(&mut self) -> Option<(u64, Self::Job)> {
+        None
+    }
+
+    /// A job has finished; `None` if it panicked. [`Endpoint::poll`] follows.
+    fn done(&mut self, _job: u64, _output: Option<<Self::Job as Job>::Output>, _now: Instant) {}
+
     /// Takes in datagrams that arrived together, in the order of their arrival. Their bytes may be changed in place, to be
     /// decrypted for instance. Output may be appended to `out`.
     fn handle(&mut self, batch: &mut [Datagram<'_>], out: &mut Outbox, now: Instant);

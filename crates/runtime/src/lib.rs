@@ -39,6 +39,7 @@ pub mod signal;
 pub mod sim;
 mod slot;
 pub mod strategy;
+pub mod streams;
 pub mod sys;
 mod tcp_info;
 mod timer;

@@ -86,6 +86,7 @@ fn additions() -> Additions {
     Additions {
         filters: vec![Arc::new(Footer), Arc::new(Stamp)],
         handlers: vec![("/who-am-i".to_owned(), Arc::new(WhoAmI))],
+        ..Additions::default()
     }
 }
 

@@ -7,9 +7,10 @@ use crate::connection_limit::{Refused, unit};
 use crate::context::Cx;
 use crate::limits::Limits;
 use crate::service::Server;
-use crate::session::{Layer, Session};
+use crate::session::{Http3, Layer, Session};
 use runtime::memory::Budget;
 use runtime::{Accepted, Service};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use units::{Duration, Instant, Seed};
@@ -74,5 +75,46 @@ impl Service for Server {
 
     fn grace(&self) -> Duration {
         self.hub.current().1.limits.grace
+    }
+}
+
+impl runtime::streams::Service for Server {
+    type Session = Http3;
+
+    fn context(&self, worker: usize) -> Cx {
+        Service::context(self, worker)
+    }
+
+    fn accept(&self, cx: &mut Cx, peer: SocketAddr, now: Instant) -> Option<Http3> {
+        let limits = &cx.state.limits;
+        let entered = self
+            .hub
+            .peers
+            .enter(peer.ip(), limits.connections, limits.per_address());
+        match entered {
+            Ok(()) => {}
+            Err(Refused::Total) => {
+                cx.counters.refused_total().add(1);
+                return None;
+            }
+            Err(Refused::Address) => {
+                cx.counters.refused_address().add(1);
+                return None;
+            }
+        }
+        let handshakes = &self.hub.handshakes;
+        if handshakes
+            .enter(peer.ip(), u32::MAX, limits.handshakes_of_address())
+            .is_err()
+        {
+            self.hub.peers.leave(peer.ip());
+            cx.counters.refused_handshakes().add(1);
+            return None;
+        }
+        cx.counters.accepted().add(1);
+        let paced = cx.state.rate.is_some();
+        let pace = paced.then(|| self.hub.paces.of(unit(peer.ip()), now));
+        let until = now + limits.header_timeout;
+        Some(Http3::new(cx, peer.ip(), pace, until))
     }
 }

@@ -61,8 +61,8 @@ pub(crate) struct Desk<'c> {
     pub(crate) head_cache: &'c mut HeadCache,
     /// Largest content that is currently copied behind its header block.
     pub(crate) copied_max: u64,
-    /// The line `Strict-Transport-Security` for responses over TLS; empty without one.
-    pub(crate) hsts: &'c [u8],
+    /// Lines for responses over TLS; empty without any.
+    pub(crate) secured_lines: &'c [u8],
     /// The head of an answer in HTTP/2, while it is made.
     pub(crate) block: &'c mut Vec<u8>,
 }
@@ -230,7 +230,7 @@ impl Cx {
             journal: &mut self.journal,
             head_cache: &mut self.head_cache,
             copied_max: self.copied_max,
-            hsts: &self.state.hsts,
+            secured_lines: &self.state.secured_lines,
             block: &mut self.block,
         };
         (scope, desk)

@@ -106,6 +106,14 @@ counters! {
     http2_resets,
     /// Connections ended because the client broke the rules or limits of HTTP/2.
     http2_failed,
+    /// Connections that speak HTTP/3.
+    http3_connections,
+    /// Requests over HTTP/3.
+    http3_requests,
+    /// Requests over HTTP/3 that the client has cancelled (RESET_STREAM or STOP_SENDING).
+    http3_resets,
+    /// Connections ended because the client broke the rules or limits of HTTP/3.
+    http3_failed,
     /// Idle connections closed for new ones at the connection limit.
     idle_closed,
     /// Idle connections closed because the memory limit was nearly reached.

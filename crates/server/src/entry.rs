@@ -5,7 +5,7 @@
 
 use crate::cache::Charge;
 use crate::entity_tag::{is_weak, shows_writes};
-use crate::field_block;
+use crate::field_block::Compression;
 use crate::field_list::FieldList;
 use crate::media_type::MediaType;
 use crate::path::is_plain;
@@ -370,8 +370,8 @@ pub struct Representation {
     /// Header block of a 200 response in HTTP/1, without `Date`, `Connection` and the final CRLF: status line, `fields`,
     /// `Content-Length`.
     pub head_200: Box<[u8]>,
-    /// The same for HTTP/2, once a request needed it.
-    pub(crate) block_200: OnceLock<Box<[u8]>>,
+    /// The same for HTTP/2 and HTTP/3 ([`Compression`]), once a request needed it.
+    pub(crate) blocks_200: [OnceLock<Box<[u8]>>; Compression::COUNT],
     /// Value of `Content-Type`, for the parts of multipart/byteranges.
     pub media_type: Box<[u8]>,
     /// The content.
@@ -397,10 +397,11 @@ impl Representation {
         FieldList::of(&self.fields)
     }
 
-    /// Field block of a 200 response in HTTP/2, without `date`. Never longer than `head_200`.
-    pub(crate) fn block_200(&self) -> &[u8] {
-        self.block_200
-            .get_or_init(|| field_block::prepared(self.all_fields(), self.len))
+    /// Field block of a 200 response in HTTP/2 or HTTP/3, without `date`. Never longer than `head_200`.
+    #[inline]
+    pub(crate) fn block_200(&self, compression: Compression) -> &[u8] {
+        self.blocks_200[compression as usize]
+            .get_or_init(|| compression.prepared(self.all_fields(), self.len))
     }
 
     /// Whether a load would still find this representation: its file has not been written to, and its weak tag has not

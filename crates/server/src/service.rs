@@ -45,6 +45,9 @@ pub struct Interprocess {
     pub budget: Arc<Budget>,
 }
 
+/// How long a client may rely on `Alt-Svc`: a day, as RFC 7838 section 3.1 has it without `ma`.
+const ALT_SVC_SECS: u32 = 86_400;
+
 /// Filters and handlers that a program adds through this library. They stay across reloads.
 #[derive(Clone, Debug, Default)]
 pub struct Additions {
@@ -53,6 +56,8 @@ pub struct Additions {
     /// Handlers by path, searched in order, before the server's own. A path that ends in a slash covers all paths below
     /// it.
     pub handlers: Vec<(String, Arc<dyn Handler>)>,
+    /// UDP port of HTTP/3, which responses over TLS name (`Alt-Svc`, RFC 7838); `None`: they do not.
+    pub http3_port: Option<u16>,
 }
 
 /// A configuration in force, with its opened sites. Never changes; a reload makes a new one.
@@ -62,6 +67,7 @@ pub(crate) struct State {
     pub(crate) limits: Limits,
     pub(crate) http_limits: http1::Limits,
     pub(crate) http2_limits: Arc<http2::Limits>,
+    pub(crate) http3_limits: Arc<http3::Limits>,
     pub(crate) ranges_max: u16,
     pub(crate) hosts: Hosts,
     embedded: Source,
@@ -83,8 +89,8 @@ pub(crate) struct State {
     pub(crate) copied_max: u64,
     /// The port that requests in cleartext are redirected to; `None`: they are answered.
     pub(crate) https_port: Option<u16>,
-    /// The line `Strict-Transport-Security` for responses over TLS; empty without one.
-    pub(crate) hsts: Vec<u8>,
+    /// Lines for responses over TLS: `Strict-Transport-Security` and `Alt-Svc`, as far as there are any.
+    pub(crate) secured_lines: Vec<u8>,
 }
 
 impl State {
@@ -119,6 +125,16 @@ impl State {
                 .is_some_and(|shaping| shaping.precedence == Precedence::Smallest),
             ..http2::Limits::DEFAULT
         };
+        let http3_limits = http3::Limits {
+            streams_max: limits.streams,
+            list_bytes_max: http2_limits.list_bytes_max,
+            block_bytes_max: http2_limits.block_bytes_max,
+            fields_max: http2_limits.fields_max,
+            head_time: limits.header_timeout,
+            stall_time: limits.write_timeout,
+            smallest_first: http2_limits.smallest_first,
+            ..http3::Limits::DEFAULT
+        };
         let mut mounts = Mounts::default();
         for (at, handler) in &additions.handlers {
             mounts.add(at.as_str(), Arc::clone(handler));
@@ -137,10 +153,7 @@ impl State {
                 false => Limits::COPIED_BODY,
             },
             https_port: config.https_port(),
-            hsts: match config.hsts.value() {
-                None => Vec::new(),
-                Some(value) => format!("Strict-Transport-Security: {value}\r\n").into(),
-            },
+            secured_lines: secured_lines(&config, additions.http3_port),
             uses_head_cache: config.behavior.allows_head_cache() && each_answer.is_empty(),
             each_answer,
             additions,
@@ -150,12 +163,25 @@ impl State {
             limits,
             http_limits,
             http2_limits: Arc::new(http2_limits),
+            http3_limits: Arc::new(http3_limits),
             ranges_max,
             hosts,
             embedded,
             log,
         }
     }
+}
+
+/// See [`State::secured_lines`].
+fn secured_lines(config: &Config, http3_port: Option<u16>) -> Vec<u8> {
+    let mut lines = String::new();
+    if let Some(value) = config.hsts.value() {
+        lines += &format!("Strict-Transport-Security: {value}\r\n");
+    }
+    if let Some(port) = http3_port {
+        lines += &format!("Alt-Svc: h3=\":{port}\"; ma={ALT_SVC_SECS}\r\n");
+    }
+    lines.into()
 }
 
 /// Makes the handlers that a server has of its own with a configuration, by path. They are searched after those that a

@@ -314,6 +314,11 @@ impl<J: Job> Hand<J> {
         debug_assert!(given.is_ok(), "its threads were there from the start");
     }
 
+    /// Gives work whose result is awaited without end; false if no thread can be had for it.
+    pub(crate) fn try_give(&self, id: Id, work: Work<J>) -> bool {
+        self.crew.give(id, work, &self.inbox, None).is_ok()
+    }
+
     pub(crate) fn take_finished(&self, to: &mut Vec<Finished<J::Output>>) {
         self.inbox.take(to);
     }

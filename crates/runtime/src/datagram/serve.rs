@@ -4,6 +4,7 @@
 //!   wait for: datagrams │ room to send │ the endpoint's deadline │ the bell
 //!     ├─ receive a batch ─▶ owner: mine ─▶ handle        another worker's ─▶ its mailbox, and ring its bell
 //!     ├─ mailbox ─▶ handle
+//!     ├─ jobs: tried here, else run by a helper thread, whose outputs ─▶ done
 //!     └─ poll ─▶ send until the socket takes no more
 //! ```
 //! Decides which worker gets a datagram, and what is given up when a bound is reached: a datagram may be lost anywhere, so it
@@ -12,6 +13,9 @@
 use super::{Datagram, Endpoint, Outbox, Owner};
 use crate::bell::Bell;
 use crate::clock;
+use crate::concurrency::offload::{Crew, Finished, Hand, Inbox, JobId, Work};
+use crate::session::{Job, Ticket};
+use crate::slot::Id;
 use crate::sys::{Arrivals, prepare_datagrams, send_datagrams};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -19,6 +23,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -29,6 +34,12 @@ const BATCHES_MAX: u32 = 8;
 /// Calls of `poll` before datagrams that arrived have their turn.
 const POLLS_MAX: u32 = 16;
 
+/// Jobs are told apart by their numbers alone.
+const NOBODY: Id = Id {
+    index: 0,
+    generation: 0,
+};
+
 /// What bounds a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -36,6 +47,9 @@ pub struct Limits {
     pub out_bytes_max: usize,
     /// Datagrams that wait in a worker's mailbox. Further ones are dropped.
     pub mailbox_max: usize,
+    /// Threads that run jobs, for all workers together. They start when needed and end when idle. The endpoints bound the
+    /// number of jobs.
+    pub helpers_max: usize,
 }
 
 impl Default for Limits {
@@ -43,6 +57,7 @@ impl Default for Limits {
         Limits {
             out_bytes_max: 256 << 10,
             mailbox_max: 4_096,
+            helpers_max: 8,
         }
     }
 }
@@ -75,7 +90,7 @@ struct Counters {
 #[derive(Debug)]
 struct Mailbox {
     waiting: Mutex<VecDeque<Forwarded>>,
-    bell: Bell,
+    bell: Arc<Bell>,
 }
 
 #[derive(Debug)]
@@ -141,6 +156,11 @@ impl Handle {
     /// Ends all workers now.
     pub fn stop(&self) {
         self.drain(Duration::ZERO);
+    }
+
+    /// Whether all workers have ended.
+    pub fn is_finished(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
     }
 
     /// What was counted so far.
@@ -209,7 +229,7 @@ pub fn serve<E: Endpoint>(
     for _ in &sockets {
         mailboxes.push(Mailbox {
             waiting: Mutex::default(),
-            bell: Bell::new()?,
+            bell: Arc::new(Bell::new()?),
         });
     }
     let shared = Arc::new(Shared {
@@ -221,6 +241,7 @@ pub fn serve<E: Endpoint>(
         segments: AtomicBool::new(true),
     });
     let make = Arc::new(make);
+    let crew = Arc::new(Crew::growing(limits.helpers_max));
     let mut handle = Handle {
         shared,
         threads: Vec::new(),
@@ -229,6 +250,8 @@ pub fn serve<E: Endpoint>(
         socket.set_nonblocking(true)?;
         prepare_datagrams(socket.as_fd());
         let (shared, make) = (Arc::clone(&handle.shared), Arc::clone(&make));
+        let bell = Arc::clone(&shared.mailboxes[number].bell);
+        let hand = crew.hand(Inbox::new(move || bell.ring()));
         let thread = std::thread::Builder::new()
             .name(format!("weir-udp-{number}"))
             .spawn(move || {
@@ -238,6 +261,8 @@ pub fn serve<E: Endpoint>(
                     endpoint: make(number),
                     out: Outbox::new(shared.limits.out_bytes_max),
                     shared,
+                    hand,
+                    finished: Vec::new(),
                 };
                 worker.run()
             });
@@ -252,12 +277,14 @@ pub fn serve<E: Endpoint>(
     Ok(handle)
 }
 
-struct Worker<E> {
+struct Worker<E: Endpoint> {
     number: usize,
     socket: UdpSocket,
     endpoint: E,
     out: Outbox,
     shared: Arc<Shared>,
+    hand: Hand<E::Job>,
+    finished: Vec<Finished<<E::Job as Job>::Output>>,
 }
 
 fn count(counter: &AtomicU64, by: u64) {
@@ -272,6 +299,7 @@ impl<E: Endpoint> Worker<E> {
             let has_input = self.wait(has_more)?;
             let now = clock::now();
             self.shared.mailboxes[self.number].bell.silence();
+            self.endpoint.turn(now, clock::wall());
             if self.shared.draining.load(Ordering::Acquire) {
                 if !was_told {
                     was_told = true;
@@ -290,8 +318,45 @@ impl<E: Endpoint> Worker<E> {
                 }
                 unread = self.receive(&mut arrivals, now)?;
             }
+            self.take_back(now);
             has_more = self.write(now)? || unread;
         }
+    }
+
+    /// Tells the endpoint which jobs have finished.
+    fn take_back(&mut self, now: Instant) {
+        self.hand.take_finished(&mut self.finished);
+        for finished in self.finished.drain(..) {
+            match finished {
+                Finished::Job(_, id, output) => self.endpoint.done(id.number, Some(output), now),
+                Finished::Panicked(_, id) => self.endpoint.done(id.number, None, now),
+                Finished::Warm(..) => debug_assert!(false, "no file is sent here"),
+            }
+        }
+    }
+
+    /// Runs what needs not block, and gives the rest to the helpers. Whether a job has finished.
+    fn start_jobs(&mut self, now: Instant) -> bool {
+        let mut has_finished = false;
+        while let Some((number, job)) = self.endpoint.next_job() {
+            let output = match catch_unwind(AssertUnwindSafe(|| job.try_now())) {
+                Ok(Ok(output)) => Some(output),
+                Ok(Err(job)) => {
+                    let ticket = Ticket(0);
+                    if self
+                        .hand
+                        .try_give(NOBODY, Work::Job(JobId { number, ticket }, job))
+                    {
+                        continue;
+                    }
+                    None
+                }
+                Err(_) => None,
+            };
+            self.endpoint.done(number, output, now);
+            has_finished = true;
+        }
+        has_finished
     }
 
     /// Waits for something to do; whether datagrams have arrived.
@@ -371,7 +436,7 @@ impl<E: Endpoint> Worker<E> {
     /// Has the endpoint write, and sends; whether it has more than was asked of it.
     fn write(&mut self, now: Instant) -> io::Result<bool> {
         for _ in 0..POLLS_MAX {
-            let has_more = self.endpoint.poll(&mut self.out, now);
+            let has_more = self.endpoint.poll(&mut self.out, now) | self.start_jobs(now);
             let is_blocked = !self.send()?;
             if !has_more || is_blocked {
                 return Ok(false);
@@ -428,6 +493,8 @@ mod tests {
     }
 
     impl Endpoint for Named {
+        type Job = crate::NoJob;
+
         fn handle(&mut self, batch: &mut [Datagram<'_>], _: &mut Outbox, now: Instant) {
             for datagram in batch {
                 let mut answer = self.number.to_string().into_bytes();

@@ -15,6 +15,7 @@ const OUT_BYTES_MAX: usize = 256 << 10;
 ///
 /// struct Echo;
 /// impl Endpoint for Echo {
+///     type Job = runtime::NoJob;
 ///     fn handle(&mut self, batch: &mut [Datagram<'_>], out: &mut Outbox, _: Instant) {
 ///         for datagram in batch {
 ///             out.push(|buffer| {
@@ -177,6 +178,8 @@ mod tests {
     }
 
     impl Endpoint for Repeater {
+        type Job = crate::NoJob;
+
         fn handle(&mut self, batch: &mut [Datagram<'_>], _: &mut Outbox, now: Instant) {
             for datagram in batch {
                 self.due.push((now, datagram.from, 3));

@@ -40,7 +40,7 @@ pub struct Request<'a> {
     /// Who the client is, as its certificate says.
     pub user: Option<&'a [u8]>,
     /// The stream that carried it, in a protocol with several.
-    pub stream: Option<u32>,
+    pub stream: Option<u64>,
     /// Arrival of the first byte of the request.
     pub started: Instant,
     /// The request line.
@@ -504,7 +504,7 @@ fn json_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u1
     }
     if let Some(stream) = request.stream {
         out.extend_from_slice(b",\"stream\":");
-        push_number(out, stream.into());
+        push_number(out, stream);
     }
     out.extend_from_slice(b",\"status\":");
     push_status(out, status);

@@ -210,6 +210,8 @@ pub struct Config {
 
     /// Where HTTP/2 is spoken.
     pub http2: Http2,
+    /// Whether HTTP/3 is spoken, over UDP at each address with TLS.
+    pub http3: bool,
     /// Whether HTTP/0.9 requests (`GET /path` without a version) are answered, with content only.
     pub http09: bool,
 
@@ -371,6 +373,7 @@ impl Default for Config {
             log_tcp: false,
             user: None,
             http2: Http2::default(),
+            http3: false,
             http09: false,
             landlock: Landlock::default(),
             seccomp: Seccomp::default(),
@@ -637,6 +640,12 @@ impl Config {
         if let Some(tilde) = &self.tilde {
             tilde.validate()?;
         }
+        if self.http3 && !self.has_tls() {
+            return Err(ConfigError::invalid(
+                "http3",
+                "HTTP/3 needs TLS: set a certificate (`tls-cert`, `tls-key`), a `domain`, or `tls = \"internal\"`",
+            ));
+        }
         if self.log_tcp && self.log_format != LogFormat::Json {
             return Err(ConfigError::invalid(
                 "log-tcp",
@@ -789,6 +798,7 @@ fixed!(
     "adapt" adapt,
     "record" record,
     "control" control,
+    "http3" http3,
     "tls-key-log" tls_key_log,
     "domain" domain,
     "tls" tls,

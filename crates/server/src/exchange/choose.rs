@@ -300,7 +300,7 @@ fn compose<'c>(
 }
 
 /// Whether a client that waits for a job should be told what the page embeds: a browser that navigates there, over
-/// HTTP/2. Over HTTP/1.1 browsers ignore 103, and some clients take it for the answer (RFC 8297 section 3). A client
+/// HTTP/2 or 3. Over HTTP/1.1 browsers ignore 103, and some clients take it for the answer (RFC 8297 section 3). A client
 /// that revalidates a page has what the page embeds.
 #[cold]
 fn wants_hint(start: Start<'_>, head: Option<&RequestHead<'_, '_>>) -> bool {
@@ -309,7 +309,7 @@ fn wants_hint(start: Start<'_>, head: Option<&RequestHead<'_, '_>>) -> bool {
     };
     let mut fields = head.fields.iter();
     let mode = fields.find(|(name, _)| name.eq_ignore_ascii_case("sec-fetch-mode"));
-    head.protocol == Protocol::Http2
+    matches!(head.protocol, Protocol::Http2 | Protocol::Http3)
         && head.method == Method::Get
         && mode.is_none_or(|(_, mode)| mode == b"navigate")
         && ![Name::Range, Name::IfNoneMatch, Name::IfModifiedSince]

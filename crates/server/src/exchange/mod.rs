@@ -180,7 +180,7 @@ impl Exchange {
     pub(crate) fn answered(
         &mut self,
         (journal, clock): (&mut Journal, &Clock),
-        (asked, user, stream): (Asked<'_, '_, '_>, Option<&[u8]>, Option<u32>),
+        (asked, user, stream): (Asked<'_, '_, '_>, Option<&[u8]>, Option<u64>),
         status: u16,
         head_bytes: u32,
         body_bytes: u64,

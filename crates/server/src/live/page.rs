@@ -90,6 +90,30 @@ pub(super) fn html(figures: &Figures) -> String {
             "",
         );
     });
+    section(&mut out, "HTTP/3", |out| {
+        row(
+            out,
+            "http3-connections",
+            "connections",
+            totals.http3_connections,
+            "",
+        );
+        row(out, "http3-requests", "requests", totals.http3_requests, "");
+        row(
+            out,
+            "http3-resets",
+            "cancelled by clients",
+            totals.http3_resets,
+            "",
+        );
+        row(
+            out,
+            "http3-failed",
+            "connections ended by a fault",
+            totals.http3_failed,
+            "",
+        );
+    });
     if !figures.certificates.is_empty() {
         section(&mut out, "TLS", |out| {
             row(out, "tls-handshakes", "handshakes", totals.tls_handshakes, "");

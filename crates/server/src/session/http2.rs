@@ -8,20 +8,17 @@
 //! ```
 //! The connection works both ways at once. Heads of answers go out as they are made; content follows in the order of
 //! RFC 9218, a turn at a time: what is given to the driver cannot be overtaken any more. `requests` takes requests in,
-//! `answer` writes heads, `content` knows the bytes behind them, `turn` what is under way. Flow control, priorities and
-//! floods are the protocol's business (crate `http2`); this file decides how a connection lives and ends.
+//! `turn` knows what is under way; what HTTP/3 does alike is in `multiplexed`. Flow control, priorities and floods are the
+//! protocol's business (crate `http2`); this file decides how a connection lives and ends.
 
-mod answer;
-mod content;
-mod priority;
 mod requests;
-mod stream;
 mod turn;
 
 #[cfg(test)]
 mod tests;
 
 use super::client::Client;
+use super::multiplexed::stream::{self, State};
 use crate::access_log::Cut;
 use crate::context::{Cx, Done, Work};
 use crate::exchange::Failure;
@@ -32,12 +29,13 @@ use runtime::memory::Holding;
 use runtime::session::{Loss, Need, Taken};
 use runtime::{Action, Event, Ticket, Tx};
 use std::sync::Arc;
-use stream::{State, Stream};
 use turn::Turn;
 use units::{Duration, Instant};
 
 /// Frames that wait for the output under way. Above, no input is taken: some of it would have to be answered.
 const PENDING_MAX: usize = 64 << 10;
+
+type Stream = stream::Stream<u32>;
 
 /// A connection that speaks HTTP/2.
 #[derive(Debug)]

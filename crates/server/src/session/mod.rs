@@ -11,6 +11,8 @@
 mod client;
 mod http1;
 mod http2;
+mod http3;
+mod multiplexed;
 
 use crate::context::{Cx, Work};
 use crate::rate_limit::Pace;
@@ -18,6 +20,7 @@ use client::Client;
 pub(crate) use client::Layer;
 use http1::Http1;
 use http2::Http2;
+pub(crate) use http3::Http3;
 use runtime::{Action, Event, Tx};
 use std::net::IpAddr;
 use units::Instant;

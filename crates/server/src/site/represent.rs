@@ -16,7 +16,7 @@ use crate::media_type::MediaType;
 use bytes::Bytes;
 use http_semantics::coding::Coding;
 use runtime::fs::Meta;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use units::UnixTime;
 
 /// Content up to this length is read at load, so that its tag is a hash of it. Reading takes some tenths of a
@@ -64,7 +64,7 @@ pub(crate) fn representation(
         fields: fields.into(),
         content_fields,
         head_200: head.into(),
-        block_200: OnceLock::new(),
+        blocks_200: Default::default(),
         media_type: lines.media_type.value.clone(),
         content,
     }

@@ -42,7 +42,7 @@ fn put(store: &Store, name: u16, size: u64, descriptors: u64) -> Option<(Arc<Ent
         fields: Box::default(),
         content_fields: 0,
         head_200: Box::default(),
-        block_200: std::sync::OnceLock::new(),
+        blocks_200: Default::default(),
         media_type: Box::default(),
         content: Content::Memory(body.clone()),
     };

@@ -56,7 +56,7 @@ impl Http1 {
         out.extend_from_slice(&representation.head_200);
         out.extend_from_slice(clock.date_line());
         if self.client.is_secured() {
-            out.extend_from_slice(&state.hsts);
+            out.extend_from_slice(&state.secured_lines);
         }
         out.extend_from_slice(persistence.line());
         out.extend_from_slice(b"\r\n");

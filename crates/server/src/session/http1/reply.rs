@@ -24,7 +24,11 @@ impl Http1 {
         answer: Answer<'_>,
         tx: &mut Tx,
     ) -> Option<Multipart> {
-        let hsts = if self.client.is_secured() { desk.hsts } else { b"" };
+        let hsts = if self.client.is_secured() {
+            desk.secured_lines
+        } else {
+            b""
+        };
         let head_bytes = head(&mut self.http, (desk.clock, hsts), &answer, &mut tx.head);
         let status = answer.status.as_u16();
         desk.counters.answered(status);

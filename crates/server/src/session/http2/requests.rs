@@ -3,43 +3,30 @@
 //! As in HTTP/1, the body of a request is read and discarded before the request is answered, unless it is clear before
 //! that the answer is an error.
 
-use super::answer::{Reply, reply};
-use super::content::Fresh;
-use super::stream::{Receiving, State, Stream, Waiting};
 use super::{Http2, PENDING_MAX, Phase};
 use crate::access_log::Cut;
-use crate::context::{Cx, Desk, Work};
+use crate::context::{Cx, Work};
 use crate::entry::Entry;
-use crate::exchange::{Asked, Exchange, Failure, Step};
-use crate::limits::Limits;
+use crate::exchange::{Exchange, Failure};
 use crate::session::client::Client;
+use crate::session::multiplexed::answer::Reply;
+use crate::session::multiplexed::ask::{self, Ask, Outcome};
+use crate::session::multiplexed::content::Fresh;
+use crate::session::multiplexed::stream::{Receiving, State, Stream, Waiting};
 use crate::site::Loaded;
 use ::http2::Code;
 use ::http2::hpack::{Fields, block};
 use ::http2::message::Control;
 use ::http2::priority::Priority;
 use ::http2::server::Event;
-use http_semantics::field::{Line, MAX_FIELDS};
-use http_semantics::method::Method;
-use http_semantics::request::{Protocol, RequestHead};
+use http_semantics::request::Protocol;
 use http_semantics::status::Status;
 use runtime::Tx;
 use std::sync::Arc;
 use units::Instant;
 
-/// Requests with no more fields than this get small tables.
-const FEW_FIELDS: usize = 24;
-
 /// An empty frame is not worth a turn.
 const SMALLEST_FRAME: usize = 1 << 10;
-
-/// What became of a request.
-enum Outcome {
-    /// Its answer; the head is in the worker's block.
-    Reply(Reply),
-    /// A job must run. What the page embeds can be told before that.
-    Wait(Exchange, Work, Option<Arc<str>>),
-}
 
 impl Http2 {
     /// Takes input, after what has waited. It stays if much output waits, because some of it must be answered.
@@ -77,23 +64,23 @@ impl Http2 {
                 } => {
                     let refused = match end {
                         true => None,
-                        false => refusal(&control, fields, &cx.state.limits),
+                        false => ask::refusal(&control, fields, &cx.state.limits),
                     };
                     if end || refused.is_some() {
                         let (outcome, is_last) =
-                            begin(cx, &self.client, (id, &control, fields), refused, now);
+                            ask::begin(cx, ask(&self.client, id), &control, fields, refused, now);
                         let kept = matches!(outcome, Outcome::Wait(..)).then(|| fields.clone());
                         self.count(cx, id, !end, is_last, out, now);
                         self.follow(cx, id, outcome, kept, out, now);
                     } else {
-                        let (fields, expects) = (fields.clone(), expectation(fields).is_some());
+                        let (fields, expects) = (fields.clone(), ask::expectation(fields).is_some());
                         self.count(cx, id, true, false, out, now);
                         self.await_body(cx, id, fields, expects, out, now);
                     }
                 }
                 Event::Oversized { stream: id, end } => {
                     let failure = Failure::of(Status::REQUEST_HEADER_FIELDS_TOO_LARGE);
-                    let outcome = refuse(cx, &self.client, id, failure, now);
+                    let outcome = ask::refuse(cx, ask(&self.client, id), failure, now);
                     self.count(cx, id, !end, false, out, now);
                     self.follow(cx, id, outcome, None, out, now);
                 }
@@ -189,7 +176,7 @@ impl Http2 {
                     debug_assert!(false, "a kept request is invalid");
                     return;
                 };
-                let (outcome, is_last) = begin(cx, &self.client, (id, &control, &fields), None, now);
+                let (outcome, is_last) = ask::begin(cx, ask(&self.client, id), &control, &fields, None, now);
                 if is_last {
                     self.http.shut_down(now, out);
                 }
@@ -215,8 +202,8 @@ impl Http2 {
         };
         let fields = receiving.fields;
         let outcome = match Control::of(&fields) {
-            Some(control) => begin(cx, &self.client, (id, &control, &fields), Some(failure), now).0,
-            None => refuse(cx, &self.client, id, failure, now),
+            Some(control) => ask::begin(cx, ask(&self.client, id), &control, &fields, Some(failure), now).0,
+            None => ask::refuse(cx, ask(&self.client, id), failure, now),
         };
         self.follow(cx, id, outcome, Some(fields), out, now);
     }
@@ -394,131 +381,17 @@ impl Http2 {
         let Ok(at) = self.at(id) else { return };
         let state = std::mem::replace(&mut self.streams[at].state, State::Gone(None));
         let State::Waiting(waiting) = state else { return };
-        let Waiting {
-            fields, mut exchange, ..
-        } = *waiting;
-        let entry = find(&mut exchange, cx);
-        let control = fields
-            .as_ref()
-            .and_then(|fields| Some((Control::of(fields)?, fields)));
-        let client = &self.client;
-        let go = |asked: Asked<'_, '_, '_>| {
-            let (scope, desk) = cx.split();
-            let step = exchange.resume(scope, asked, &entry);
-            outcome(desk, exchange, step, (asked, client, id))
-        };
-        let outcome = match control {
-            Some((control, fields)) => with_head(&control, fields, |head| match head {
-                Ok(head) => go(Asked::Request(head)),
-                Err(_) => go(Asked::Input(control.path.unwrap_or_default())),
-            }),
-            None => go(Asked::Input(b"")),
-        };
+        let Waiting { fields, exchange, .. } = *waiting;
+        let outcome = ask::resume(cx, ask(&self.client, id), exchange, fields.as_ref(), find);
         self.follow(cx, id, outcome, fields, out, now);
     }
 }
 
-/// Begins the exchange of a request, with an error if there is one already. Tells whether no further request should be
-/// awaited.
-fn begin(
-    cx: &mut Cx,
-    client: &Client,
-    (id, control, fields): (u32, &Control<'_>, &Fields),
-    refused: Option<Failure>,
-    now: Instant,
-) -> (Outcome, bool) {
-    with_head(control, fields, |head| {
-        let (asked, mut failure) = match head {
-            Ok(head) => (Asked::Request(head), refused),
-            Err(failure) => (Asked::Input(control.path.unwrap_or_default()), Some(failure)),
-        };
-        let mut is_last = false;
-        if failure.is_none()
-            && let Some(limited) = client.limit(cx, asked, now)
-        {
-            (failure, is_last) = (Some(limited.failure), limited.ends_connection);
-        }
-        let mut exchange = Exchange::new(client.address(), client.is_secured(), now);
-        let (scope, desk) = cx.split();
-        let step = match (failure, asked) {
-            (None, Asked::Request(head)) => exchange.begin(scope, head),
-            (failure, asked) => {
-                let failure = failure.unwrap_or(Failure::of(Status::BAD_REQUEST));
-                exchange.refuse(scope, asked, failure)
-            }
-        };
-        (outcome(desk, exchange, step, (asked, client, id)), is_last)
-    })
-}
-
-/// Answers what is no request with an error.
-#[cold]
-fn refuse(cx: &mut Cx, client: &Client, id: u32, failure: Failure, now: Instant) -> Outcome {
-    let mut exchange = Exchange::new(client.address(), client.is_secured(), now);
-    let (scope, desk) = cx.split();
-    let asked = Asked::Input(b"");
-    let step = exchange.refuse(scope, asked, failure);
-    outcome(desk, exchange, step, (asked, client, id))
-}
-
-/// Carries out the step of an exchange.
-fn outcome(
-    desk: Desk<'_>,
-    exchange: Exchange,
-    step: Step<'_>,
-    whose: (Asked<'_, '_, '_>, &Client, u32),
-) -> Outcome {
-    match step {
-        Step::Answer(answer) => Outcome::Reply(reply(desk, exchange, whose, answer)),
-        Step::Wait(work, hint) => Outcome::Wait(exchange, work, hint),
-    }
-}
-
-/// Calls `then` with the head of a request, or with the error if it has none that could be answered.
-fn with_head<T>(
-    control: &Control<'_>,
-    fields: &Fields,
-    then: impl FnOnce(Result<&RequestHead<'_, '_>, Failure>) -> T,
-) -> T {
-    const NO_LINE: Line<'_> = Line { name: "", value: b"" };
-    if fields.len() < FEW_FIELDS {
-        return head(control, fields, &mut [NO_LINE; FEW_FIELDS], then);
-    }
-    head(control, fields, &mut [NO_LINE; MAX_FIELDS], then)
-}
-
-/// As [`with_head`], with the field lines in `slots`.
-fn head<'b, T>(
-    control: &Control<'b>,
-    fields: &'b Fields,
-    slots: &mut [Line<'b>],
-    then: impl FnOnce(Result<&RequestHead<'b, '_>, Failure>) -> T,
-) -> T {
-    match control.head(fields.iter(), slots, Protocol::Http2) {
-        Ok(head) if head.method != Method::Connect && head.authority().is_none_or(<[u8]>::is_empty) => {
-            then(Err(Failure::NO_HOST))
-        }
-        Ok(head) => then(Ok(&head)),
-        Err(_) => then(Err(Failure::TARGET)),
-    }
-}
-
-/// The value of `Expect`.
-fn expectation(fields: &Fields) -> Option<&[u8]> {
-    let mut expectations = fields.iter().filter(|(name, _)| *name == b"expect");
-    expectations.next().map(|(_, value)| value)
-}
-
-/// Why a request will be rejected, whatever its body.
-fn refusal(control: &Control<'_>, fields: &Fields, limits: &Limits) -> Option<Failure> {
-    let method = Method::of(control.method);
-    let reads = matches!(method, Method::Get | Method::Head | Method::Options);
-    match expectation(fields) {
-        Some(value) if !value.eq_ignore_ascii_case(b"100-continue") => {
-            Some(Failure::of(Status::EXPECTATION_FAILED))
-        }
-        _ if control.length.is_some_and(|len| len > limits.body_size.0) => Some(Failure::TOO_LARGE),
-        Some(_) if !reads => Some(Failure::of_method(method)),
-        _ => None,
+/// A request on this stream.
+fn ask(client: &Client, id: u32) -> Ask<'_> {
+    Ask {
+        client,
+        stream: id.into(),
+        protocol: Protocol::Http2,
     }
 }

@@ -1,67 +1,66 @@
-//! Writes the head of an answer as a field block. That of a cached file is a copy of bytes that were made once.
+//! Writes the head of an answer as a field block of HTTP/2 or a section of HTTP/3. That of a cached file is a copy of bytes
+//! that were made once.
 
+use super::ask::Ask;
 use super::content::{Content, Fresh};
 use super::priority;
 use crate::access_log::Slot;
 use crate::context::Desk;
 use crate::exchange::{Answer, Asked, Exchange, Head, Source};
-use crate::field_block;
 use crate::field_list::FieldList;
-use crate::session::client::Client;
-use ::http2::priority::Priority;
+use http_semantics::priority::Priority;
 use http_semantics::request::RequestHead;
 use units::Instant;
 
-/// Bytes of a frame's header (RFC 9113 section 4.1).
-const FRAME_HEADER: usize = 9;
-
 /// An answer whose head is in the worker's block.
 #[derive(Debug)]
-pub(super) struct Reply {
+pub(in crate::session) struct Reply {
     /// What follows the head, and what of it can be sent at once.
-    pub(super) content: Option<(Content, Fresh)>,
+    pub(in crate::session) content: Option<(Content, Fresh)>,
     /// By what it is; `None` if the request names one.
-    pub(super) priority: Option<Priority>,
+    pub(in crate::session) priority: Option<Priority>,
     /// Arrival of the request.
-    pub(super) started: Instant,
-    pub(super) slot: Slot,
+    pub(in crate::session) started: Instant,
+    pub(in crate::session) slot: Slot,
     /// Bytes of the head, as the log counts them.
-    pub(super) head_bytes: u64,
+    pub(in crate::session) head_bytes: u64,
     /// Bytes of the content.
-    pub(super) length: u64,
+    pub(in crate::session) length: u64,
 }
 
 /// Writes the head of an answer to `desk.block` and composes its log line.
-pub(super) fn reply(
+pub(in crate::session) fn reply(
     desk: Desk<'_>,
     mut exchange: Exchange,
-    (asked, client, id): (Asked<'_, '_, '_>, &Client, u32),
+    ask: Ask<'_>,
+    asked: Asked<'_, '_, '_>,
     answer: Answer<'_>,
 ) -> Reply {
+    let (client, compression) = (ask.client, ask.compression());
     let block = desk.block;
     block.clear();
     match answer.head {
-        Head::Prepared(representation) => block.extend_from_slice(representation.block_200()),
+        Head::Prepared(representation) => block.extend_from_slice(representation.block_200(compression)),
         Head::Composed(lines) => {
-            field_block::status(answer.status.as_u16(), block);
-            field_block::lines(lines, block);
+            compression.status(answer.status.as_u16(), block);
+            compression.lines(lines, block);
             if !matches!(answer.source, Source::Empty) {
-                field_block::length(answer.len, block);
+                compression.length(answer.len, block);
             }
         }
     }
-    field_block::lines(answer.more, block);
-    field_block::date(desk.clock.date(), block);
+    compression.lines(answer.more, block);
+    compression.date(desk.clock.date(), block);
     if client.is_secured() {
-        field_block::lines(FieldList::of(desk.hsts), block);
+        compression.lines(FieldList::of(desk.secured_lines), block);
     }
     let status = answer.status.as_u16();
     desk.counters.answered(status);
     let sent = if answer.sends_content { answer.len } else { 0 };
-    let head_bytes = (FRAME_HEADER + block.len()) as u32;
+    let head_bytes = (compression.frame_header(block.len()) + block.len()) as u32;
     exchange.answered(
         (desk.journal, desk.clock),
-        (asked, client.user(), Some(id)),
+        (asked, client.user(), Some(ask.stream)),
         status,
         head_bytes,
         sent,

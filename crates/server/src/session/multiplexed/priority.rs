@@ -1,9 +1,9 @@
 //! The priority of an answer whose request names none (RFC 9218 section 5: a server may know better than the default).
 
-use ::http2::priority::Priority;
+use http_semantics::priority::Priority;
 
 /// By what it is: what a page cannot be shown without goes first, what can be shown in part shares, downloads wait.
-pub(super) fn of(media_type: &[u8]) -> Priority {
+pub(in crate::session) fn of(media_type: &[u8]) -> Priority {
     let essence = media_type.split(|&b| b == b';').next().unwrap_or_default();
     let (urgency, incremental) = match essence.trim_ascii() {
         b"text/html" | b"application/xhtml+xml" => (2, true),

@@ -19,7 +19,7 @@ const PIECE: u64 = 64 << 10;
 
 /// Content that is being sent.
 #[derive(Debug)]
-pub(super) struct Content {
+pub(in crate::session) struct Content {
     /// The next bytes.
     now: Bytes,
     then: Option<Box<Then>>,
@@ -42,15 +42,15 @@ struct Then {
 
 /// What became ready to be sent, to be told to the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fresh {
-    pub(super) bytes: u64,
+pub(in crate::session) struct Fresh {
+    pub(in crate::session) bytes: u64,
     /// Nothing follows.
-    pub(super) is_last: bool,
+    pub(in crate::session) is_last: bool,
 }
 
 impl Content {
     /// The content of an answer of `len` bytes, at least one, and what of it can be sent at once.
-    pub(super) fn new(source: Source<'_>, len: u64) -> (Content, Fresh) {
+    pub(in crate::session) fn new(source: Source<'_>, len: u64) -> (Content, Fresh) {
         let (now, then) = match source {
             Source::Empty => (Bytes::new(), None),
             Source::Made(bytes) => (bytes, None),
@@ -154,7 +154,7 @@ impl Content {
     }
 
     /// Appends `bytes` of the content, which are ready. Returns what became ready by that.
-    pub(super) fn take(&mut self, mut bytes: usize, out: &mut Vec<u8>) -> Option<Fresh> {
+    pub(in crate::session) fn take(&mut self, mut bytes: usize, out: &mut Vec<u8>) -> Option<Fresh> {
         let mut ready = 0;
         while bytes > 0 {
             let some = bytes.min(self.now.len());
@@ -169,9 +169,21 @@ impl Content {
         self.tell(ready)
     }
 
+    /// The next bytes, as far as they are in one piece; never empty while some are ready.
+    pub(in crate::session) fn front(&self) -> &Bytes {
+        &self.now
+    }
+
+    /// Drops that many of [`Content::front`], which were sent. Returns what became ready by that.
+    pub(in crate::session) fn drop_front(&mut self, bytes: usize) -> Option<Fresh> {
+        bytes::Buf::advance(&mut self.now, bytes);
+        let ready = self.advance();
+        self.tell(ready)
+    }
+
     /// The job that reads the next piece of the file, if less than this stream's `share` of a turn waits to be sent. A
     /// piece is no shorter than that share. The job has to end by `until`.
-    pub(super) fn next_job(&mut self, cx: &Cx, share: usize, until: Instant) -> Option<Work> {
+    pub(in crate::session) fn next_job(&mut self, cx: &Cx, share: usize, until: Instant) -> Option<Work> {
         let then = self.then.as_mut()?;
         if then.reading_until.is_some() || self.now.len() + then.next.len() >= share {
             return None;
@@ -186,7 +198,7 @@ impl Content {
     }
 
     /// A piece was read. Returns what became ready by that.
-    pub(super) fn was_read(&mut self, bytes: Vec<u8>) -> Option<Fresh> {
+    pub(in crate::session) fn was_read(&mut self, bytes: Vec<u8>) -> Option<Fresh> {
         let ready = bytes.len() as u64;
         if let Some(then) = &mut self.then {
             then.reading_until = None;
@@ -201,12 +213,12 @@ impl Content {
     }
 
     /// When the job that reads has to be done.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(in crate::session) fn deadline(&self) -> Option<Instant> {
         self.then.as_ref()?.reading_until
     }
 
     /// Bytes of memory held, besides those of the cache: up to two pieces of a file.
-    pub(super) fn memory(&self) -> usize {
+    pub(in crate::session) fn memory(&self) -> usize {
         match &self.then {
             Some(then) if !then.is_in_memory() => size_of::<Then>() + 2 * PIECE as usize,
             _ => 0,

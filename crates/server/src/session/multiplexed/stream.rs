@@ -4,25 +4,25 @@ use super::content::Content;
 use crate::access_log::{Cut, Slot};
 use crate::context::{Cx, Work};
 use crate::exchange::Exchange;
-use ::http2::hpack::Fields;
+use http_semantics::compression::Fields;
 use units::Instant;
 
-/// A request that is not answered whole yet.
+/// A request that is not answered whole yet. `Id` names its stream.
 #[derive(Debug)]
-pub(super) struct Stream {
-    pub(super) id: u32,
-    pub(super) state: State,
+pub(in crate::session) struct Stream<Id> {
+    pub(in crate::session) id: Id,
+    pub(in crate::session) state: State,
     /// A job is under way for it.
-    pub(super) is_working: bool,
+    pub(in crate::session) is_working: bool,
     /// Its body is still on the way, and is discarded.
-    pub(super) is_uploading: bool,
+    pub(in crate::session) is_uploading: bool,
     /// The log line of its answer.
-    pub(super) slot: Slot,
+    pub(in crate::session) slot: Slot,
 }
 
 /// How far a request is.
 #[derive(Debug)]
-pub(super) enum State {
+pub(in crate::session) enum State {
     /// Its body is read and discarded before it is answered.
     Receiving(Box<Receiving>),
     /// A job looks for the answer.
@@ -35,30 +35,30 @@ pub(super) enum State {
 
 /// A request whose body has not arrived whole.
 #[derive(Debug)]
-pub(super) struct Receiving {
-    pub(super) fields: Fields,
+pub(in crate::session) struct Receiving {
+    pub(in crate::session) fields: Fields,
     /// Arrival of the head.
-    pub(super) since: Instant,
+    pub(in crate::session) since: Instant,
     /// Bytes of the body so far.
-    pub(super) received: u64,
+    pub(in crate::session) received: u64,
     /// When the rest must be there.
-    pub(super) until: Instant,
+    pub(in crate::session) until: Instant,
 }
 
 /// A request that waits for a job.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(in crate::session) struct Waiting {
     /// The request; `None`: what came was no request that could be answered otherwise than by an error.
-    pub(super) fields: Option<Fields>,
-    pub(super) exchange: Exchange,
+    pub(in crate::session) fields: Option<Fields>,
+    pub(in crate::session) exchange: Exchange,
     /// The driver gets it at the next poll.
-    pub(super) job: Option<Work>,
+    pub(in crate::session) job: Option<Work>,
     /// When it is answered without the job.
-    pub(super) until: Instant,
+    pub(in crate::session) until: Instant,
 }
 
-impl Stream {
-    pub(super) fn new(id: u32, state: State) -> Stream {
+impl<Id> Stream<Id> {
+    pub(in crate::session) fn new(id: Id, state: State) -> Stream<Id> {
         Stream {
             id,
             state,
@@ -69,7 +69,7 @@ impl Stream {
     }
 
     /// When it is given up.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(in crate::session) fn deadline(&self) -> Option<Instant> {
         match &self.state {
             State::Receiving(receiving) => Some(receiving.until),
             State::Waiting(waiting) => Some(waiting.until),
@@ -79,7 +79,7 @@ impl Stream {
     }
 
     /// Since when its body is awaited; `None` if it is not.
-    pub(super) fn receiving_since(&self) -> Option<Instant> {
+    pub(in crate::session) fn receiving_since(&self) -> Option<Instant> {
         match &self.state {
             State::Receiving(receiving) => Some(receiving.since),
             _ => None,
@@ -87,7 +87,7 @@ impl Stream {
     }
 
     /// Bytes of memory held, besides those of the cache.
-    pub(super) fn memory(&self) -> usize {
+    pub(in crate::session) fn memory(&self) -> usize {
         let more = match &self.state {
             State::Receiving(receiving) => size_of::<Receiving>() + receiving.fields.capacity(),
             State::Waiting(waiting) => {
@@ -96,11 +96,11 @@ impl Stream {
             State::Sending(content) => content.memory(),
             State::Gone(_) => 0,
         };
-        size_of::<Stream>() + more
+        size_of::<Stream<Id>>() + more
     }
 
     /// Its answer will not be sent whole: finishes its log line.
-    pub(super) fn lost(&mut self, cx: &mut Cx, cut: Cut, now: Instant) {
+    pub(in crate::session) fn lost(&mut self, cx: &mut Cx, cut: Cut, now: Instant) {
         let state = std::mem::replace(&mut self.state, State::Gone(None));
         if let State::Sending(_) = state {
             cx.journal.lost(&mut self.slot, cut, now);

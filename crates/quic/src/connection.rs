@@ -1,0 +1,203 @@
+//! One connection: its transport, its session, and what has to be done for it.
+
+use crate::carrier::{Carrier, Unsent};
+use quinn_proto::crypto::rustls::HandshakeData;
+use quinn_proto::{Dir, Event, StreamEvent};
+use runtime::clock::{from_standard, to_standard};
+use runtime::datagram::{Address, Outbox};
+use runtime::session::{Secured, Ticket};
+use runtime::streams::{self, JobOf, Session};
+use rustls::pki_types::CertificateDer;
+use units::Instant;
+
+/// Datagrams in one payload at most: what fits 64 KiB, and no more than the kernel segments (64, `UDP_MAX_SEGMENTS`).
+const SEGMENTS_MAX: usize = 40;
+
+/// Payloads for one connection before others have their turn.
+const PAYLOADS_MAX: usize = 4;
+
+/// A connection.
+pub(crate) struct Connection<S: Session> {
+    pub(crate) quic: quinn_proto::Connection,
+    /// `None` once the connection has ended; the transport stays a little longer, to answer what is still under way.
+    session: Option<S>,
+    unsent: Unsent,
+    /// Which of the connections of its place it is.
+    pub(crate) generation: u32,
+    pub(crate) is_connected: bool,
+    /// What the endpoint's table of deadlines says.
+    pub(crate) deadline: Option<Instant>,
+    /// Whether it is in the endpoint's list of those to be served.
+    pub(crate) is_listed: bool,
+}
+
+/// What became of serving a connection.
+pub(crate) enum Served {
+    /// Everything that can be done now is done.
+    Whole,
+    /// There is more to send.
+    More,
+}
+
+impl<S: Session> Connection<S> {
+    pub(crate) fn new(quic: quinn_proto::Connection, session: S, generation: u32) -> Connection<S> {
+        Connection {
+            quic,
+            session: Some(session),
+            unsent: Unsent::default(),
+            generation,
+            is_connected: false,
+            deadline: None,
+            is_listed: false,
+        }
+    }
+
+    /// Whether it owes its peer nothing.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.session.as_ref().is_none_or(Session::is_idle)
+    }
+
+    /// Whether it can be forgotten.
+    pub(crate) fn is_over(&self) -> bool {
+        self.quic.is_drained()
+    }
+
+    /// When it has to be served even if nothing arrives.
+    pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
+        let session = self.session.as_ref().and_then(Session::deadline);
+        let quic = self.quic.poll_timeout().map(from_standard);
+        [session, quic].into_iter().flatten().min()
+    }
+
+    /// Tells the session of an event.
+    pub(crate) fn tell(&mut self, cx: &mut S::Cx, event: streams::Event<'_, JobOf<S>>, now: Instant) {
+        if let Some(session) = &mut self.session {
+            let mut carrier = Carrier {
+                quic: &mut self.quic,
+                unsent: &mut self.unsent,
+                now,
+            };
+            session.handle(cx, event, &mut carrier, now);
+        }
+    }
+
+    /// The session ends.
+    pub(crate) fn end(&mut self, cx: &mut S::Cx, now: Instant) {
+        if let Some(mut session) = self.session.take() {
+            session.closed(cx, now);
+        }
+    }
+
+    /// What has fallen due.
+    pub(crate) fn expire(&mut self, cx: &mut S::Cx, now: Instant) {
+        let at = to_standard(now);
+        if self.quic.poll_timeout().is_some_and(|due| due <= at) {
+            self.quic.handle_timeout(at);
+        }
+        let is_due = |session: &S| session.deadline().is_some_and(|due| due <= now);
+        if self.session.as_ref().is_some_and(is_due) {
+            self.tell(cx, streams::Event::Deadline, now);
+        }
+    }
+
+    /// Does what can be done now: events to the session, its output to the transport, and the transport's to `out`.
+    pub(crate) fn serve(
+        &mut self,
+        cx: &mut S::Cx,
+        out: &mut Outbox,
+        scratch: &mut Vec<u8>,
+        mut start: impl FnMut(Ticket, JobOf<S>),
+        now: Instant,
+    ) -> Served {
+        for _ in 0..PAYLOADS_MAX {
+            self.take_events(cx, now);
+            if let Some(session) = &mut self.session {
+                let mut carrier = Carrier {
+                    quic: &mut self.quic,
+                    unsent: &mut self.unsent,
+                    now,
+                };
+                while let Some((ticket, job)) = session.poll(cx, &mut carrier, now) {
+                    start(ticket, job);
+                }
+            }
+            if self.quic.is_closed() {
+                // By the session itself, of which it gets no event.
+                self.end(cx, now);
+            }
+            if !out.has_room() {
+                return Served::More;
+            }
+            let mut is_sent = false;
+            out.push(|buffer| {
+                scratch.clear();
+                let transmit = self.quic.poll_transmit(to_standard(now), SEGMENTS_MAX, scratch)?;
+                is_sent = true;
+                self.unsent.left(transmit.size);
+                buffer.extend_from_slice(&scratch[..transmit.size]);
+                Some(Address {
+                    to: transmit.destination,
+                    ecn: transmit.ecn.map_or(0, |ecn| ecn as u8),
+                    segment: transmit.segment_size.and_then(|size| u16::try_from(size).ok()),
+                })
+            });
+            if !is_sent {
+                self.unsent.settle();
+                return Served::Whole;
+            }
+        }
+        Served::More
+    }
+
+    fn take_events(&mut self, cx: &mut S::Cx, now: Instant) {
+        while let Some(event) = self.quic.poll() {
+            match event {
+                Event::Connected => self.connected(cx, now),
+                Event::ConnectionLost { reason } => {
+                    tracing::debug!("QUIC: {reason}");
+                    self.end(cx, now);
+                }
+                Event::Stream(StreamEvent::Opened { dir }) => self.opened(cx, dir, now),
+                Event::Stream(StreamEvent::Readable { id }) => {
+                    self.tell(cx, streams::Event::Readable(id.into()), now);
+                }
+                Event::Stream(StreamEvent::Writable { id }) => {
+                    self.tell(cx, streams::Event::Writable(id.into()), now);
+                }
+                Event::Stream(StreamEvent::Stopped { id, error_code }) => {
+                    let event = streams::Event::Stopped(id.into(), error_code.into_inner());
+                    self.tell(cx, event, now);
+                }
+                Event::Stream(StreamEvent::Finished { .. } | StreamEvent::Available { .. })
+                | Event::HandshakeDataReady
+                | Event::DatagramReceived
+                | Event::DatagramsUnblocked => {}
+            }
+        }
+    }
+
+    fn connected(&mut self, cx: &mut S::Cx, now: Instant) {
+        self.is_connected = true;
+        let crypto = self.quic.crypto_session();
+        let data = crypto
+            .handshake_data()
+            .and_then(|data| data.downcast::<HandshakeData>().ok());
+        let chain = crypto
+            .peer_identity()
+            .and_then(|chain| chain.downcast::<Vec<CertificateDer<'static>>>().ok());
+        let identity = chain.and_then(|chain| tls::certificates::identity(chain.first()?));
+        let secured = Secured {
+            protocol: data.as_ref().and_then(|data| data.protocol.as_deref()),
+            resumed: false,
+            identity: identity.as_deref(),
+        };
+        self.tell(cx, streams::Event::Connected(secured), now);
+    }
+
+    fn opened(&mut self, cx: &mut S::Cx, dir: Dir, now: Instant) {
+        while let Some(id) = self.quic.streams().accept(dir) {
+            self.tell(cx, streams::Event::Opened(id.into()), now);
+            self.tell(cx, streams::Event::Readable(id.into()), now);
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! The connections of one worker: who is accepted, when each is served, and what is sent.
+//!
+//! ```text
+//!   datagram ─▶ quinn-proto ─┬─ of a connection ─▶ listed ─▶ served at the next poll
+//!                            ├─ a new peer ──────▶ accepted, Retry, or dropped
+//!                            └─ neither ─────────▶ answer: version negotiation, stateless reset
+//! ```
+
+use crate::connection::{Connection, Served};
+use crate::identifiers::{self, Identifiers};
+use crate::limits::Limits;
+use bytes::BytesMut;
+use quinn_proto::crypto::rustls::QuicServerConfig;
+use quinn_proto::{
+    ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig,
+    Transmit,
+};
+use runtime::clock::to_standard;
+use runtime::datagram::{Address, Datagram, Outbox, Owner};
+use runtime::session::{Context, Job, Ticket};
+use runtime::streams::{self, JobOf, Service, Session};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tls::settings::Slot;
+use units::{Instant, UnixTime};
+
+/// Connections served by one call of `poll`, before datagrams that arrived have their turn.
+const SERVED_MAX: usize = 64;
+
+/// What all endpoints of a server share: its TLS, its limits, and what they have counted.
+#[derive(Debug)]
+pub struct Shared {
+    tls: Slot,
+    protocols: Vec<Vec<u8>>,
+    limits: Limits,
+    endpoint: Arc<EndpointConfig>,
+    counters: Counters,
+}
+
+/// What endpoints have counted since they started.
+#[derive(Debug, Default)]
+struct Counters {
+    open: AtomicU64,
+    retries: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// See [`Shared::counts`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Connections that are open now, those in their handshake included.
+    pub open: u64,
+    /// Retry packets sent (RFC 9000 section 8.1.2).
+    pub retries: u64,
+    /// New peers that got no answer, because too many handshakes were under way or the service refused them.
+    pub dropped: u64,
+}
+
+impl Shared {
+    /// For endpoints that use the TLS of `tls` as it is when a peer arrives, and offer these protocols (ALPN).
+    pub fn new(tls: Slot, protocols: &[&[u8]], limits: Limits) -> Shared {
+        Shared {
+            tls,
+            protocols: protocols.iter().map(|name| name.to_vec()).collect(),
+            limits,
+            // Draws the key of stateless resets, which all workers must share (RFC 9000 section 10.3.2).
+            endpoint: Arc::new(EndpointConfig::default()),
+            counters: Counters::default(),
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            open: read(&self.counters.open),
+            retries: read(&self.counters.retries),
+            dropped: read(&self.counters.dropped),
+        }
+    }
+
+    /// The library's configuration for these certificates. Early data stays off: a request in it can be replayed.
+    fn configured(&self, tls: &rustls::ServerConfig) -> Result<ServerConfig, String> {
+        let mut tls = tls.clone();
+        tls.alpn_protocols.clone_from(&self.protocols);
+        tls.max_early_data_size = 0;
+        let crypto = QuicServerConfig::try_from(tls)
+            .map_err(|_| "QUIC needs TLS 1.3 with AES-128-GCM (RFC 9001 section 5.2)".to_owned())?;
+        let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+        config.transport_config(Arc::new(self.limits.transport()));
+        self.limits.bound_incoming(&mut config);
+        Ok(config)
+    }
+
+    /// Whether endpoints can use the TLS that is in force.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn check(&self) -> Result<(), String> {
+        self.configured(&self.tls.config()).map(drop)
+    }
+}
+
+/// One worker's connections, as [`runtime::datagram`] drives them.
+pub struct Endpoint<V: Service> {
+    shared: Arc<Shared>,
+    service: Arc<V>,
+    cx: <V::Session as Session>::Cx,
+    quic: quinn_proto::Endpoint,
+    /// The TLS in force, and what was made of it.
+    tls: Option<(Arc<rustls::ServerConfig>, Arc<ServerConfig>)>,
+    /// By the library's handle.
+    connections: Vec<Option<Box<Connection<V::Session>>>>,
+    open: usize,
+    /// Connections whose handshake is not complete.
+    handshakes: usize,
+    generations: u32,
+    deadlines: BTreeSet<(Instant, usize)>,
+    /// Connections to be served, in the order in which that became due.
+    listed: VecDeque<usize>,
+    jobs: VecDeque<(u64, JobOf<V::Session>)>,
+    /// Whose jobs are under way.
+    waiting: HashMap<u64, (usize, u32, Ticket)>,
+    jobs_so_far: u64,
+    scratch: Vec<u8>,
+    draining: bool,
+}
+
+impl<V: Service> Endpoint<V> {
+    /// The endpoint of the worker with this number.
+    ///
+    /// # Panics
+    /// For a worker beyond [`identifiers::WORKERS_MAX`].
+    pub fn new(shared: Arc<Shared>, service: Arc<V>, worker: usize) -> Endpoint<V> {
+        let number = u8::try_from(worker).expect("the caller bounds the workers");
+        let mut config = (*shared.endpoint).clone();
+        config.cid_generator(move || Box::new(Identifiers::of(number)));
+        let quic = quinn_proto::Endpoint::new(Arc::new(config), None, true, None);
+        let mut endpoint = Endpoint {
+            cx: service.context(worker),
+            shared,
+            service,
+            quic,
+            tls: None,
+            connections: Vec::new(),
+            open: 0,
+            handshakes: 0,
+            generations: 0,
+            deadlines: BTreeSet::new(),
+            listed: VecDeque::new(),
+            jobs: VecDeque::new(),
+            waiting: HashMap::new(),
+            jobs_so_far: 0,
+            scratch: Vec::new(),
+            draining: false,
+        };
+        endpoint.take_tls();
+        endpoint
+    }
+
+    /// Uses the TLS in force from the next peer on.
+    fn take_tls(&mut self) {
+        let tls = self.shared.tls.config();
+        if self
+            .tls
+            .as_ref()
+            .is_some_and(|(known, _)| Arc::ptr_eq(known, &tls))
+        {
+            return;
+        }
+        match self.shared.configured(&tls) {
+            Ok(config) => {
+                let config = Arc::new(config);
+                self.quic.set_server_config(Some(Arc::clone(&config)));
+                self.tls = Some((tls, config));
+            }
+            // The caller has checked it; a later one that does not work leaves the earlier in force.
+            Err(why) => tracing::error!("HTTP/3 keeps its certificates: {why}"),
+        }
+    }
+
+    fn list(&mut self, at: usize) {
+        if let Some(Some(connection)) = self.connections.get_mut(at)
+            && !std::mem::replace(&mut connection.is_listed, true)
+        {
+            self.listed.push_back(at);
+        }
+    }
+
+    fn list_all(&mut self) {
+        for at in 0..self.connections.len() {
+            self.list(at);
+        }
+    }
+
+    /// Tells every session.
+    fn tell_all(&mut self, now: Instant, event: impl Fn() -> streams::Event<'static, JobOf<V::Session>>) {
+        for connection in self.connections.iter_mut().flatten() {
+            connection.tell(&mut self.cx, event(), now);
+        }
+        self.list_all();
+    }
+
+    fn event(&mut self, at: ConnectionHandle, event: ConnectionEvent) {
+        if let Some(Some(connection)) = self.connections.get_mut(at.0) {
+            connection.quic.handle_event(event);
+            self.list(at.0);
+        }
+    }
+
+    /// A peer that is new.
+    fn meet(&mut self, incoming: Incoming, out: &mut Outbox, now: Instant) {
+        let limits = &self.shared.limits;
+        let is_calm = self.handshakes < limits.handshakes_calm && !limits.always_retry;
+        if self.draining {
+            let transmit = self.quic.refuse(incoming, &mut self.scratch);
+            return self.answer(transmit, out);
+        }
+        if !incoming.remote_address_validated() && !is_calm {
+            match self.quic.retry(incoming, &mut self.scratch) {
+                Ok(transmit) => {
+                    self.shared.counters.retries.fetch_add(1, Ordering::Relaxed);
+                    self.answer(transmit, out);
+                }
+                Err(error) => self.quic.ignore(error.into_incoming()),
+            }
+            return;
+        }
+        let peer = incoming.remote_address();
+        let session = match self.handshakes < limits.handshakes_max {
+            true => self.service.accept(&mut self.cx, peer, now),
+            false => None,
+        };
+        let Some(mut session) = session else {
+            self.shared.counters.dropped.fetch_add(1, Ordering::Relaxed);
+            return self.quic.ignore(incoming);
+        };
+        match self
+            .quic
+            .accept(incoming, to_standard(now), &mut self.scratch, None)
+        {
+            Ok((handle, quic)) => {
+                self.generations = self.generations.wrapping_add(1);
+                let connection = Connection::new(quic, session, self.generations);
+                if self.connections.len() <= handle.0 {
+                    self.connections.resize_with(handle.0 + 1, || None);
+                }
+                self.connections[handle.0] = Some(Box::new(connection));
+                self.open += 1;
+                self.handshakes += 1;
+                self.shared.counters.open.fetch_add(1, Ordering::Relaxed);
+                self.list(handle.0);
+            }
+            Err(error) => {
+                tracing::debug!("QUIC: {}", error.cause);
+                session.closed(&mut self.cx, now);
+                if let Some(transmit) = error.response {
+                    self.answer(transmit, out);
+                }
+            }
+        }
+    }
+
+    /// Sends what the library wrote to `scratch`, for a peer without a connection. It is lost if there is no room.
+    fn answer(&mut self, transmit: Transmit, out: &mut Outbox) {
+        let bytes = self.scratch.get(..transmit.size).unwrap_or_default();
+        out.push(|buffer| {
+            buffer.extend_from_slice(bytes);
+            Some(Address {
+                to: transmit.destination,
+                ecn: 0,
+                segment: None,
+            })
+        });
+    }
+
+    /// Serves a connection that is listed.
+    fn serve(&mut self, at: usize, out: &mut Outbox, now: Instant) {
+        let Some(Some(connection)) = self.connections.get_mut(at) else {
+            return;
+        };
+        connection.is_listed = false;
+        let was_connected = connection.is_connected;
+        let generation = connection.generation;
+        let (jobs, waiting, so_far) = (&mut self.jobs, &mut self.waiting, &mut self.jobs_so_far);
+        let start = |ticket, job| {
+            *so_far += 1;
+            waiting.insert(*so_far, (at, generation, ticket));
+            jobs.push_back((*so_far, job));
+        };
+        let served = connection.serve(&mut self.cx, out, &mut self.scratch, start, now);
+        while let Some(event) = connection.quic.poll_endpoint_events() {
+            if let Some(event) = self.quic.handle_event(ConnectionHandle(at), event) {
+                connection.quic.handle_event(event);
+            }
+        }
+        self.handshakes -= usize::from(!was_connected && connection.is_connected);
+        let is_over = connection.is_over();
+        let next = connection.next_deadline().filter(|_| !is_over);
+        if connection.deadline != next {
+            if let Some(before) = std::mem::replace(&mut connection.deadline, next) {
+                self.deadlines.remove(&(before, at));
+            }
+            if let Some(next) = next {
+                self.deadlines.insert((next, at));
+            }
+        }
+        if is_over {
+            connection.end(&mut self.cx, now);
+            self.handshakes -= usize::from(!connection.is_connected);
+            self.open -= 1;
+            self.shared.counters.open.fetch_sub(1, Ordering::Relaxed);
+            self.connections[at] = None;
+        } else if let Served::More = served {
+            self.list(at);
+        }
+    }
+
+    fn expire(&mut self, now: Instant) {
+        while let Some(&(due, at)) = self.deadlines.first()
+            && due <= now
+        {
+            self.deadlines.pop_first();
+            if let Some(Some(connection)) = self.connections.get_mut(at) {
+                connection.deadline = None;
+                connection.expire(&mut self.cx, now);
+                self.list(at);
+            }
+        }
+    }
+}
+
+impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
+    type Job = JobOf<V::Session>;
+
+    fn turn(&mut self, now: Instant, wall: UnixTime) {
+        self.cx.turn(now, wall);
+        if self.cx.has_new_bounds() {
+            self.tell_all(now, || streams::Event::Reconsider);
+        }
+    }
+
+    fn handle(&mut self, batch: &mut [Datagram<'_>], out: &mut Outbox, now: Instant) {
+        self.take_tls();
+        for datagram in batch {
+            self.scratch.clear();
+            let event = self.quic.handle(
+                to_standard(now),
+                datagram.from,
+                None,
+                EcnCodepoint::from_bits(datagram.ecn),
+                BytesMut::from(&*datagram.bytes),
+                &mut self.scratch,
+            );
+            match event {
+                Some(DatagramEvent::ConnectionEvent(at, event)) => self.event(at, event),
+                Some(DatagramEvent::NewConnection(incoming)) => self.meet(incoming, out, now),
+                Some(DatagramEvent::Response(transmit)) => self.answer(transmit, out),
+                None => {}
+            }
+        }
+    }
+
+    fn poll(&mut self, out: &mut Outbox, now: Instant) -> bool {
+        self.expire(now);
+        let most = self.listed.len().min(SERVED_MAX);
+        for _ in 0..most {
+            if !out.has_room() {
+                return true;
+            }
+            if let Some(at) = self.listed.pop_front() {
+                self.serve(at, out, now);
+            }
+        }
+        !self.listed.is_empty()
+    }
+
+    fn next_job(&mut self) -> Option<(u64, Self::Job)> {
+        self.jobs.pop_front()
+    }
+
+    fn done(&mut self, job: u64, output: Option<<Self::Job as Job>::Output>, now: Instant) {
+        let Some((at, generation, ticket)) = self.waiting.remove(&job) else {
+            return;
+        };
+        let Some(Some(connection)) = self.connections.get_mut(at) else {
+            return;
+        };
+        if connection.generation != generation {
+            return;
+        }
+        match output {
+            Some(output) => connection.tell(&mut self.cx, streams::Event::Done(ticket, output), now),
+            // The session cannot be told what it waits for.
+            None => {
+                tracing::error!("a job panicked: its HTTP/3 connection is closed; others stay open");
+                connection.end(&mut self.cx, now);
+                connection
+                    .quic
+                    .close(to_standard(now), 0_u32.into(), Default::default());
+            }
+        }
+        self.list(at);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        if !self.listed.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        let first = self.deadlines.first().map(|(due, _)| *due);
+        [first, self.cx.wake()].into_iter().flatten().min()
+    }
+
+    fn owner(&self, datagram: &[u8]) -> Owner {
+        identifiers::owner(datagram)
+    }
+
+    fn drain(&mut self, _: &mut Outbox, now: Instant) {
+        self.draining = true;
+        self.tell_all(now, || streams::Event::Drain);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.connections
+            .iter()
+            .flatten()
+            .all(|connection| connection.is_idle())
+    }
+}

@@ -1,0 +1,21 @@
+//! QUIC (RFC 9000, 9001, 9002) over the contracts of `runtime`: an endpoint that takes datagrams in and carries the
+//! sessions of a protocol whose bytes come in streams. The transport itself is `quinn-proto`, which has no I/O either.
+//!
+//! ```text
+//!   runtime::datagram ── datagrams ──▶ Endpoint ── quinn-proto ── events ──▶ runtime::streams::Session (HTTP/3)
+//!                     ◀── outbox ────                         ◀── Transport ──
+//! ```
+//! - [`endpoint`]: connections of one worker: who is accepted, when each is served, what is sent
+//! - [`limits`]: a bound on everything that a peer can make grow, as the library's configuration
+//! - [`identifiers`]: connection IDs that name their worker
+//! - `connection`: one connection and its session
+//! - `carrier`: the streams of one connection, as its session sees them
+
+mod carrier;
+mod connection;
+pub mod endpoint;
+pub mod identifiers;
+pub mod limits;
+
+pub use endpoint::Endpoint;
+pub use limits::Limits;

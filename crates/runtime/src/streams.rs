@@ -1,0 +1,137 @@
+//! The contract between a transport that carries many streams on each connection (QUIC, RFC 9000) and the protocol over
+//! it (HTTP/3, for instance): the counterpart of [`crate::session`] for protocols whose bytes come in streams.
+//!
+//! ```text
+//!   transport: accept ─▶ Session     Opened, Readable, Writable, Stopped … ─▶ handle
+//!                                    after each event ─────────────────────▶ poll ─▶ jobs, if any
+//!   Transport: read, write, finish, reset, stop, open, close ◀── both
+//! ```
+//! A session owns no socket, thread or clock. It gets the transport with each call and reads and writes streams through it.
+
+use crate::session::{Context, Job, Need, Secured, Ticket};
+use bytes::Bytes;
+use std::net::SocketAddr;
+use units::Instant;
+
+/// The job type of a session's context.
+pub type JobOf<S> = <<S as Session>::Cx as Context>::Job;
+
+/// A connection, as its session sees it. Streams are named by their identifiers (RFC 9000 section 2.1).
+pub trait Transport {
+    /// Gives what has arrived of a stream, in order, to `take`, and says what follows.
+    fn read(&mut self, stream: u64, take: &mut dyn FnMut(&[u8])) -> Input;
+
+    /// Gives bytes to a stream. Returns how many the transport took: fewer than all if flow control or its buffer is the
+    /// limit; [`Event::Writable`] then follows. `None`: the stream is gone, or the peer has stopped it.
+    fn write(&mut self, stream: u64, bytes: &[u8]) -> Option<usize>;
+
+    /// [`Transport::write`] without a copy. What the transport took is gone from `bytes`.
+    fn write_shared(&mut self, stream: u64, bytes: &mut Bytes) -> Option<usize>;
+
+    /// Ends our half of a stream.
+    fn finish(&mut self, stream: u64);
+
+    /// Ends our half of a stream early (RESET_STREAM) with an application error code.
+    fn reset(&mut self, stream: u64, code: u64);
+
+    /// Asks the peer to end its half of a stream (STOP_SENDING), which is read no more.
+    fn stop(&mut self, stream: u64, code: u64);
+
+    /// Opens a unidirectional stream; `None` if the peer allows no further one.
+    fn open(&mut self) -> Option<u64>;
+
+    /// Ends the connection with an application error code. No event follows.
+    fn close(&mut self, code: u64, reason: &str);
+
+    /// Bytes that may be given now. What is given cannot be overtaken by what is more urgent, so this is little while
+    /// earlier bytes wait for congestion control.
+    fn room(&self) -> usize;
+}
+
+/// What follows the bytes that were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// More may arrive; [`Event::Readable`] tells.
+    Open,
+    /// The end of the stream.
+    End,
+    /// The peer ended the stream early (RESET_STREAM) with this application error code.
+    Reset(u64),
+    /// The stream is not known any more.
+    Gone,
+}
+
+/// What happened to a connection.
+#[derive(Debug)]
+pub enum Event<'a, J: Job> {
+    /// The handshake is complete. Once, before the events of streams.
+    Connected(Secured<'a>),
+    /// The peer opened this stream; it may be readable.
+    Opened(u64),
+    /// Bytes, the end or a reset of this stream can be read.
+    Readable(u64),
+    /// The transport takes bytes for this stream again.
+    Writable(u64),
+    /// The peer wants no more of this stream (STOP_SENDING), with an application error code.
+    Stopped(u64, u64),
+    /// A job finished.
+    Done(Ticket, J::Output),
+    /// The instant returned by [`Session::deadline`] has come.
+    Deadline,
+    /// The server is shutting down: finish the responses that are due, then close.
+    Drain,
+    /// The session's timeouts may have changed.
+    Reconsider,
+    /// Another connection needs this one's place or memory.
+    GiveWay(Need),
+}
+
+/// One connection as a pure state machine.
+pub trait Session: Send {
+    /// State shared by the sessions of one worker.
+    type Cx: Context;
+
+    /// Takes in an event.
+    fn handle(
+        &mut self,
+        cx: &mut Self::Cx,
+        event: Event<'_, JobOf<Self>>,
+        transport: &mut dyn Transport,
+        now: Instant,
+    );
+
+    /// Writes what is due, up to [`Transport::room`]. Returns a job to be run where it may block, if one is due; then it is
+    /// called again. [`Event::Done`] follows once for each.
+    fn poll(
+        &mut self,
+        cx: &mut Self::Cx,
+        transport: &mut dyn Transport,
+        now: Instant,
+    ) -> Option<(Ticket, JobOf<Self>)>;
+
+    /// When [`Event::Deadline`] is due. Asked after each `poll`.
+    fn deadline(&self) -> Option<Instant>;
+
+    /// Whether nothing is owed to the peer.
+    fn is_idle(&self) -> bool;
+
+    /// The connection is gone. Called exactly once, as the last method.
+    fn closed(&mut self, cx: &mut Self::Cx, now: Instant);
+}
+
+/// Makes a context for each worker and a session for each connection.
+pub trait Service: Send + Sync + 'static {
+    /// Its connections.
+    type Session: Session;
+
+    /// The context of the worker with this number.
+    fn context(&self, worker: usize) -> <Self::Session as Session>::Cx;
+
+    /// The session of a new connection, before its handshake; `None` refuses it.
+    fn accept(
+        &self,
+        cx: &mut <Self::Session as Session>::Cx,
+        peer: SocketAddr,
+        now: Instant,
+    ) -> Option<Self::Session>;
+}

@@ -1,0 +1,346 @@
+//! HTTP/3 (RFC 9114): one connection with many requests under way, each on a QUIC stream of its own.
+//!
+//! ```text
+//!                        ┌─ body awaited ─▶ Receiving ─┐
+//!   streams ─▶ request ──┤                             ├─▶ exchange ─┬─ answer ─▶ Sending ─▶ gone
+//!                        └─────────────────────────────┘      ▲      └─ job ────▶ Waiting ─┐
+//!                                                             └──────────────── done ──────┘
+//! ```
+//! As over HTTP/2 ([`super::http2`]), with the transport in place of the driver's output: what it takes at a time is little,
+//! so an urgent answer overtakes the rest. `requests` takes requests in and sends answers. Priorities and floods are the
+//! protocol's business (crate `http3`), packets and flow control the transport's; this file decides how a connection lives
+//! and ends.
+
+mod requests;
+
+use super::client::{Client, Layer};
+use super::multiplexed::stream::{self, State};
+use crate::access_log::Cut;
+use crate::context::{Cx, Done, Work};
+use crate::exchange::Failure;
+use crate::rate_limit::Pace;
+use ::http3::server::Connection;
+use ::http3::{Code, Fault};
+use runtime::memory::Holding;
+use runtime::session::{Need, Secured, Ticket};
+use runtime::streams::{Event, Input, Transport};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use units::{Duration, Instant};
+
+type Stream = stream::Stream<u64>;
+
+/// A connection that speaks HTTP/3.
+#[derive(Debug)]
+pub struct Http3 {
+    http: Connection,
+    client: Client,
+    /// Requests that are not answered whole yet, in the order of their numbers.
+    streams: Vec<Stream>,
+    /// Input of which the protocol needs more. Small: it keeps what belongs to a frame itself.
+    input: BTreeMap<u64, Vec<u8>>,
+    phase: Phase,
+    /// End of the handshake, or of the time without any request.
+    deadline: Instant,
+    /// A request came since the connection was last idle.
+    is_active: bool,
+    /// The server is shutting down.
+    draining: bool,
+    held: Holding,
+}
+
+/// State of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Client and transport have not agreed yet.
+    Agreeing,
+    /// Requests are taken.
+    Open,
+    /// Closed.
+    Closed,
+}
+
+impl Http3 {
+    /// A connection from `peer`, whose handshake must be complete at `deadline`.
+    pub(crate) fn new(cx: &Cx, peer: IpAddr, pace: Option<Pace>, deadline: Instant) -> Http3 {
+        let client = Client::new(peer, Layer::Agreeing { hurried: false }, pace);
+        Http3 {
+            held: cx.hub.budget.holding(size_of::<Http3>()),
+            http: Connection::new(Arc::clone(&cx.state.http3_limits)),
+            client,
+            streams: Vec::new(),
+            input: BTreeMap::new(),
+            phase: Phase::Agreeing,
+            deadline,
+            is_active: false,
+            draining: false,
+        }
+    }
+
+    fn connected(&mut self, cx: &mut Cx, secured: Secured<'_>, transport: &mut dyn Transport, now: Instant) {
+        cx.counters.http3_connections().add(1);
+        cx.hub.handshakes.leave(self.client.address());
+        self.client.secured(secured);
+        self.phase = Phase::Open;
+        self.deadline = now + cx.state.limits.header_timeout;
+        // The protocol writes to it by its number, which is known.
+        if transport.open().is_none() {
+            let text = "the peer allows no control stream (RFC 9114 section 6.2)";
+            let fault = Fault::Connection(Code::STREAM_CREATION_ERROR, text);
+            self.fail(cx, fault, transport, now);
+        }
+    }
+
+    /// Reads what has arrived of a stream.
+    fn readable(&mut self, cx: &mut Cx, id: u64, transport: &mut dyn Transport, now: Instant) {
+        let mut bytes = self.input.remove(&id).unwrap_or_default();
+        let input = transport.read(id, &mut |more| bytes.extend_from_slice(more));
+        let used = self.take_in(cx, id, &bytes, input == Input::End, transport, now);
+        if used < bytes.len() && input == Input::Open && self.phase == Phase::Open {
+            bytes.drain(..used);
+            self.input.insert(id, bytes);
+        }
+        if let Input::Reset(_) = input {
+            match self.http.peer_reset(id, now) {
+                Ok(true) => {
+                    cx.counters.http3_resets().add(1);
+                    self.forget(cx, id, Cut::Peer, now);
+                }
+                Ok(false) => {}
+                Err(fault) => self.fail(cx, fault, transport, now),
+            }
+        }
+    }
+
+    /// The peer wants no more of an answer.
+    fn stopped(&mut self, cx: &mut Cx, id: u64, code: u64, transport: &mut dyn Transport, now: Instant) {
+        match self.http.peer_stopped(id, Code(code), now) {
+            Ok(true) => {
+                cx.counters.http3_resets().add(1);
+                self.forget(cx, id, Cut::Peer, now);
+            }
+            Ok(false) => {}
+            Err(fault) => self.fail(cx, fault, transport, now),
+        }
+    }
+
+    fn timeout(&mut self, cx: &mut Cx, transport: &mut dyn Transport, now: Instant) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        let mut lost = Vec::new();
+        if let Err(fault) = self.http.expire(now, |id, _| lost.push(id)) {
+            cx.counters.timeouts().add(1);
+            return self.fail(cx, fault, transport, now);
+        }
+        for id in lost {
+            cx.counters.timeouts().add(1);
+            self.forget(cx, id, Cut::Timeout, now);
+        }
+        self.expire_streams(cx, now);
+        if !self.is_active && self.streams.is_empty() && self.deadline <= now {
+            cx.counters.timeouts().add(1);
+            self.close(transport, Code::NO_ERROR, "idle");
+        }
+    }
+
+    /// Ends streams that took too long to arrive or to be found.
+    fn expire_streams(&mut self, cx: &mut Cx, now: Instant) {
+        let is_due = |stream: &Stream| stream.deadline().is_some_and(|due| due <= now);
+        while let Some(at) = self.streams.iter().position(is_due) {
+            let id = self.streams[at].id;
+            match self.streams[at].state {
+                State::Receiving(_) => {
+                    cx.counters.timeouts().add(1);
+                    self.give_up(cx, id, Failure::TIMEOUT, now);
+                }
+                State::Waiting(_) => self.late(cx, id, now),
+                State::Sending(_) | State::Gone(_) => {
+                    self.http.reset(id, Code::INTERNAL_ERROR);
+                    self.forget(cx, id, Cut::File, now);
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, transport: &mut dyn Transport, code: Code, reason: &str) {
+        transport.close(code.0, reason);
+        self.phase = Phase::Closed;
+    }
+
+    /// The protocol ended the connection.
+    fn fail(&mut self, cx: &mut Cx, fault: Fault, transport: &mut dyn Transport, now: Instant) {
+        tracing::debug!("HTTP/3: {fault}");
+        cx.counters.http3_failed().add(1);
+        self.abort(cx, Cut::Peer, now);
+        let (Fault::Connection(code, text) | Fault::Stream(_, code, text)) = fault;
+        self.close(transport, code, text);
+    }
+
+    /// Drops a stream whose answer will not be sent whole.
+    fn forget(&mut self, cx: &mut Cx, id: u64, cut: Cut, now: Instant) {
+        self.input.remove(&id);
+        let Ok(at) = self.at(id) else { return };
+        let stream = &mut self.streams[at];
+        stream.lost(cx, cut, now);
+        if !stream.is_working {
+            self.streams.remove(at);
+        }
+    }
+
+    /// Gives up all answers.
+    fn abort(&mut self, cx: &mut Cx, cut: Cut, now: Instant) {
+        for mut stream in self.streams.drain(..) {
+            stream.lost(cx, cut, now);
+        }
+    }
+
+    /// Where the stream is, or would be.
+    fn at(&self, id: u64) -> Result<usize, usize> {
+        self.streams.binary_search_by_key(&id, |stream| stream.id)
+    }
+
+    /// A job has ended.
+    fn done(&mut self, cx: &mut Cx, id: u64, done: Done, now: Instant) {
+        self.http.job_ended(id);
+        let Ok(at) = self.at(id) else { return };
+        let stream = &mut self.streams[at];
+        stream.is_working = false;
+        match (&mut stream.state, done) {
+            (State::Waiting(_), Done::Loaded(loaded)) => self.found(cx, id, loaded, now),
+            (State::Gone(exchange), Done::Loaded(loaded)) => {
+                // What was found is good for others.
+                if let Some(mut exchange) = exchange.take() {
+                    let _ = exchange.found(cx, loaded);
+                }
+                self.streams.remove(at);
+            }
+            (State::Gone(_), Done::Read(_)) => drop(self.streams.remove(at)),
+            (State::Sending(content), Done::Read(Ok(bytes))) => {
+                let fresh = content.was_read(bytes);
+                self.announce(id, fresh);
+            }
+            (State::Sending(_), Done::Read(Err(_))) => {
+                self.http.reset(id, Code::INTERNAL_ERROR);
+                self.forget(cx, id, Cut::File, now);
+            }
+            // It came too late: the request was answered with an error.
+            (State::Sending(_), Done::Loaded(_)) => {}
+            (State::Waiting(_) | State::Receiving(_), _) => {
+                debug_assert!(false, "a job finished that was not given");
+            }
+        }
+    }
+
+    /// Counts the memory in use, and gives back what an idle connection does not need.
+    fn rest(&mut self, cx: &Cx, now: Instant) {
+        if self.is_active && self.streams.is_empty() {
+            self.is_active = false;
+            self.http.trim();
+            self.streams = Vec::new();
+            self.deadline = now + idle_timeout(cx);
+        }
+        let streams: usize = self.streams.iter().map(Stream::memory).sum();
+        let input: usize = self.input.values().map(Vec::capacity).sum();
+        // The protocol counts its own size, which is part of this one.
+        let own = size_of::<Http3>() - size_of::<Connection>();
+        self.held.set(own + self.http.memory() + streams + input);
+    }
+}
+
+impl runtime::streams::Session for Http3 {
+    type Cx = Cx;
+
+    fn handle(&mut self, cx: &mut Cx, event: Event<'_, Work>, transport: &mut dyn Transport, now: Instant) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        match event {
+            Event::Connected(secured) => self.connected(cx, secured, transport, now),
+            Event::Opened(id) => {
+                if let Err(fault) = self.http.open(id, now) {
+                    self.fail(cx, fault, transport, now);
+                }
+            }
+            Event::Readable(id) => self.readable(cx, id, transport, now),
+            Event::Writable(id) => self.http.writable(id),
+            Event::Stopped(id, code) => self.stopped(cx, id, code, transport, now),
+            Event::Done(Ticket(number), done) => self.done(cx, u64::from(number) << 2, done, now),
+            Event::Deadline => self.timeout(cx, transport, now),
+            Event::Drain => {
+                self.draining = true;
+                match self.phase {
+                    Phase::Agreeing => self.close(transport, Code::NO_ERROR, "the server is shutting down"),
+                    _ => self.http.shut_down(now),
+                }
+            }
+            Event::Reconsider => {
+                if self.client.requests > 0 {
+                    self.deadline = self.deadline.min(now + idle_timeout(cx));
+                }
+            }
+            Event::GiveWay(need) => {
+                match need {
+                    Need::Place => cx.counters.idle_closed().add(1),
+                    Need::Memory => cx.counters.idle_closed_for_memory().add(1),
+                }
+                self.close(transport, Code::NO_ERROR, "idle");
+            }
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Cx, transport: &mut dyn Transport, now: Instant) -> Option<(Ticket, Work)> {
+        if self.phase != Phase::Open {
+            return None;
+        }
+        if let Some((id, work)) = self.next_job(cx, now) {
+            self.http.job_began(id);
+            // Numbers of request streams are multiples of four (RFC 9000 section 2.1).
+            return Some((Ticket((id >> 2) as u32), work));
+        }
+        self.write(cx, transport, now);
+        self.rest(cx, now);
+        if self.http.is_drained() && self.streams.is_empty() {
+            self.close(transport, Code::NO_ERROR, "");
+        }
+        None
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let streams = self.streams.iter().filter_map(Stream::deadline).min();
+        let (own, protocol) = match self.phase {
+            Phase::Closed => return None,
+            Phase::Agreeing => (Some(self.deadline), None),
+            Phase::Open if self.is_active || !self.streams.is_empty() => (None, self.http.deadline()),
+            Phase::Open => (Some(self.deadline), self.http.deadline()),
+        };
+        [streams, own, protocol].into_iter().flatten().min()
+    }
+
+    fn is_idle(&self) -> bool {
+        match self.phase {
+            Phase::Closed => true,
+            // GOAWAY is still to be sent.
+            Phase::Open => self.streams.is_empty() && !self.draining,
+            Phase::Agreeing => false,
+        }
+    }
+
+    fn closed(&mut self, cx: &mut Cx, now: Instant) {
+        self.abort(cx, Cut::Peer, now);
+        self.phase = Phase::Closed;
+        cx.counters.closed().add(1);
+        if let Layer::Agreeing { .. } = self.client.layer() {
+            cx.counters.tls_failed().add(1);
+            cx.hub.handshakes.leave(self.client.address());
+        }
+        cx.hub.peers.leave(self.client.address());
+    }
+}
+
+/// How long a connection may be idle after a request.
+fn idle_timeout(cx: &Cx) -> Duration {
+    let configured = cx.state.limits.idle_timeout;
+    cx.keep_alive.map_or(configured, |early| early.min(configured))
+}

@@ -1,0 +1,183 @@
+//! Hands a request on a stream to an exchange, and says what became of it.
+
+use super::answer::{Reply, reply};
+use crate::context::{Cx, Desk, Work};
+use crate::entry::Entry;
+use crate::exchange::{Asked, Exchange, Failure, Step};
+use crate::field_block::Compression;
+use crate::limits::Limits;
+use crate::session::client::Client;
+use http_semantics::compression::Fields;
+use http_semantics::field::{Line, MAX_FIELDS};
+use http_semantics::message::Control;
+use http_semantics::method::Method;
+use http_semantics::request::{Protocol, RequestHead};
+use http_semantics::status::Status;
+use std::sync::Arc;
+use units::Instant;
+
+/// Requests with no more fields than this get small tables.
+const FEW_FIELDS: usize = 24;
+
+/// Who asks, on which stream, in which version of HTTP.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::session) struct Ask<'c> {
+    pub(in crate::session) client: &'c Client,
+    pub(in crate::session) stream: u64,
+    pub(in crate::session) protocol: Protocol,
+}
+
+impl Ask<'_> {
+    pub(in crate::session) fn compression(self) -> Compression {
+        match self.protocol {
+            Protocol::Http3 => Compression::Qpack,
+            _ => Compression::Hpack,
+        }
+    }
+}
+
+/// What became of a request.
+pub(in crate::session) enum Outcome {
+    /// Its answer; the head is in the worker's block.
+    Reply(Reply),
+    /// A job must run. What the page embeds can be told before that.
+    Wait(Exchange, Work, Option<Arc<str>>),
+}
+
+/// Begins the exchange of a request, with an error if there is one already. Tells whether no further request should be
+/// awaited.
+pub(in crate::session) fn begin(
+    cx: &mut Cx,
+    ask: Ask<'_>,
+    control: &Control<'_>,
+    fields: &Fields,
+    refused: Option<Failure>,
+    now: Instant,
+) -> (Outcome, bool) {
+    with_head(control, fields, ask.protocol, |head| {
+        let (asked, mut failure) = match head {
+            Ok(head) => (Asked::Request(head), refused),
+            Err(failure) => (Asked::Input(control.path.unwrap_or_default()), Some(failure)),
+        };
+        let mut is_last = false;
+        if failure.is_none()
+            && let Some(limited) = ask.client.limit(cx, asked, now)
+        {
+            (failure, is_last) = (Some(limited.failure), limited.ends_connection);
+        }
+        let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+        let (scope, desk) = cx.split();
+        let step = match (failure, asked) {
+            (None, Asked::Request(head)) => exchange.begin(scope, head),
+            (failure, asked) => {
+                let failure = failure.unwrap_or(Failure::of(Status::BAD_REQUEST));
+                exchange.refuse(scope, asked, failure)
+            }
+        };
+        (outcome(desk, exchange, step, ask, asked), is_last)
+    })
+}
+
+/// Answers what is no request with an error.
+#[cold]
+pub(in crate::session) fn refuse(cx: &mut Cx, ask: Ask<'_>, failure: Failure, now: Instant) -> Outcome {
+    let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+    let (scope, desk) = cx.split();
+    let asked = Asked::Input(b"");
+    let step = exchange.refuse(scope, asked, failure);
+    outcome(desk, exchange, step, ask, asked)
+}
+
+/// Continues an exchange that has waited, with the entry that `find` gives. `fields`: the request, if it was one that could
+/// be answered otherwise than by an error.
+pub(in crate::session) fn resume(
+    cx: &mut Cx,
+    ask: Ask<'_>,
+    mut exchange: Exchange,
+    fields: Option<&Fields>,
+    find: impl FnOnce(&mut Exchange, &mut Cx) -> Arc<Entry>,
+) -> Outcome {
+    let entry = find(&mut exchange, cx);
+    let control = fields.and_then(|fields| Some((Control::of(fields)?, fields)));
+    let go = |asked: Asked<'_, '_, '_>| {
+        let (scope, desk) = cx.split();
+        let step = exchange.resume(scope, asked, &entry);
+        outcome(desk, exchange, step, ask, asked)
+    };
+    match control {
+        Some((control, fields)) => with_head(&control, fields, ask.protocol, |head| match head {
+            Ok(head) => go(Asked::Request(head)),
+            Err(_) => go(Asked::Input(control.path.unwrap_or_default())),
+        }),
+        None => go(Asked::Input(b"")),
+    }
+}
+
+/// Carries out the step of an exchange.
+fn outcome(
+    desk: Desk<'_>,
+    exchange: Exchange,
+    step: Step<'_>,
+    ask: Ask<'_>,
+    asked: Asked<'_, '_, '_>,
+) -> Outcome {
+    match step {
+        Step::Answer(answer) => Outcome::Reply(reply(desk, exchange, ask, asked, answer)),
+        Step::Wait(work, hint) => Outcome::Wait(exchange, work, hint),
+    }
+}
+
+/// Calls `then` with the head of a request, or with the error if it has none that could be answered.
+fn with_head<T>(
+    control: &Control<'_>,
+    fields: &Fields,
+    protocol: Protocol,
+    then: impl FnOnce(Result<&RequestHead<'_, '_>, Failure>) -> T,
+) -> T {
+    const NO_LINE: Line<'_> = Line { name: "", value: b"" };
+    if fields.len() < FEW_FIELDS {
+        return head(control, fields, protocol, &mut [NO_LINE; FEW_FIELDS], then);
+    }
+    head(control, fields, protocol, &mut [NO_LINE; MAX_FIELDS], then)
+}
+
+/// As [`with_head`], with the field lines in `slots`.
+fn head<'b, T>(
+    control: &Control<'b>,
+    fields: &'b Fields,
+    protocol: Protocol,
+    slots: &mut [Line<'b>],
+    then: impl FnOnce(Result<&RequestHead<'b, '_>, Failure>) -> T,
+) -> T {
+    match control.head(fields.iter(), slots, protocol) {
+        Ok(head) if head.method != Method::Connect && head.authority().is_none_or(<[u8]>::is_empty) => {
+            then(Err(Failure::NO_HOST))
+        }
+        Ok(head) => then(Ok(&head)),
+        Err(_) => then(Err(Failure::TARGET)),
+    }
+}
+
+/// The value of `Expect`.
+pub(in crate::session) fn expectation(fields: &Fields) -> Option<&[u8]> {
+    let mut expectations = fields.iter().filter(|(name, _)| *name == b"expect");
+    expectations.next().map(|(_, value)| value)
+}
+
+/// Why a request will be rejected, whatever its body.
+pub(in crate::session) fn refusal(
+    control: &Control<'_>,
+    fields: &Fields,
+    limits: &Limits,
+) -> Option<Failure> {
+    let method = Method::of(control.method);
+    let reads = matches!(method, Method::Get | Method::Head | Method::Options);
+    match expectation(fields) {
+        Some(value) if !value.eq_ignore_ascii_case(b"100-continue") => {
+            Some(Failure::of(Status::EXPECTATION_FAILED))
+        }
+        _ if control.length.is_some_and(|len| len > limits.body_size.0) => Some(Failure::TOO_LARGE),
+        Some(_) if !reads => Some(Failure::of_method(method)),
+        _ => None,
+    }
+}
