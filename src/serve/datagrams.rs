@@ -74,6 +74,9 @@ pub(super) fn bind(
                 "cannot receive UDP at {address} for HTTP/3: {error}; end the program that uses the port, or turn `http3` off"
             ))
         })?;
+        if all.is_empty() {
+            warn_of_little_room(&sockets);
+        }
         all.push(Sockets {
             address,
             shared: Arc::new(shared),
@@ -81,6 +84,21 @@ pub(super) fn bind(
         });
     }
     Ok(all)
+}
+
+/// Says what a machine lacks for bursts of packets.
+fn warn_of_little_room(sockets: &[UdpSocket]) {
+    let wanted = datagram::RECEIVE_BUFFER;
+    if let Some(room) = sockets
+        .first()
+        .and_then(|socket| datagram::receive_buffer(socket).ok())
+        && room < wanted
+    {
+        tracing::info!(
+            "HTTP/3: a UDP socket may hold {room} bytes here, so bursts of packets can be lost; `sysctl -w net.core.rmem_max={wanted}` \
+             permits more"
+        );
+    }
 }
 
 /// The port that responses over TCP name (`Alt-Svc`, RFC 7838): the first.

@@ -21,6 +21,7 @@
 //! - `rights`: what the process may still do once it listens
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
 //! - `http2`: many requests over one connection, and stops, upgrades and floods under them
+//! - `http3`: the same over QUIC
 //! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
 //! - `reload`: every key that a reload can change, over every strategy
 //! - `slow`: clients that take their time, and disks that do
@@ -61,6 +62,7 @@ mod files;
 mod hosts;
 mod http2;
 mod http2_clients;
+mod http3;
 mod line;
 mod listeners;
 mod live;

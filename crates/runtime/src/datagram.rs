@@ -19,7 +19,7 @@ use core::fmt;
 use std::net::SocketAddr;
 use units::{Instant, UnixTime};
 
-pub use serve::{Counts, Handle, Limits, bind, serve};
+pub use serve::{Counts, Handle, Limits, RECEIVE_BUFFER, bind, receive_buffer, serve};
 pub use sim::Sim;
 
 /// One protocol over one UDP socket, as a pure state machine.

@@ -34,6 +34,10 @@ const BATCHES_MAX: u32 = 8;
 /// Calls of `poll` before datagrams that arrived have their turn.
 const POLLS_MAX: u32 = 16;
 
+/// Bytes that a socket keeps for a worker that is busy: some 3,000 packets. What does not fit is lost, and its sender waits a
+/// second or more before it sends again, if it was a connection's first.
+pub const RECEIVE_BUFFER: usize = 4 << 20;
+
 /// Jobs are told apart by their numbers alone.
 const NOBODY: Id = Id {
     index: 0,
@@ -208,12 +212,23 @@ pub fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<UdpSocket>> {
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
         }
+        // The system gives less if its limit is lower; the caller can ask.
+        let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
         socket.bind(&address.into())?;
         let socket = UdpSocket::from(socket);
         address = socket.local_addr()?;
         sockets.push(socket);
     }
     Ok(sockets)
+}
+
+/// Bytes that a socket really keeps: less than [`RECEIVE_BUFFER`] if `net.core.rmem_max` is lower (socket(7)).
+///
+/// # Errors
+/// What the system says.
+pub fn receive_buffer(socket: &UdpSocket) -> io::Result<usize> {
+    // The kernel doubles what was asked for, for its own bookkeeping.
+    Ok(socket2::SockRef::from(socket).recv_buffer_size()? / 2)
 }
 
 /// Starts a thread for each socket, with the endpoint that `make` makes for that worker's number.

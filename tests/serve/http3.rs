@@ -1,0 +1,419 @@
+//! HTTP/3 as a client sees it: answers, many requests at once, stops, floods, programs people use.
+//!
+//! Its UDP sockets are served by threads of their own, the same with every strategy of threads.
+
+mod client;
+
+use crate::clients::run;
+use crate::files::noise;
+use crate::process::{Launch, Server, Strategy, eventually};
+use crate::tls::{Pairs, Secure};
+use crate::wire::head;
+use client::{Client, config};
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+fn site(files: &[(&str, &[u8])]) -> Pairs {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    for (name, content) in files {
+        pairs.tree.write(&format!("site/{name}"), content);
+    }
+    pairs
+}
+
+fn launch(strategy: Strategy, pairs: &Pairs, more: &[&str]) -> Server {
+    let launch: Launch = pairs.launch(strategy, &["a"]);
+    launch.args(["--http3", "--live=all"]).args(more).start()
+}
+
+fn open(server: &Server, pairs: &Pairs) -> Client {
+    Client::open(server.address, &pairs.client(), "a.test")
+}
+
+fn many_requests_at_once_are_answered(strategy: Strategy) {
+    let large = noise(20 << 20);
+    let small = noise(3_000);
+    let pairs = site(&[("large.bin", &large), ("small.bin", &small), ("a.txt", b"a")]);
+    let server = launch(strategy, &pairs, &[]);
+    let mut client = open(&server, &pairs);
+    let first = client.ask("/large.bin");
+    let others: Vec<u64> = (0..99)
+        .map(|n| client.ask(["/small.bin", "/a.txt", "/missing"][n % 3]))
+        .collect();
+    assert!(client.run(Client::is_done), "{:?}", client.closed);
+    assert!(client.got[&first].body == large, "20 MiB arrive whole");
+    for (n, stream) in others.iter().enumerate() {
+        let got = &client.got[stream];
+        match n % 3 {
+            0 => assert!(got.status == 200 && got.body == small),
+            1 => assert_eq!((got.status, &got.body[..]), (200, &b"a"[..])),
+            _ => assert_eq!(got.status, 404),
+        }
+    }
+    // Over the same connection again, after it was idle.
+    let again = client.ask("/a.txt");
+    assert!(client.run(Client::is_done));
+    assert_eq!(client.got[&again].body, b"a");
+}
+
+fn comparable(fields: impl Iterator<Item = String>) -> Vec<String> {
+    let own = [":status", "date:", "connection:", "alt-svc:", "keep-alive:"];
+    let mut fields: Vec<String> = fields
+        .filter(|line| !own.iter().any(|name| line.starts_with(name)))
+        .collect();
+    fields.sort_unstable();
+    fields
+}
+
+#[test]
+fn answers_are_those_of_http1() {
+    let page = "<!DOCTYPE html><p>".to_owned() + &"hello ".repeat(2_000);
+    let pairs = site(&[
+        ("index.html", page.as_bytes()),
+        ("folder/a.txt", b"0123456789"),
+        ("large.bin", &noise(100_000)),
+        ("empty", b""),
+    ]);
+    let server = launch(Strategy::LOOPS, &pairs, &[]);
+    let mut http3 = open(&server, &pairs);
+    let clear = Launch::new(Strategy::LOOPS)
+        .root(&pairs.tree.join("site"))
+        .start();
+    let mut compared = 0;
+    for (method, path, more) in [
+        ("GET", "/", &[][..]),
+        ("HEAD", "/", &[]),
+        ("GET", "/", &[("accept-encoding", "gzip, br")]),
+        ("GET", "/folder", &[]),
+        ("GET", "/folder/a.txt", &[("range", "bytes=2-4")]),
+        ("GET", "/folder/a.txt", &[("range", "bytes=0-0,3-4")]),
+        ("GET", "/folder/a.txt", &[("range", "bytes=20-")]),
+        ("GET", "/folder/a.txt", &[("if-none-match", "*")]),
+        ("GET", "/folder/", &[]),
+        ("GET", "/missing", &[]),
+        ("GET", "/empty", &[]),
+        ("GET", "/large.bin", &[]),
+        ("GET", "/../escape", &[]),
+        ("DELETE", "/", &[]),
+        ("OPTIONS", "/", &[]),
+    ] {
+        let stream = http3.ask_as(method, path, more);
+        assert!(http3.run(Client::is_done), "{method} {path}: {:?}", http3.closed);
+        let got = &http3.got[&stream];
+        let fields = got.fields.iter().map(|(name, value)| format!("{name}: {value}"));
+        let (mut fields, mut body) = (comparable(fields), got.body.clone());
+        let mut http1 = clear.connect();
+        http1.send(head(method, path, more));
+        let response = http1.receive(method);
+        let lines = response.fields.iter();
+        let lines = lines.map(|(name, value)| format!("{}: {value}", name.to_ascii_lowercase()));
+        let (mut wanted, mut expected) = (comparable(lines), response.body.clone());
+        if wanted.iter().any(|line| line.contains("multipart/byteranges")) {
+            // Its boundary is drawn anew.
+            for (fields, body) in [(&mut fields, &mut body), (&mut wanted, &mut expected)] {
+                fields.retain(|line| !line.contains("boundary"));
+                let length = body.len();
+                *body = length.to_string().into_bytes();
+            }
+        }
+        assert_eq!(
+            (got.status, fields),
+            (response.status, wanted),
+            "{method} {path} {more:?}"
+        );
+        assert!(body == expected, "{method} {path} {more:?}");
+        compared += 1;
+    }
+    assert_eq!(compared, 15);
+}
+
+#[test]
+fn other_protocols_name_it_and_metrics_count_it() {
+    let pairs = site(&[("a.txt", b"a")]);
+    let server = launch(
+        Strategy::LOOPS,
+        &pairs,
+        &["--log-format", "json", "--access-log", "-"],
+    );
+    let mut secure = Secure::open(server.address, &pairs.client(), "a.test");
+    let answer = secure.try_ask("/a.txt").expect("an answer");
+    let wanted = format!("Alt-Svc: h3=\":{}\"; ma=86400\r\n", server.address.port());
+    assert!(answer.contains(&wanted), "{answer}");
+    let mut client = open(&server, &pairs);
+    for _ in 0..3 {
+        client.ask("/a.txt");
+        assert!(client.run(Client::is_done));
+    }
+    let text = secure.try_ask("/.weir/metrics").expect("an answer");
+    let sum = |name: &str| -> f64 {
+        let lines = text.lines().filter(|line| line.starts_with(name));
+        let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        values.sum()
+    };
+    for (name, wanted) in [("connections", 1.0), ("requests", 3.0), ("failed", 0.0)] {
+        assert_eq!(sum(&format!("weir_http3_{name}_total")), wanted, "{name}");
+    }
+    client.leave();
+    let logged = eventually("log lines", || {
+        let lines = server.stdout();
+        let count = lines.lines().filter(|line| line.contains("HTTP/3.0")).count();
+        (count == 3).then_some(lines)
+    });
+    let line = logged
+        .lines()
+        .find(|line| line.contains("HTTP/3.0"))
+        .expect("counted above");
+    assert!(line.contains("\"stream\":0"), "{line}");
+}
+
+fn a_stop_finishes_what_was_asked_for(strategy: Strategy) {
+    let large = noise(8 << 20);
+    let pairs = site(&[("large.bin", &large)]);
+    let mut server = launch(strategy, &pairs, &[]);
+    let mut client = open(&server, &pairs);
+    let stream = client.ask("/large.bin");
+    assert!(client.run(|client| client.got[&stream].body.len() > 100_000));
+    server.signal("TERM");
+    assert!(
+        client.run(|client| client.is_leaving && client.is_done()),
+        "{:?}",
+        client.closed
+    );
+    assert!(client.got[&stream].body == large);
+    assert!(!client.run(|_| false), "the connection ends");
+    assert_eq!(server.wait(), 0);
+}
+
+#[test]
+fn a_new_certificate_is_used_after_a_reload() {
+    let mut pairs = site(&[("a.txt", b"a")]);
+    let server = launch(Strategy::LOOPS, &pairs, &[]);
+    let mut client = open(&server, &pairs);
+    let stale = pairs.client();
+    pairs.roots = tls::rustls::RootCertStore::empty();
+    pairs.add("a", &["a.test"]);
+    server.signal("HUP");
+    eventually("the new certificate", || {
+        let mut fresh = Client::new(server.address, &pairs.client(), "a.test");
+        fresh.run(|client| client.is_connected).then_some(())
+    });
+    let mut old = Client::new(server.address, &stale, "a.test");
+    assert!(
+        !old.run(|client| client.is_connected),
+        "the old certificate is gone"
+    );
+    let stream = client.ask("/a.txt");
+    assert!(client.run(Client::is_done), "open connections stay");
+    assert_eq!(client.got[&stream].body, b"a");
+}
+
+/// A client's address may change: another NAT binding, another network.
+#[test]
+fn a_connection_outlives_its_clients_address() {
+    let large = noise(4 << 20);
+    let pairs = site(&[("large.bin", &large)]);
+    let server = launch(Strategy::LOOPS, &pairs, &[]);
+    // Each socket may lead to another worker; with several it surely does.
+    for _ in 0..8 {
+        let mut client = open(&server, &pairs);
+        let stream = client.ask("/large.bin");
+        assert!(client.run(|client| client.got[&stream].body.len() > 100_000));
+        client.socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        // What it sends next tells the server where it is.
+        client.ask("/missing");
+        assert!(client.run(Client::is_done), "{:?}", client.closed);
+        assert!(client.got[&stream].body == large);
+        client.leave();
+    }
+}
+
+/// Bytes of a process that are resident and of no file.
+fn resident(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.expect("a number") << 10
+}
+
+fn timely(server: &Server, pairs: &Pairs) {
+    // What else this machine does may delay one of them.
+    let mut took = Vec::new();
+    for _ in 0..3 {
+        let began = Instant::now();
+        let mut client = open(server, pairs);
+        let stream = client.ask("/a.txt");
+        assert!(client.run(Client::is_done), "{:?}", client.closed);
+        assert_eq!(client.got[&stream].body, b"a");
+        client.leave();
+        took.push(began.elapsed());
+        if took.last() < Some(&Duration::from_secs(1)) {
+            return;
+        }
+    }
+    panic!("a normal client took {took:?}");
+}
+
+#[test]
+fn handshakes_that_never_go_on_cost_little_and_delay_nobody() {
+    let pairs = site(&[("a.txt", b"a")]);
+    let limits = ["--max-connections-per-address", "65536"];
+    let server = launch(Strategy::LOOPS, &pairs, &limits);
+    timely(&server, &pairs);
+    let before = resident(&server);
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let config = config(&pairs.client());
+    let flood = |count: usize| {
+        for _ in 0..count {
+            let settings = Arc::new(quinn_proto::EndpointConfig::default());
+            let mut endpoint = quinn_proto::Endpoint::new(settings, None, true, None);
+            let (_, mut quic) = endpoint
+                .connect(Instant::now(), config.clone(), server.address, "a.test")
+                .expect("a valid configuration");
+            let mut buffer = Vec::new();
+            while let Some(transmit) = quic.poll_transmit(Instant::now(), 1, &mut buffer) {
+                let _ = socket.send_to(&buffer[..transmit.size], server.address);
+                buffer.clear();
+            }
+        }
+    };
+    flood(3_000);
+    timely(&server, &pairs);
+    let grown = resident(&server).saturating_sub(before);
+    // Two workers keep 256 handshakes each before peers have to prove their address.
+    assert!(grown < 40 << 20, "{grown} bytes");
+    flood(2_000);
+    timely(&server, &pairs);
+    let more = resident(&server).saturating_sub(before + grown);
+    assert!(
+        more < 8 << 20,
+        "{more} bytes more: it does not grow with the flood"
+    );
+}
+
+#[test]
+fn answers_that_nobody_reads_and_resets_delay_nobody() {
+    let pairs = site(&[("a.txt", b"a"), ("large.bin", &noise(4 << 20))]);
+    let server = launch(Strategy::LOOPS, &pairs, &[]);
+    let mut idle: Vec<Client> = (0..20).map(|_| open(&server, &pairs)).collect();
+    for client in &mut idle {
+        client.reads = false;
+        for _ in 0..50 {
+            client.ask("/large.bin");
+        }
+    }
+    timely(&server, &pairs);
+    let mut hasty = open(&server, &pairs);
+    // Far more than an honest client cancels at once.
+    let mut asked = 0;
+    while hasty.closed.is_none() && asked < 5_000 {
+        match hasty.try_ask("GET", "/large.bin", &[]) {
+            Some(stream) => {
+                hasty.cancel(stream);
+                asked += 1;
+            }
+            None => hasty.wait(),
+        }
+    }
+    assert!(asked < 5_000, "it is cut off: {asked} requests");
+    timely(&server, &pairs);
+}
+
+const FROM_PYPI: &str = "skipped: no python3 with";
+
+/// curl, as Python's curl_cffi brings it.
+#[test]
+fn curl() {
+    let pairs = site(&[("a.txt", b"a"), ("large.bin", &noise(20 << 20))]);
+    let server = launch(Strategy::LOOPS, &pairs, &[]);
+    let script = r#"
+import sys
+try:
+    from curl_cffi import requests, CurlHttpVersion
+except ImportError:
+    sys.exit()
+session = requests.Session(verify=False, http_version=CurlHttpVersion.V3ONLY)
+for path in ["/a.txt", "/large.bin", "/missing"] + ["/a.txt"] * 100:
+    answer = session.get(sys.argv[1] + path, timeout=20)
+    print(answer.http_version, answer.status_code, len(answer.content))
+"#;
+    let url = format!("https://{}", server.address);
+    let printed = run("python3", &["-c", script, &url]).unwrap_or_default();
+    if printed.is_empty() {
+        return println!("{FROM_PYPI} curl_cffi");
+    }
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(lines[1], "30 200 20971520");
+    assert!(lines[2].starts_with("30 404"), "{printed}");
+    assert_eq!(lines.iter().filter(|line| **line == "30 200 1").count(), 101);
+}
+
+#[test]
+fn aioquic() {
+    let pairs = site(&[("a.txt", b"a"), ("large.bin", &noise(20 << 20))]);
+    let server = launch(Strategy::LOOPS, &pairs, &[]);
+    let script = r#"
+import asyncio, collections, ssl, sys
+try:
+    from aioquic.asyncio import connect
+    from aioquic.asyncio.protocol import QuicConnectionProtocol
+    from aioquic.h3.connection import H3Connection
+    from aioquic.h3.events import DataReceived, HeadersReceived
+    from aioquic.quic.configuration import QuicConfiguration
+except ImportError:
+    sys.exit()
+class Client(QuicConnectionProtocol):
+    def __init__(self, *arguments, **more):
+        super().__init__(*arguments, **more)
+        self.http, self.got = H3Connection(self._quic), {}
+    def quic_event_received(self, event):
+        for one in self.http.handle_event(event):
+            if one.stream_id not in self.got: continue
+            entry = self.got[one.stream_id]
+            if isinstance(one, HeadersReceived): entry[0] = dict(one.headers)[b":status"].decode()
+            if isinstance(one, DataReceived): entry[1] += len(one.data)
+            if one.stream_ended: entry[2].set_result(None)
+    async def get(self, path):
+        stream = self._quic.get_next_available_stream_id()
+        self.got[stream] = entry = ["", 0, asyncio.get_running_loop().create_future()]
+        self.http.send_headers(stream, [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"a.test"), (b":path", path.encode())], end_stream=True)
+        self.transmit()
+        await entry[2]
+        return entry[0], entry[1]
+async def main():
+    settings = QuicConfiguration(is_client=True, alpn_protocols=["h3"], verify_mode=ssl.CERT_NONE, max_data=1 << 24, max_stream_data=1 << 23)
+    async with connect("127.0.0.1", int(sys.argv[1]), configuration=settings, create_protocol=Client) as client:
+        paths = ["/large.bin"] + ["/a.txt"] * 99
+        got = await asyncio.gather(*(client.get(path) for path in paths))
+        client.request_key_update()
+        client.change_connection_id()
+        got.append(await client.get("/a.txt"))
+        print(sorted(collections.Counter(got).items()))
+asyncio.run(main())
+"#;
+    let port = server.address.port().to_string();
+    let printed = run("python3", &["-c", script, &port]).unwrap_or_default();
+    if printed.is_empty() {
+        return println!("{FROM_PYPI} aioquic");
+    }
+    assert_eq!(printed.trim(), "[(('200', 1), 100), (('200', 20971520), 1)]");
+}
+
+#[test]
+fn without_tls_or_with_processes_it_is_refused_with_a_way_out() {
+    let pairs = site(&[("a.txt", b"a")]);
+    let (code, said) = Launch::new(Strategy::LOOPS)
+        .root(&pairs.tree.join("site"))
+        .args(["--http3"])
+        .fail();
+    assert!(code == 2 && said.contains("HTTP/3 needs TLS"), "{code} {said}");
+    let (code, said) = pairs.launch(Strategy::PROCESSES, &["a"]).args(["--http3"]).fail();
+    assert!(
+        code == 2 && said.contains("a strategy of threads"),
+        "{code} {said}"
+    );
+}
+
+crate::on_strategy!(loops, LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);
+crate::on_strategy!(pool, POOL: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);

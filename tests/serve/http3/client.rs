@@ -1,0 +1,331 @@
+//! A client of HTTP/3: the client's end of crate `http3` over `quinn-proto` on a blocking UDP socket.
+
+use http3::client::{Connection, Event};
+use http3::connection::Output;
+use http3::priority::Priority;
+use http3::qpack::block;
+use http3::{Code, Fault, Limits};
+use quinn_proto::crypto::rustls::QuicClientConfig;
+use quinn_proto::{
+    ClientConfig, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, ReadError, StreamEvent,
+    StreamId, TransportConfig, VarInt,
+};
+use runtime::clock;
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What came over a stream.
+#[derive(Debug, Default)]
+pub(super) struct Got {
+    pub(super) status: u16,
+    pub(super) fields: Vec<(String, String)>,
+    /// The `Link` fields of interim responses.
+    pub(super) hints: Vec<String>,
+    pub(super) body: Vec<u8>,
+    pub(super) has_ended: bool,
+    pub(super) reset: Option<Code>,
+}
+
+/// A client with one connection.
+pub(super) struct Client {
+    pub(super) socket: UdpSocket,
+    server: SocketAddr,
+    endpoint: Endpoint,
+    handle: ConnectionHandle,
+    quic: quinn_proto::Connection,
+    http: Connection,
+    held: BTreeMap<u64, Vec<u8>>,
+    pub(super) got: BTreeMap<u64, Got>,
+    pub(super) is_connected: bool,
+    /// The server has sent GOAWAY.
+    pub(super) is_leaving: bool,
+    /// Why the connection ended.
+    pub(super) closed: Option<String>,
+    /// Whether answers are read.
+    pub(super) reads: bool,
+}
+
+/// QUIC for clients that trust whom `tls` trusts.
+pub(super) fn config(trust: &tls::rustls::ClientConfig) -> ClientConfig {
+    let mut tls = trust.clone();
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    let crypto = QuicClientConfig::try_from(tls).expect("TLS 1.3");
+    let mut config = ClientConfig::new(Arc::new(crypto));
+    let mut transport = TransportConfig::default();
+    transport
+        .stream_receive_window(VarInt::from_u32(1 << 20))
+        .receive_window(VarInt::from_u32(4 << 20));
+    config.transport_config(Arc::new(transport));
+    config
+}
+
+fn name(stream: u64) -> StreamId {
+    VarInt::from_u64(stream).expect("a stream").into()
+}
+
+impl Client {
+    /// Begins a connection.
+    pub(super) fn new(server: SocketAddr, trust: &tls::rustls::ClientConfig, host: &str) -> Client {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
+        let (handle, quic) = endpoint
+            .connect(Instant::now(), config(trust), server, host)
+            .expect("a valid configuration");
+        Client {
+            socket,
+            server,
+            endpoint,
+            handle,
+            quic,
+            http: Connection::new(Arc::new(Limits::DEFAULT)),
+            held: BTreeMap::new(),
+            got: BTreeMap::new(),
+            is_connected: false,
+            is_leaving: false,
+            closed: None,
+            reads: true,
+        }
+    }
+
+    /// A connection whose handshake is complete.
+    pub(super) fn open(server: SocketAddr, trust: &tls::rustls::ClientConfig, host: &str) -> Client {
+        let mut client = Client::new(server, trust, host);
+        assert!(client.run(|client| client.is_connected), "{:?}", client.closed);
+        client
+    }
+
+    /// Sends a GET.
+    pub(super) fn ask(&mut self, path: &str) -> u64 {
+        self.ask_as("GET", path, &[])
+    }
+
+    /// Sends a request without a body.
+    pub(super) fn ask_as(&mut self, method: &str, path: &str, more: &[(&str, &str)]) -> u64 {
+        self.try_ask(method, path, more).expect("room for a stream")
+    }
+
+    /// The same; `None` if the server allows no further stream now.
+    pub(super) fn try_ask(&mut self, method: &str, path: &str, more: &[(&str, &str)]) -> Option<u64> {
+        let mut head = Vec::new();
+        block::begin(&mut head);
+        let pseudo = [
+            (":method", method),
+            (":scheme", "https"),
+            (":authority", "a.test"),
+            (":path", path),
+        ];
+        for (name, value) in pseudo.iter().chain(more) {
+            block::field(name.as_bytes(), value.as_bytes(), &mut head);
+        }
+        let stream = u64::from(self.quic.streams().open(Dir::Bi)?);
+        self.http
+            .request(stream, &head, true, method == "HEAD", Priority::DEFAULT)
+            .expect("the server does not leave");
+        self.got.insert(stream, Got::default());
+        self.flush();
+        Some(stream)
+    }
+
+    /// Takes what comes, for a moment.
+    pub(super) fn wait(&mut self) {
+        self.receive(Duration::from_millis(5));
+        self.flush();
+    }
+
+    /// Gives up an answer.
+    pub(super) fn cancel(&mut self, stream: u64) {
+        self.http.reset(stream, Code::REQUEST_CANCELLED);
+        self.flush();
+    }
+
+    /// Ends the connection without waiting for anything.
+    pub(super) fn leave(&mut self) {
+        self.quic
+            .close(Instant::now(), VarInt::from_u32(0x100), Default::default());
+        self.flush();
+    }
+
+    /// Takes what comes until `until` says so. False if the connection ends before, or after a long time.
+    pub(super) fn run(&mut self, until: impl Fn(&Client) -> bool) -> bool {
+        let end = Instant::now() + crate::process::PATIENCE;
+        self.flush();
+        while !until(self) {
+            if self.closed.is_some() || Instant::now() > end {
+                return false;
+            }
+            self.receive(Duration::from_millis(20));
+            self.flush();
+        }
+        true
+    }
+
+    /// Whether all requests are answered whole.
+    pub(super) fn is_done(&self) -> bool {
+        self.got.values().all(|got| got.has_ended)
+    }
+
+    fn receive(&mut self, patience: Duration) {
+        self.socket.set_read_timeout(Some(patience)).expect("a timeout");
+        let mut buffer = [0; 65_536];
+        let mut answer = Vec::new();
+        while let Ok((length, from)) = self.socket.recv_from(&mut buffer) {
+            let event = self.endpoint.handle(
+                Instant::now(),
+                from,
+                None,
+                None,
+                buffer[..length].into(),
+                &mut answer,
+            );
+            if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
+                self.quic.handle_event(event);
+            }
+            self.socket.set_nonblocking(true).expect("a socket");
+        }
+        self.socket.set_nonblocking(false).expect("a socket");
+    }
+
+    /// Does everything that can be done now.
+    fn flush(&mut self) {
+        let now = Instant::now();
+        if self.quic.poll_timeout().is_some_and(|due| due <= now) {
+            self.quic.handle_timeout(now);
+        }
+        if let Err(fault) = self.take().and_then(|()| self.give()) {
+            self.closed.get_or_insert(fault.to_string());
+            return;
+        }
+        while let Some(event) = self.quic.poll_endpoint_events() {
+            if let Some(event) = self.endpoint.handle_event(self.handle, event) {
+                self.quic.handle_event(event);
+            }
+        }
+        let mut buffer = Vec::new();
+        while let Some(transmit) = self.quic.poll_transmit(Instant::now(), 1, &mut buffer) {
+            // A datagram may be lost anywhere.
+            let _ = self.socket.send_to(&buffer[..transmit.size], self.server);
+            buffer.clear();
+        }
+    }
+
+    fn take(&mut self) -> Result<(), Fault> {
+        while let Some(event) = self.quic.poll() {
+            match event {
+                quinn_proto::Event::Connected => {
+                    self.is_connected = true;
+                    assert!(self.quic.streams().open(Dir::Uni).is_some(), "a control stream");
+                }
+                quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => {
+                    while let Some(id) = self.quic.streams().accept(dir) {
+                        self.http.open(id.into(), clock::now())?;
+                        self.read(id.into())?;
+                    }
+                }
+                quinn_proto::Event::Stream(StreamEvent::Readable { id }) => self.read(id.into())?,
+                quinn_proto::Event::Stream(StreamEvent::Writable { id }) => self.http.writable(id.into()),
+                quinn_proto::Event::ConnectionLost { reason } => {
+                    self.closed.get_or_insert(reason.to_string());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, id: u64) -> Result<(), Fault> {
+        if !self.reads && id % 4 == 0 {
+            return Ok(());
+        }
+        let mut bytes = self.held.remove(&id).unwrap_or_default();
+        let (mut fin, mut reset) = (false, None);
+        let mut stream = self.quic.recv_stream(name(id));
+        if let Ok(mut chunks) = stream.read(true) {
+            loop {
+                match chunks.next(usize::MAX) {
+                    Ok(Some(chunk)) => bytes.extend_from_slice(&chunk.bytes),
+                    Ok(None) => fin = true,
+                    Err(ReadError::Reset(code)) => reset = Some(Code(code.into_inner())),
+                    Err(ReadError::Blocked) => {}
+                }
+                if fin || reset.is_some() || chunks.next(0).is_err() {
+                    break;
+                }
+            }
+            let _ = chunks.finalize();
+        }
+        let mut used = 0;
+        loop {
+            let received = self.http.receive(id, &bytes[used..], fin, clock::now());
+            used += received.used;
+            match received.event {
+                Event::Partial => break,
+                Event::Response {
+                    stream,
+                    end,
+                    status,
+                    fields,
+                } => {
+                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                    let fields = fields.iter().map(|(name, value)| (text(name), text(value)));
+                    let got = self.got.entry(stream).or_default();
+                    if status < 200 {
+                        let links = fields.filter(|(name, _)| name == "link");
+                        got.hints.extend(links.map(|(_, value)| value));
+                    } else {
+                        got.fields = fields.collect();
+                        (got.status, got.has_ended) = (status, end);
+                    }
+                }
+                Event::Body { stream, bytes } => {
+                    self.got.entry(stream).or_default().body.extend_from_slice(bytes);
+                }
+                Event::End { stream } => self.got.entry(stream).or_default().has_ended = true,
+                Event::Reset { stream, code } => self.got.entry(stream).or_default().reset = Some(code),
+                Event::GoAway { .. } => self.is_leaving = true,
+                Event::Closed(fault) => return Err(fault),
+                other => panic!("{other:?}"),
+            }
+        }
+        bytes.drain(..used);
+        self.held.insert(id, bytes);
+        if let Some(code) = reset
+            && self.http.peer_reset(id, clock::now())?
+        {
+            self.got.entry(id).or_default().reset = Some(code);
+        }
+        Ok(())
+    }
+
+    fn give(&mut self) -> Result<(), Fault> {
+        if !self.is_connected {
+            return Ok(());
+        }
+        while let Some(output) = self.http.poll() {
+            match output {
+                Output::Write(piece) => {
+                    let (stream, all, end) = (piece.stream, piece.frames.len(), piece.end);
+                    let taken = self.quic.send_stream(name(stream)).write(piece.frames);
+                    let taken = taken.unwrap_or(0);
+                    if end && taken == all {
+                        let _ = self.quic.send_stream(name(stream)).finish();
+                    }
+                    self.http.sent(stream, taken as u64);
+                    if taken < all {
+                        self.http.blocked(stream, clock::now());
+                    }
+                }
+                Output::Reset { stream, code } => {
+                    let code = VarInt::from_u64(code.0).expect("a code");
+                    let _ = self.quic.send_stream(name(stream)).reset(code);
+                }
+                Output::Stop { stream, code } => {
+                    let code = VarInt::from_u64(code.0).expect("a code");
+                    let _ = self.quic.recv_stream(name(stream)).stop(code);
+                }
+            }
+        }
+        Ok(())
+    }
+}
