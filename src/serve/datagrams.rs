@@ -9,10 +9,12 @@ use quic::{Limits, identifiers};
 use runtime::datagram::{self, Handle};
 use runtime::listen::Listener;
 use runtime::machine;
+use runtime::process::inherit;
 use server::Server;
 use server::config::Config;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use units::Duration;
 
@@ -33,7 +35,8 @@ pub(super) struct Sockets {
     sockets: Vec<UdpSocket>,
 }
 
-/// Opens them for each address with TLS, before rights are dropped. None without `http3`.
+/// Opens them for each address with TLS, before rights are dropped, or takes the predecessor's out of `given`. None without
+/// `http3`.
 ///
 /// # Errors
 /// `Usage` if a listener's TLS cannot carry QUIC; `System`, naming the address, if it is taken.
@@ -41,6 +44,7 @@ pub(super) fn bind(
     config: &Config,
     tls: Option<&Tls>,
     listeners: &[Vec<Listener>],
+    given: &mut Vec<inherit::Datagrams>,
 ) -> Result<Vec<Sockets>, Failure> {
     let (true, Some(tls)) = (config.http3, tls) else {
         return Ok(Vec::new());
@@ -69,7 +73,12 @@ pub(super) fn bind(
         shared
             .check()
             .map_err(|why| Failure::Usage(format!("http3: {why}")))?;
-        let sockets = datagram::bind(address, workers).map_err(|error| {
+        let inherited = given.iter().position(|(known, _)| *known == address);
+        let sockets = match inherited.map(|at| given.swap_remove(at)) {
+            Some((_, sockets)) => Ok(sockets.into_iter().map(UdpSocket::from).collect()),
+            None => datagram::bind(address, workers),
+        };
+        let sockets: Vec<UdpSocket> = sockets.map_err(|error| {
             Failure::System(format!(
                 "cannot receive UDP at {address} for HTTP/3: {error}; end the program that uses the port, or turn `http3` off"
             ))
@@ -99,6 +108,25 @@ fn warn_of_little_room(sockets: &[UdpSocket]) {
              permits more"
         );
     }
+}
+
+/// The sockets for a successor. One that cannot be had again is left out, with a word.
+pub(super) fn hand_on(all: &[Sockets]) -> Vec<inherit::Datagrams> {
+    let again = |of_one: &Sockets| {
+        let sockets: io::Result<Vec<OwnedFd>> = of_one
+            .sockets
+            .iter()
+            .map(|socket| Ok(socket.try_clone()?.into()))
+            .collect();
+        match sockets {
+            Ok(sockets) => Some((of_one.address, sockets)),
+            Err(error) => {
+                tracing::warn!("an upgrade in place will have to do without HTTP/3: {error}");
+                None
+            }
+        }
+    };
+    all.iter().filter_map(again).collect()
 }
 
 /// The port that responses over TCP name (`Alt-Svc`, RFC 7838): the first.
@@ -139,7 +167,7 @@ impl Datagrams {
     }
 
     /// New peers are refused and clients told to go elsewhere; requests under way are answered.
-    pub(super) fn retire(&self) {
+    pub(super) fn ease(&self) {
         self.drain(A_DAY);
     }
 

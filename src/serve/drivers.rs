@@ -260,13 +260,14 @@ impl Drivers {
 
     /// See [`Handle::retire`].
     pub(super) fn retire(&self) {
-        self.datagrams.retire();
+        // Two processes cannot share the packets of a socket: those of the successor's connections would be lost here.
+        self.datagrams.stop();
         self.all().for_each(Handle::retire);
     }
 
     /// See [`Handle::ease`].
     pub(super) fn ease(&self) {
-        self.datagrams.retire();
+        self.datagrams.ease();
         self.all().for_each(Handle::ease);
     }
 

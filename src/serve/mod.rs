@@ -152,7 +152,7 @@ fn serve(
     let managed = Managed::open(&config, flags)?;
     let watch = Watch::new(&config, clock::now());
     let tls = Tls::open(&config, flags, managed.as_ref(), &given.secret)?.map(Arc::new);
-    let datagrams = datagrams::bind(&config, tls.as_deref(), &listeners)?;
+    let datagrams = datagrams::bind(&config, tls.as_deref(), &listeners, &mut given.datagrams)?;
     // Before the first thread, which would keep the rights dropped here; and before opening any file that the successor
     // of an upgrade must be able to open with these rights.
     let rights = Rights::give_up(&config, flags, &listeners.concat(), &program, given.bounds)?;
@@ -174,6 +174,7 @@ fn serve(
     let explained = |failure: Failure| failure.with(|text| rights.hint(text));
     rights.refuse(&config, flags).map_err(explained)?;
     let log = AccessLog::open(config.access_log.as_deref(), None).map_err(explained)?;
+    let handed_on = datagrams::hand_on(&datagrams);
     let additions = additions(managed.as_ref(), datagrams::port(&datagrams));
     let server = open(config.clone(), prefork, additions, log.as_ref(), flags).map_err(explained)?;
     warn_of_missing_pages(&server, flags);
@@ -191,7 +192,7 @@ fn serve(
         certificates: tls::shown(tls.as_deref()),
         ..about(workers.in_words(), None)
     });
-    let upgrade = Upgrade::new(program, workers.sockets(), rights.bounds());
+    let upgrade = Upgrade::new(program, workers.sockets(), rights.bounds()).with_datagrams(handed_on);
     let served = workers
         .serving()
         .iter()

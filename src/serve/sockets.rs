@@ -4,7 +4,7 @@
 use super::strategy::{Choice, Group};
 use crate::failure::Failure;
 use runtime::listen::{self, Listener, Listening, Origin};
-use runtime::process::inherit::{Bounds, Legacy, Predecessor, Secret};
+use runtime::process::inherit::{Bounds, Datagrams, Legacy, Predecessor, Secret};
 use runtime::process::notify;
 use runtime::shaping::Shaping;
 use server::config::{Concurrency, Config, Listen};
@@ -17,6 +17,8 @@ use std::os::fd::OwnedFd;
 pub(crate) struct Given {
     /// Sockets by configured address; `None` for one that a service manager opened.
     sockets: Vec<(Option<SocketAddr>, Vec<OwnedFd>)>,
+    /// UDP sockets of the predecessor.
+    pub(crate) datagrams: Vec<Datagrams>,
     /// Restrictions (Landlock, seccomp) inherited from the predecessor.
     pub(crate) bounds: Bounds,
     /// Ticket keys of the predecessor; empty if there are none.
@@ -37,6 +39,7 @@ impl Given {
         if let Some((predecessor, legacy)) = before {
             let Legacy {
                 sockets,
+                datagrams,
                 bounds,
                 secret,
             } = legacy;
@@ -44,6 +47,7 @@ impl Given {
                 Some(predecessor),
                 Given {
                     sockets,
+                    datagrams,
                     bounds,
                     secret,
                 },

@@ -10,7 +10,7 @@
 
 use runtime::clock;
 use runtime::listen::Sockets;
-use runtime::process::inherit::{Bounds, Program, Progress, Secret, Successor};
+use runtime::process::inherit::{Bounds, Datagrams, Program, Progress, Secret, Successor};
 use units::{Duration, Instant};
 
 /// How often to check whether the new process serves.
@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Upgrade {
     program: Program,
     sockets: Vec<Sockets>,
+    datagrams: Vec<Datagrams>,
     bounds: Bounds,
     underway: Option<(Successor, Instant)>,
 }
@@ -32,9 +33,15 @@ impl Upgrade {
         Upgrade {
             program,
             sockets,
+            datagrams: Vec::new(),
             bounds,
             underway: None,
         }
+    }
+
+    /// Hands these UDP sockets over, too.
+    pub(crate) fn with_datagrams(self, datagrams: Vec<Datagrams>) -> Upgrade {
+        Upgrade { datagrams, ..self }
     }
 
     /// Starts the new program, which gets `secret`; logs a failure. `hint` adds an explanation to errors that missing rights may cause.
@@ -43,7 +50,13 @@ impl Upgrade {
             tracing::warn!("SIGUSR2 ignored: an upgrade is already under way");
             return;
         }
-        match Successor::start(&self.program, &self.sockets, &self.bounds, secret) {
+        match Successor::start(
+            &self.program,
+            &self.sockets,
+            &self.datagrams,
+            &self.bounds,
+            secret,
+        ) {
             Ok(successor) => {
                 tracing::info!(
                     "upgrading: process {} runs `{}`; this process serves until the new one does",

@@ -6,8 +6,9 @@ mod client;
 
 use crate::clients::run;
 use crate::files::noise;
-use crate::process::{Launch, Server, Strategy, eventually};
+use crate::process::{Launch, Server, Strategy, eventually, signal, within};
 use crate::tls::{Pairs, Secure};
+use crate::upgrade::{ENDING, Line, pid_of};
 use crate::wire::head;
 use client::{Client, config};
 use std::net::UdpSocket;
@@ -207,6 +208,22 @@ fn a_new_certificate_is_used_after_a_reload() {
     let stream = client.ask("/a.txt");
     assert!(client.run(Client::is_done), "open connections stay");
     assert_eq!(client.got[&stream].body, b"a");
+}
+
+/// Two processes cannot share the packets of a socket, so the old one closes its connections.
+fn an_upgrade_hands_the_sockets_on(strategy: Strategy) {
+    let pairs = site(&[("a.txt", b"a")]);
+    let server = launch(strategy, &pairs, &["--user", "nobody"]);
+    let (address, mut before) = (server.address, open(&server, &pairs));
+    let mut line = Line::of(server);
+    signal(line.newest, "USR2");
+    line.newest = pid_of(&line.next_start());
+    assert!(!before.run(|_| false), "it is told");
+    within(ENDING, "the old one ends", || line.first.has_ended());
+    let mut after = Client::open(address, &pairs.client(), "a.test");
+    let stream = after.ask("/a.txt");
+    assert!(after.run(Client::is_done), "{:?}", after.closed);
+    assert_eq!(after.got[&stream].body, b"a");
 }
 
 /// A client's address may change: another NAT binding, another network.
@@ -415,5 +432,5 @@ fn without_tls_or_with_processes_it_is_refused_with_a_way_out() {
     );
 }
 
-crate::on_strategy!(loops, LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);
+crate::on_strategy!(loops, LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, an_upgrade_hands_the_sockets_on);
 crate::on_strategy!(pool, POOL: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);

@@ -88,6 +88,12 @@ impl<S: Session> Connection<S> {
         }
     }
 
+    /// Ends the connection without waiting for anything.
+    pub(crate) fn close(&mut self, cx: &mut S::Cx, now: Instant) {
+        self.tell(cx, streams::Event::Cut, now);
+        self.end(cx, now);
+    }
+
     /// What has fallen due.
     pub(crate) fn expire(&mut self, cx: &mut S::Cx, now: Instant) {
         let at = to_standard(now);

@@ -395,10 +395,7 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
             // The session cannot be told what it waits for.
             None => {
                 tracing::error!("a job panicked: its HTTP/3 connection is closed; others stay open");
-                connection.end(&mut self.cx, now);
-                connection
-                    .quic
-                    .close(to_standard(now), 0_u32.into(), Default::default());
+                connection.close(&mut self.cx, now);
             }
         }
         self.list(at);
@@ -419,6 +416,13 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
     fn drain(&mut self, _: &mut Outbox, now: Instant) {
         self.draining = true;
         self.tell_all(now, || streams::Event::Drain);
+    }
+
+    fn end(&mut self, now: Instant) {
+        for connection in self.connections.iter_mut().flatten() {
+            connection.close(&mut self.cx, now);
+        }
+        self.list_all();
     }
 
     fn is_idle(&self) -> bool {

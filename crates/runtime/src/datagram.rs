@@ -56,6 +56,9 @@ pub trait Endpoint: Send {
     /// The server is shutting down: refuse new peers and finish what is owed.
     fn drain(&mut self, out: &mut Outbox, now: Instant);
 
+    /// The driver ends now: tell peers, if there is a message for that. [`Endpoint::poll`] follows until it has nothing more.
+    fn end(&mut self, _now: Instant) {}
+
     /// Whether nothing is owed to any peer, so that a draining driver may stop.
     fn is_idle(&self) -> bool;
 }

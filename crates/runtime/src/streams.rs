@@ -80,6 +80,8 @@ pub enum Event<'a, J: Job> {
     Deadline,
     /// The server is shutting down: finish the responses that are due, then close.
     Drain,
+    /// The connection ends now, whatever is due: close it, so that the peer knows.
+    Cut,
     /// The session's timeouts may have changed.
     Reconsider,
     /// Another connection needs this one's place or memory.

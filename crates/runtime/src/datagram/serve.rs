@@ -320,9 +320,13 @@ impl<E: Endpoint> Worker<E> {
                     was_told = true;
                     self.endpoint.drain(&mut self.out, now);
                 }
-                let is_done = self.endpoint.is_idle() && self.out.is_empty();
-                if is_done || now.as_nanos() >= self.shared.until.load(Ordering::Relaxed) {
+                if self.endpoint.is_idle() && self.out.is_empty() {
                     return Ok(());
+                }
+                if now.as_nanos() >= self.shared.until.load(Ordering::Relaxed) {
+                    self.endpoint.end(now);
+                    while self.endpoint.poll(&mut self.out, now) && self.send()? {}
+                    return self.send().map(drop);
                 }
             }
             self.read_mail(now);

@@ -5,6 +5,7 @@
 //!   old                                                new
 //!    │ socketpair; spawn with one end as its stdin      │
 //!    ├── socket ADDRESS + descriptors (SCM_RIGHTS) ────▶│ adopts them, starts its workers
+//!    ├── datagram ADDRESS + descriptors, if there are ▶ │
 //!    ├── confined WORDS, if it is ────────────────────▶ │
 //!    ├── filtered WORDS, if it is ────────────────────▶ │
 //!    ├── end + a pipe with its secret, if it has one ─▶ │
@@ -157,6 +158,7 @@ impl Successor {
     pub fn start(
         program: &Program,
         sockets: &[Sockets],
+        datagrams: &[Datagrams],
         bounds: &Bounds,
         secret: &Secret,
     ) -> Result<Successor, UpgradeError> {
@@ -181,7 +183,7 @@ impl Successor {
             is_ready: false,
             silent_looks: 0,
         };
-        match successor.hand_over(sockets, bounds, secret) {
+        match successor.hand_over(sockets, datagrams, bounds, secret) {
             // It has already ended, and its exit status says more.
             Err(error) if is_end(&error) => Ok(successor),
             Err(error) => Err(UpgradeError::HandOver(error)),
@@ -189,7 +191,13 @@ impl Successor {
         }
     }
 
-    fn hand_over(&self, sockets: &[Sockets], bounds: &Bounds, secret: &Secret) -> io::Result<()> {
+    fn hand_over(
+        &self,
+        sockets: &[Sockets],
+        datagrams: &[Datagrams],
+        bounds: &Bounds,
+        secret: &Secret,
+    ) -> io::Result<()> {
         for of_one in sockets {
             let line = match of_one.origin() {
                 Origin::Bound(address) | Origin::Surplus(address) => format!("socket {address}"),
@@ -198,6 +206,12 @@ impl Successor {
             for some in of_one.living().chunks(DESCRIPTORS_MAX) {
                 let fds: Vec<BorrowedFd<'_>> = some.iter().map(AsFd::as_fd).collect();
                 send(&self.channel, &line, &fds)?;
+            }
+        }
+        for (address, of_one) in datagrams {
+            for some in of_one.chunks(DESCRIPTORS_MAX) {
+                let fds: Vec<BorrowedFd<'_>> = some.iter().map(AsFd::as_fd).collect();
+                send(&self.channel, &format!("datagram {address}"), &fds)?;
             }
         }
         for (kind, words) in [("confined", &bounds.confined), ("filtered", &bounds.filtered)] {
@@ -321,11 +335,16 @@ impl Secret {
     }
 }
 
+/// UDP sockets of one address.
+pub type Datagrams = (SocketAddr, Vec<OwnedFd>);
+
 /// State that a predecessor leaves.
 #[derive(Debug, Default)]
 pub struct Legacy {
     /// Sockets by address. No address for those of a service manager.
     pub sockets: Vec<(Option<SocketAddr>, Vec<OwnedFd>)>,
+    /// UDP sockets, which the predecessor reads until it drains.
+    pub datagrams: Vec<Datagrams>,
     /// Restrictions inherited from the predecessor.
     pub bounds: Bounds,
     /// The predecessor's secret; empty if it has none, or is an older program.
@@ -393,6 +412,13 @@ fn legacy(channel: &OwnedFd) -> io::Result<Legacy> {
                 match legacy.sockets.iter_mut().find(same) {
                     Some((_, more)) => more.extend(fds),
                     None => legacy.sockets.push((address, fds)),
+                }
+            }
+            Some(("datagram", address)) => {
+                let address = address.parse().map_err(|_| odd())?;
+                match legacy.datagrams.iter_mut().find(|(known, _)| *known == address) {
+                    Some((_, more)) => more.extend(fds),
+                    None => legacy.datagrams.push((address, fds)),
                 }
             }
             Some(("confined", words)) => legacy.bounds.confined = Some(words.to_owned()),
@@ -494,10 +520,18 @@ mod tests {
             filtered: Some("of much".to_owned()),
         };
         let secret = Secret(b"for you alone".to_vec());
+        let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let place = datagrams.local_addr().unwrap();
+        let sockets = [one.sockets(), two.sockets(), three.sockets()];
         successor
-            .hand_over(&[one.sockets(), two.sockets(), three.sockets()], &bounds, &secret)
+            .hand_over(&sockets, &[(place, vec![datagrams.into()])], &bounds, &secret)
             .unwrap();
         let legacy = legacy(&theirs).unwrap();
+        let adopted = legacy.datagrams.iter().map(|(address, fds)| {
+            let socket = std::net::UdpSocket::from(fds[0].try_clone().unwrap());
+            (*address, fds.len(), socket.local_addr().unwrap())
+        });
+        assert_eq!(adopted.collect::<Vec<_>>(), [(place, 1, place)]);
         let counts: Vec<_> = legacy
             .sockets
             .iter()

@@ -275,6 +275,7 @@ impl runtime::streams::Session for Http3 {
                     _ => self.http.shut_down(now),
                 }
             }
+            Event::Cut => self.close(transport, Code::NO_ERROR, "the server ends"),
             Event::Reconsider => {
                 if self.client.requests > 0 {
                     self.deadline = self.deadline.min(now + idle_timeout(cx));
