@@ -58,6 +58,7 @@ impl Started<'_> {
                     json!({
                         "address": address.to_string(),
                         "url": url(address, is_secured),
+                        "http3": is_secured && self.config.http3,
                         "concurrency": served.choice.concurrency.to_string(),
                         "io": served.choice.io.to_string(),
                         "workers": served.choice.workers,
@@ -151,7 +152,10 @@ impl Started<'_> {
         for (index, &(address, is_secured)) in addresses.enumerate() {
             line(
                 if index == 0 { "at" } else { "" },
-                &format!("{bold}{}{plain}", url(address, is_secured)),
+                &match is_secured && self.config.http3 {
+                    true => format!("{bold}{}{plain} (HTTP/3: UDP, too)", url(address, is_secured)),
+                    false => format!("{bold}{}{plain}", url(address, is_secured)),
+                },
             );
         }
         let Some((Served { choice, .. }, others)) = self.served.split_first() else {

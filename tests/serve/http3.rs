@@ -147,14 +147,9 @@ fn other_protocols_name_it_and_metrics_count_it() {
         client.ask("/a.txt");
         assert!(client.run(Client::is_done));
     }
-    let text = secure.try_ask("/.weir/metrics").expect("an answer");
-    let sum = |name: &str| -> f64 {
-        let lines = text.lines().filter(|line| line.starts_with(name));
-        let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-        values.sum()
-    };
     for (name, wanted) in [("connections", 1.0), ("requests", 3.0), ("failed", 0.0)] {
-        assert_eq!(sum(&format!("weir_http3_{name}_total")), wanted, "{name}");
+        let counted = metric(&server, &pairs, &format!("weir_http3_{name}_total"));
+        assert_eq!(counted, wanted, "{name}");
     }
     client.leave();
     let logged = eventually("log lines", || {
@@ -246,6 +241,15 @@ fn a_connection_outlives_its_clients_address() {
     }
 }
 
+/// A counter's sum over all workers.
+fn metric(server: &Server, pairs: &Pairs, name: &str) -> f64 {
+    let mut secure = Secure::open(server.address, &pairs.client(), "a.test");
+    let text = secure.try_ask("/.weir/metrics").expect("an answer");
+    let lines = text.lines().filter(|line| line.starts_with(name));
+    let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    values.sum()
+}
+
 /// Bytes of a process that are resident and of no file.
 fn resident(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it runs");
@@ -300,6 +304,8 @@ fn handshakes_that_never_go_on_cost_little_and_delay_nobody() {
     let grown = resident(&server).saturating_sub(before);
     // Two workers keep 256 handshakes each before peers have to prove their address.
     assert!(grown < 40 << 20, "{grown} bytes");
+    let retries = metric(&server, &pairs, "weir_http3_retries_total");
+    assert!(retries > 100.0, "{retries}");
     flood(2_000);
     timely(&server, &pairs);
     let more = resident(&server).saturating_sub(before + grown);

@@ -17,7 +17,8 @@ use quinn_proto::{
 };
 use runtime::clock::to_standard;
 use runtime::datagram::{Address, Datagram, Outbox, Owner};
-use runtime::session::{Context, Job, Ticket};
+use runtime::memory::{Budget, Step};
+use runtime::session::{Context, Job, Need, Ticket};
 use runtime::streams::{self, JobOf, Service, Session};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -27,6 +28,9 @@ use units::{Instant, UnixTime};
 
 /// Connections served by one call of `poll`, before datagrams that arrived have their turn.
 const SERVED_MAX: usize = 64;
+
+/// Idle connections closed in one turn while memory is short.
+const CLOSED_MAX: usize = 64;
 
 /// What all endpoints of a server share: its TLS, its limits, and what they have counted.
 #[derive(Debug)]
@@ -42,7 +46,6 @@ pub struct Shared {
 #[derive(Debug, Default)]
 struct Counters {
     open: AtomicU64,
-    retries: AtomicU64,
     dropped: AtomicU64,
 }
 
@@ -51,8 +54,6 @@ struct Counters {
 pub struct Counts {
     /// Connections that are open now, those in their handshake included.
     pub open: u64,
-    /// Retry packets sent (RFC 9000 section 8.1.2).
-    pub retries: u64,
     /// New peers that got no answer, because too many handshakes were under way or the service refused them.
     pub dropped: u64,
 }
@@ -75,7 +76,6 @@ impl Shared {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {
             open: read(&self.counters.open),
-            retries: read(&self.counters.retries),
             dropped: read(&self.counters.dropped),
         }
     }
@@ -107,6 +107,7 @@ pub struct Endpoint<V: Service> {
     shared: Arc<Shared>,
     service: Arc<V>,
     cx: <V::Session as Session>::Cx,
+    budget: Arc<Budget>,
     quic: quinn_proto::Endpoint,
     /// The TLS in force, and what was made of it.
     tls: Option<(Arc<rustls::ServerConfig>, Arc<ServerConfig>)>,
@@ -139,6 +140,7 @@ impl<V: Service> Endpoint<V> {
         let quic = quinn_proto::Endpoint::new(Arc::new(config), None, true, None);
         let mut endpoint = Endpoint {
             cx: service.context(worker),
+            budget: service.budget(),
             shared,
             service,
             quic,
@@ -202,6 +204,23 @@ impl<V: Service> Endpoint<V> {
         self.list_all();
     }
 
+    /// Memory is nearly used up: connections that are owed nothing go, some at a time.
+    #[cold]
+    fn close_idle(&mut self, now: Instant) {
+        let is_idle = |connection: &Option<Box<Connection<V::Session>>>| {
+            connection
+                .as_ref()
+                .is_some_and(|one| one.is_connected && one.is_idle())
+        };
+        let idle = (0..self.connections.len()).filter(|&at| is_idle(&self.connections[at]));
+        for at in idle.take(CLOSED_MAX).collect::<Vec<_>>() {
+            if let Some(connection) = &mut self.connections[at] {
+                connection.tell(&mut self.cx, streams::Event::GiveWay(Need::Memory), now);
+            }
+            self.list(at);
+        }
+    }
+
     fn event(&mut self, at: ConnectionHandle, event: ConnectionEvent) {
         if let Some(Some(connection)) = self.connections.get_mut(at.0) {
             connection.quic.handle_event(event);
@@ -220,7 +239,7 @@ impl<V: Service> Endpoint<V> {
         if !incoming.remote_address_validated() && !is_calm {
             match self.quic.retry(incoming, &mut self.scratch) {
                 Ok(transmit) => {
-                    self.shared.counters.retries.fetch_add(1, Ordering::Relaxed);
+                    self.service.retried(&mut self.cx);
                     self.answer(transmit, out);
                 }
                 Err(error) => self.quic.ignore(error.into_incoming()),
@@ -335,7 +354,11 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
     type Job = JobOf<V::Session>;
 
     fn turn(&mut self, now: Instant, wall: UnixTime) {
+        self.budget.turn(now);
         self.cx.turn(now, wall);
+        if self.budget.step() >= Step::Idle {
+            self.close_idle(now);
+        }
         if self.cx.has_new_bounds() {
             self.tell_all(now, || streams::Event::Reconsider);
         }

@@ -8,9 +8,11 @@
 //! ```
 //! A session owns no socket, thread or clock. It gets the transport with each call and reads and writes streams through it.
 
+use crate::memory::Budget;
 use crate::session::{Context, Job, Need, Secured, Ticket};
 use bytes::Bytes;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use units::Instant;
 
 /// The job type of a session's context.
@@ -136,4 +138,12 @@ pub trait Service: Send + Sync + 'static {
         peer: SocketAddr,
         now: Instant,
     ) -> Option<Self::Session>;
+
+    /// A new peer was asked to prove its address before anything else (Retry, RFC 9000 section 8.1.2).
+    fn retried(&self, _cx: &mut <Self::Session as Session>::Cx) {}
+
+    /// The memory budget that its connections share.
+    fn budget(&self) -> Arc<Budget> {
+        Arc::default()
+    }
 }

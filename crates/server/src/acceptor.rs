@@ -117,4 +117,12 @@ impl runtime::streams::Service for Server {
         let until = now + limits.header_timeout;
         Some(Http3::new(cx, peer.ip(), pace, until))
     }
+
+    fn retried(&self, cx: &mut Cx) {
+        cx.counters.http3_retries().add(1);
+    }
+
+    fn budget(&self) -> Arc<Budget> {
+        Arc::clone(&self.hub.budget)
+    }
 }

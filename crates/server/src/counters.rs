@@ -114,6 +114,8 @@ counters! {
     http3_resets,
     /// Connections ended because the client broke the rules or limits of HTTP/3.
     http3_failed,
+    /// New clients of HTTP/3 that had to prove their address first (Retry).
+    http3_retries,
     /// Idle connections closed for new ones at the connection limit.
     idle_closed,
     /// Idle connections closed because the memory limit was nearly reached.

@@ -235,7 +235,7 @@ impl Client {
     }
 
     fn read(&mut self, id: u64) -> Result<(), Fault> {
-        if !self.reads && id % 4 == 0 {
+        if !self.reads && id.is_multiple_of(4) {
             return Ok(());
         }
         let mut bytes = self.held.remove(&id).unwrap_or_default();

@@ -113,6 +113,13 @@ pub(super) fn html(figures: &Figures) -> String {
             totals.http3_failed,
             "",
         );
+        row(
+            out,
+            "http3-retries",
+            "clients that had to prove their address",
+            totals.http3_retries,
+            "",
+        );
     });
     if !figures.certificates.is_empty() {
         section(&mut out, "TLS", |out| {
