@@ -207,13 +207,21 @@ fn a_new_certificate_is_used_after_a_reload() {
 
 /// Two processes cannot share the packets of a socket, so the old one closes its connections.
 fn an_upgrade_hands_the_sockets_on(strategy: Strategy) {
-    let pairs = site(&[("a.txt", b"a")]);
+    let pairs = site(&[("a.txt", b"a"), ("large.bin", &noise(20 << 20))]);
     let server = launch(strategy, &pairs, &["--user", "nobody"]);
-    let (address, mut before) = (server.address, open(&server, &pairs));
+    let (address, mut before, mut busy) = (server.address, open(&server, &pairs), open(&server, &pairs));
+    let large = busy.ask("/large.bin");
+    assert!(busy.run(|client| client.got[&large].body.len() > 100_000));
     let mut line = Line::of(server);
     signal(line.newest, "USR2");
     line.newest = pid_of(&line.next_start());
-    assert!(!before.run(|_| false), "it is told");
+    // The one with a download first: its socket would overflow while nobody reads it.
+    for client in [&mut busy, &mut before] {
+        client.run(|_| false);
+        let why = client.closed.as_deref().unwrap_or_default();
+        assert!(why.contains("the server ends"), "{why}");
+    }
+    assert!(!busy.got[&large].has_ended);
     within(ENDING, "the old one ends", || line.first.has_ended());
     let mut after = Client::open(address, &pairs.client(), "a.test");
     let stream = after.ask("/a.txt");

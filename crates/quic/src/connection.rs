@@ -52,9 +52,10 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// Whether it owes its peer nothing.
+    /// Whether it owes its peer nothing. One that has ended still owes the message of its end, which may have to wait for
+    /// congestion control or be lost.
     pub(crate) fn is_idle(&self) -> bool {
-        self.session.as_ref().is_none_or(Session::is_idle)
+        self.session.as_ref().is_some_and(Session::is_idle)
     }
 
     /// Whether it can be forgotten.
@@ -88,9 +89,10 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// Ends the connection without waiting for anything.
+    /// Ends the connection at once, for want of a session that could.
     pub(crate) fn close(&mut self, cx: &mut S::Cx, now: Instant) {
-        self.tell(cx, streams::Event::Cut, now);
+        self.quic
+            .close(to_standard(now), 0_u32.into(), Default::default());
         self.end(cx, now);
     }
 
@@ -174,7 +176,10 @@ impl<S: Session> Connection<S> {
                     let event = streams::Event::Stopped(id.into(), error_code.into_inner());
                     self.tell(cx, event, now);
                 }
-                Event::Stream(StreamEvent::Finished { .. } | StreamEvent::Available { .. })
+                Event::Stream(StreamEvent::Finished { id }) => {
+                    self.tell(cx, streams::Event::Finished(id.into()), now);
+                }
+                Event::Stream(StreamEvent::Available { .. })
                 | Event::HandshakeDataReady
                 | Event::DatagramReceived
                 | Event::DatagramsUnblocked => {}

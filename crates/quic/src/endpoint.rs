@@ -442,10 +442,7 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
     }
 
     fn end(&mut self, now: Instant) {
-        for connection in self.connections.iter_mut().flatten() {
-            connection.close(&mut self.cx, now);
-        }
-        self.list_all();
+        self.tell_all(now, || streams::Event::Cut);
     }
 
     fn is_idle(&self) -> bool {

@@ -56,7 +56,8 @@ pub trait Endpoint: Send {
     /// The server is shutting down: refuse new peers and finish what is owed.
     fn drain(&mut self, out: &mut Outbox, now: Instant);
 
-    /// The driver ends now: tell peers, if there is a message for that. [`Endpoint::poll`] follows until it has nothing more.
+    /// The driver is about to end: tell peers, if there is a message for that. It goes on for a moment, until the endpoint
+    /// [is idle](Endpoint::is_idle).
     fn end(&mut self, _now: Instant) {}
 
     /// Whether nothing is owed to any peer, so that a draining driver may stop.

@@ -13,7 +13,11 @@ use crate::session::{Context, Job, Need, Secured, Ticket};
 use bytes::Bytes;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use units::Instant;
+use units::{Duration, Instant};
+
+/// From [`Event::Cut`] to the close: a round trip in which the peer acknowledges what was under way. Without that, a full
+/// congestion window holds the message of the end back for good.
+pub const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// The job type of a session's context.
 pub type JobOf<S> = <<S as Session>::Cx as Context>::Job;
@@ -42,7 +46,8 @@ pub trait Transport {
     /// Opens a unidirectional stream; `None` if the peer allows no further one.
     fn open(&mut self) -> Option<u64>;
 
-    /// Ends the connection with an application error code. No event follows.
+    /// Ends the connection with an application error code. What the peer has not acknowledged of any stream may be lost. No
+    /// event follows.
     fn close(&mut self, code: u64, reason: &str);
 
     /// Bytes that may be given now. What is given cannot be overtaken by what is more urgent, so this is little while
@@ -74,6 +79,8 @@ pub enum Event<'a, J: Job> {
     Readable(u64),
     /// The transport takes bytes for this stream again.
     Writable(u64),
+    /// The peer has acknowledged all of our half of this stream, its end included.
+    Finished(u64),
     /// The peer wants no more of this stream (STOP_SENDING), with an application error code.
     Stopped(u64, u64),
     /// A job finished.
@@ -82,7 +89,8 @@ pub enum Event<'a, J: Job> {
     Deadline,
     /// The server is shutting down: finish the responses that are due, then close.
     Drain,
-    /// The connection ends now, whatever is due: close it, so that the peer knows.
+    /// The driver ends within half a second: give up what is due and close, so that the peer knows. A close while much is under
+    /// way may never leave: end the streams first, and close [`LAST_WORDS`] later.
     Cut,
     /// The session's timeouts may have changed.
     Reconsider,

@@ -38,6 +38,9 @@ const POLLS_MAX: u32 = 16;
 /// second or more before it sends again, if it was a connection's first.
 pub const RECEIVE_BUFFER: usize = 4 << 20;
 
+/// How long a worker goes on at its end for messages to its peers.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
 /// Jobs are told apart by their numbers alone.
 const NOBODY: Id = Id {
     index: 0,
@@ -276,6 +279,7 @@ pub fn serve<E: Endpoint>(
                     endpoint: make(number),
                     out: Outbox::new(shared.limits.out_bytes_max),
                     shared,
+                    ends: None,
                     hand,
                     finished: Vec::new(),
                 };
@@ -298,6 +302,8 @@ struct Worker<E: Endpoint> {
     endpoint: E,
     out: Outbox,
     shared: Arc<Shared>,
+    /// When it ends after the endpoint was told so.
+    ends: Option<Instant>,
     hand: Hand<E::Job>,
     finished: Vec<Finished<<E::Job as Job>::Output>>,
 }
@@ -320,13 +326,17 @@ impl<E: Endpoint> Worker<E> {
                     was_told = true;
                     self.endpoint.drain(&mut self.out, now);
                 }
-                if self.endpoint.is_idle() && self.out.is_empty() {
+                if self.is_done() {
                     return Ok(());
                 }
-                if now.as_nanos() >= self.shared.until.load(Ordering::Relaxed) {
-                    self.endpoint.end(now);
-                    while self.endpoint.poll(&mut self.out, now) && self.send()? {}
-                    return self.send().map(drop);
+                match self.ends {
+                    Some(ends) if now >= ends => return Ok(()),
+                    Some(_) => {}
+                    None if now.as_nanos() >= self.shared.until.load(Ordering::Relaxed) => {
+                        self.ends = Some(now + LAST_WORDS);
+                        self.endpoint.end(now);
+                    }
+                    None => {}
                 }
             }
             self.read_mail(now);
@@ -338,8 +348,13 @@ impl<E: Endpoint> Worker<E> {
                 unread = self.receive(&mut arrivals, now)?;
             }
             self.take_back(now);
-            has_more = self.write(now)? || unread;
+            has_more = self.write(now)? || unread || (was_told && self.is_done());
         }
+    }
+
+    /// Whether nothing is owed to any peer.
+    fn is_done(&self) -> bool {
+        self.endpoint.is_idle() && self.out.is_empty()
     }
 
     /// Tells the endpoint which jobs have finished.
@@ -382,6 +397,7 @@ impl<E: Endpoint> Worker<E> {
     fn wait(&self, has_more: bool) -> io::Result<bool> {
         let now = clock::now();
         let drained = match self.shared.draining.load(Ordering::Acquire) {
+            true if self.ends.is_some() => self.ends,
             true => Some(Instant::from_nanos(self.shared.until.load(Ordering::Relaxed))),
             false => None,
         };

@@ -19,17 +19,20 @@ use crate::access_log::Cut;
 use crate::context::{Cx, Done, Work};
 use crate::exchange::Failure;
 use crate::rate_limit::Pace;
-use ::http3::server::Connection;
+use ::http3::server::{Connection, Output};
 use ::http3::{Code, Fault};
 use runtime::memory::Holding;
 use runtime::session::{Need, Secured, Ticket};
-use runtime::streams::{Event, Input, Transport};
-use std::collections::BTreeMap;
+use runtime::streams::{Event, Input, LAST_WORDS, Transport};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use units::{Duration, Instant};
 
 type Stream = stream::Stream<u64>;
+
+/// Why a connection is closed before its requests are answered.
+const ENDS: &str = "the server ends";
 
 /// A connection that speaks HTTP/3.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ pub struct Http3 {
     client: Client,
     /// Requests that are not answered whole yet, in the order of their numbers.
     streams: Vec<Stream>,
+    /// Streams whose last bytes the client has not acknowledged: closing the connection could lose them.
+    unacknowledged: BTreeSet<u64>,
     /// Input of which the protocol needs more. Small: it keeps what belongs to a frame itself.
     input: BTreeMap<u64, Vec<u8>>,
     phase: Phase,
@@ -57,6 +62,8 @@ enum Phase {
     Agreeing,
     /// Requests are taken.
     Open,
+    /// Answers were given up; the connection is closed at the deadline.
+    Cut,
     /// Closed.
     Closed,
 }
@@ -70,6 +77,7 @@ impl Http3 {
             http: Connection::new(Arc::clone(&cx.state.http3_limits)),
             client,
             streams: Vec::new(),
+            unacknowledged: BTreeSet::new(),
             input: BTreeMap::new(),
             phase: Phase::Agreeing,
             deadline,
@@ -115,6 +123,7 @@ impl Http3 {
 
     /// The peer wants no more of an answer.
     fn stopped(&mut self, cx: &mut Cx, id: u64, code: u64, transport: &mut dyn Transport, now: Instant) {
+        self.unacknowledged.remove(&id);
         match self.http.peer_stopped(id, Code(code), now) {
             Ok(true) => {
                 cx.counters.http3_resets().add(1);
@@ -126,8 +135,10 @@ impl Http3 {
     }
 
     fn timeout(&mut self, cx: &mut Cx, transport: &mut dyn Transport, now: Instant) {
-        if self.phase == Phase::Closed {
-            return;
+        match self.phase {
+            Phase::Closed => return,
+            Phase::Cut if self.deadline <= now => return self.close(transport, Code::NO_ERROR, ENDS),
+            _ => {}
         }
         let mut lost = Vec::new();
         if let Err(fault) = self.http.expire(now, |id, _| lost.push(id)) {
@@ -164,6 +175,29 @@ impl Http3 {
         }
     }
 
+    /// Gives up all answers, and closes a little later.
+    fn cut(&mut self, cx: &mut Cx, transport: &mut dyn Transport, now: Instant) {
+        if self.phase == Phase::Agreeing {
+            return self.close(transport, Code::NO_ERROR, ENDS);
+        }
+        for id in self.streams.iter().map(|stream| stream.id).collect::<Vec<_>>() {
+            self.http.reset(id, Code::REQUEST_CANCELLED);
+        }
+        self.abort(cx, Cut::Peer, now);
+        // Ends of streams come first and need no room.
+        loop {
+            match self.http.poll() {
+                Some(Output::Reset { stream, code }) => transport.reset(stream, code.0),
+                Some(Output::Stop { stream, code }) => transport.stop(stream, code.0),
+                Some(Output::Write(_)) | None => break,
+            }
+        }
+        self.http.leave();
+        self.write(cx, transport, now);
+        self.phase = Phase::Cut;
+        self.deadline = now + LAST_WORDS;
+    }
+
     fn close(&mut self, transport: &mut dyn Transport, code: Code, reason: &str) {
         transport.close(code.0, reason);
         self.phase = Phase::Closed;
@@ -181,6 +215,7 @@ impl Http3 {
     /// Drops a stream whose answer will not be sent whole.
     fn forget(&mut self, cx: &mut Cx, id: u64, cut: Cut, now: Instant) {
         self.input.remove(&id);
+        self.unacknowledged.remove(&id);
         let Ok(at) = self.at(id) else { return };
         let stream = &mut self.streams[at];
         stream.lost(cx, cut, now);
@@ -265,6 +300,9 @@ impl runtime::streams::Session for Http3 {
             }
             Event::Readable(id) => self.readable(cx, id, transport, now),
             Event::Writable(id) => self.http.writable(id),
+            Event::Finished(id) => {
+                self.unacknowledged.remove(&id);
+            }
             Event::Stopped(id, code) => self.stopped(cx, id, code, transport, now),
             Event::Done(Ticket(number), done) => self.done(cx, u64::from(number) << 2, done, now),
             Event::Deadline => self.timeout(cx, transport, now),
@@ -275,7 +313,7 @@ impl runtime::streams::Session for Http3 {
                     _ => self.http.shut_down(now),
                 }
             }
-            Event::Cut => self.close(transport, Code::NO_ERROR, "the server ends"),
+            Event::Cut => self.cut(cx, transport, now),
             Event::Reconsider => {
                 if self.client.requests > 0 {
                     self.deadline = self.deadline.min(now + idle_timeout(cx));
@@ -302,7 +340,7 @@ impl runtime::streams::Session for Http3 {
         }
         self.write(cx, transport, now);
         self.rest(cx, now);
-        if self.http.is_drained() && self.streams.is_empty() {
+        if self.http.is_drained() && self.streams.is_empty() && self.unacknowledged.is_empty() {
             self.close(transport, Code::NO_ERROR, "");
         }
         None
@@ -312,7 +350,7 @@ impl runtime::streams::Session for Http3 {
         let streams = self.streams.iter().filter_map(Stream::deadline).min();
         let (own, protocol) = match self.phase {
             Phase::Closed => return None,
-            Phase::Agreeing => (Some(self.deadline), None),
+            Phase::Agreeing | Phase::Cut => (Some(self.deadline), None),
             Phase::Open if self.is_active || !self.streams.is_empty() => (None, self.http.deadline()),
             Phase::Open => (Some(self.deadline), self.http.deadline()),
         };
@@ -323,8 +361,8 @@ impl runtime::streams::Session for Http3 {
         match self.phase {
             Phase::Closed => true,
             // GOAWAY is still to be sent.
-            Phase::Open => self.streams.is_empty() && !self.draining,
-            Phase::Agreeing => false,
+            Phase::Open => self.streams.is_empty() && self.unacknowledged.is_empty() && !self.draining,
+            Phase::Agreeing | Phase::Cut => false,
         }
     }
 

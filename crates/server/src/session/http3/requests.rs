@@ -324,6 +324,7 @@ impl Http3 {
             self.announce(id, fresh);
             if ends && given == frames + body {
                 transport.finish(id);
+                self.unacknowledged.insert(id);
                 if body > 0 {
                     self.end(cx, id, now);
                 }

@@ -1,0 +1,445 @@
+//! Whole connections in virtual time, over a path that loses datagrams by a seed: an endpoint that echoes streams, and a
+//! client of `quinn-proto`. Keys are drawn anew in each run; what is lost, and when, follows from the seed.
+
+use quic::Limits;
+use quic::endpoint::{Endpoint, Shared};
+use quinn_proto::crypto::rustls::QuicClientConfig;
+use quinn_proto::{
+    ClientConfig, ConnectionHandle, DatagramEvent, Dir, EndpointConfig, Event, ReadError, StreamEvent,
+    StreamId,
+};
+use runtime::Unshared;
+use runtime::clock::{from_standard, to_standard};
+use runtime::datagram::{Endpoint as _, Owner, Sim};
+use runtime::session::{NoJob, Ticket};
+use runtime::streams::{self, Input, Service, Session, Transport};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tls::rustls::{self, RootCertStore};
+use tls::settings::{Maker, Options, Slot};
+use tls::tickets::{Ratchet, Secret};
+use units::{Draw, Duration, Instant, Rng, Seed};
+
+type Cx = Unshared<NoJob>;
+
+/// Sends back what comes on a stream, with its end.
+#[derive(Default)]
+struct Echo {
+    unsent: BTreeMap<u64, (Vec<u8>, bool)>,
+    unacknowledged: usize,
+    ends: Option<Instant>,
+    drains: bool,
+}
+
+impl Session for Echo {
+    type Cx = Cx;
+
+    fn handle(
+        &mut self,
+        _: &mut Cx,
+        event: streams::Event<'_, NoJob>,
+        transport: &mut dyn Transport,
+        now: Instant,
+    ) {
+        match event {
+            streams::Event::Readable(id) => {
+                let entry = self.unsent.entry(id).or_default();
+                let input = transport.read(id, &mut |bytes| entry.0.extend_from_slice(bytes));
+                entry.1 |= input == Input::End;
+            }
+            streams::Event::Finished(_) => self.unacknowledged -= 1,
+            streams::Event::Drain => self.drains = true,
+            streams::Event::Cut => {
+                self.unsent.keys().for_each(|&id| transport.reset(id, 7));
+                self.unsent.clear();
+                self.ends = Some(now + streams::LAST_WORDS);
+            }
+            streams::Event::Deadline => transport.close(7, "cut"),
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self, _: &mut Cx, transport: &mut dyn Transport, _: Instant) -> Option<(Ticket, NoJob)> {
+        self.unsent.retain(|&id, (bytes, is_whole)| {
+            let most = bytes.len().min(transport.room());
+            let taken = transport.write(id, &bytes[..most]).unwrap_or(most);
+            bytes.drain(..taken);
+            let is_over = *is_whole && bytes.is_empty();
+            if is_over {
+                transport.finish(id);
+                self.unacknowledged += 1;
+            }
+            !is_over
+        });
+        if self.drains && self.unsent.is_empty() && self.unacknowledged == 0 {
+            transport.close(0, "drained");
+        }
+        None
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.ends
+    }
+
+    fn is_idle(&self) -> bool {
+        self.unsent.is_empty() && self.unacknowledged == 0
+    }
+
+    fn closed(&mut self, _: &mut Cx, _: Instant) {}
+}
+
+#[derive(Default)]
+struct Echoes {
+    retried: AtomicUsize,
+}
+
+impl Service for Echoes {
+    type Session = Echo;
+
+    fn context(&self, _: usize) -> Cx {
+        Cx::default()
+    }
+
+    fn accept(&self, _: &mut Cx, _: SocketAddr, _: Instant) -> Option<Echo> {
+        Some(Echo::default())
+    }
+
+    fn retried(&self, _: &mut Cx) {
+        self.retried.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+struct World {
+    sim: Sim<Endpoint<Echoes>>,
+    service: Arc<Echoes>,
+    shared: Arc<Shared>,
+    quic: quinn_proto::Endpoint,
+    handle: ConnectionHandle,
+    connection: quinn_proto::Connection,
+    /// Where the client is.
+    at: SocketAddr,
+    to_send: BTreeMap<StreamId, (Vec<u8>, usize)>,
+    got: BTreeMap<StreamId, (Vec<u8>, bool)>,
+    is_connected: bool,
+    closed: Option<String>,
+    /// Datagrams under way: when they arrive, and whether at the server.
+    under_way: Vec<(Instant, bool, Vec<u8>)>,
+    loss: f64,
+    rng: Rng,
+    now: Instant,
+}
+
+const DELAY: Duration = Duration::from_millis(20);
+/// Time in which everything below must be over.
+const MOST: Duration = Duration::from_secs(120);
+
+impl World {
+    fn new(loss: f64, seed: u64, limits: Limits) -> World {
+        let made = rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).expect("a certificate");
+        let maker = Maker::new(Ratchet::new(Secret::new(0).expect("chance")).expect("keys"));
+        let pair = maker
+            .pair(
+                made.cert.pem().as_bytes(),
+                made.signing_key.serialize_pem().as_bytes(),
+            )
+            .expect("a pair");
+        let tls = maker
+            .server(&[pair], &Options::default())
+            .expect("a configuration");
+        let shared = Arc::new(Shared::new(Slot::new(tls), &[b"echo"], limits));
+        shared.check().expect("TLS 1.3");
+        let service = Arc::new(Echoes::default());
+        let endpoint = Endpoint::new(Arc::clone(&shared), Arc::clone(&service), 5);
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).expect("a root");
+        let mut tls = rustls::ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        tls.alpn_protocols = vec![b"echo".to_vec()];
+        let config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("TLS 1.3")));
+        let mut quic = quinn_proto::Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None);
+        let server = SocketAddr::from(([192, 0, 2, 1], 443));
+        let (handle, connection) = quic
+            .connect(to_standard(Instant::ZERO), config, server, "a.test")
+            .expect("a valid configuration");
+        World {
+            sim: Sim::new(endpoint),
+            service,
+            shared,
+            quic,
+            handle,
+            connection,
+            at: SocketAddr::from(([192, 0, 2, 2], 5_000)),
+            to_send: BTreeMap::new(),
+            got: BTreeMap::new(),
+            is_connected: false,
+            closed: None,
+            under_way: Vec::new(),
+            loss,
+            rng: Seed(seed).rng(),
+            now: Instant::ZERO,
+        }
+    }
+
+    fn send(&mut self, to_server: bool, datagram: Vec<u8>) {
+        if (self.rng.next_u64() % 1_000) as f64 >= self.loss * 1_000.0 {
+            self.under_way.push((self.now + DELAY, to_server, datagram));
+        }
+    }
+
+    /// Opens a stream with these bytes.
+    fn ask(&mut self, bytes: Vec<u8>) -> StreamId {
+        let id = self
+            .connection
+            .streams()
+            .open(Dir::Bi)
+            .expect("room for a stream");
+        self.to_send.insert(id, (bytes, 0));
+        id
+    }
+
+    fn run(&mut self, what: &str, done: impl Fn(&World) -> bool) {
+        while !done(self) {
+            self.turn();
+            let server = self.sim.endpoint().deadline();
+            let client = self.connection.poll_timeout().map(from_standard);
+            let arrival = self.under_way.iter().map(|(due, ..)| *due).min();
+            let next = [server, client, arrival].into_iter().flatten().min();
+            let Some(next) = next else {
+                assert!(
+                    done(self),
+                    "{what}: nothing will happen any more; {:?}",
+                    self.closed
+                );
+                return;
+            };
+            assert!(next < Instant::ZERO + MOST, "{what}: too late; {:?}", self.closed);
+            let next = self.now.max(next);
+            self.sim.advance(next.since(self.now));
+            self.now = next;
+        }
+    }
+
+    /// What can happen at this instant.
+    fn turn(&mut self) {
+        let due: Vec<_> = self
+            .under_way
+            .extract_if(.., |(due, ..)| *due <= self.now)
+            .collect();
+        for (_, to_server, mut datagram) in due {
+            if to_server {
+                self.sim.send(self.at, &datagram);
+                continue;
+            }
+            let from = SocketAddr::from(([192, 0, 2, 1], 443));
+            let mut answer = Vec::new();
+            let event = self.quic.handle(
+                to_standard(self.now),
+                from,
+                None,
+                None,
+                datagram.as_mut_slice().as_ref().into(),
+                &mut answer,
+            );
+            if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
+                self.connection.handle_event(event);
+            }
+        }
+        let now = to_standard(self.now);
+        if self.connection.poll_timeout().is_some_and(|due| due <= now) {
+            self.connection.handle_timeout(now);
+        }
+        self.events();
+        for (id, (bytes, sent)) in &mut self.to_send {
+            let mut stream = self.connection.send_stream(*id);
+            if let Ok(count) = stream.write(&bytes[*sent..]) {
+                *sent += count;
+            }
+            if *sent == bytes.len() {
+                // Once is enough; again is an error without consequences.
+                let _ = stream.finish();
+            }
+        }
+        while let Some(event) = self.connection.poll_endpoint_events() {
+            if let Some(event) = self.quic.handle_event(self.handle, event) {
+                self.connection.handle_event(event);
+            }
+        }
+        let mut buffer = Vec::new();
+        while let Some(transmit) = self.connection.poll_transmit(now, 1, &mut buffer) {
+            self.send(true, buffer[..transmit.size].to_vec());
+            buffer.clear();
+        }
+        for (_, datagram) in self.sim.take_sent() {
+            self.send(false, datagram);
+        }
+    }
+
+    fn events(&mut self) {
+        while let Some(event) = self.connection.poll() {
+            match event {
+                Event::Connected => self.is_connected = true,
+                Event::ConnectionLost { reason } => self.closed = Some(reason.to_string()),
+                Event::Stream(StreamEvent::Readable { id }) => {
+                    let (bytes, is_whole) = self.got.entry(id).or_default();
+                    let mut stream = self.connection.recv_stream(id);
+                    let Ok(mut chunks) = stream.read(true) else {
+                        continue;
+                    };
+                    loop {
+                        match chunks.next(usize::MAX) {
+                            Ok(Some(chunk)) => bytes.extend_from_slice(&chunk.bytes),
+                            Ok(None) => {
+                                *is_whole = true;
+                                break;
+                            }
+                            Err(ReadError::Blocked | ReadError::Reset(_)) => break,
+                        }
+                    }
+                    let _ = chunks.finalize();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn is_echoed(&self, id: StreamId) -> bool {
+        self.got
+            .get(&id)
+            .is_some_and(|(bytes, is_whole)| *is_whole && *bytes == self.to_send[&id].0)
+    }
+}
+
+fn text(length: usize, seed: u64) -> Vec<u8> {
+    let mut rng = Seed(seed).rng();
+    (0..length).map(|_| rng.next_u64() as u8).collect()
+}
+
+#[test]
+fn streams_arrive_through_loss() {
+    for seed in 0..3 {
+        for loss in [0.0, 0.02, 0.1] {
+            let label = format!("seed {seed}, loss {loss}");
+            let mut world = World::new(loss, seed, Limits::default());
+            world.run(&label, |world| world.is_connected);
+            let streams: Vec<_> = [0, 1, 3_000, 400_000, 20_000]
+                .into_iter()
+                .map(|length| world.ask(text(length, seed)))
+                .collect();
+            world.run(&label, |world| streams.iter().all(|id| world.is_echoed(*id)));
+            assert_eq!(world.shared.counts().open, 1, "{label}");
+        }
+    }
+}
+
+#[test]
+fn a_client_proves_its_address_if_it_must() {
+    let limits = Limits {
+        always_retry: true,
+        ..Limits::default()
+    };
+    for (loss, seed) in [(0.0, 0), (0.1, 1), (0.1, 2)] {
+        let mut world = World::new(loss, seed, limits);
+        world.run("retry", |world| world.is_connected);
+        assert!(world.service.retried.load(Ordering::Relaxed) >= 1);
+        let stream = world.ask(text(5_000, seed));
+        world.run("retry", |world| world.is_echoed(stream));
+    }
+}
+
+#[test]
+fn a_connection_goes_on_from_another_address() {
+    let mut world = World::new(0.02, 4, Limits::default());
+    world.run("handshake", |world| world.is_connected);
+    let stream = world.ask(text(300_000, 4));
+    world.run("begun", |world| {
+        world.got.get(&stream).is_some_and(|got| got.0.len() > 50_000)
+    });
+    world.at = SocketAddr::from(([198, 51, 100, 7], 6_000));
+    world.run("moved", |world| world.is_echoed(stream));
+    assert_eq!(world.closed, None);
+}
+
+#[test]
+fn packets_name_their_worker() {
+    let mut world = World::new(0.0, 5, Limits::default());
+    world.run("handshake", |world| world.is_connected);
+    let stream = world.ask(text(1_000, 5));
+    world.turn();
+    // What the client sends now has a short header with our ID.
+    let (_, _, datagram) = world
+        .under_way
+        .iter()
+        .find(|(_, to_server, _)| *to_server)
+        .expect("a packet");
+    assert_eq!(world.sim.endpoint().owner(&datagram.clone()), Owner::Worker(5));
+    world.run("echo", |world| world.is_echoed(stream));
+}
+
+#[test]
+fn a_drain_finishes_and_an_end_does_not_wait() {
+    let mut world = World::new(0.0, 6, Limits::default());
+    world.run("handshake", |world| world.is_connected);
+    let stream = world.ask(text(300_000, 6));
+    world.run("begun", |world| {
+        world.got.get(&stream).is_some_and(|got| got.0.len() > 10_000)
+    });
+    world.sim.drain();
+    world.run("drained", |world| world.closed.is_some());
+    assert!(world.is_echoed(stream), "what was begun is finished");
+    assert!(world.closed.as_ref().is_some_and(|why| why.contains("drained")));
+
+    let mut world = World::new(0.0, 7, Limits::default());
+    world.run("handshake", |world| world.is_connected);
+    let stream = world.ask(text(300_000, 7));
+    world.run("begun", |world| {
+        world.got.get(&stream).is_some_and(|got| got.0.len() > 10_000)
+    });
+    let now = world.now;
+    world.sim.endpoint().end(now);
+    world.run("cut", |world| world.closed.is_some());
+    assert!(!world.is_echoed(stream));
+    assert!(
+        world.closed.as_ref().is_some_and(|why| why.contains("cut")),
+        "{:?}",
+        world.closed
+    );
+    assert!(world.now < now + Duration::from_millis(400));
+}
+
+#[test]
+fn a_silent_peer_is_forgotten() {
+    let mut world = World::new(0.0, 8, Limits::default());
+    world.run("handshake", |world| world.is_connected);
+    assert_eq!(world.shared.counts().open, 1);
+    world.loss = 1.0;
+    let until = world.now + Limits::default().idle_time + Duration::from_secs(5);
+    world.sim.advance(until.since(world.now));
+    assert_eq!(world.shared.counts().open, 0);
+}
+
+#[test]
+fn another_version_is_offered_ours_and_noise_gets_nothing() {
+    let mut world = World::new(0.0, 9, Limits::default());
+    // A long header of version 0x1a2a3a4a, with IDs of eight bytes, padded as an Initial packet.
+    let mut odd = vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8];
+    odd.extend_from_slice(&[1; 8]);
+    odd.push(8);
+    odd.extend_from_slice(&[2; 8]);
+    odd.resize(1_200, 0);
+    world.sim.send(world.at, &odd);
+    let sent = world.sim.take_sent();
+    let (_, answer) = &sent[0];
+    assert_eq!(
+        answer[1..5],
+        [0; 4],
+        "version negotiation (RFC 9000 section 17.2.1)"
+    );
+    assert!(answer.windows(4).any(|version| version == [0, 0, 0, 1]));
+    world.sim.send(world.at, &text(1_200, 9)[..20]);
+    world.sim.send(world.at, b"");
+    assert_eq!(world.sim.take_sent(), [], "short noise is worth no answer");
+    assert_eq!(world.shared.counts().open, 0);
+}
