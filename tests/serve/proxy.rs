@@ -478,6 +478,103 @@ fn upstreams_take_turns_and_stand_in(strategy: Strategy) {
     assert!(tcp.first().starts_with("GET /a/b?c HTTP/1.1\r\n"));
 }
 
+fn an_upstream_that_keeps_failing_is_ejected(strategy: Strategy) {
+    let tree = tree();
+    let (bad, good) = (Upstream::answering(b""), Upstream::answering(HELLO));
+    for balance in ["round-robin", "least-connections", "two-choices"] {
+        let before = bad.all().len();
+        let table = format!(
+            "balance = \"{balance}\"\nweights = [2, 1]\nejection-time = \"1h\"\nupstreams = [\"{}\", \"{}\"]",
+            bad.url, good.url
+        );
+        // One worker process, because each learns by itself.
+        let one = Strategy {
+            workers: 1,
+            ..strategy
+        };
+        let server = configured(one, &tree, &table);
+        let mut connection = server.connect();
+        let statuses: Vec<u16> = (0..40).map(|_| connection.get("/api/").status).collect();
+        let failures = statuses.iter().filter(|status| **status == 502).count();
+        assert_eq!(failures, 3, "{balance}: {statuses:?}");
+        assert!(
+            statuses[20..].iter().all(|status| *status == 200),
+            "{balance}: {statuses:?}"
+        );
+        eventually("the failed requests at the upstream", || {
+            (bad.all().len() == before + 3).then_some(())
+        });
+        assert!(
+            server.stderr().contains("gets no requests"),
+            "{}",
+            server.stderr()
+        );
+    }
+}
+
+fn a_stop_waits_for_the_upstream(strategy: Strategy) {
+    let tree = tree();
+    let (arrived, arrival) = std::sync::mpsc::channel();
+    let (release, released) = std::sync::mpsc::channel();
+    let upstream = Upstream::new(move |stream| {
+        let got = request(stream);
+        arrived.send(()).expect("the test waits");
+        released.recv().expect("the test releases");
+        let _ = stream.write_all(HELLO);
+        got
+    });
+    let mut server = launch(strategy, &tree, &upstream.url);
+    let mut connection = server.connect();
+    connection.send("GET /api/ HTTP/1.1\r\nHost: x\r\n\r\n");
+    arrival.recv_timeout(PATIENCE).expect("a request");
+    server.signal("TERM");
+    eventually("the stop", || server.stderr().contains("stopping").then_some(()));
+    release.send(()).expect("the upstream waits");
+    let answer = connection.receive("GET");
+    assert_eq!((answer.status, answer.text().as_str()), (200, "hello"));
+    connection.expect_close();
+    assert_eq!(server.wait(), 0);
+}
+
+fn a_client_that_stops_sending_is_to_blame(strategy: Strategy) {
+    let tree = tree();
+    let upstream = Upstream::new(|stream| {
+        let got = head(stream);
+        let _ = stream.read_to_end(&mut Vec::new());
+        got
+    });
+    let server = Launch::new(strategy)
+        .root(tree.path())
+        .args([&format!("--proxy=/api={}", upstream.url), "--body-timeout=300ms"])
+        .start();
+    let mut connection = server.connect();
+    connection.send("POST /api/ HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc");
+    let answer = connection.receive("POST");
+    assert_eq!(answer.status, 408);
+    assert!(answer.closes());
+}
+
+fn bodies_have_a_limit(strategy: Strategy) {
+    let tree = tree();
+    let upstream = Upstream::answering(HELLO);
+    let table = format!("upstreams = [\"{}\"]\nmax-body-size = 4", upstream.url);
+    let server = configured(strategy, &tree, &table);
+    for (request, status) in [
+        ("Content-Length: 4\r\n\r\nabcd", 200),
+        ("Content-Length: 5\r\n\r\nabcde", 413),
+        ("Transfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n", 200),
+        (
+            "Transfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n1\r\ne\r\n0\r\n\r\n",
+            413,
+        ),
+        ("Transfer-Encoding: chunked\r\n\r\nfffffff\r\nabcd", 413),
+    ] {
+        let mut connection = server.connect();
+        connection.send(format!("POST /api/ HTTP/1.1\r\nHost: x\r\n{request}"));
+        assert_eq!(connection.receive("POST").status, status, "{request}");
+    }
+}
+
 macro_rules! where_sessions_dial {
     ($($name:ident),* $(,)?) => {
         on_strategy!(loops, LOOPS: $($name),*);
@@ -498,6 +595,10 @@ where_sessions_dial!(
     nothing_ambiguous_is_passed_on,
     bodies_take_flat_memory,
     upstreams_take_turns_and_stand_in,
+    an_upstream_that_keeps_failing_is_ejected,
+    a_stop_waits_for_the_upstream,
+    a_client_that_stops_sending_is_to_blame,
+    bodies_have_a_limit,
 );
 
 #[test]

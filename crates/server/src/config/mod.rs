@@ -48,7 +48,7 @@ pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
 pub use preset::Preset;
 pub(crate) use proxy::CONNECT_TIMEOUT_MAX;
-pub use proxy::{Proxy, ProxyFlag, UpstreamAddress};
+pub use proxy::{Balance, Proxy, ProxyFlag, UpstreamAddress};
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
 /// A table of keys and values of a configuration file.
@@ -666,6 +666,12 @@ impl Config {
             proxy
                 .validate()
                 .map_err(|why| ConfigError::invalid("proxy", why))?;
+        }
+        if self.http3 && self.has_proxies() {
+            return Err(ConfigError::invalid(
+                "http3",
+                "cannot be on together with `proxy`, which takes requests over HTTP/1.1 only; remove one of the two",
+            ));
         }
         if self.http2 == Http2::All && self.has_proxies() {
             return Err(ConfigError::invalid(

@@ -16,8 +16,25 @@ use units::{Bytes, Duration};
 /// Most upstreams of a rule: a request tries each at most once.
 const UPSTREAMS_MAX: usize = 64;
 
-/// Longest connect timeout, in seconds.
+/// Largest weight of an upstream.
+const WEIGHT_MAX: u32 = 100;
+
+/// Longest connect timeout.
 pub(crate) const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(60);
+
+units::words! {
+    /// Which of several upstreams gets the next request.
+    #[derive(Default)]
+    pub enum Balance {
+        /// They take turns.
+        #[default]
+        RoundRobin = "round-robin",
+        /// The one with the fewest requests under way.
+        LeastConnections = "least-connections",
+        /// The one of two random ones that has fewer requests under way.
+        TwoChoices = "two-choices",
+    }
+}
 
 /// A table `[[proxy]]`: requests for matching paths are passed to one of these upstreams.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -25,9 +42,21 @@ pub(crate) const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(60);
 pub struct Proxy {
     /// Paths that are passed on.
     pub path: PathPattern,
-    /// Servers that take turns.
+    /// Servers that share the requests.
     #[serde(deserialize_with = "upstreams")]
     pub upstreams: Vec<UpstreamAddress>,
+    /// Which of them gets the next request.
+    #[serde(default)]
+    pub balance: Balance,
+    /// Shares of the upstreams, in their order; empty: equal ones.
+    #[serde(default)]
+    pub weights: Vec<u32>,
+    /// Failures in a row after which an upstream is ejected; 0: never.
+    #[serde(default = "max_failures")]
+    pub max_failures: u32,
+    /// Time for which an ejected upstream gets no request.
+    #[serde(default = "ejection_time", deserialize_with = "values::duration")]
+    pub ejection_time: Duration,
     /// Whether the upstream gets only the part of the path that the star stands for.
     #[serde(default)]
     pub strip: bool,
@@ -43,6 +72,14 @@ pub struct Proxy {
     /// Bytes of a request body.
     #[serde(default = "body_size", deserialize_with = "values::bytes")]
     pub max_body_size: Bytes,
+}
+
+fn max_failures() -> u32 {
+    3
+}
+
+fn ejection_time() -> Duration {
+    Duration::from_secs(10)
 }
 
 fn connect_timeout() -> Duration {
@@ -63,10 +100,14 @@ fn body_size() -> Bytes {
 
 impl Proxy {
     /// A rule with the default settings.
-    fn new(path: PathPattern, upstream: UpstreamAddress) -> Proxy {
+    pub(crate) fn new(path: PathPattern, upstreams: Vec<UpstreamAddress>) -> Proxy {
         Proxy {
             path,
-            upstreams: vec![upstream],
+            upstreams,
+            balance: Balance::default(),
+            weights: Vec::new(),
+            max_failures: max_failures(),
+            ejection_time: ejection_time(),
             strip: false,
             connect_timeout: connect_timeout(),
             first_byte_timeout: first_byte_timeout(),
@@ -85,6 +126,20 @@ impl Proxy {
                 "`strip` keeps the part of the path that the star stands for, and `{}` has no star; write one, as in /api/*",
                 self.path
             ));
+        }
+        if !self.weights.is_empty() && self.weights.len() != self.upstreams.len() {
+            return Err(format!(
+                "`weights` has {} numbers for {} upstreams; write one for each",
+                self.weights.len(),
+                self.upstreams.len()
+            ));
+        }
+        if self
+            .weights
+            .iter()
+            .any(|weight| !(1..=WEIGHT_MAX).contains(weight))
+        {
+            return Err(format!("a weight is a number from 1 to {WEIGHT_MAX}"));
         }
         if self.connect_timeout > CONNECT_TIMEOUT_MAX {
             return Err("`connect-timeout` is too long; the maximum is 60s".to_owned());
@@ -139,7 +194,7 @@ impl FromStr for ProxyFlag {
             None => vec![path.to_owned(), format!("{path}/*")],
         };
         for pattern in patterns {
-            rules.push(Proxy::new(pattern.parse()?, upstream.clone()));
+            rules.push(Proxy::new(pattern.parse()?, vec![upstream.clone()]));
         }
         Ok(ProxyFlag(rules))
     }
@@ -212,7 +267,7 @@ mod tests {
     fn rule(path: &str, strip: bool) -> Proxy {
         Proxy {
             strip,
-            ..Proxy::new(path.parse().unwrap(), "http://127.0.0.1:1".parse().unwrap())
+            ..Proxy::new(path.parse().unwrap(), vec!["http://127.0.0.1:1".parse().unwrap()])
         }
     }
 

@@ -5,8 +5,8 @@
 //!   client ◀──output── down ◀── received ◀────Ask::Read── upstream     response: read again once the client took it
 //!
 //!   Wanted ─▶ Dialing ─┬─▶ Open ─▶ Leaving ─▶ Gone
-//!      ▲               └─ refused, an upstream is left ─┐
-//!      └────────────────────────────────────────────────┘
+//!      ▲               └─ refused, another was not tried ┐
+//!      └─────────────────────────────────────────────────┘
 //! ```
 //! Either side is read only when the other has taken everything, so an exchange holds a head and one receive a way, whatever
 //! the length of the bodies. Decides what is sent to whom and what has failed; the session knows the client's
@@ -26,7 +26,7 @@ use http1::{Fault, Misuse, server};
 use runtime::session::{Ask, PeerLoss, Ticket, Upstream};
 use std::fmt;
 use std::sync::Arc;
-use units::{Duration, Instant};
+use units::{Duration, Instant, Rng};
 
 /// Most bytes of one output for an upstream. Drivers take 256 KiB by default.
 const PORTION: usize = 64 * 1024;
@@ -132,10 +132,12 @@ pub(crate) struct ForClient<'a> {
 #[derive(Debug)]
 pub(crate) struct Forward {
     route: Arc<Route>,
-    /// Index of the upstream whose turn it was.
-    first: usize,
-    /// Number of upstreams that could not be reached.
-    missed: usize,
+    /// Index of the upstream.
+    at: usize,
+    /// A bit for each upstream that was tried, this one included.
+    tried: u64,
+    /// The connection to the upstream before, if it is to be closed.
+    leaving: Option<Ticket>,
     /// Ticket of the first connection; the next upstream has the next.
     base: u32,
     link: Link,
@@ -183,16 +185,20 @@ impl Forward {
         head: &Request<'_, '_>,
         from: From,
         base: u32,
+        rng: &mut Rng,
         now: Instant,
     ) -> Result<Forward, Misuse> {
         let mut up = Vec::with_capacity(1024);
         write_request(&mut up, head, &found.target, from)?;
         let mut upstream = Connection::new();
         upstream.begin_request(head.method, false, &LIMITS)?;
+        // No upstream was tried, so there is one.
+        let at = found.route.balancer.enter(0, rng, now).ok_or(Misuse::Order)?;
         Ok(Forward {
-            first: found.route.turn(),
+            at,
+            tried: 1 << at,
+            leaving: None,
             route: found.route,
-            missed: 0,
             base,
             link: Link::Wanted,
             version: head.version,
@@ -220,12 +226,12 @@ impl Forward {
 
     /// The upstream that serves the request.
     pub(crate) fn address(&self) -> &Arc<Upstream> {
-        self.route.upstream(self.first + self.missed)
+        self.route.upstream(self.at)
     }
 
     /// Ticket of the connection to it.
     pub(crate) fn ticket(&self) -> Ticket {
-        Ticket(self.base + self.missed as u32)
+        Ticket(self.base + self.tried.count_ones() - 1)
     }
 
     /// Bytes of memory that the exchange holds.
@@ -270,6 +276,9 @@ impl Forward {
 
     /// What the driver is to do for the connection to the upstream.
     pub(crate) fn ask(&mut self) -> Option<(Ticket, Ask)> {
+        if let Some(before) = self.leaving.take() {
+            return Some((before, Ask::Close));
+        }
         let ticket = self.ticket();
         let ask = match self.link {
             Link::Wanted => {
@@ -305,14 +314,21 @@ impl Forward {
         }
     }
 
-    /// Time is up: when it fails, and why, follow from what the exchange waits for.
-    pub(crate) fn time_out(&mut self) {
+    /// Time is up: why the exchange fails follows from what it waits for. Returns the failure of an upstream in whose
+    /// place another one can be tried.
+    pub(crate) fn time_out(&mut self) -> Option<Failed> {
         let why = match self.link {
+            Link::Dialing if self.has_another() => {
+                self.leaving = Some(self.ticket());
+                self.link = Link::Gone;
+                return Some(Failed::ConnectTimeout);
+            }
             Link::Wanted | Link::Dialing => Failed::ConnectTimeout,
             _ if self.wants_input() => Failed::RequestTimeout,
             _ => Failed::Timeout,
         };
         self.fail(why);
+        None
     }
 
     /// How long the exchange may wait for what it waits for; `None`: for the client, to take output or to send its body.
@@ -419,6 +435,7 @@ impl Forward {
                         hsts: client.hsts,
                         connection: persistence.line(),
                     };
+                    self.route.balancer.succeeded(self.at);
                     self.took = Some(now - self.began);
                     self.status = head.status;
                     self.response = match outgoing {
@@ -503,7 +520,7 @@ impl Forward {
             PeerLoss::Here(_) | PeerLoss::TooMany | PeerLoss::TooMuch => Failed::NoRoom(loss),
         };
         let may_try = matches!(why, Failed::Unreachable(_) | Failed::ConnectTimeout);
-        if before == Link::Dialing && may_try && self.missed + 1 < self.route.rule.upstreams.len() {
+        if before == Link::Dialing && may_try && self.has_another() {
             // Nothing was sent, so any request may go elsewhere.
             return Some(why);
         }
@@ -511,9 +528,47 @@ impl Forward {
         None
     }
 
-    /// Goes on to the next upstream.
-    pub(crate) fn try_next(&mut self) {
-        self.missed += 1;
+    /// Whether an upstream was not tried.
+    fn has_another(&self) -> bool {
+        (self.tried.count_ones() as usize) < self.route.balancer.len()
+    }
+
+    /// Goes on to another upstream.
+    pub(crate) fn try_another(&mut self, rng: &mut Rng, now: Instant) {
+        let balancer = &self.route.balancer;
+        let Some(next) = balancer.enter(self.tried, rng, now) else {
+            return self.fail(Failed::ConnectTimeout);
+        };
+        balancer.leave(self.at);
+        self.at = next;
+        self.tried |= 1 << next;
         self.link = Link::Wanted;
+        self.began = now;
+    }
+
+    /// Tells the balancer of this failure, if it is the upstream's. Returns whether the upstream gets no requests for a
+    /// while because of it.
+    pub(crate) fn blame(&self, why: Failed, now: Instant) -> bool {
+        let is_upstreams = match why {
+            Failed::Unreachable(_)
+            | Failed::ConnectTimeout
+            | Failed::Unanswered
+            | Failed::Truncated
+            | Failed::Invalid(_)
+            | Failed::Unwritable
+            | Failed::Timeout => true,
+            Failed::NoRoom(_)
+            | Failed::Request(_)
+            | Failed::TooLarge
+            | Failed::RequestTimeout
+            | Failed::ClientGone => false,
+        };
+        is_upstreams && self.route.balancer.failed(self.at, now)
+    }
+}
+
+impl Drop for Forward {
+    fn drop(&mut self) {
+        self.route.balancer.leave(self.at);
     }
 }

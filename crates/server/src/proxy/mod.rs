@@ -4,19 +4,20 @@
 //!   request ─▶ Proxies::find ─▶ Route ─▶ Forward: one exchange with one upstream
 //!                                          head ─▶ heads are parsed and written anew
 //! ```
-//! This file decides which route a request takes and whose turn it is among its upstreams. `forward` carries one request
-//! and its response, `head` decides which field lines pass.
+//! This file decides which route a request takes. `balance` chooses among its upstreams, `forward` carries one request and
+//! its response, `head` decides which field lines pass.
 
+mod balance;
 pub(crate) mod forward;
 pub(crate) mod head;
 
 use crate::config::{Config, Proxy};
 use crate::hosts::Hosts;
+use balance::Balancer;
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
 use runtime::session::Upstream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The routes of all sites.
 #[derive(Debug, Default)]
@@ -25,30 +26,24 @@ pub(crate) struct Proxies {
     sites: Vec<Vec<Arc<Route>>>,
 }
 
-/// A rule, and whose turn it is.
+/// A rule, and the state of its upstreams.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) rule: Proxy,
-    /// Number of turns so far.
-    turns: AtomicUsize,
+    balancer: Balancer,
 }
 
 impl Route {
     pub(crate) fn new(rule: Proxy) -> Route {
         Route {
+            balancer: Balancer::new(&rule),
             rule,
-            turns: AtomicUsize::new(0),
         }
     }
 
-    /// The index of the upstream whose turn it is.
-    pub(crate) fn turn(&self) -> usize {
-        self.turns.fetch_add(1, Ordering::Relaxed) % self.rule.upstreams.len()
-    }
-
-    /// The upstream at this index; indexes wrap around.
-    pub(crate) fn upstream(&self, index: usize) -> &Arc<Upstream> {
-        &self.rule.upstreams[index % self.rule.upstreams.len()].0
+    /// The upstream at this index.
+    fn upstream(&self, index: usize) -> &Arc<Upstream> {
+        &self.rule.upstreams[index].0
     }
 }
 

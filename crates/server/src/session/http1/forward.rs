@@ -24,7 +24,6 @@ use runtime::complaints;
 use runtime::memory::Holding;
 use runtime::session::{PeerEvent, Ticket};
 use runtime::{Action, Tx};
-use std::fmt;
 use units::Instant;
 
 /// Upstreams of a rule are fewer, so each has a ticket of its own.
@@ -92,7 +91,7 @@ impl Http1 {
             is_secured: self.client.is_secured(),
         };
         let base = (self.client.requests % (JOBS / TICKETS)) * TICKETS;
-        let forward = Forward::new(found, request, from, base, now);
+        let forward = Forward::new(found, request, from, base, &mut cx.rng, now);
         let mut forward = match (refused, forward) {
             (Some(failure), _) => return self.refuse(cx, received, failure, tx, now),
             (None, Err(_)) => {
@@ -190,7 +189,10 @@ impl Http1 {
         if passed.forward.is_sending_down {
             return self.abort(cx, Cut::Timeout, now);
         }
-        passed.forward.time_out();
+        if let Some(why) = passed.forward.time_out() {
+            complain(&passed.forward, &passed.head, why, now);
+            passed.forward.try_another(&mut cx.rng, now);
+        }
         self.rewind(cx, now);
     }
 
@@ -200,7 +202,7 @@ impl Http1 {
     }
 
     /// Something happened to the connection to the upstream.
-    pub(super) fn peer(&mut self, cx: &Cx, ticket: Ticket, event: PeerEvent<'_>, now: Instant) {
+    pub(super) fn peer(&mut self, cx: &mut Cx, ticket: Ticket, event: PeerEvent<'_>, now: Instant) {
         let Phase::Forward(passed) = &mut self.phase else {
             return;
         };
@@ -226,8 +228,8 @@ impl Http1 {
             PeerEvent::Eof => forward.ended_by_upstream(),
             PeerEvent::Lost(loss) => {
                 if let Some(why) = forward.lost(loss) {
-                    complain(forward, &passed.head, &why);
-                    forward.try_next();
+                    complain(forward, &passed.head, why, now);
+                    forward.try_another(&mut cx.rng, now);
                 }
             }
         }
@@ -315,7 +317,7 @@ impl Http1 {
             }
             Some(why) => {
                 if !matches!(why, Failed::ClientGone) {
-                    complain(&passed.forward, &passed.head, &why);
+                    complain(&passed.forward, &passed.head, why, now);
                 }
                 match failure(why) {
                     Some(failure) if !passed.forward.has_begun() => {
@@ -450,10 +452,17 @@ impl Then {
     }
 }
 
-/// Logs the failure of an upstream, with the path of the request.
-fn complain(forward: &Forward, head: &[u8], why: &impl fmt::Display) {
+/// Logs the failure of an upstream, with the path of the request, and tells the balancer.
+fn complain(forward: &Forward, head: &[u8], why: Failed, now: Instant) {
     let target = head.split(|&b| b == b' ').nth(1).unwrap_or_default();
-    complaints::warn(target, || format!("upstream {}: {why}", forward.address()));
+    let path = target.split(|&b| b == b'?').next().unwrap_or_default();
+    let address = forward.address();
+    complaints::warn(path, || format!("upstream {address}: {why}"));
+    if forward.blame(why, now) {
+        tracing::warn!(
+            "upstream {address}: it gets no requests for `ejection-time`, because `max-failures` requests in a row failed"
+        );
+    }
 }
 
 /// The answer in place of the upstream's; `None`: nobody is there to get it.
