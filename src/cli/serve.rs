@@ -13,8 +13,8 @@ use clap::Args;
 use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, IoKind, Keys, Landlock, LineOrder,
-    Listen, LiveFor, LogFormat, MaxTurn, MemoryBound, Preset, SPA_FALLBACK, Seccomp, Tuned, User, Workers,
-    parse_duration, parse_line_rate,
+    Listen, LiveFor, LogFormat, MaxTurn, MemoryBound, Preset, ProxyFlag, SPA_FALLBACK, Seccomp, Tuned, User,
+    Workers, parse_duration, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;
@@ -207,6 +207,17 @@ pub(crate) struct Flags {
     /// Field line added to responses; repeatable
     #[arg(long, value_name = "NAME: VALUE", help_heading = "Files")]
     header: Vec<FieldLine>,
+
+    /// Passes requests for this path and below to another server, as in /api=http://127.0.0.1:8080 or
+    /// /app=unix:/run/app.sock; repeatable. In the file: tables [[proxy]]
+    #[arg(
+        long,
+        value_name = "PATH=URL",
+        env = "WEIR_PROXY",
+        value_delimiter = ',',
+        help_heading = "Files"
+    )]
+    proxy: Vec<ProxyFlag>,
 
     /// Who may read the live page and metrics under /.weir/: nobody, local (clients that connect over loopback and name
     /// the server by address or as localhost), all [default: nobody]
@@ -765,6 +776,9 @@ impl Flags {
         }
         if !self.header.is_empty() {
             config.header.clone_from(&self.header);
+        }
+        if !self.proxy.is_empty() {
+            config.proxy = self.proxy.iter().flat_map(|flag| flag.0.clone()).collect();
         }
         for (status, path) in &self.error_page {
             config

@@ -12,6 +12,7 @@ use runtime::process::inherit::{Bounds, Program};
 use runtime::process::notify;
 use runtime::process::privilege::{self, Account, AccountError, Reach};
 use runtime::seccomp::{self, Needs};
+use runtime::session::Upstream;
 use server::config::{Config, IoKind, Landlock, Seccomp};
 use server::site::Logins;
 use std::collections::BTreeSet;
@@ -245,7 +246,7 @@ fn filter(config: &Config) -> (String, bool) {
     let needs = Needs {
         // `weir ctl strategy` may switch to io_uring.
         uring: config.io == IoKind::Uring || config.control.is_some(),
-        connects: !config.domain.is_empty(),
+        connects: !config.domain.is_empty() || config.has_proxies(),
     };
     let ring = if needs.uring { "" } else { ", io_uring" };
     match seccomp::restrict(needs) {
@@ -371,11 +372,24 @@ fn reach(
         programs: around(program.path()).into_iter().collect(),
         write,
         keep: managed::folder(config).map(Path::to_owned).into_iter().collect(),
-        connects: managed::ports(config),
+        connects: connects(config),
         sockets: config.control.as_deref().map(folder).into_iter().collect(),
         ports,
         abstract_sockets: notify::is_at_abstract_socket(),
     }
+}
+
+/// Ports that the server connects to: of an ACME authority, and of upstreams.
+fn connects(config: &Config) -> Vec<u16> {
+    let mut ports = managed::ports(config);
+    for upstream in config.proxies().flat_map(|proxy| &proxy.upstreams) {
+        if let Upstream::Tcp(address) = upstream.upstream()
+            && !ports.contains(&address.port())
+        {
+            ports.push(address.port());
+        }
+    }
+    ports
 }
 
 /// The roots: of the top level, and of every host that has its own.

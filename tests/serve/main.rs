@@ -22,6 +22,7 @@
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
 //! - `http2`: many requests over one connection, and stops, upgrades and floods under them
 //! - `http3`: the same over QUIC
+//! - `proxy`: requests that other servers answer, and how those servers can fail
 //! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
 //! - `reload`: every key that a reload can change, over every strategy
 //! - `slow`: clients that take their time, and disks that do
@@ -71,6 +72,7 @@ mod manager;
 mod memory;
 mod messages;
 mod operation;
+mod proxy;
 mod reload;
 mod representations;
 mod rights;

@@ -13,7 +13,7 @@ fn tree() -> Tree {
 
 /// What must be refused, why, and with which status. Each stands for a way to smuggle a request past a
 /// proxy, or to confuse one (RFC 9112 sections 2.2, 3, 5, 6, 11).
-const REFUSED: &[(&str, &str, u16)] = &[
+pub(crate) const REFUSED: &[(&str, &str, u16)] = &[
     ("no version number", "GET /a.txt HTTP/1\r\nHost: x\r\n\r\n", 400),
     ("no such version", "GET /a.txt HTTP/3.0\r\nHost: x\r\n\r\n", 505),
     ("no HTTP", "GET /a.txt SIP/2.0\r\nHost: x\r\n\r\n", 400),

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Keys that take effect at the next start; a reload says so.
-const AT_START: [&str; 29] = [
+const AT_START: [&str; 30] = [
     "listen",
     "send-buffer",
     "pacing",
@@ -33,6 +33,7 @@ const AT_START: [&str; 29] = [
     "record",
     "control",
     "tls-key-log",
+    "http3",
     "domain",
     "tls",
     "http-listen",
@@ -55,9 +56,9 @@ const UNSEEN: [&str; 5] = [
     "disk-timeout",
     "max-disk-queue",
 ];
-/// Keys whose effect `tls`, `certificates`, `listeners`, `http2` and unit tests look at: certificates change with a reload,
+/// Keys whose effect `tls`, `certificates`, `listeners`, `http2`, `proxy` and unit tests look at: certificates change with a reload,
 /// listeners at the next start.
-const ELSEWHERE: [&str; 12] = [
+const ELSEWHERE: [&str; 13] = [
     "tls-cert",
     "tls-key",
     "tls-client-ca",
@@ -66,6 +67,7 @@ const ELSEWHERE: [&str; 12] = [
     "https-redirect",
     "hsts",
     "listener",
+    "proxy",
     "max-streams",
     "early-hints",
     "max-handshakes",

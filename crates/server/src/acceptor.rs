@@ -3,12 +3,14 @@
 //! Decides which connections are refused, and how long an accepted one may be silent. What a session does is not known
 //! here.
 
+use crate::config::CONNECT_TIMEOUT_MAX;
 use crate::connection_limit::{Refused, unit};
 use crate::context::Cx;
 use crate::limits::Limits;
 use crate::service::Server;
 use crate::session::{Http3, Layer, Session};
 use runtime::memory::Budget;
+use runtime::session::Dialing;
 use runtime::{Accepted, Service};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -71,6 +73,15 @@ impl Service for Server {
 
     fn is_full(&self) -> bool {
         self.hub.peers.total() >= self.hub.connections_max.load(Ordering::Relaxed)
+    }
+
+    fn dialing(&self) -> Option<Dialing> {
+        // A session has one connection at a time, whose rule bounds the time to open it.
+        self.hub.dials.then(|| Dialing {
+            peers_max: 2,
+            connect_time_max: CONNECT_TIMEOUT_MAX,
+            ..Dialing::default()
+        })
     }
 
     fn grace(&self) -> Duration {

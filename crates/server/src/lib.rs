@@ -32,6 +32,7 @@ mod live;
 mod media_type;
 mod open;
 mod path;
+mod proxy;
 mod queue;
 mod rate_limit;
 pub mod references;

@@ -12,6 +12,7 @@ use crate::counters::{Board, Readings, Totals};
 use crate::filter::{Filter, Filters};
 use crate::hosts::{Hosts, MissingPage};
 use crate::limits::Limits;
+use crate::proxy::Proxies;
 use crate::rate_limit::{Paces, Rate};
 use crate::site::{OpenError, Site, Source};
 use crate::store::StoreCounters;
@@ -75,6 +76,8 @@ pub(crate) struct State {
     pub(crate) log: Option<Arc<dyn LogSink>>,
     /// Handlers by path.
     pub(crate) mounts: Mounts,
+    /// Routes to other servers.
+    pub(crate) proxies: Proxies,
     /// Filters that run for each response.
     pub(crate) each_answer: Vec<Arc<dyn Filter>>,
     /// Whether response times are measured: for the live page, a recording, or `max-turn`.
@@ -159,6 +162,7 @@ impl State {
             additions,
             wants_path: config.log_tcp && log.is_some(),
             mounts,
+            proxies: Proxies::of(&config, &hosts),
             config,
             limits,
             http_limits,
@@ -207,6 +211,8 @@ pub(crate) struct Hub {
     pub(crate) board: Board,
     pub(crate) knobs: Knobs,
     pub(crate) seed: Seed,
+    /// Whether sessions may open connections: whether there was a route at start.
+    pub(crate) dials: bool,
     ready: AtomicBool,
     about: Mutex<About>,
 }
@@ -272,6 +278,7 @@ impl Server {
     ) -> Result<Server, OpenError> {
         let hosts = Hosts::open(&config, &embedded, &additions.filters, None)?;
         let state = State::new(own, config, embedded, additions, hosts, log);
+        let dials = !state.proxies.is_empty();
         Ok(Server {
             hub: Arc::new(Hub {
                 connections_max: AtomicU32::new(state.config.max_connections),
@@ -286,6 +293,7 @@ impl Server {
                 board: interprocess.board,
                 knobs: interprocess.knobs,
                 seed,
+                dials,
                 ready: AtomicBool::new(true),
                 about: Mutex::default(),
             }),
@@ -297,8 +305,11 @@ impl Server {
     ///
     /// # Errors
     /// The root that cannot be opened; the old configuration then stays in force.
-    pub fn reload(&self, config: Config, log: Option<Arc<dyn LogSink>>) -> Result<(), OpenError> {
+    pub fn reload(&self, mut config: Config, log: Option<Arc<dyn LogSink>>) -> Result<(), OpenError> {
         let (_, before) = self.hub.current();
+        if !self.hub.dials {
+            config.keep_proxies_out();
+        }
         let embedded = before.embedded.clone();
         let additions = before.additions.clone();
         let hosts = Hosts::open(&config, &embedded, &additions.filters, Some(&before.hosts))?;

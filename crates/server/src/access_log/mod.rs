@@ -51,6 +51,17 @@ pub struct Request<'a> {
     pub referer: Option<&'a [u8]>,
     /// Value of `User-Agent`.
     pub user_agent: Option<&'a [u8]>,
+    /// The server that the request was passed to.
+    pub upstream: Option<&'a Upstream<'a>>,
+}
+
+/// The server that a request was passed to.
+#[derive(Clone, Copy, Debug)]
+pub struct Upstream<'a> {
+    /// Where it listens.
+    pub address: &'a runtime::Upstream,
+    /// Time from the dial to the head of its response.
+    pub took: Duration,
 }
 
 /// The request line, as far as it arrived.
@@ -87,6 +98,8 @@ pub enum Cut {
     Timeout,
     /// The file became shorter or could not be read.
     File,
+    /// The server that the request was passed to failed within its response.
+    Upstream,
 }
 
 impl Cut {
@@ -95,6 +108,7 @@ impl Cut {
             Cut::Peer => b"peer",
             Cut::Timeout => b"timeout",
             Cut::File => b"file",
+            Cut::Upstream => b"upstream",
         }
     }
 }
@@ -505,6 +519,12 @@ fn json_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u1
     if let Some(stream) = request.stream {
         out.extend_from_slice(b",\"stream\":");
         push_number(out, stream);
+    }
+    if let Some(upstream) = request.upstream {
+        out.extend_from_slice(b",\"upstream\":\"");
+        push_json(out, upstream.address.to_string().as_bytes());
+        out.extend_from_slice(b"\",\"upstream_us\":");
+        push_number(out, upstream.took.as_micros() as u64);
     }
     out.extend_from_slice(b",\"status\":");
     push_status(out, status);

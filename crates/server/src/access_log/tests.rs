@@ -27,6 +27,7 @@ fn request<'a>() -> Request<'a> {
         host: Some(b"example.org"),
         referer: None,
         user_agent: Some(b"curl/8"),
+        upstream: None,
     }
 }
 
@@ -114,6 +115,7 @@ fn hostile_requests_stay_on_their_line() {
     let r = Request {
         line: RequestLine::Raw(b"GET /\" 200 1\n10.0.0.1 - - "),
         user_agent: Some(b"\"\r\n\x1b]0;x\x07"),
+        upstream: None,
         host: Some(b"\xff\""),
         ..request()
     };

@@ -3,6 +3,7 @@
 //! A host states where it differs from the top level of the file and inherits everything else.
 
 use super::own::{self, Own};
+use super::proxy::Proxy;
 use super::redirect::Redirect;
 use super::tilde::Tilde;
 use super::values::{self, ErrorPages, FieldLine};
@@ -114,6 +115,8 @@ pub struct Host {
     pub header_rule: Option<Vec<HeaderRule>>,
     /// See [`Config::redirect`].
     pub redirect: Option<Vec<Redirect>>,
+    /// See [`Config::proxy`].
+    pub proxy: Option<Vec<Proxy>>,
     /// See [`Config::tilde`]; replaces the table of the top level as a whole. `false` switches it off.
     #[serde(default, deserialize_with = "own::tilde_of_host")]
     pub tilde: Own<Tilde>,
@@ -202,6 +205,7 @@ impl Host {
             header,
             header_rule,
             redirect,
+            proxy,
         );
         if self.root.is_some() {
             config.root.clone_from(&self.root);

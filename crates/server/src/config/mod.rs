@@ -28,6 +28,7 @@ mod managed;
 mod own;
 mod pattern;
 mod preset;
+mod proxy;
 mod redirect;
 mod secure;
 mod tilde;
@@ -46,6 +47,8 @@ pub use managed::{AcmeCa, AcmeChallenge, TlsSource, parse_domain};
 pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
 pub use preset::Preset;
+pub(crate) use proxy::CONNECT_TIMEOUT_MAX;
+pub use proxy::{Balance, Proxy, ProxyFlag, UpstreamAddress};
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
 /// A table of keys and values of a configuration file.
@@ -182,6 +185,8 @@ pub struct Config {
     pub header_rule: Vec<HeaderRule>,
     /// Redirects, tried in order.
     pub redirect: Vec<Redirect>,
+    /// Paths whose requests are passed to other servers, tried in order, before redirects and files.
+    pub proxy: Vec<Proxy>,
     /// Logins with pages at `/~login/`. `None`: such paths are ordinary ones.
     #[serde(deserialize_with = "own::tilde")]
     pub tilde: Option<Tilde>,
@@ -360,6 +365,7 @@ impl Default for Config {
             header: Vec::new(),
             header_rule: Vec::new(),
             redirect: Vec::new(),
+            proxy: Vec::new(),
             tilde: None,
             host: Vec::new(),
             adapt: Adapt::default(),
@@ -656,12 +662,40 @@ impl Config {
             values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
         }
         redirect::all_end(&self.redirect).map_err(|why| ConfigError::invalid("redirect", why))?;
+        for proxy in &self.proxy {
+            proxy
+                .validate()
+                .map_err(|why| ConfigError::invalid("proxy", why))?;
+        }
+        if self.http3 && self.has_proxies() {
+            return Err(ConfigError::invalid(
+                "http3",
+                "cannot be on together with `proxy`, which takes requests over HTTP/1.1 only; remove one of the two",
+            ));
+        }
+        if self.http2 == Http2::All && self.has_proxies() {
+            return Err(ConfigError::invalid(
+                "http2",
+                "cannot be `all` together with `proxy`, which takes requests over HTTP/1.1 only; remove one of the two",
+            ));
+        }
         if !self.host.is_empty() {
             for site in self.sites()? {
                 site.validate_site()?;
             }
         }
         Ok(())
+    }
+
+    /// The rules by which requests are passed to other servers: of the top level and of all hosts.
+    pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {
+        let own = self.host.iter().filter_map(|host| host.proxy.as_ref());
+        self.proxy.iter().chain(own.flatten())
+    }
+
+    /// Whether any request is passed to another server. HTTP/2 is then not offered.
+    pub fn has_proxies(&self) -> bool {
+        self.proxies().next().is_some()
     }
 
     /// Per-address limit if `connections` can be open in all.
@@ -744,7 +778,12 @@ impl Config {
     pub fn needs_restart(&self, running: &Config) -> Vec<&'static str> {
         let differ = FIXED.iter().filter(|(_, fixed)| (fixed.differs)(self, running));
         let listeners = (!self.same_listeners(running)).then_some("listener");
-        differ.map(|(key, _)| *key).chain(listeners).collect()
+        let proxies = self.gains_proxies(running).then_some("proxy");
+        differ
+            .map(|(key, _)| *key)
+            .chain(listeners)
+            .chain(proxies)
+            .collect()
     }
 
     /// Keeps the values of `running` for keys that take effect only at the next start, so that the next reload compares
@@ -760,6 +799,20 @@ impl Config {
             self.tls_client_ca.clone_from(&running.tls_client_ca);
             self.tls_client_auth = running.tls_client_auth;
         }
+        if self.gains_proxies(running) {
+            self.keep_proxies_out();
+        }
+    }
+
+    /// Removes all rules for a proxy.
+    pub(crate) fn keep_proxies_out(&mut self) {
+        self.proxy.clear();
+        self.host.iter_mut().for_each(|host| host.proxy = None);
+    }
+
+    /// Whether this is the first rule for a proxy: a server decides at start whether it opens connections.
+    fn gains_proxies(&self, running: &Config) -> bool {
+        self.has_proxies() && !running.has_proxies()
     }
 }
 

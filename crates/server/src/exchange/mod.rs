@@ -203,6 +203,7 @@ impl Exchange {
                 host: head.authority(),
                 referer: head.referer(),
                 user_agent: head.user_agent(),
+                upstream: None,
             },
             Asked::Input(bytes) => access_log::Request {
                 peer,
@@ -213,6 +214,7 @@ impl Exchange {
                 host: None,
                 referer: None,
                 user_agent: None,
+                upstream: None,
             },
         };
         journal.compose(&mut self.slot, clock, &request, status, head_bytes, body_bytes);

@@ -7,7 +7,8 @@
 //!              │              ▲                 │                ▲  ▲    │                    │
 //!              │              └─ part of a head ┤                │  └────┤ parts, left-over   │
 //!              │                                ├─ body ─▶ Body ─┤       │ input              │
-//!              │                                └─ unknown ─▶ Waiting    └─ peer asked ─▶ Closed
+//!              │                                ├─ unknown ─▶ Waiting    └─ peer asked ─▶ Closed
+//!              │                                └─ route ───▶ Forward, until its response was sent
 //!              └───────────── Eof, Deadline, Drain ────────────────────────────────────────▲
 //! ```
 //!
@@ -19,6 +20,7 @@
 //! writes it. This file decides which events may occur when, and how a connection ends.
 
 mod again;
+mod forward;
 mod reply;
 mod serve;
 
@@ -27,6 +29,7 @@ use crate::access_log::{Cut, Slot};
 use crate::context::{Cx, Done, Work};
 use crate::exchange::{Exchange, Failure, Multipart};
 use crate::limits::Limits;
+use forward::Passed;
 use http1::server::Connection;
 use runtime::memory::Holding;
 use runtime::session::{Loss, Need, Secured, Taken, Unsecured};
@@ -64,12 +67,16 @@ enum Phase {
     Body(Box<Discard>),
     /// A job is looking for the response.
     Waiting(Box<Wait>),
+    /// The request is passed to an upstream.
+    Forward(Box<Passed>),
     /// Output is being sent.
     Sending(Then),
     /// The server has closed its half and waits for the peer to close, so that no reset destroys the last response.
     Lingering,
     /// The client speaks HTTP/2; this is what it sent so far.
     Other(Box<Input>),
+    /// To be reset: the client must not take its response for complete.
+    Reset,
     /// Closed.
     Closed,
 }
@@ -85,6 +92,8 @@ enum Then {
     Body(Box<Discard>),
     /// Wait for the job of a request that followed others.
     Wait(Box<Wait>),
+    /// Pass on a request that followed others.
+    Forward(Box<Passed>),
     /// Send further parts of the same response.
     Parts(Box<Parts>),
     /// Close: the peer expects no more and sends no more.
@@ -188,6 +197,18 @@ impl Http1 {
         }
     }
 
+    /// What stands in for a connection that moves elsewhere.
+    pub(super) fn placeholder() -> Http1 {
+        let nobody = std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+        Http1::new(Client::new(nobody, Layer::None, None), Instant::ZERO)
+    }
+
+    /// Whether the connection goes on as another kind of session.
+    #[inline]
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(self.phase, Phase::Other(_) | Phase::Forward(_))
+    }
+
     /// Whether the client speaks HTTP/2 instead.
     #[inline]
     pub(super) fn is_other(&self) -> bool {
@@ -229,13 +250,18 @@ impl Http1 {
                 }
             }
             Phase::Body(discard) => self.body(cx, discard, bytes, tx, now),
+            phase @ Phase::Forward(_) => {
+                self.phase = phase;
+                self.pass_bytes(cx, bytes, now);
+            }
             phase @ (Phase::Waiting(_)
             | Phase::Sending(_)
             | Phase::Lingering
             | Phase::Other(_)
+            | Phase::Reset
             | Phase::Closed) => {
                 debug_assert!(
-                    matches!(phase, Phase::Lingering | Phase::Closed),
+                    matches!(phase, Phase::Lingering | Phase::Reset | Phase::Closed),
                     "bytes arrived while the session did not read"
                 );
                 self.phase = phase;
@@ -266,6 +292,9 @@ impl Http1 {
 
     /// The output was sent, and a further step follows.
     fn sent_and_more(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
+        if self.is_forwarding() {
+            return self.pass_sent(cx, now);
+        }
         let Phase::Sending(then) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             debug_assert!(false, "sent without output");
             self.phase = Phase::Closed;
@@ -285,6 +314,7 @@ impl Http1 {
                 self.await_body(cx, discard, tx, now);
             }
             Then::Wait(wait) => self.wait(cx, wait, now),
+            Then::Forward(passed) => self.set_forth(cx, passed, now),
             Then::Close => self.phase = Phase::Closed,
             Then::Linger => {
                 self.phase = Phase::Lingering;
@@ -337,7 +367,7 @@ impl Http1 {
 
     /// The peer has acknowledged bytes of the waiting output, or none.
     fn taken(&mut self, cx: &mut Cx, taken: Taken, now: Instant) {
-        if !matches!(self.phase, Phase::Sending(_)) {
+        if !matches!(self.phase, Phase::Sending(_)) && !self.is_passing_down() {
             return;
         }
         let limits = &cx.state.limits;
@@ -362,7 +392,8 @@ impl Http1 {
                 Ok(()) => self.phase = Phase::Closed,
                 Err(fault) => self.cut_short(cx, of_fault(fault), tx, now),
             },
-            Phase::Waiting(_) | Phase::Sending(_) | Phase::Other(_) | Phase::Closed => {}
+            Phase::Forward(_) => self.pass_eof(),
+            Phase::Waiting(_) | Phase::Sending(_) | Phase::Other(_) | Phase::Reset | Phase::Closed => {}
         }
     }
 
@@ -390,7 +421,8 @@ impl Http1 {
             }
             Phase::Lingering => self.phase = Phase::Closed,
             Phase::Waiting(_) => self.late(cx, tx, now),
-            Phase::Other(_) | Phase::Closed => {}
+            Phase::Forward(_) => self.pass_timeout(cx, now),
+            Phase::Other(_) | Phase::Reset | Phase::Closed => {}
         }
     }
 
@@ -409,7 +441,13 @@ impl Http1 {
         match self.phase {
             Phase::Idle => self.phase = Phase::Closed,
             Phase::Head(_) | Phase::Lingering => self.hurry(now),
-            Phase::Body(_) | Phase::Waiting(_) | Phase::Sending(_) | Phase::Other(_) | Phase::Closed => {}
+            Phase::Body(_)
+            | Phase::Waiting(_)
+            | Phase::Forward(_)
+            | Phase::Sending(_)
+            | Phase::Other(_)
+            | Phase::Reset
+            | Phase::Closed => {}
         }
     }
 
@@ -457,6 +495,9 @@ impl Http1 {
 
     /// Ends the connection and gives up its output.
     fn abort(&mut self, cx: &mut Cx, cut: Cut, now: Instant) {
+        if self.is_forwarding() {
+            self.log_cut(cx);
+        }
         let tally = cx.journal.lost(&mut self.slot, cut, now);
         cx.counters.bytes_sent().add(tally.bytes);
         cx.counters.aborted().add(tally.cut);
@@ -476,7 +517,7 @@ impl Http1 {
             Event::Sent => self.sent(cx, tx, now),
             Event::Progress(bytes) => {
                 cx.journal.progress(self.slot, bytes);
-                if let Phase::Sending(_) = self.phase {
+                if matches!(self.phase, Phase::Sending(_)) || self.is_passing_down() {
                     self.deadline = now + cx.state.limits.write_timeout;
                 }
             }
@@ -490,10 +531,28 @@ impl Http1 {
             Event::GiveWay(need) => self.give_way(cx, need, tx, now),
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
-            Event::Peer(..) => debug_assert!(false, "nothing was dialed"),
+            Event::Peer(ticket, event) => self.peer(cx, ticket, event, now),
             Event::Done(_, Done::Read(_)) => debug_assert!(false, "drivers read files for HTTP/1"),
             Event::Secured(secured) => self.secured(cx, secured, now),
             Event::Unsecured(why) => unsecured(cx, why),
+        }
+    }
+
+    /// As [`Http1::handle`], for a connection that works both ways: input may come once after it is no longer wanted, and
+    /// the result of a job after it was given up.
+    pub(super) fn handle_both_ways(
+        &mut self,
+        cx: &mut Cx,
+        event: Event<'_, Work>,
+        tx: &mut Tx,
+        now: Instant,
+    ) {
+        match event {
+            Event::Bytes(bytes) if matches!(self.phase, Phase::Waiting(_) | Phase::Sending(_)) => {
+                self.keep_input(cx, bytes, now);
+            }
+            Event::Done(ticket, _) if !self.awaits(ticket) => {}
+            event => self.handle(cx, event, tx, now),
         }
     }
 
@@ -508,6 +567,9 @@ impl Http1 {
                 None => Action::Stay,
             },
             Phase::Lingering => Action::HalfClose,
+            // The session goes on as one that works both ways.
+            Phase::Forward(_) => Action::Stay,
+            Phase::Reset => Action::Abort,
             Phase::Other(_) | Phase::Closed => Action::Close,
         }
     }

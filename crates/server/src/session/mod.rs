@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   accept ─▶ Http1 ─┬─ TLS agreed on "h2" (ALPN) ────────────▶ Http2
-//!                    └─ the client begins as HTTP/2 does, ────▶ Http2
-//!                       and cleartext may (prior knowledge)
+//!                    ├─ the client begins as HTTP/2 does, ────▶ Http2
+//!                    │  and cleartext may (prior knowledge)
+//!                    └─ a request has a route to an upstream ─▶ Forwarding
 //! ```
 //! Both take requests off the input, have an exchange ([`crate::exchange`]) choose the answer to each, and write it. This
 //! file decides which of the two a connection speaks.
@@ -30,6 +31,8 @@ use units::Instant;
 pub enum Session {
     /// It speaks HTTP/1, or has not said anything yet.
     Http1(Http1),
+    /// It speaks HTTP/1, and has passed a request to an upstream: it works both ways.
+    Forwarding(Box<Http1>),
     /// It speaks HTTP/2.
     Http2(Box<Http2>),
 }
@@ -40,10 +43,15 @@ impl Session {
         Session::Http1(Http1::new(Client::new(peer, layer, pace), deadline))
     }
 
-    /// Speaks HTTP/2 from now on, in place of HTTP/1.
+    /// Works both ways from now on, or speaks HTTP/2.
     #[cold]
-    fn begin_http2(&mut self, cx: &mut Cx, now: Instant) {
+    fn leave_http1(&mut self, cx: &mut Cx, now: Instant) {
         let Session::Http1(http1) = self else { return };
+        if !http1.is_other() {
+            let http1 = std::mem::replace(http1, Http1::placeholder());
+            *self = Session::Forwarding(Box::new(http1));
+            return;
+        }
         let (client, input, deadline) = http1.leave();
         let mut http2 = Box::new(Http2::new(cx, client, deadline, now));
         http2.handle(cx, Event::Bytes(&input), now);
@@ -59,10 +67,11 @@ impl runtime::Session for Session {
         match self {
             Session::Http1(http1) => {
                 http1.handle(cx, event, tx, now);
-                if http1.is_other() {
-                    self.begin_http2(cx, now);
+                if http1.is_leaving() {
+                    self.leave_http1(cx, now);
                 }
             }
+            Session::Forwarding(http1) => http1.handle_both_ways(cx, event, tx, now),
             Session::Http2(http2) => http2.handle(cx, event, now),
         }
     }
@@ -71,6 +80,7 @@ impl runtime::Session for Session {
     fn poll(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) -> Action<Work> {
         match self {
             Session::Http1(http1) => http1.poll(tx),
+            Session::Forwarding(http1) => http1.poll_both_ways(cx, tx, now),
             Session::Http2(http2) => http2.poll(cx, tx, now),
         }
     }
@@ -79,6 +89,7 @@ impl runtime::Session for Session {
     fn deadline(&self) -> Option<Instant> {
         match self {
             Session::Http1(http1) => http1.deadline(),
+            Session::Forwarding(http1) => http1.deadline(),
             Session::Http2(http2) => http2.deadline(),
         }
     }
@@ -86,6 +97,7 @@ impl runtime::Session for Session {
     fn idle_since(&self, cx: &Cx) -> Option<Instant> {
         match self {
             Session::Http1(http1) => http1.idle_since(cx),
+            Session::Forwarding(http1) => http1.idle_since(cx),
             Session::Http2(http2) => http2.idle_since(cx),
         }
     }
@@ -93,6 +105,10 @@ impl runtime::Session for Session {
     fn closed(&mut self, cx: &mut Cx, now: Instant) {
         let client = match self {
             Session::Http1(http1) => {
+                http1.closed(cx, now);
+                http1.client()
+            }
+            Session::Forwarding(http1) => {
                 http1.closed(cx, now);
                 http1.client()
             }

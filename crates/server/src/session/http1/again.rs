@@ -81,6 +81,7 @@ impl Http1 {
                 host: known.host(),
                 referer: known.referer(),
                 user_agent: known.user_agent(),
+                upstream: None,
             };
             journal.compose(&mut self.slot, clock, &request, 200, head_len, representation.len);
         }

@@ -63,6 +63,21 @@ impl<'a, 'b, 's> Received<'a, 'b, 's> {
         }
     }
 
+    /// What was asked.
+    pub(super) fn asked(&self) -> Asked<'a, 'b, 's> {
+        self.asked
+    }
+
+    /// The head, or the part of it that arrived if it is invalid.
+    pub(super) fn bytes(&self) -> &'b [u8] {
+        self.bytes
+    }
+
+    /// Arrival of its first byte.
+    pub(super) fn started(&self) -> Instant {
+        self.started
+    }
+
     /// Whether the client wants the connection to end.
     #[inline]
     fn wants_close(&self) -> bool {
@@ -149,6 +164,14 @@ impl Http1 {
         match self.http.receive(rest, &mut slots, &cx.state.http_limits) {
             Ok(Step::Request { head, used }) => {
                 let (bytes, behind) = rest.split_at(used);
+                if !cx.state.proxies.is_empty() {
+                    let semantics = head.semantics();
+                    if let Some(found) = self.route(cx, &head, &semantics) {
+                        let received = Received::request(&head, &semantics, bytes, started);
+                        self.pass(cx, found, &head, &received, behind, tx, now);
+                        return None;
+                    }
+                }
                 if head.framing == Framing::Empty && head.expect != Expect::Unknown {
                     let semantics = head.semantics();
                     let received = Received::request(&head, &semantics, bytes, started);
@@ -222,7 +245,12 @@ impl Http1 {
 
     /// The rejection of a complete request by a limit.
     #[inline]
-    fn limit(&mut self, cx: &Cx, received: &Received<'_, '_, '_>, now: Instant) -> Option<Failure> {
+    pub(super) fn limit(
+        &mut self,
+        cx: &Cx,
+        received: &Received<'_, '_, '_>,
+        now: Instant,
+    ) -> Option<Failure> {
         let refused = self.client.limit(cx, received.asked, now)?;
         if refused.ends_connection {
             self.http.drain();
@@ -232,7 +260,7 @@ impl Http1 {
 
     /// Begins an exchange, with an error if there is one already.
     #[inline]
-    fn begin(
+    pub(super) fn begin(
         &mut self,
         cx: &mut Cx,
         received: &Received<'_, '_, '_>,
@@ -259,7 +287,7 @@ impl Http1 {
 
     /// Carries out the next step of an exchange.
     #[inline]
-    fn follow(
+    pub(super) fn follow(
         &mut self,
         desk: Desk<'_>,
         exchange: Exchange,
@@ -606,7 +634,7 @@ fn refusal(head: &Request<'_, '_>, limits: &Limits) -> Option<Failure> {
 }
 
 /// Parses a kept head again. It was complete and valid when it was kept.
-fn with_head<T>(
+pub(super) fn with_head<T>(
     bytes: &[u8],
     started: Instant,
     cx: &mut Cx,

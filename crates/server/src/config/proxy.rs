@@ -1,0 +1,337 @@
+//! Paths whose requests are passed to other servers.
+//!
+//! Rules match a path in its normalized spelling, as redirects do, and are tried in order. Decides which addresses are
+//! valid and what the target of the passed request is; `crate::proxy` passes it.
+
+use super::pattern::PathPattern;
+use super::values;
+use core::fmt;
+use core::str::FromStr;
+use runtime::session::Upstream;
+use serde::{Deserialize, Deserializer, de};
+use std::path::PathBuf;
+use std::sync::Arc;
+use units::{Bytes, Duration};
+
+/// Most upstreams of a rule: a request tries each at most once.
+const UPSTREAMS_MAX: usize = 64;
+
+/// Largest weight of an upstream.
+const WEIGHT_MAX: u32 = 100;
+
+/// Longest connect timeout.
+pub(crate) const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(60);
+
+units::words! {
+    /// Which of several upstreams gets the next request.
+    #[derive(Default)]
+    pub enum Balance {
+        /// They take turns.
+        #[default]
+        RoundRobin = "round-robin",
+        /// The one with the fewest requests under way.
+        LeastConnections = "least-connections",
+        /// The one of two random ones that has fewer requests under way.
+        TwoChoices = "two-choices",
+    }
+}
+
+/// A table `[[proxy]]`: requests for matching paths are passed to one of these upstreams.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Proxy {
+    /// Paths that are passed on.
+    pub path: PathPattern,
+    /// Servers that share the requests.
+    #[serde(deserialize_with = "upstreams")]
+    pub upstreams: Vec<UpstreamAddress>,
+    /// Which of them gets the next request.
+    #[serde(default)]
+    pub balance: Balance,
+    /// Shares of the upstreams, in their order; empty: equal ones.
+    #[serde(default)]
+    pub weights: Vec<u32>,
+    /// Failures in a row after which an upstream is ejected; 0: never.
+    #[serde(default = "max_failures")]
+    pub max_failures: u32,
+    /// Time for which an ejected upstream gets no request.
+    #[serde(default = "ejection_time", deserialize_with = "values::duration")]
+    pub ejection_time: Duration,
+    /// Whether the upstream gets only the part of the path that the star stands for.
+    #[serde(default)]
+    pub strip: bool,
+    /// Time for a connection to an upstream to open.
+    #[serde(default = "connect_timeout", deserialize_with = "values::duration")]
+    pub connect_timeout: Duration,
+    /// Time from the end of the request to the first byte of the response.
+    #[serde(default = "first_byte_timeout", deserialize_with = "values::duration")]
+    pub first_byte_timeout: Duration,
+    /// Time without a byte from or to an upstream.
+    #[serde(default = "idle_timeout", deserialize_with = "values::duration")]
+    pub idle_timeout: Duration,
+    /// Bytes of a request body.
+    #[serde(default = "body_size", deserialize_with = "values::bytes")]
+    pub max_body_size: Bytes,
+}
+
+fn max_failures() -> u32 {
+    3
+}
+
+fn ejection_time() -> Duration {
+    Duration::from_secs(10)
+}
+
+fn connect_timeout() -> Duration {
+    Duration::from_secs(5)
+}
+
+fn first_byte_timeout() -> Duration {
+    Duration::from_secs(60)
+}
+
+fn idle_timeout() -> Duration {
+    Duration::from_secs(60)
+}
+
+fn body_size() -> Bytes {
+    Bytes::mib(1024)
+}
+
+impl Proxy {
+    /// A rule with the default settings.
+    pub(crate) fn new(path: PathPattern, upstreams: Vec<UpstreamAddress>) -> Proxy {
+        Proxy {
+            path,
+            upstreams,
+            balance: Balance::default(),
+            weights: Vec::new(),
+            max_failures: max_failures(),
+            ejection_time: ejection_time(),
+            strip: false,
+            connect_timeout: connect_timeout(),
+            first_byte_timeout: first_byte_timeout(),
+            idle_timeout: idle_timeout(),
+            max_body_size: body_size(),
+        }
+    }
+
+    /// Checks values that depend on each other.
+    ///
+    /// # Errors
+    /// A sentence that names the mistake and a valid value.
+    pub(super) fn validate(&self) -> Result<(), String> {
+        if self.strip && !self.path.has_star() {
+            return Err(format!(
+                "`strip` keeps the part of the path that the star stands for, and `{}` has no star; write one, as in /api/*",
+                self.path
+            ));
+        }
+        if !self.weights.is_empty() && self.weights.len() != self.upstreams.len() {
+            return Err(format!(
+                "`weights` has {} numbers for {} upstreams; write one for each",
+                self.weights.len(),
+                self.upstreams.len()
+            ));
+        }
+        if self
+            .weights
+            .iter()
+            .any(|weight| !(1..=WEIGHT_MAX).contains(weight))
+        {
+            return Err(format!("a weight is a number from 1 to {WEIGHT_MAX}"));
+        }
+        if self.connect_timeout > CONNECT_TIMEOUT_MAX {
+            return Err("`connect-timeout` is too long; the maximum is 60s".to_owned());
+        }
+        let least = Duration::from_millis(10);
+        let spans = [self.connect_timeout, self.first_byte_timeout, self.idle_timeout];
+        if spans.iter().any(|span| *span < least) {
+            return Err(
+                "a timeout is too short; the minimum is 10ms, because slower upstreams are common".to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Appends the target for an upstream if `path`, in normalized spelling, matches. `raw` is the path as received; it
+    /// is passed on as it is, unless the rule strips a part of it.
+    pub(crate) fn target(&self, path: &[u8], raw: &[u8], query: Option<&[u8]>) -> Option<Vec<u8>> {
+        let captured = self.path.captures(path)?;
+        let mut target = Vec::with_capacity(raw.len() + query.map_or(0, |query| query.len() + 1));
+        if self.strip {
+            if !captured.starts_with(b"/") {
+                target.push(b'/');
+            }
+            target.extend_from_slice(captured);
+        } else {
+            target.extend_from_slice(raw);
+        }
+        if let Some(query) = query {
+            target.push(b'?');
+            target.extend_from_slice(query);
+        }
+        Some(target)
+    }
+}
+
+/// The short form of the flag: `/api=http://127.0.0.1:8080` covers `/api` and the paths below it.
+impl FromStr for ProxyFlag {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ProxyFlag, String> {
+        let Some((path, upstream)) = text.split_once('=') else {
+            return Err(format!(
+                "`{}` is not PATH=URL; write a path and an upstream, as in /api=http://127.0.0.1:8080",
+                text.escape_debug()
+            ));
+        };
+        let upstream: UpstreamAddress = upstream.parse()?;
+        let mut rules = Vec::new();
+        let patterns = match path.strip_suffix('/') {
+            _ if path.contains('*') => vec![path.to_owned()],
+            Some(above) => vec![format!("{above}/*")],
+            None => vec![path.to_owned(), format!("{path}/*")],
+        };
+        for pattern in patterns {
+            rules.push(Proxy::new(pattern.parse()?, vec![upstream.clone()]));
+        }
+        Ok(ProxyFlag(rules))
+    }
+}
+
+/// The rules of one flag `--proxy PATH=URL`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyFlag(pub Vec<Proxy>);
+
+/// The address of an upstream: `http://127.0.0.1:8080` or `unix:/run/app.sock`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamAddress(pub(crate) Arc<Upstream>);
+
+impl UpstreamAddress {
+    /// Where it listens.
+    pub fn upstream(&self) -> &Upstream {
+        &self.0
+    }
+}
+
+impl fmt::Display for UpstreamAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for UpstreamAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<UpstreamAddress, String> {
+        let upstream = match text.strip_prefix("unix:") {
+            Some(path) if path.starts_with('/') && !path.contains('\0') => {
+                Some(Upstream::Unix(PathBuf::from(path)))
+            }
+            Some(_) => None,
+            None => text.strip_prefix("http://").and_then(|rest| {
+                let address = rest.strip_suffix('/').unwrap_or(rest);
+                let address = match address.parse() {
+                    Ok(address) => address,
+                    Err(_) => format!("{address}:80").parse().ok()?,
+                };
+                Some(Upstream::Tcp(address))
+            }),
+        };
+        upstream.map(|upstream| UpstreamAddress(Arc::new(upstream))).ok_or_else(|| {
+            format!(
+                "`{}` is not an upstream; write an IP address with a port, as in http://127.0.0.1:8080, or the path of a \
+                 Unix socket, as in unix:/run/app.sock (host names, paths and https are not supported)",
+                text.escape_debug()
+            )
+        })
+    }
+}
+
+fn upstreams<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<UpstreamAddress>, D::Error> {
+    let texts = Vec::<String>::deserialize(d)?;
+    if texts.is_empty() || texts.len() > UPSTREAMS_MAX {
+        return Err(de::Error::custom(format!(
+            "a proxy has 1 to {UPSTREAMS_MAX} upstreams, as in upstreams = [\"http://127.0.0.1:8080\"]"
+        )));
+    }
+    let parsed = texts.iter().map(|text| text.parse());
+    parsed.collect::<Result<_, String>>().map_err(de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(path: &str, strip: bool) -> Proxy {
+        Proxy {
+            strip,
+            ..Proxy::new(path.parse().unwrap(), vec!["http://127.0.0.1:1".parse().unwrap()])
+        }
+    }
+
+    #[test]
+    fn addresses_are_literal() {
+        for (text, shown) in [
+            ("http://127.0.0.1:8080", "127.0.0.1:8080"),
+            ("http://127.0.0.1:8080/", "127.0.0.1:8080"),
+            ("http://127.0.0.1", "127.0.0.1:80"),
+            ("http://[::1]:9", "[::1]:9"),
+            ("http://[::1]", "[::1]:80"),
+            ("unix:/run/app.sock", "unix:/run/app.sock"),
+        ] {
+            let address: UpstreamAddress = text.parse().unwrap();
+            assert_eq!(address.to_string(), shown);
+        }
+        for text in [
+            "127.0.0.1:8080",
+            "https://127.0.0.1:8080",
+            "http://app:8080",
+            "http://127.0.0.1:8080/x",
+            "unix:app.sock",
+            "",
+        ] {
+            let error = text.parse::<UpstreamAddress>().unwrap_err();
+            assert!(error.contains("http://127.0.0.1:8080"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_flag_covers_the_path_and_what_is_below() {
+        for (flag, patterns) in [
+            ("/api=http://127.0.0.1:1", &["/api", "/api/*"][..]),
+            ("/api/=http://127.0.0.1:1", &["/api/*"]),
+            ("/=http://127.0.0.1:1", &["/*"]),
+            ("*.php=unix:/run/php.sock", &["*.php"]),
+        ] {
+            let rules = flag.parse::<ProxyFlag>().unwrap().0;
+            let got: Vec<String> = rules.iter().map(|rule| rule.path.to_string()).collect();
+            assert_eq!(got, patterns, "{flag}");
+        }
+        assert!("/api".parse::<ProxyFlag>().is_err());
+        assert!("api=http://127.0.0.1:1".parse::<ProxyFlag>().is_err());
+    }
+
+    #[test]
+    fn the_target_is_as_received_or_stripped() {
+        let target = |rule: &Proxy, path: &str, raw: &str, query: Option<&str>| {
+            rule.target(path.as_bytes(), raw.as_bytes(), query.map(str::as_bytes))
+                .map(|target| String::from_utf8(target).unwrap())
+        };
+        let whole = rule("/api/*", false);
+        assert_eq!(
+            target(&whole, "/api/a", "/api/%61", Some("q=1")).as_deref(),
+            Some("/api/%61?q=1")
+        );
+        assert_eq!(target(&whole, "/other", "/other", None), None);
+        let stripped = rule("/api/*", true);
+        assert_eq!(
+            target(&stripped, "/api/a", "/api/%61", Some("")).as_deref(),
+            Some("/a?")
+        );
+        assert_eq!(target(&stripped, "/api/", "/api/", None).as_deref(), Some("/"));
+        let deeper = rule("/api*", true);
+        assert_eq!(target(&deeper, "/api/a", "/api/a", None).as_deref(), Some("/a"));
+    }
+}

@@ -1,0 +1,400 @@
+//! Heads for the other side. Every head is parsed and written anew, so that no two parsers see one message differently.
+//!
+//! Decides which field lines pass. Fields for one connection end here (RFC 9110 section 7.6.1): the well-known ones, and
+//! those that `Connection` nominates. Framing is this server's own. `Via`, `Forwarded` (RFC 7239) and `X-Forwarded-*`
+//! describe the client; what a client claims in them is dropped, because no network is trusted.
+
+use http_semantics::field::{Fields, Name};
+use http_semantics::method::Method;
+use http_semantics::status::Status;
+use http1::framing::Framing;
+use http1::head::{Request, Response};
+use http1::version::Version;
+use http1::{Misuse, request, response};
+use std::io::Write as _;
+use std::net::IpAddr;
+
+/// Fields for one connection only, and framing.
+const HOP_BY_HOP: [&str; 10] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "content-length",
+    "http2-settings",
+];
+
+/// Fields that this server writes itself into requests.
+const OWN: [&str; 10] = [
+    "host",
+    "expect",
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-proto",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-server",
+    "x-forwarded-prefix",
+    "x-real-ip",
+];
+
+/// Fields that mean nothing, or harm, in a trailer section (RFC 9110 section 6.5.1).
+const NOT_IN_TRAILERS: [&str; 12] = [
+    "host",
+    "expect",
+    "authorization",
+    "cookie",
+    "set-cookie",
+    "cache-control",
+    "content-type",
+    "content-encoding",
+    "content-range",
+    "location",
+    "www-authenticate",
+    "range",
+];
+
+/// Who sent a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct From {
+    pub(crate) peer: IpAddr,
+    pub(crate) is_secured: bool,
+}
+
+fn is_among(name: &str, names: &[&str]) -> bool {
+    // Some servers read `_` as `-`, so `X_Forwarded_For` would pass for the field of this server.
+    let same = |known: &str| {
+        known.len() == name.len()
+            && known
+                .bytes()
+                .zip(name.bytes())
+                .all(|(known, b)| known == if b == b'_' { b'-' } else { b.to_ascii_lowercase() })
+    };
+    names.iter().any(|known| same(known))
+}
+
+/// Whether a field ends at this server.
+fn ends_here(name: &str, fields: &Fields<'_, '_>) -> bool {
+    is_among(name, &HOP_BY_HOP)
+        || (fields.has(Name::Connection)
+            && fields
+                .values(Name::Connection)
+                .members()
+                .any(|nominated| nominated.eq_ignore_ascii_case(name.as_bytes())))
+}
+
+/// Appends the head of a request for an upstream, with this target.
+///
+/// # Errors
+/// [`Misuse::Unwritable`] if a target, host or field cannot be written without changing the message.
+pub(crate) fn write_request(
+    out: &mut Vec<u8>,
+    head: &Request<'_, '_>,
+    target: &[u8],
+    from: From,
+) -> Result<(), Misuse> {
+    let host = head.authority().unwrap_or_default();
+    // HTTP/1.0 needs no host, and HTTP/1.1 allows an empty one.
+    let named = if host.is_empty() { b"localhost" } else { host };
+    request::line(out, head.method_name, target, named)?;
+    for (name, value) in head.fields.iter() {
+        if !ends_here(name, &head.fields) && !is_among(name, &OWN) && !name.eq_ignore_ascii_case("via") {
+            response::field(out, name, value)?;
+        }
+    }
+    match head.framing {
+        Framing::Length(len) => response::content_length(out, len),
+        Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        Framing::Empty | Framing::UntilClose => {
+            // RFC 9110 section 8.6: these methods anticipate content.
+            if matches!(head.method, Method::Post | Method::Put | Method::Patch) {
+                response::content_length(out, 0);
+            }
+        }
+    }
+    via(out, &head.fields, head.version)?;
+    let proto = if from.is_secured { "https" } else { "http" };
+    let peer = from.peer.to_canonical();
+    let node = match peer {
+        IpAddr::V4(peer) => peer.to_string(),
+        IpAddr::V6(peer) => format!("\"[{peer}]\""),
+    };
+    let _ = write!(out, "X-Forwarded-For: {peer}\r\nX-Forwarded-Proto: {proto}\r\n");
+    let _ = write!(out, "Forwarded: for={node};proto={proto}");
+    if !host.is_empty() {
+        out.extend_from_slice(b";host=\"");
+        out.extend_from_slice(host);
+        out.extend_from_slice(b"\"\r\nX-Forwarded-Host: ");
+        out.extend_from_slice(host);
+    }
+    out.extend_from_slice(b"\r\nConnection: close\r\n\r\n");
+    Ok(())
+}
+
+/// The line `Via`: what came before, and this server (RFC 9110 section 7.6.3).
+fn via(out: &mut Vec<u8>, fields: &Fields<'_, '_>, version: Version) -> Result<(), Misuse> {
+    let mut before = Vec::new();
+    for (name, value) in fields.iter() {
+        if name.eq_ignore_ascii_case("via") && !value.is_empty() {
+            before.extend_from_slice(value);
+            before.extend_from_slice(b", ");
+        }
+    }
+    before.extend_from_slice(match version {
+        Version::Http10 => b"1.0 weir",
+        _ => b"1.1 weir",
+    });
+    response::field(out, "Via", &before)
+}
+
+/// How the body of a response goes to the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outgoing {
+    /// There is none.
+    Empty,
+    /// As it comes; its length was announced.
+    Length,
+    /// In chunks.
+    Chunked,
+    /// As it comes, until the connection ends: for clients of HTTP/1.0.
+    UntilClose,
+}
+
+impl Outgoing {
+    /// The framing for a client of this version.
+    pub(crate) fn of(framing: Framing, client: Version) -> Outgoing {
+        match (framing, client) {
+            (Framing::Empty, _) => Outgoing::Empty,
+            (Framing::Length(_), _) => Outgoing::Length,
+            (_, Version::Http11) => Outgoing::Chunked,
+            (_, Version::Http10 | Version::Http09) => Outgoing::UntilClose,
+        }
+    }
+}
+
+/// The lines that the client's connection adds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Added<'a> {
+    /// The line `Date`, for a response without one.
+    pub(crate) date: &'a [u8],
+    /// The line `Strict-Transport-Security`, or nothing.
+    pub(crate) hsts: &'a [u8],
+    /// The line `Connection`, or nothing.
+    pub(crate) connection: &'a [u8],
+}
+
+/// Appends the head of a response for the client.
+///
+/// # Errors
+/// [`Misuse::Unwritable`] if a field cannot be written without changing the message, or the status is none.
+pub(crate) fn write_response(
+    out: &mut Vec<u8>,
+    head: &Response<'_, '_>,
+    is_to_head: bool,
+    outgoing: Outgoing,
+    added: Added<'_>,
+) -> Result<(), Misuse> {
+    let status = Status::from_u16(head.status).map_err(|_| Misuse::Unwritable)?;
+    response::status_line(out, status);
+    for (name, value) in head.fields.iter() {
+        if !ends_here(name, &head.fields) && !name.eq_ignore_ascii_case("via") {
+            response::field(out, name, value)?;
+        }
+    }
+    via(out, &head.fields, head.version)?;
+    if head.status >= 200 {
+        match (outgoing, head.framing) {
+            (Outgoing::Length, Framing::Length(len)) => response::content_length(out, len),
+            (Outgoing::Chunked, _) => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+            (Outgoing::Empty, _) if is_to_head || head.status == 304 => {
+                // The length of the content that a GET would get.
+                let length = head.fields.single(Name::ContentLength);
+                if let Some(length) = length.and_then(http_semantics::field::decimal) {
+                    response::content_length(out, length);
+                }
+            }
+            (Outgoing::Empty, _) if head.status != 204 => response::content_length(out, 0),
+            _ => {}
+        }
+        if !head.fields.has(Name::Date) {
+            out.extend_from_slice(added.date);
+        }
+        if !added.hsts.is_empty() && head.fields.find("strict-transport-security").is_none() {
+            out.extend_from_slice(added.hsts);
+        }
+        out.extend_from_slice(added.connection);
+    }
+    response::end(out);
+    Ok(())
+}
+
+/// Appends content, as a chunk if the body is chunked.
+pub(crate) fn write_content(out: &mut Vec<u8>, data: &[u8], is_chunked: bool) {
+    if !is_chunked {
+        return out.extend_from_slice(data);
+    }
+    let _ = write!(out, "{:x}\r\n", data.len());
+    out.extend_from_slice(data);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the end of a chunked body, with those trailer fields that pass.
+pub(crate) fn write_last_chunk(out: &mut Vec<u8>, trailers: &Fields<'_, '_>) {
+    out.extend_from_slice(b"0\r\n");
+    for (name, value) in trailers.iter() {
+        let passes = !ends_here(name, trailers) && !is_among(name, &OWN) && !is_among(name, &NOT_IN_TRAILERS);
+        if passes {
+            // A field that cannot be written is dropped, as a recipient may drop any trailer field.
+            let _ = response::field(out, name, value);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http1::Limits;
+    use http1::slots::Slots;
+    use http1::{client, server};
+
+    fn request(text: &str) -> String {
+        let mut slots = Slots::new();
+        let mut connection = server::Connection::new();
+        let step = connection.receive(text.as_bytes(), &mut slots, &Limits::DEFAULT);
+        let Ok(server::Step::Request { head, .. }) = step else {
+            panic!("{step:?}")
+        };
+        let from = From {
+            peer: "192.0.2.7".parse().unwrap(),
+            is_secured: false,
+        };
+        let mut out = Vec::new();
+        write_request(&mut out, &head, b"/t", from).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn response(text: &str, method: Method, version: Version) -> String {
+        let mut slots = Slots::new();
+        let mut connection = client::Connection::new();
+        connection.begin_request(method, false, &Limits::DEFAULT).unwrap();
+        let step = connection.receive(text.as_bytes(), &mut slots, &Limits::DEFAULT);
+        let Ok(client::Step::Response { head, .. }) = step else {
+            panic!("{step:?}")
+        };
+        let added = Added {
+            date: b"Date: now\r\n",
+            hsts: b"",
+            connection: b"Connection: close\r\n",
+        };
+        let outgoing = Outgoing::of(head.framing, version);
+        let mut out = Vec::new();
+        write_response(&mut out, &head, method == Method::Head, outgoing, added).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_request_is_written_anew() {
+        let got = request(
+            "GET /a HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive, X-Private\r\nx-private: 1\r\nKeep-Alive: 5\r\n\
+             TE: trailers\r\nUpgrade: h2c\r\nX-Forwarded-For: 10.0.0.1\r\nX_Forwarded_For: 10.0.0.2\r\n\
+             Forwarded: for=10.0.0.1\r\nVia: 1.0 first\r\nAccept: */*\r\nProxy-Connection: x\r\n\r\n",
+        );
+        assert_eq!(
+            got,
+            "GET /t HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\nVia: 1.0 first, 1.1 weir\r\n\
+             X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: http\r\n\
+             Forwarded: for=192.0.2.7;proto=http;host=\"a.test\"\r\nX-Forwarded-Host: a.test\r\n\
+             Connection: close\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn a_request_has_one_framing() {
+        let chunked =
+            request("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\nTrailer: x\r\n\r\n");
+        assert!(
+            chunked.contains("\r\nTransfer-Encoding: chunked\r\n"),
+            "{chunked}"
+        );
+        assert!(
+            !chunked.contains("Content-Length") && !chunked.contains("Trailer"),
+            "{chunked}"
+        );
+        let sized = request("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 05\r\n\r\n");
+        assert_eq!(sized.matches("Content-Length: 5\r\n").count(), 1, "{sized}");
+        let empty = request("POST / HTTP/1.0\r\n\r\n");
+        assert!(
+            empty.starts_with("POST /t HTTP/1.1\r\nHost: localhost\r\n"),
+            "{empty}"
+        );
+        assert!(
+            empty.contains("Content-Length: 0\r\n") && empty.contains("Via: 1.0 weir\r\n"),
+            "{empty}"
+        );
+    }
+
+    #[test]
+    fn a_response_is_framed_for_its_client() {
+        for (text, method, version, expected) in [
+            (
+                "HTTP/1.1 200 Fine\r\nContent-Length: 3\r\nConnection: X-A\r\nX-A: 1\r\nDate: then\r\n\r\n",
+                Method::Get,
+                Version::Http11,
+                "HTTP/1.1 200 OK\r\nDate: then\r\nVia: 1.1 weir\r\nContent-Length: 3\r\nConnection: close\r\n\r\n",
+            ),
+            (
+                "HTTP/1.0 200 OK\r\nA: b\r\n\r\n",
+                Method::Get,
+                Version::Http11,
+                "HTTP/1.1 200 OK\r\nA: b\r\nVia: 1.0 weir\r\nTransfer-Encoding: chunked\r\nDate: now\r\n\
+                 Connection: close\r\n\r\n",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                Method::Get,
+                Version::Http10,
+                "HTTP/1.1 200 OK\r\nVia: 1.1 weir\r\nDate: now\r\nConnection: close\r\n\r\n",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n",
+                Method::Head,
+                Version::Http11,
+                "HTTP/1.1 200 OK\r\nVia: 1.1 weir\r\nContent-Length: 7\r\nDate: now\r\nConnection: close\r\n\r\n",
+            ),
+            (
+                "HTTP/1.1 204 No Content\r\n\r\n",
+                Method::Get,
+                Version::Http11,
+                "HTTP/1.1 204 No Content\r\nVia: 1.1 weir\r\nDate: now\r\nConnection: close\r\n\r\n",
+            ),
+        ] {
+            assert_eq!(response(text, method, version), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn trailers_hold_no_framing() {
+        let lines = [
+            http_semantics::field::Line {
+                name: "Content-Length",
+                value: b"5",
+            },
+            http_semantics::field::Line {
+                name: "Checksum",
+                value: b"x",
+            },
+            http_semantics::field::Line {
+                name: "Set-Cookie",
+                value: b"a=b",
+            },
+        ];
+        let mut out = Vec::new();
+        write_last_chunk(&mut out, &Fields::new(&lines));
+        assert_eq!(out, b"0\r\nChecksum: x\r\n\r\n");
+    }
+}

@@ -1,0 +1,97 @@
+//! Requests that are passed to other servers (RFC 9110 section 3.7: a gateway).
+//!
+//! ```text
+//!   request ─▶ Proxies::find ─▶ Route ─▶ Forward: one exchange with one upstream
+//!                                          head ─▶ heads are parsed and written anew
+//! ```
+//! This file decides which route a request takes. `balance` chooses among its upstreams, `forward` carries one request and
+//! its response, `head` decides which field lines pass.
+
+mod balance;
+pub(crate) mod forward;
+pub(crate) mod head;
+
+use crate::config::{Config, Proxy};
+use crate::hosts::Hosts;
+use balance::Balancer;
+use http_semantics::method::Method;
+use http_semantics::request::{Protocol, RequestHead};
+use runtime::session::Upstream;
+use std::sync::Arc;
+
+/// The routes of all sites.
+#[derive(Debug, Default)]
+pub(crate) struct Proxies {
+    /// By index of the site; empty if no site has a route.
+    sites: Vec<Vec<Arc<Route>>>,
+}
+
+/// A rule, and the state of its upstreams.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) rule: Proxy,
+    balancer: Balancer,
+}
+
+impl Route {
+    pub(crate) fn new(rule: Proxy) -> Route {
+        Route {
+            balancer: Balancer::new(&rule),
+            rule,
+        }
+    }
+
+    /// The upstream at this index.
+    fn upstream(&self, index: usize) -> &Arc<Upstream> {
+        &self.rule.upstreams[index].0
+    }
+}
+
+/// Where a request goes.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) route: Arc<Route>,
+    /// Target for the upstream.
+    pub(crate) target: Vec<u8>,
+}
+
+impl Proxies {
+    /// The routes of these hosts.
+    pub(crate) fn of(config: &Config, hosts: &Hosts) -> Proxies {
+        if !config.has_proxies() {
+            return Proxies::default();
+        }
+        let routes = |config: &Config| -> Vec<Arc<Route>> {
+            let rules = config.proxy.iter().cloned();
+            rules.map(|rule| Arc::new(Route::new(rule))).collect()
+        };
+        let sites = hosts.places().iter();
+        Proxies {
+            sites: sites.map(|place| routes(&place.config)).collect(),
+        }
+    }
+
+    /// Whether there are no routes.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sites.is_empty()
+    }
+
+    /// The route of a request to the site at this index. CONNECT and TRACE are never passed on: a tunnel could lead
+    /// anywhere, and TRACE would show fields that this server adds.
+    #[cold]
+    pub(crate) fn find(&self, site: usize, head: &RequestHead<'_, '_>) -> Option<Found> {
+        if head.protocol == Protocol::Http09 || matches!(head.method, Method::Connect | Method::Trace) {
+            return None;
+        }
+        let raw = head.target.path()?;
+        let path = crate::config::spelling(raw)?;
+        self.sites.get(site)?.iter().find_map(|route| {
+            let target = route.rule.target(&path, raw, head.target.query())?;
+            Some(Found {
+                route: Arc::clone(route),
+                target,
+            })
+        })
+    }
+}

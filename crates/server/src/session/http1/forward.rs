@@ -1,0 +1,506 @@
+//! Passes a request of this connection to an upstream. From then on, the connection works both ways.
+//!
+//! ```text
+//!   Idle ─ request for a route ─▶ Forward ─┬─ response passed on ──▶ Sending(next) ─▶ as after any response
+//!      ▲                                   ├─ failed before it ────▶ the page for 502 or 504
+//!      └─ the connection goes on           └─ failed within it ────▶ Reset
+//! ```
+//! Decides when a request is passed on, its deadlines, its line in the log and what the client gets if it fails. `crate::proxy`
+//! knows the exchange itself.
+
+use super::serve::{Outcome, Received, with_head};
+use super::{Http1, Input, Phase, Then, of_fault};
+use crate::access_log::{self, Cut, RequestLine};
+use crate::context::{Cx, Work};
+use crate::exchange::{Asked, Exchange, Failure, Step as Next};
+use crate::proxy::Found;
+use crate::proxy::forward::{Failed, ForClient, Forward};
+use crate::proxy::head::From;
+use http_semantics::request::RequestHead;
+use http_semantics::status::Status;
+use http1::framing::Framing;
+use http1::head::{Expect, Request};
+use runtime::complaints;
+use runtime::memory::Holding;
+use runtime::session::{PeerEvent, Ticket};
+use runtime::{Action, Tx};
+use units::Instant;
+
+/// Upstreams of a rule are fewer, so each has a ticket of its own.
+const TICKETS: u32 = 64;
+
+/// Jobs have tickets from here on, below those of layers around the session.
+const JOBS: u32 = 1 << 30;
+
+/// A request that is passed on.
+#[derive(Debug)]
+pub(super) struct Passed {
+    forward: Forward,
+    /// The head of the request.
+    head: Vec<u8>,
+    /// Arrival of its first byte.
+    started: Instant,
+    /// Beginning of its body.
+    since: Instant,
+    wants_close: bool,
+    held: Holding,
+}
+
+impl Http1 {
+    /// The route of a request, if it has one. The server's own handlers and the redirect to https take precedence.
+    #[cold]
+    pub(super) fn route(
+        &self,
+        cx: &Cx,
+        request: &Request<'_, '_>,
+        head: &RequestHead<'_, '_>,
+    ) -> Option<Found> {
+        let is_redirected = cx.state.https_port.is_some() && !self.client.is_secured();
+        if request.expect == Expect::Unknown || is_redirected || cx.state.mounts.of(head).is_some() {
+            return None;
+        }
+        let site = cx.state.hosts.index_of(head.authority());
+        cx.state.proxies.find(site, head)
+    }
+
+    /// Begins to pass a request on.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of the request, and the arguments of every step"
+    )]
+    #[cold]
+    pub(super) fn pass(
+        &mut self,
+        cx: &mut Cx,
+        found: Found,
+        request: &Request<'_, '_>,
+        received: &Received<'_, '_, '_>,
+        behind: &[u8],
+        tx: &mut Tx,
+        now: Instant,
+    ) {
+        self.count(cx);
+        let length = match request.framing {
+            Framing::Length(length) => length,
+            _ => 0,
+        };
+        let too_large = (length > found.route.rule.max_body_size.0).then_some(Failure::TOO_LARGE);
+        let refused = too_large.or_else(|| self.limit(cx, received, now));
+        let from = From {
+            peer: self.client.address(),
+            is_secured: self.client.is_secured(),
+        };
+        let base = (self.client.requests % (JOBS / TICKETS)) * TICKETS;
+        let forward = Forward::new(found, request, from, base, &mut cx.rng, now);
+        let mut forward = match (refused, forward) {
+            (Some(failure), _) => return self.refuse(cx, received, failure, tx, now),
+            (None, Err(_)) => {
+                let failure = Failure {
+                    detail: Some("it cannot be passed on"),
+                    ..Failure::of(Status::BAD_REQUEST)
+                };
+                return self.refuse(cx, received, failure, tx, now);
+            }
+            (None, Ok(forward)) => forward,
+        };
+        forward.input.extend_from_slice(behind);
+        forward.take_input(&mut self.http, &cx.state.http_limits);
+        let passed = Box::new(Passed {
+            held: cx.hub.budget.holding(forward.held() + received.bytes().len()),
+            forward,
+            head: received.bytes().to_vec(),
+            started: received.started(),
+            since: now,
+            wants_close: !request.persistent,
+        });
+        if tx.is_empty() {
+            self.set_forth(cx, passed, now);
+        } else {
+            self.depart(cx, tx, Then::Forward(passed), now);
+        }
+    }
+
+    /// The request is the only one under way from now on.
+    pub(super) fn set_forth(&mut self, cx: &Cx, mut passed: Box<Passed>, now: Instant) {
+        passed.forward.began = now;
+        passed.since = now;
+        self.phase = Phase::Forward(passed);
+        self.rewind(cx, now);
+    }
+
+    /// Whether the connection begins to work both ways.
+    #[inline]
+    pub(super) fn is_forwarding(&self) -> bool {
+        matches!(self.phase, Phase::Forward(_))
+    }
+
+    /// Something moved: sets the deadline anew.
+    fn rewind(&mut self, cx: &Cx, now: Instant) {
+        let Phase::Forward(passed) = &mut self.phase else {
+            return;
+        };
+        let limits = &cx.state.limits;
+        let forward = &passed.forward;
+        passed.held.set(forward.held() + passed.head.capacity());
+        self.deadline = match forward.patience() {
+            Some(patience) => now + patience,
+            None if forward.is_sending_down => now + limits.write_timeout,
+            None => limits.body_until(passed.since, forward.received),
+        };
+    }
+
+    /// Bytes of the client's body, or what follows it.
+    pub(super) fn pass_bytes(&mut self, cx: &Cx, bytes: &[u8], now: Instant) {
+        let Phase::Forward(passed) = &mut self.phase else {
+            return;
+        };
+        let forward = &mut passed.forward;
+        forward.input.extend_from_slice(bytes);
+        forward.take_input(&mut self.http, &cx.state.http_limits);
+        self.rewind(cx, now);
+    }
+
+    /// The client took the output.
+    pub(super) fn pass_sent(&mut self, cx: &mut Cx, now: Instant) {
+        let Phase::Forward(passed) = &mut self.phase else {
+            return;
+        };
+        passed.forward.is_sending_down = false;
+        cx.journal.part_sent(self.slot);
+        self.rewind(cx, now);
+    }
+
+    /// The client sends no more.
+    pub(super) fn pass_eof(&mut self) {
+        let Phase::Forward(passed) = &mut self.phase else {
+            return;
+        };
+        if !passed.forward.has_whole_request() {
+            passed.forward.fail(Failed::ClientGone);
+        }
+    }
+
+    /// The deadline has come.
+    pub(super) fn pass_timeout(&mut self, cx: &mut Cx, now: Instant) {
+        let Phase::Forward(passed) = &mut self.phase else {
+            return;
+        };
+        cx.counters.timeouts().add(1);
+        if passed.forward.is_sending_down {
+            return self.abort(cx, Cut::Timeout, now);
+        }
+        if let Some(why) = passed.forward.time_out() {
+            complain(&passed.forward, &passed.head, why, now);
+            passed.forward.try_another(&mut cx.rng, now);
+        }
+        self.rewind(cx, now);
+    }
+
+    /// Whether output waits for the client.
+    pub(super) fn is_passing_down(&self) -> bool {
+        matches!(&self.phase, Phase::Forward(passed) if passed.forward.is_sending_down)
+    }
+
+    /// Something happened to the connection to the upstream.
+    pub(super) fn peer(&mut self, cx: &mut Cx, ticket: Ticket, event: PeerEvent<'_>, now: Instant) {
+        let Phase::Forward(passed) = &mut self.phase else {
+            return;
+        };
+        let forward = &mut passed.forward;
+        if ticket != forward.ticket() {
+            return;
+        }
+        match event {
+            PeerEvent::Connected => forward.connected(&mut self.http),
+            PeerEvent::Bytes(bytes) => {
+                let mut client = ForClient {
+                    http: &mut self.http,
+                    persists: !self.draining && !self.retiring,
+                    date: cx.clock.date_line(),
+                    hsts: match self.client.is_secured() {
+                        true => &cx.state.secured_lines,
+                        false => b"",
+                    },
+                };
+                forward.received(bytes, &mut client, now);
+            }
+            PeerEvent::Sent => forward.sent_up(),
+            PeerEvent::Eof => forward.ended_by_upstream(),
+            PeerEvent::Lost(loss) => {
+                if let Some(why) = forward.lost(loss) {
+                    complain(forward, &passed.head, why, now);
+                    forward.try_another(&mut cx.rng, now);
+                }
+            }
+        }
+        self.rewind(cx, now);
+    }
+
+    /// The next action of a connection that works both ways.
+    pub(in super::super) fn poll_both_ways(
+        &mut self,
+        cx: &mut Cx,
+        tx: &mut Tx,
+        now: Instant,
+    ) -> Action<Work> {
+        if let Phase::Forward(passed) = &mut self.phase {
+            let forward = &mut passed.forward;
+            if let Some((ticket, ask)) = forward.ask() {
+                return tx.ask(ticket, ask);
+            }
+            if forward.is_over() {
+                self.end_pass(cx, tx, now);
+                return self.poll_both_ways(cx, tx, now);
+            }
+            if !forward.is_sending_down && !forward.down.is_empty() {
+                tx.head.append(&mut forward.down);
+                forward.is_sending_down = true;
+                cx.journal.given(&mut self.slot, tx.head.len() as u64);
+                let read = forward.wants_input();
+                self.deadline = now + cx.state.limits.write_timeout;
+                return Action::Duplex { read, patient: false };
+            }
+            return Action::Duplex {
+                read: forward.wants_input(),
+                patient: false,
+            };
+        }
+        match self.poll(tx) {
+            Action::Read => Action::Duplex {
+                read: true,
+                patient: false,
+            },
+            Action::Write | Action::Stay => Action::Duplex {
+                read: false,
+                patient: false,
+            },
+            Action::Wait(job) => Action::Start(self.job(), job),
+            other => other,
+        }
+    }
+
+    /// Ticket of the current request's job.
+    fn job(&self) -> Ticket {
+        Ticket(JOBS + self.client.requests % JOBS)
+    }
+
+    /// Whether the result of this job is awaited. One that took too long is not.
+    pub(super) fn awaits(&self, ticket: Ticket) -> bool {
+        matches!(self.phase, Phase::Waiting(_)) && ticket == self.job()
+    }
+
+    /// Keeps input that came while the connection did not read: a receive may have been under way.
+    pub(super) fn keep_input(&mut self, cx: &Cx, bytes: &[u8], now: Instant) {
+        match &mut self.phase {
+            Phase::Waiting(wait) => wait.rest.extend_from_slice(bytes),
+            Phase::Sending(then) => then.keep_input(cx, bytes, now),
+            _ => {}
+        }
+    }
+
+    /// The exchange is over: the connection goes on, or the failure is told.
+    fn end_pass(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
+        let Phase::Forward(mut passed) = std::mem::replace(&mut self.phase, Phase::Closed) else {
+            return;
+        };
+        match passed.forward.failed() {
+            None => {
+                self.log(cx, &passed);
+                cx.answered(passed.started);
+                let behind = std::mem::take(&mut passed.forward.input);
+                let then = match self.after(passed.wants_close, &behind) {
+                    Some(then) => then,
+                    None => Http1::onwards(cx, &behind, now),
+                };
+                self.phase = Phase::Sending(then);
+                self.sent_and_more(cx, tx, now);
+            }
+            Some(why) => {
+                if !matches!(why, Failed::ClientGone) {
+                    complain(&passed.forward, &passed.head, why, now);
+                }
+                match failure(why) {
+                    Some(failure) if !passed.forward.has_begun() => {
+                        self.tell(cx, &passed, failure, tx, now);
+                    }
+                    _ => {
+                        self.phase = Phase::Forward(passed);
+                        self.abort(cx, Cut::Upstream, now);
+                        self.phase = Phase::Reset;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Answers with an error in place of the upstream.
+    fn tell(&mut self, cx: &mut Cx, passed: &Passed, failure: Failure, tx: &mut Tx, now: Instant) {
+        if !passed.forward.has_whole_request() {
+            self.http.drain();
+        }
+        // A client that got 100 has taken output; its line begins with the page.
+        cx.journal.sent(&mut self.slot, now);
+        let behind = &passed.forward.input;
+        let left = with_head(&passed.head, passed.started, cx, |cx, received| {
+            let is_whole = passed.forward.has_whole_request();
+            let mut outcome = self.begin(cx, received, Some(failure), tx);
+            if !is_whole && let Outcome::Wait(mut exchange, _) = outcome {
+                // The client may still be sending, and a connection that waits for a job does not read.
+                outcome = self.answer_without_page(cx, &mut exchange, received, tx);
+            }
+            self.conclude(
+                cx,
+                received,
+                outcome,
+                if is_whole { behind } else { &[] },
+                tx,
+                now,
+            )
+            .map(<[u8]>::to_vec)
+        });
+        if let Some(Some(left)) = left {
+            self.serve(cx, &left, now, tx, now);
+        }
+    }
+
+    /// Answers with the built-in page.
+    fn answer_without_page(
+        &mut self,
+        cx: &mut Cx,
+        exchange: &mut Exchange,
+        received: &Received<'_, '_, '_>,
+        tx: &mut Tx,
+    ) -> Outcome {
+        let entry = exchange.late(cx);
+        let (scope, desk) = cx.split();
+        let next: Next<'_> = exchange.resume(scope, received.asked(), &entry);
+        let fresh = Exchange::new(
+            self.client.address(),
+            self.client.is_secured(),
+            received.started(),
+        );
+        let exchange = std::mem::replace(exchange, fresh);
+        self.follow(desk, exchange, received, next, tx)
+    }
+
+    /// Composes the log line of a response that was passed on, whole or in part.
+    fn log(&mut self, cx: &mut Cx, passed: &Passed) {
+        let forward = &passed.forward;
+        cx.counters.answered(forward.status);
+        // One byte more than was passed on marks a response that was cut.
+        let missing = u64::from(!forward.has_ended() || forward.failed().is_some());
+        let (peer, user) = (self.client.address(), self.client.user());
+        let slot = &mut self.slot;
+        with_head(&passed.head, passed.started, cx, |cx, received| {
+            let Asked::Request(head) = received.asked() else {
+                return;
+            };
+            let request = access_log::Request {
+                peer,
+                user,
+                stream: None,
+                started: passed.started,
+                line: RequestLine::Parsed {
+                    method: head.method_name.as_bytes(),
+                    target: head.target_raw,
+                    version: head.protocol.name(),
+                },
+                host: head.authority(),
+                referer: head.referer(),
+                user_agent: head.user_agent(),
+                upstream: Some(&access_log::Upstream {
+                    address: forward.address(),
+                    took: forward.took.unwrap_or_default(),
+                }),
+            };
+            let body = forward.body_bytes + missing;
+            cx.journal.compose(
+                slot,
+                &cx.clock,
+                &request,
+                forward.status,
+                forward.head_bytes,
+                body,
+            );
+        });
+    }
+
+    /// The connection ends while a request is passed on: its response, if it has begun, gets a line.
+    #[cold]
+    pub(super) fn log_cut(&mut self, cx: &mut Cx) {
+        let Phase::Forward(passed) = std::mem::replace(&mut self.phase, Phase::Closed) else {
+            return;
+        };
+        if passed.forward.has_begun() {
+            self.log(cx, &passed);
+        }
+    }
+}
+
+impl Then {
+    /// Keeps input behind the response.
+    fn keep_input(&mut self, cx: &Cx, bytes: &[u8], now: Instant) {
+        match self {
+            Then::Idle => *self = Then::Input(Input::keep(cx, bytes, now)),
+            Then::Input(input) => input.bytes.extend_from_slice(bytes),
+            Then::Body(discard) => discard.left.extend_from_slice(bytes),
+            Then::Wait(wait) => wait.rest.extend_from_slice(bytes),
+            Then::Parts(parts) => parts.then.keep_input(cx, bytes, now),
+            Then::Forward(passed) => passed.forward.input.extend_from_slice(bytes),
+            Then::Close | Then::Linger => {}
+        }
+    }
+}
+
+/// Logs the failure of an upstream, with the path of the request, and tells the balancer.
+fn complain(forward: &Forward, head: &[u8], why: Failed, now: Instant) {
+    let target = head.split(|&b| b == b' ').nth(1).unwrap_or_default();
+    let path = target.split(|&b| b == b'?').next().unwrap_or_default();
+    let address = forward.address();
+    complaints::warn(path, || format!("upstream {address}: {why}"));
+    if forward.blame(why, now) {
+        tracing::warn!(
+            "upstream {address}: it gets no requests for `ejection-time`, because `max-failures` requests in a row failed"
+        );
+    }
+}
+
+/// The answer in place of the upstream's; `None`: nobody is there to get it.
+fn failure(why: Failed) -> Option<Failure> {
+    let page = |status, detail| {
+        Some(Failure {
+            detail: Some(detail),
+            ..Failure::of(status)
+        })
+    };
+    match why {
+        Failed::Unreachable(_) => page(
+            Status::BAD_GATEWAY,
+            "The server behind this one cannot be reached.",
+        ),
+        Failed::ConnectTimeout => page(
+            Status::GATEWAY_TIMEOUT,
+            "The server behind this one did not accept the connection in time.",
+        ),
+        Failed::NoRoom(_) => page(
+            Status::SERVICE_UNAVAILABLE,
+            "This server has no connection left for the request.",
+        ),
+        Failed::Unanswered => page(
+            Status::BAD_GATEWAY,
+            "The server behind this one closed the connection without a response.",
+        ),
+        Failed::Truncated | Failed::Invalid(_) | Failed::Unwritable => page(
+            Status::BAD_GATEWAY,
+            "The server behind this one sent an invalid response.",
+        ),
+        Failed::Timeout => page(
+            Status::GATEWAY_TIMEOUT,
+            "The server behind this one did not respond in time.",
+        ),
+        Failed::Request(fault) => Some(of_fault(fault)),
+        Failed::TooLarge => Some(Failure::TOO_LARGE),
+        Failed::RequestTimeout => Some(Failure::TIMEOUT),
+        Failed::ClientGone => None,
+    }
+}
