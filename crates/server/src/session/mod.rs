@@ -40,6 +40,25 @@ impl Session {
         Session::Http1(Http1::new(Client::new(peer, layer, pace), deadline))
     }
 
+    /// Handles any event.
+    #[inline(never)]
+    fn event(&mut self, cx: &mut Cx, event: Event<'_, Work>, tx: &mut Tx, now: Instant) {
+        if self.is_to_begin_http2() {
+            self.begin_http2(cx, now);
+        }
+        match self {
+            Session::Http1(http1) => http1.handle(cx, event, tx, now),
+            Session::Http2(http2) => http2.handle(cx, event, now),
+        }
+    }
+
+    /// Whether the client was found to speak HTTP/2. It begins with the next `poll` or event, so that no request in
+    /// HTTP/1 has to look for it.
+    #[inline]
+    fn is_to_begin_http2(&self) -> bool {
+        matches!(self, Session::Http1(http1) if http1.is_other())
+    }
+
     /// Speaks HTTP/2 from now on, in place of HTTP/1.
     #[cold]
     fn begin_http2(&mut self, cx: &mut Cx, now: Instant) {
@@ -56,19 +75,29 @@ impl runtime::Session for Session {
 
     #[inline]
     fn handle(&mut self, cx: &mut Cx, event: Event<'_, Work>, tx: &mut Tx, now: Instant) {
-        match self {
-            Session::Http1(http1) => {
-                http1.handle(cx, event, tx, now);
-                if http1.is_other() {
-                    self.begin_http2(cx, now);
+        // A request and its response in HTTP/1 go ahead of everything else, and pay for nothing of it.
+        if let Session::Http1(http1) = self {
+            match event {
+                Event::Bytes(bytes) if http1.is_idle() => {
+                    // Such an event owns nothing: forgetting it spares the search for what to free.
+                    std::mem::forget(event);
+                    return http1.serve(cx, bytes, now, tx, now);
                 }
+                Event::Sent if http1.has_answered() => {
+                    std::mem::forget(event);
+                    return http1.answer_sent(cx, now);
+                }
+                _ => {}
             }
-            Session::Http2(http2) => http2.handle(cx, event, now),
         }
+        self.event(cx, event, tx, now);
     }
 
     #[inline]
     fn poll(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) -> Action<Work> {
+        if self.is_to_begin_http2() {
+            self.begin_http2(cx, now);
+        }
         match self {
             Session::Http1(http1) => http1.poll(tx),
             Session::Http2(http2) => http2.poll(cx, tx, now),
