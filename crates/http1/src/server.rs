@@ -154,24 +154,27 @@ impl Connection {
         }
     }
 
-    /// Accepts the request at the front of the input without parsing it. For callers that hold the exact
-    /// bytes of a head this type has parsed before: valid, of this version (not 0.9), without body or
-    /// expectation, and with this persistence. Returns false and consumes nothing if another step is due
-    /// first.
+    /// Accepts the request at the front of the input without parsing it, and begins and ends its response. For callers
+    /// that hold the exact bytes of a head this type has parsed before: valid, of this version (not 0.9), without body
+    /// or expectation. `persistent`: whether the request and the caller want the connection to persist. `None`, and
+    /// nothing is consumed, if another step is due first.
     #[inline]
-    pub fn receive_again(&mut self, version: Version, persistent: bool) -> bool {
-        let Side::Idle(scan) = self.receiving else {
-            return false;
-        };
-        if !scan.is_fresh() {
-            return false;
+    pub fn answer_again(&mut self, version: Version, persistent: bool) -> Option<Persistence> {
+        if !self.is_idle() || self.sending != Side::Idle(()) {
+            return None;
         }
-        self.receiving.go(state::Step::Bodiless);
         self.version = version;
         self.persistent = persistent;
         self.awaits_continue = false;
         self.served = true;
-        true
+        if !persistent {
+            self.close();
+            return Some(Persistence::Ends);
+        }
+        Some(match version {
+            Version::Http10 => Persistence::Announced,
+            Version::Http11 | Version::Http09 => Persistence::Implied,
+        })
     }
 
     #[inline]
@@ -403,6 +406,34 @@ mod tests {
         connection.drain();
         assert_eq!(connection.begin_response(true), Ok(Persistence::Ends));
         assert_eq!(connection.end_response(), Ok(After::Close));
+    }
+
+    #[test]
+    fn a_known_request_is_answered_in_one_step() {
+        use Persistence::{Announced, Ends, Implied};
+        for (version, persistent, want) in [
+            (Version::Http11, true, Implied),
+            (Version::Http10, true, Announced),
+            (Version::Http11, false, Ends),
+            (Version::Http10, false, Ends),
+        ] {
+            let mut connection = Connection::new();
+            assert_eq!(connection.answer_again(version, persistent), Some(want));
+            assert_eq!(connection.is_idle(), persistent);
+            let mut slots = Slots::new();
+            let next = connection.receive(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", &mut slots, &Limits::DEFAULT);
+            match persistent {
+                true => assert!(matches!(next, Ok(Step::Request { .. }))),
+                false => assert!(matches!(next, Ok(Step::Closed))),
+            }
+            // The request just received is to be answered first, or the connection has ended.
+            assert_eq!(connection.answer_again(version, true), None);
+        }
+        let mut connection = Connection::new();
+        let mut slots = Slots::new();
+        let part = connection.receive(b"GET / HT", &mut slots, &Limits::DEFAULT);
+        assert!(matches!(part, Ok(Step::Partial { .. })));
+        assert_eq!(connection.answer_again(Version::Http11, true), None);
     }
 
     #[test]

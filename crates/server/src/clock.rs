@@ -9,8 +9,8 @@ use units::UnixTime;
 #[derive(Clone, Debug)]
 pub struct Clock {
     now: UnixTime,
-    /// `Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n`
-    date_line: [u8; 37],
+    /// `Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n`, with the empty line that ends a header block.
+    date_lines: [u8; 39],
     /// `[06/Nov/1994:08:49:37 +0000]`
     bracketed: [u8; 28],
     /// `1994-11-06T08:49:37Z`
@@ -21,7 +21,7 @@ impl Default for Clock {
     fn default() -> Clock {
         let mut clock = Clock {
             now: UnixTime::from_secs(i64::MIN),
-            date_line: *b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n",
+            date_lines: *b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n",
             bracketed: *b"[01/Jan/1970:00:00:00 +0000]",
             iso: *b"1970-01-01T00:00:00Z",
         };
@@ -54,7 +54,7 @@ impl Clock {
     fn format(&mut self, now: UnixTime) {
         let http = http_semantics::date::format(now);
         let (day, month, year, time) = (&http[5..7], &http[8..11], &http[12..16], &http[17..25]);
-        self.date_line[6..35].copy_from_slice(&http);
+        self.date_lines[6..35].copy_from_slice(&http);
         self.bracketed[1..3].copy_from_slice(day);
         self.bracketed[4..7].copy_from_slice(month);
         self.bracketed[8..12].copy_from_slice(year);
@@ -74,14 +74,20 @@ impl Clock {
 
     /// The `Date` field line with its CRLF (RFC 9110 section 6.6.1).
     #[inline]
-    pub fn date_line(&self) -> &[u8; 37] {
-        &self.date_line
+    pub fn date_line(&self) -> &[u8] {
+        &self.date_lines[..37]
+    }
+
+    /// The `Date` field line as the last of a header block: with its CRLF and the empty line.
+    #[inline]
+    pub fn last_lines(&self) -> &[u8; 39] {
+        &self.date_lines
     }
 
     /// The value of `Date`.
     #[inline]
     pub fn date(&self) -> &[u8] {
-        &self.date_line[6..35]
+        &self.date_lines[6..35]
     }
 
     /// The time in brackets, as in the Common Log Format.

@@ -95,15 +95,12 @@ struct Parts {
 }
 
 impl Known {
+    #[inline]
     fn representation(&self) -> Option<&Representation> {
         match &self.entry.answer {
             Answer::Resource(resource) => resource.representations.get(self.representation),
             Answer::Listing(_) | Answer::Redirect(_) | Answer::Missing(_) => None,
         }
-    }
-
-    fn is_current(&self, wall: UnixTime) -> bool {
-        self.representation().is_some_and(|one| one.is_current(wall))
     }
 
     /// The target as received.
@@ -137,14 +134,14 @@ pub(crate) struct Settled<'e> {
     pub(crate) site: usize,
 }
 
-/// A head that was found; valid until the table changes.
+/// A head that was found at the start of some input.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
-    at: usize,
-    /// Length of the head in bytes.
-    pub(crate) used: usize,
-    pub(crate) version: Version,
-    pub(crate) persistent: bool,
+pub(crate) struct Found<'c, 'b> {
+    pub(crate) known: &'c Known,
+    /// What to send.
+    pub(crate) representation: &'c Representation,
+    /// The input behind the head.
+    pub(crate) behind: &'b [u8],
 }
 
 impl HeadCache {
@@ -161,7 +158,7 @@ impl HeadCache {
 
     /// Searches for a known head at the start of `input`, with a live and current entry.
     #[inline]
-    pub(crate) fn find(&mut self, input: &[u8], wall: UnixTime) -> Option<Found> {
+    pub(crate) fn find<'b>(&mut self, input: &'b [u8], wall: UnixTime) -> Option<Found<'_, 'b>> {
         if self.slots.is_empty() {
             return None;
         }
@@ -172,26 +169,20 @@ impl HeadCache {
         self.looked += 1;
         let at = self.slot_of(input)?;
         let known = self.slots[at].known.as_ref()?;
-        if !input.starts_with(&known.head) || known.entry.is_dead() {
+        let behind = input.strip_prefix(&*known.head)?;
+        if known.entry.is_dead() {
             return None;
         }
-        if known.is_file && !known.is_current(wall) {
+        let representation = known.representation()?;
+        if known.is_file && !representation.is_current(wall) {
             return None;
         }
         self.found += 1;
         Some(Found {
-            at,
-            used: known.head.len(),
-            version: known.version,
-            persistent: known.persistent,
+            known,
+            representation,
+            behind,
         })
-    }
-
-    /// The known head, and the representation to send.
-    #[inline]
-    pub(crate) fn get(&self, found: Found) -> Option<(&Known, &Representation)> {
-        let known = self.slots.get(found.at)?.known.as_ref()?;
-        Some((known, known.representation()?))
     }
 
     /// The request line selects the slot; heads differ mostly in it.

@@ -226,17 +226,19 @@ impl Http1 {
         (self.client.take(), input, self.deadline)
     }
 
+    /// Whether no request is under way.
     #[inline]
-    fn bytes(&mut self, cx: &mut Cx, bytes: &[u8], tx: &mut Tx, now: Instant) {
-        if matches!(self.phase, Phase::Idle) {
-            return self.serve(cx, bytes, now, tx, now);
-        }
-        self.more_bytes(cx, bytes, tx, now);
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
     }
 
-    /// Handles bytes while another step is under way.
-    #[cold]
-    fn more_bytes(&mut self, cx: &mut Cx, bytes: &[u8], tx: &mut Tx, now: Instant) {
+    /// Whether the output is all that is left of the requests so far.
+    #[inline]
+    pub(super) fn has_answered(&self) -> bool {
+        matches!(self.phase, Phase::Sending(Then::Idle))
+    }
+
+    fn bytes(&mut self, cx: &mut Cx, bytes: &[u8], tx: &mut Tx, now: Instant) {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => self.serve(cx, bytes, now, tx, now),
             Phase::Head(mut input) => {
@@ -269,19 +271,18 @@ impl Http1 {
         }
     }
 
-    #[inline]
-    fn sent(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
-        if matches!(self.phase, Phase::Sending(Then::Idle)) {
-            // This phase owns nothing: forgetting it spares every response the search for what to free.
-            std::mem::forget(std::mem::replace(&mut self.phase, Phase::Idle));
-            self.tally(cx, now);
-            return self.idle(cx, now);
-        }
-        self.sent_and_more(cx, tx, now);
+    /// The output was sent, and nothing but the next request follows.
+    #[inline(never)]
+    pub(super) fn answer_sent(&mut self, cx: &mut Cx, now: Instant) {
+        debug_assert!(self.has_answered(), "something follows the output");
+        // This phase owns nothing: forgetting it spares every response the search for what to free.
+        std::mem::forget(std::mem::replace(&mut self.phase, Phase::Idle));
+        self.tally(cx, now);
+        self.idle(cx, now);
     }
 
-    /// Finishes the log lines of the responses sent.
-    #[inline]
+    /// Finishes the log lines of the responses sent. Always inlined, as `depart` is.
+    #[inline(always)]
     fn tally(&mut self, cx: &mut Cx, now: Instant) {
         let tally = cx.journal.sent(&mut self.slot, now);
         cx.counters.bytes_sent().add(tally.bytes);
@@ -290,8 +291,8 @@ impl Http1 {
         }
     }
 
-    /// The output was sent, and a further step follows.
-    fn sent_and_more(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
+    /// The output was sent.
+    fn sent(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
         if self.is_forwarding() {
             return self.pass_sent(cx, now);
         }
@@ -342,8 +343,9 @@ impl Http1 {
         }
     }
 
-    /// Gives the content of `tx` to the driver.
-    #[inline]
+    /// Gives the content of `tx` to the driver. Always inlined, because a call would cost each response the saving of
+    /// registers.
+    #[inline(always)]
     fn depart(&mut self, cx: &mut Cx, tx: &mut Tx, then: Then, now: Instant) {
         let body = match &tx.body {
             None => 0,
@@ -351,12 +353,21 @@ impl Http1 {
             Some(runtime::Body::File(range)) => range.len,
         };
         cx.journal.given(&mut self.slot, tx.head.len() as u64 + body);
-        self.phase = Phase::Sending(then);
+        let before = std::mem::replace(&mut self.phase, Phase::Sending(then));
+        if matches!(before, Phase::Idle) {
+            // As in `answer_sent`: it owns nothing.
+            std::mem::forget(before);
+        }
         self.deadline = now + cx.state.limits.write_timeout;
         if tx.is_empty() {
-            // An empty file in HTTP/0.9: there is nothing to send.
-            self.sent(cx, tx, now);
+            self.nothing_departs(cx, tx, now);
         }
+    }
+
+    /// An empty file in HTTP/0.9: there is nothing to send.
+    #[cold]
+    fn nothing_departs(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) {
+        self.sent(cx, tx, now);
     }
 
     /// Waits for a job, at most for `disk_timeout`.
@@ -509,12 +520,11 @@ impl Http1 {
 }
 
 impl Http1 {
-    #[inline]
     pub(super) fn handle(&mut self, cx: &mut Cx, event: Event<'_, Work>, tx: &mut Tx, now: Instant) {
         match event {
             Event::Bytes(bytes) => self.bytes(cx, bytes, tx, now),
-            Event::Path(path) => cx.journal.path(self.slot, path),
             Event::Sent => self.sent(cx, tx, now),
+            Event::Path(path) => cx.journal.path(self.slot, path),
             Event::Progress(bytes) => {
                 cx.journal.progress(self.slot, bytes);
                 if matches!(self.phase, Phase::Sending(_)) || self.is_passing_down() {
@@ -523,6 +533,7 @@ impl Http1 {
             }
             Event::Taken(taken) => self.taken(cx, taken, now),
             Event::Done(_, Done::Loaded(loaded)) => self.found(cx, loaded, tx, now),
+            Event::Done(_, Done::Read(_)) => debug_assert!(false, "drivers read files for HTTP/1"),
             Event::Eof => self.eof(cx, tx, now),
             Event::Deadline => self.timeout(cx, tx, now),
             Event::Drain => self.drain(now),
@@ -532,7 +543,6 @@ impl Http1 {
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
             Event::Peer(ticket, event) => self.peer(cx, ticket, event, now),
-            Event::Done(_, Done::Read(_)) => debug_assert!(false, "drivers read files for HTTP/1"),
             Event::Secured(secured) => self.secured(cx, secured, now),
             Event::Unsecured(why) => unsecured(cx, why),
         }

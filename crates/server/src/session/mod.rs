@@ -7,7 +7,7 @@
 //!                    └─ a request has a route to an upstream ─▶ Forwarding
 //! ```
 //! Both take requests off the input, have an exchange ([`crate::exchange`]) choose the answer to each, and write it. This
-//! file decides which of the two a connection speaks.
+//! file decides which of the two a connection speaks. Connections over QUIC speak HTTP/3 from the start ([`Http3`]).
 
 mod client;
 mod http1;
@@ -43,6 +43,26 @@ impl Session {
         Session::Http1(Http1::new(Client::new(peer, layer, pace), deadline))
     }
 
+    /// Handles any event.
+    #[inline(never)]
+    fn event(&mut self, cx: &mut Cx, event: Event<'_, Work>, tx: &mut Tx, now: Instant) {
+        if self.is_leaving_http1() {
+            self.leave_http1(cx, now);
+        }
+        match self {
+            Session::Http1(http1) => http1.handle(cx, event, tx, now),
+            Session::Forwarding(http1) => http1.handle_both_ways(cx, event, tx, now),
+            Session::Http2(http2) => http2.handle(cx, event, now),
+        }
+    }
+
+    /// Whether the connection goes on as another kind of session. It does so with the next `poll` or event, so that no
+    /// request in HTTP/1 has to look for it.
+    #[inline]
+    fn is_leaving_http1(&self) -> bool {
+        matches!(self, Session::Http1(http1) if http1.is_leaving())
+    }
+
     /// Works both ways from now on, or speaks HTTP/2.
     #[cold]
     fn leave_http1(&mut self, cx: &mut Cx, now: Instant) {
@@ -64,20 +84,29 @@ impl runtime::Session for Session {
 
     #[inline]
     fn handle(&mut self, cx: &mut Cx, event: Event<'_, Work>, tx: &mut Tx, now: Instant) {
-        match self {
-            Session::Http1(http1) => {
-                http1.handle(cx, event, tx, now);
-                if http1.is_leaving() {
-                    self.leave_http1(cx, now);
+        // A request and its response in HTTP/1 go ahead of everything else, and pay for nothing of it.
+        if let Session::Http1(http1) = self {
+            match event {
+                Event::Bytes(bytes) if http1.is_idle() => {
+                    // Such an event owns nothing: forgetting it spares the search for what to free.
+                    std::mem::forget(event);
+                    return http1.serve(cx, bytes, now, tx, now);
                 }
+                Event::Sent if http1.has_answered() => {
+                    std::mem::forget(event);
+                    return http1.answer_sent(cx, now);
+                }
+                _ => {}
             }
-            Session::Forwarding(http1) => http1.handle_both_ways(cx, event, tx, now),
-            Session::Http2(http2) => http2.handle(cx, event, now),
         }
+        self.event(cx, event, tx, now);
     }
 
     #[inline]
     fn poll(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) -> Action<Work> {
+        if self.is_leaving_http1() {
+            self.leave_http1(cx, now);
+        }
         match self {
             Session::Http1(http1) => http1.poll(tx),
             Session::Forwarding(http1) => http1.poll_both_ways(cx, tx, now),

@@ -3,29 +3,44 @@
 //! Writes the same bytes, counts and log line as the normal way; a test compares them. There is no exchange, because
 //! nothing is left to choose.
 
-use super::reply::content;
+use super::reply::{content, last_lines};
 use super::{Http1, Phase};
 use crate::access_log::{self, RequestLine};
 use crate::context::Cx;
 use crate::head_cache::Found;
 use crate::limits::Limits;
-use http1::server::Persistence;
 use runtime::Tx;
 use units::Instant;
 
+/// What became of input that may begin with a known head.
+pub(super) enum Again<'b> {
+    /// Its head is not known; nothing happened.
+    Unknown,
+    /// The request is answered, and the turn continues with this input behind it.
+    Answered(&'b [u8]),
+    /// The turn ends.
+    Ended,
+}
+
 impl Http1 {
-    /// Answers the known head `found`; `behind` is the input that follows it. Returns that input if the turn continues.
+    /// Answers the request at the start of `input`, if its head is known.
     #[inline]
     pub(super) fn answer_again<'b>(
         &mut self,
         cx: &mut Cx,
-        found: Found,
-        behind: &'b [u8],
+        input: &'b [u8],
         started: Instant,
         tx: &mut Tx,
         now: Instant,
-    ) -> Option<&'b [u8]> {
-        self.count(cx);
+    ) -> Again<'b> {
+        let is_secured = self.client.is_secured();
+        if self.client.is_paced()
+            || !cx.uses_head_cache[usize::from(is_secured)]
+            || cx.admission.is_shut()
+            || !self.http.is_idle()
+        {
+            return Again::Unknown;
+        }
         let Cx {
             state,
             copied_max,
@@ -37,16 +52,25 @@ impl Http1 {
             admission,
             ..
         } = cx;
-        let Some((known, representation)) = head_cache.get(found) else {
-            debug_assert!(false, "a head just found is gone");
-            self.phase = Phase::Closed;
-            return None;
+        let Some(found) = head_cache.find(input, clock.now()) else {
+            return Again::Unknown;
         };
-        let persistence = self.http.begin_response(true).unwrap_or(Persistence::Ends);
+        let Found {
+            known,
+            representation,
+            behind,
+        } = found;
+        let is_last = self.counts_as_last(&state.limits);
+        let persistent = known.persistent && !is_last;
+        let Some(persistence) = self.http.answer_again(known.version, persistent) else {
+            debug_assert!(false, "a response is not complete when the next request is read");
+            self.phase = Phase::Closed;
+            return Again::Ended;
+        };
         let copied = if representation.len <= Limits::COPIED_BODY {
             representation.len as usize
         } else {
-            // It admits: this function is not called while admission is closed.
+            // It admits: nothing is answered here while admission is closed.
             let _ = admission.admits();
             0
         };
@@ -54,12 +78,8 @@ impl Http1 {
         let start = out.len();
         out.reserve(representation.head_200.len() + copied + 96);
         out.extend_from_slice(&representation.head_200);
-        out.extend_from_slice(clock.date_line());
-        if self.client.is_secured() {
-            out.extend_from_slice(&state.secured_lines);
-        }
-        out.extend_from_slice(persistence.line());
-        out.extend_from_slice(b"\r\n");
+        let secured_lines: &[u8] = if is_secured { &state.secured_lines } else { b"" };
+        last_lines((clock, secured_lines), persistence, out);
         let head_len = (out.len() - start) as u32;
         content(tx, &representation.content, 0, representation.len, *copied_max);
         counters.hits().add(1);
@@ -76,7 +96,7 @@ impl Http1 {
                 line: RequestLine::Parsed {
                     method: b"GET",
                     target: known.target(),
-                    version: found.version.name(),
+                    version: known.version.name(),
                 },
                 host: known.host(),
                 referer: known.referer(),
@@ -85,15 +105,16 @@ impl Http1 {
             };
             journal.compose(&mut self.slot, clock, &request, 200, head_len, representation.len);
         }
+        let wants_close = !known.persistent;
         cx.answered(started);
-        match self.after(!found.persistent, behind) {
-            None if tx.body.is_none() => return Some(behind),
-            None => {
-                let then = Http1::onwards(cx, behind, now);
-                self.depart(cx, tx, then, now);
-            }
-            Some(then) => self.depart(cx, tx, then, now),
-        }
-        None
+        let then = if !persistent {
+            self.closing(wants_close, behind)
+        } else if tx.body.is_none() {
+            return Again::Answered(behind);
+        } else {
+            Http1::onwards(cx, behind, now)
+        };
+        self.depart(cx, tx, then, now);
+        Again::Ended
     }
 }

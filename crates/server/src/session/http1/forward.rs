@@ -313,7 +313,7 @@ impl Http1 {
                     None => Http1::onwards(cx, &behind, now),
                 };
                 self.phase = Phase::Sending(then);
-                self.sent_and_more(cx, tx, now);
+                self.sent(cx, tx, now);
             }
             Some(why) => {
                 if !matches!(why, Failed::ClientGone) {

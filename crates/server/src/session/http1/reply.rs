@@ -95,13 +95,26 @@ fn head(
         }
     }
     out.extend_from_slice(answer.more.text());
-    out.extend_from_slice(clock.date_line());
-    if !hsts.is_empty() {
-        out.extend_from_slice(hsts);
-    }
-    out.extend_from_slice(persistence.line());
-    out.extend_from_slice(b"\r\n");
+    last_lines((clock, hsts), persistence, out);
     (out.len() - start) as u32
+}
+
+/// Appends the lines that end a header block.
+#[inline]
+pub(super) fn last_lines((clock, hsts): (&Clock, &[u8]), persistence: Persistence, out: &mut Vec<u8>) {
+    if persistence == Persistence::Implied && hsts.is_empty() {
+        // The usual case takes one copy of known length.
+        return out.extend_from_slice(clock.last_lines());
+    }
+    more_last_lines((clock, hsts), persistence, out);
+}
+
+/// As [`last_lines`], for any response.
+#[cold]
+fn more_last_lines((clock, hsts): (&Clock, &[u8]), persistence: Persistence, out: &mut Vec<u8>) {
+    for lines in [clock.date_line(), hsts, persistence.line(), b"\r\n"] {
+        out.extend_from_slice(lines);
+    }
 }
 
 /// Appends parts until one refers to a body or all are written. Returns whether all are.
@@ -122,8 +135,8 @@ pub(super) fn parts(multipart: &mut Multipart, tx: &mut Tx) -> bool {
 }
 
 /// Appends `len` bytes of content from `offset` on: copied if they are in memory and no more than `copied_max`,
-/// otherwise referenced.
-#[inline]
+/// otherwise referenced. Always inlined, because a call would cost each response the saving of registers.
+#[inline(always)]
 pub(super) fn content(tx: &mut Tx, content: &Content, offset: u64, len: u64, copied_max: u64) {
     match content {
         Content::Memory(bytes) if len <= copied_max => {

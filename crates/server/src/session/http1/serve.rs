@@ -4,6 +4,7 @@
 //! The body of a request is read, checked and discarded before the request is answered, so that the next request begins
 //! exactly where the framing says.
 
+use super::again::Again;
 use super::reply;
 use super::{Discard, Http1, Input, Parts, Phase, Then, Wait, of_fault};
 use crate::config::Http2;
@@ -107,8 +108,8 @@ enum Body {
 
 impl Http1 {
     /// Answers the requests in `input`, whose first byte arrived at `started`.
-    #[inline]
-    pub(super) fn serve(
+    #[inline(never)]
+    pub(in crate::session) fn serve(
         &mut self,
         cx: &mut Cx,
         input: &[u8],
@@ -120,30 +121,23 @@ impl Http1 {
         let mut depth = 0;
         loop {
             if rest.is_empty() {
-                return self.park(cx, rest, started, tx, now);
+                return match tx.is_empty() {
+                    true => self.idle(cx, now),
+                    false => self.depart(cx, tx, Then::Idle, now),
+                };
             }
             if tx.head.len() >= cx.output_max || depth >= cx.state.limits.pipeline_depth {
                 let input = Input::keep(cx, rest, started);
                 return self.depart(cx, tx, Then::Input(input), now);
             }
-            if !self.client.is_paced()
-                && cx.uses_head_cache[usize::from(self.client.is_secured())]
-                && !cx.admission.is_shut()
-                && let Some(found) = cx.head_cache.find(rest, cx.clock.now())
-                && self.http.receive_again(found.version, found.persistent)
-            {
-                match self.answer_again(cx, found, &rest[found.used..], started, tx, now) {
-                    Some(left) => rest = left,
+            rest = match self.answer_again(cx, rest, started, tx, now) {
+                Again::Answered(left) => left,
+                Again::Ended => return,
+                Again::Unknown => match self.serve_unknown(cx, rest, started, tx, now) {
+                    Some(left) => left,
                     None => return,
-                }
-                depth += 1;
-                started = now;
-                continue;
-            }
-            match self.serve_unknown(cx, rest, started, tx, now) {
-                Some(left) => rest = left,
-                None => return,
-            }
+                },
+            };
             depth += 1;
             started = now;
         }
@@ -205,7 +199,6 @@ impl Http1 {
     }
 
     /// The input ends before the next request does.
-    #[inline]
     fn park(&mut self, cx: &mut Cx, rest: &[u8], started: Instant, tx: &mut Tx, now: Instant) {
         if !tx.is_empty() {
             let then = match rest {
@@ -311,10 +304,16 @@ impl Http1 {
     /// Counts a request, which may be the last.
     #[inline]
     pub(super) fn count(&mut self, cx: &Cx) {
-        self.client.requests = self.client.requests.saturating_add(1);
-        if self.draining || self.retiring || self.client.requests >= cx.state.limits.requests_per_connection {
+        if self.counts_as_last(&cx.state.limits) {
             self.http.drain();
         }
+    }
+
+    /// Counts a request. Returns whether it has to be the last.
+    #[inline]
+    pub(super) fn counts_as_last(&mut self, limits: &Limits) -> bool {
+        self.client.requests = self.client.requests.saturating_add(1);
+        self.draining || self.retiring || self.client.requests >= limits.requests_per_connection
     }
 
     /// Applies an outcome. Returns the input behind the request if the turn continues.
@@ -386,11 +385,17 @@ impl Http1 {
                 debug_assert!(false, "bodies are read before their request is answered");
                 Some(Then::Linger)
             }
-            // A peer that asked for the end and has sent nothing more will not send. Any other peer may be sending
-            // right now, and a reset would destroy the response.
-            Ok(After::Close) if self.half_closed => Some(Then::Close),
-            Ok(After::Close) if wants_close && behind.is_empty() => Some(Then::Close),
-            Ok(After::Close) => Some(Then::Linger),
+            Ok(After::Close) => Some(self.closing(wants_close, behind)),
+        }
+    }
+
+    /// How the connection ends.
+    pub(super) fn closing(&self, wants_close: bool, behind: &[u8]) -> Then {
+        // A peer that asked for the end and has sent nothing more will not send. Any other peer may be sending right
+        // now, and a reset would destroy the response.
+        match self.half_closed || wants_close && behind.is_empty() {
+            true => Then::Close,
+            false => Then::Linger,
         }
     }
 
