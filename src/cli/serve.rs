@@ -209,7 +209,7 @@ pub(crate) struct Flags {
     header: Vec<FieldLine>,
 
     /// Passes requests for this path and below to another server, as in /api=http://127.0.0.1:8080 or
-    /// /app=unix:/run/app.sock; repeatable. In the file: tables [[proxy]]
+    /// /app=unix:/run/app.sock; repeatable. In the file: tables `[[proxy]]`
     #[arg(
         long,
         value_name = "PATH=URL",
@@ -1023,7 +1023,7 @@ mod tests {
             (&["--tilde=../all"][..], "not a directory in a home"),
             (&["--listen", "nonsense"], "write ADDR:PORT"),
             (&["--workers", "0"], "a number from 1 to 1024"),
-            (&["--cache-policy", "fifo"], "s3-fifo"),
+            (&["--cache-policy", "no-such-policy"], "s3-fifo"),
             (&["--cache-size", "12Q"], "as in 4096, 64K"),
             (&["--memory", "1MiB"], "at least 16 MiB"),
             (&["--memory", "much"], "or auto, off"),

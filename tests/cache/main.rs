@@ -7,10 +7,12 @@
 )]
 
 use serde_json::Value;
+use server::cache::Policy;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use units::Word as _;
 
 /// A folder that is gone after the test.
 struct Folder(PathBuf);
@@ -111,7 +113,8 @@ fn ratios_are_those_computed_by_hand() {
     // Waits of a: 2, 3 and 1 steps, of b: 3; in 2,000 bytes and six steps all four fit, at 9,000 of 12,000.
     assert_eq!(row(&rows, "space-time")["hits"], 4.0);
     assert_eq!(row(&rows, "infinite")["hits"], 4.0);
-    assert_eq!(rows.len(), 7);
+    // Every policy, and the two bounds above.
+    assert_eq!(rows.len(), Policy::ALL.len() + 2);
 
     let output = replay(
         &folder,
@@ -255,7 +258,7 @@ fn what_cannot_be_replayed_is_named() {
         (&["access.log", "--unit", "--size", "64KiB"], 2, "--size 100"),
         (&["access.log", "--size", "x"], 2, "`x` is not a size"),
         (
-            &["access.log", "--policy", "fifo"],
+            &["access.log", "--policy", "no-such-policy"],
             2,
             "valid are `lru`, `lfu`, `s3-fifo`, `hinted`, `structured`",
         ),

@@ -90,10 +90,14 @@ impl Default for CacheConfig {
 /// An order of eviction.
 ///
 /// A slot is inserted once, then touched any number of times, then either returned as a victim or removed for another
-/// reason. After that it may be inserted again.
+/// reason. After that it may be inserted again. Workers collect touches and report them in batches; a slot is touched only
+/// while it is inserted.
+///
+/// A store has one instance for entries in memory and one for descriptors, or one for both if the policy
+/// [anticipates](Policy::anticipates). They share slot numbers, so an instance sees gaps.
 pub(crate) trait Eviction: Send + fmt::Debug {
     /// An entry was inserted. `id` is the hash of its name, which stays the same when the entry returns in another
-    /// slot.
+    /// slot. `size` is in bytes: what the entry takes in memory.
     fn insert(&mut self, slot: Slot, id: u64, size: u64);
 
     /// The references of an entry just inserted, as hashes of names, whether cached or not. Called at most once, right

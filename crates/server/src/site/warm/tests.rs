@@ -11,6 +11,7 @@ use crate::coding::CompressConfig;
 use http_semantics::coding::Coding;
 use runtime::session::Job;
 use std::os::unix::fs::symlink;
+use units::Word as _;
 use units::{Bytes, Duration};
 
 const ANTICIPATING: [Policy; 2] = [Policy::Hinted, Policy::Structured];
@@ -75,7 +76,7 @@ fn what_a_page_embeds_is_there_before_it_is_asked_for() {
 
 #[test]
 fn other_policies_load_nothing_ahead() {
-    for policy in [Policy::Lru, Policy::Lfu, Policy::S3Fifo] {
+    for policy in Policy::ALL.iter().copied().filter(|policy| !policy.anticipates()) {
         let mut f = Fixture::new(with(policy));
         f.write("index.html", "<img src=a.png>");
         f.write("a.png", "a");
