@@ -287,7 +287,7 @@ fn the_live_page_stays_within_its_room() {
         let found = text
             .split_once("id=\"found\">")
             .and_then(|(_, rest)| rest.split_once('<'));
-        let wanted = [360, 400, 768, 1200].map(|width| format!("{width}: measured 7 tables"));
+        let wanted = [360, 400, 768, 1200].map(|width| format!("{width}: measured 8 tables"));
         assert_eq!(
             found.map(|(found, _)| found),
             Some(&*format!("[{}]", wanted.join("; "))),

@@ -75,6 +75,10 @@ impl Shared {
         };
         if let Some(hints) = &self.hints {
             hints.note(&page.path, &embedded);
+            // A load that found the page gone may have come first, and had nothing to forget.
+            if page.is_dead() {
+                hints.forget(&page.path);
+            }
         }
         if !self.config.cache.policy.anticipates() {
             return;

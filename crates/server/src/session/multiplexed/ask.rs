@@ -172,6 +172,10 @@ pub(in crate::session) fn refusal(
 ) -> Option<Failure> {
     let method = Method::of(control.method);
     let reads = matches!(method, Method::Get | Method::Head | Method::Options);
+    if method == Method::Connect {
+        // What follows is no body, and has no end (RFC 9113 section 8.5).
+        return Some(Failure::of_method(method));
+    }
     match expectation(fields) {
         Some(value) if !value.eq_ignore_ascii_case(b"100-continue") => {
             Some(Failure::of(Status::EXPECTATION_FAILED))

@@ -12,7 +12,7 @@ use http_semantics::coding::Coding;
 use runtime::session::Job;
 use std::os::unix::fs::symlink;
 use units::Word as _;
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, UnixTime};
 
 const ANTICIPATING: [Policy; 2] = [Policy::Hinted, Policy::Structured];
 
@@ -181,4 +181,20 @@ fn a_page_too_large_for_memory_is_read_as_a_stream() {
     assert_eq!(f.see("/"), page);
     assert_eq!(settle(&f), 1);
     assert!(f.is_kept("/a.png"));
+}
+
+/// The scan of a page and the load that finds it gone may come in either order.
+#[test]
+fn a_page_that_is_gone_is_not_announced_whichever_comes_first() {
+    let mut f = Fixture::new(|config| config.early_hints = true);
+    f.write("index.html", "<link rel=stylesheet href=/style.css>");
+    let page = f.get("/");
+    settle(&f);
+    let hint = |f: &Fixture| f.site.shared.hints.as_ref().and_then(|hints| hints.of(b"/"));
+    assert!(hint(&f).is_some());
+    std::fs::remove_file(f.at("index.html")).unwrap();
+    f.becomes("/", "Forbidden");
+    assert_eq!(hint(&f), None);
+    f.site.shared.warm(page, UnixTime::from_secs(0));
+    assert_eq!(hint(&f), None, "the scan came last");
 }

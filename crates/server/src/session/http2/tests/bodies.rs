@@ -2,6 +2,8 @@
 
 use super::peer::Peer;
 use ::http2::Code;
+use ::http2::hpack::block;
+use ::http2::priority::Priority;
 use units::{Bytes, Duration};
 
 #[test]
@@ -73,5 +75,23 @@ fn a_body_that_differs_from_its_length_ends_the_stream() {
     peer.send(&up);
     peer.send_body(stream, b"1234567");
     assert_eq!(peer.got[&stream].reset, Some(Code::PROTOCOL_ERROR));
+    assert_eq!(peer.get("GET", "/digits.bin", &[]).status(), 200);
+}
+
+/// CONNECT has neither scheme nor path (RFC 9113 section 8.5), and this is no proxy.
+#[test]
+fn connect_is_refused() {
+    let mut peer = Peer::new();
+    let mut head = Vec::new();
+    block::field(b":method", b"CONNECT", &mut head);
+    block::field(b":authority", b"a:443", &mut head);
+    let mut up = Vec::new();
+    let stream = peer
+        .http
+        .request(&head, false, false, Priority::DEFAULT, &mut up)
+        .expect("room for a stream");
+    peer.send(&up);
+    let got = &peer.got[&stream];
+    assert_eq!((got.status(), got.has_ended), (405, true));
     assert_eq!(peer.get("GET", "/digits.bin", &[]).status(), 200);
 }
