@@ -10,6 +10,7 @@
 //! file decides which of the two a connection speaks. Connections over QUIC speak HTTP/3 from the start ([`Http3`]).
 
 mod client;
+pub(crate) mod gateway;
 mod http1;
 mod http2;
 mod http3;
