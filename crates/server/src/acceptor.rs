@@ -8,6 +8,7 @@ use crate::connection_limit::{Refused, unit};
 use crate::context::Cx;
 use crate::limits::Limits;
 use crate::service::Server;
+use crate::session::gateway::PEERS_MAX;
 use crate::session::{Http3, Layer, Session};
 use runtime::memory::Budget;
 use runtime::session::Dialing;
@@ -76,9 +77,9 @@ impl Service for Server {
     }
 
     fn dialing(&self) -> Option<Dialing> {
-        // A session has one connection at a time, whose rule bounds the time to open it.
+        // The rule of each connection bounds the time to open it.
         self.hub.dials.then(|| Dialing {
-            peers_max: 2,
+            peers_max: PEERS_MAX,
             connect_time_max: CONNECT_TIMEOUT_MAX,
             ..Dialing::default()
         })

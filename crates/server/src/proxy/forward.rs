@@ -405,6 +405,17 @@ impl Forward {
         }
     }
 
+    /// Whether content of the request is still of use.
+    pub(crate) fn takes_content(&self) -> bool {
+        let is_heard = !matches!(self.link, Link::Leaving { .. } | Link::Gone);
+        is_heard && !self.has_whole_request
+    }
+
+    /// Bytes for the upstream that were not given to the driver.
+    pub(crate) fn unsent(&self) -> usize {
+        self.up.len()
+    }
+
     /// Takes content of the request.
     pub(crate) fn take_content(&mut self, data: &[u8]) {
         self.received += data.len() as u64;
