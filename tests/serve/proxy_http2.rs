@@ -489,8 +489,9 @@ fn observer() -> Upstream {
 
 fn a_request_that_does_not_end_is_not_complete(strategy: Strategy) {
     type Break = fn(&mut Client<TcpStream>, u32);
+    type Case = (&'static str, &'static [(&'static str, &'static str)], Break);
     let tree = tree();
-    let cases: [(&str, &[(&str, &str)], Break); 4] = [
+    let cases: [Case; 4] = [
         ("a reset", &[], |client, stream| client.cancel(stream)),
         ("a connection that ends", &[], |client, _| {
             client

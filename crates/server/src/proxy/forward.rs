@@ -269,6 +269,11 @@ impl Forward {
         !matches!(self.link, Link::Queued | Link::Gone)
     }
 
+    /// Whether an upstream is connected.
+    pub(crate) fn is_open(&self) -> bool {
+        self.link == Link::Open
+    }
+
     /// The upstream that serves the request; the first one before the choice.
     pub(crate) fn address(&self) -> &Arc<Upstream> {
         self.route.upstream(self.at)

@@ -209,10 +209,14 @@ impl Http2 {
 
     /// Content of a request came, or its end.
     pub(super) fn pass_body(&mut self, cx: &mut Cx, id: u32, out: &mut Vec<u8>, now: Instant) {
-        if let Some(passed) = passed(&mut self.streams, id) {
-            passed.forward.bound_content(0);
+        let Some(passed) = passed(&mut self.streams, id) else {
+            return;
+        };
+        passed.forward.bound_content(0);
+        // Before that, an upstream is awaited, whatever the client sends.
+        if passed.forward.is_open() || passed.forward.failed().is_some() {
+            self.settle(cx, id, out, now);
         }
-        self.settle(cx, id, out, now);
     }
 
     /// Something happened to a connection to an upstream.

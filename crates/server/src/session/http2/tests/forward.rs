@@ -162,11 +162,11 @@ fn a_client_may_send_no_more_than_the_upstream_takes() {
     assert!((60_000..=window + 100).contains(&first), "{first}");
     peer.take();
     assert_eq!(given(&mut peer), 0);
+    let may_send = |peer: &mut Peer| peer.http.next(20_000, peer.rig.now, &mut Vec::new()).is_some();
+    assert!(!may_send(&mut peer), "the window is closed");
     // Now the client may go on.
     tell(&mut peer, ticket, PeerEvent::Sent);
-    assert!(peer.http.granted(0) > 0);
-    let more = given(&mut peer);
-    assert!(more <= window + 100, "{more}");
+    assert!(may_send(&mut peer), "the window is open again");
 }
 
 #[test]
@@ -232,6 +232,24 @@ fn another_upstream_stands_in() {
         tell(&mut peer, *second, PeerEvent::Bytes(OK));
         assert_eq!(peer.got[&stream].status(), 200);
     }
+}
+
+/// A connect timeout is not put off by what the client sends meanwhile.
+#[test]
+fn a_body_does_not_extend_the_time_to_connect() {
+    let mut peer = Peer::with(rule);
+    let (stream, up) = peer.ask("POST", "/api/x", &[], false);
+    peer.send(&up);
+    for _ in 0..6 {
+        peer.rig.wait(Duration::from_secs(2));
+        peer.http.ready(stream, 1).unwrap();
+        let mut up = Vec::new();
+        peer.http.next(20, peer.rig.now, &mut up).unwrap();
+        up.push(b'u');
+        peer.send(&up);
+    }
+    // Two upstreams, five seconds each.
+    assert_eq!(peer.got[&stream].status(), 504);
 }
 
 #[test]
