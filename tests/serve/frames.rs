@@ -157,7 +157,12 @@ impl<S: Read + Write> Client<S> {
 
     /// Sends as much of this byte on each of these streams, with its end. Their frames take turns.
     pub(crate) fn send_on_all(&mut self, streams: &[u32], byte: u8, length: usize) -> bool {
+        let turns = Priority {
+            incremental: true,
+            ..Priority::DEFAULT
+        };
         for &stream in streams {
+            self.http.prioritize(stream, turns, &mut self.up);
             self.http.ready(stream, length as u64).expect("an open stream");
             self.http.finish(stream).expect("an open stream");
         }
