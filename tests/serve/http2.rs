@@ -1,177 +1,23 @@
 //! HTTP/2 as a client sees it, over every strategy: many requests at once, stops, upgrades and switches without a lost
 //! stream, floods. What frames mean is tested beside the protocol and the session.
 //!
-//! The client is the client's end of crate `http2` on a blocking socket, in cleartext or over rustls.
+//! The client is that of `frames`, in cleartext or over rustls.
 
 #[path = "../../crates/server/src/session/http2/tests/floods.rs"]
 mod floods;
 
 use crate::control::ctl;
 use crate::files::noise;
+use crate::frames::{Client, Got, connect};
 use crate::process::{Launch, Server, Strategy, eventually, signal, within};
 use crate::tls::{Pairs, Secure};
 use crate::tree::Tree;
 use crate::upgrade::{ENDING, Line, pid_of};
-use http2::client::{Connection, Event};
-use http2::hpack::block;
-use http2::priority::Priority;
-use http2::{Code, Limits};
-use std::collections::BTreeMap;
+use http2::Code;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
-use units::Instant;
-
-/// What came over a stream.
-#[derive(Debug, Default)]
-struct Got {
-    status: u16,
-    /// The `Link` fields of interim responses.
-    hints: Vec<String>,
-    body: Vec<u8>,
-    has_ended: bool,
-    reset: Option<Code>,
-}
-
-/// A client. Time stands still for its protocol: sockets have timeouts.
-struct Client<S> {
-    stream: S,
-    http: Connection,
-    up: Vec<u8>,
-    input: Vec<u8>,
-    got: BTreeMap<u32, Got>,
-    /// Why the server ended the connection.
-    left: Option<Code>,
-}
-
-impl<S: Read + Write> Client<S> {
-    fn new(stream: S) -> Client<S> {
-        let mut up = Vec::new();
-        let limits = Limits {
-            stream_window: 1 << 20,
-            connection_window: 1 << 24,
-            ..Limits::DEFAULT
-        };
-        Client {
-            stream,
-            http: Connection::new(Arc::new(limits), Instant::ZERO, &mut up),
-            up,
-            input: Vec::new(),
-            got: BTreeMap::new(),
-            left: None,
-        }
-    }
-
-    /// Sends a request.
-    fn ask(&mut self, path: &str) -> u32 {
-        self.ask_as(path, &[])
-    }
-
-    /// The same with these fields, and perhaps another `:method`.
-    fn ask_as(&mut self, path: &str, more: &[(&str, &str)]) -> u32 {
-        let mut head = Vec::new();
-        let method = more.iter().find(|(name, _)| *name == ":method");
-        let pseudo = [
-            *method.unwrap_or(&(":method", "GET")),
-            (":scheme", "https"),
-            (":authority", "a.test"),
-            (":path", path),
-        ];
-        let more = more.iter().filter(|(name, _)| !name.starts_with(':'));
-        for (name, value) in pseudo.iter().chain(more) {
-            block::field(name.as_bytes(), value.as_bytes(), &mut head);
-        }
-        let request = self.http.request(
-            &head,
-            true,
-            pseudo[0].1 == "HEAD",
-            Priority::DEFAULT,
-            &mut self.up,
-        );
-        let stream = request.expect("room for a stream");
-        self.got.insert(stream, Got::default());
-        self.flush();
-        stream
-    }
-
-    fn flush(&mut self) {
-        // The server may be gone; what it said before counts.
-        let _ = self.stream.write_all(&self.up);
-        self.up.clear();
-    }
-
-    /// Takes what comes until `until` says so. Returns false if the connection ends before.
-    fn run(&mut self, until: impl Fn(&Client<S>) -> bool) -> bool {
-        let mut buffer = [0; 65_536];
-        while !until(self) {
-            match self.stream.read(&mut buffer) {
-                Ok(0) | Err(_) => return false,
-                Ok(count) => self.input.extend_from_slice(&buffer[..count]),
-            }
-            self.take();
-            self.flush();
-        }
-        true
-    }
-
-    fn take(&mut self) {
-        let mut used = 0;
-        loop {
-            let received = self
-                .http
-                .receive(&self.input[used..], Instant::ZERO, &mut self.up);
-            used += received.used;
-            let (stream, bytes) = match received.event {
-                Event::Partial => break,
-                Event::Response {
-                    stream,
-                    end,
-                    status,
-                    fields,
-                } => {
-                    let got = self.got.entry(stream).or_default();
-                    let links = fields
-                        .iter()
-                        .filter(|(name, _)| status == 103 && *name == b"link");
-                    got.hints
-                        .extend(links.map(|(_, value)| String::from_utf8_lossy(value).into_owned()));
-                    (got.status, got.has_ended) = (status, end);
-                    continue;
-                }
-                Event::Body { stream, bytes } => {
-                    self.got.entry(stream).or_default().body.extend_from_slice(bytes);
-                    (stream, bytes.len() as u32)
-                }
-                Event::End { stream } => {
-                    self.got.entry(stream).or_default().has_ended = true;
-                    continue;
-                }
-                Event::Reset { stream, code } => {
-                    self.got.entry(stream).or_default().reset = Some(code);
-                    continue;
-                }
-                Event::GoAway { code, .. } => {
-                    self.left = Some(code);
-                    continue;
-                }
-                other => panic!("{other:?}"),
-            };
-            self.http.consumed(stream, bytes, &mut self.up);
-        }
-        self.input.drain(..used);
-    }
-
-    /// Whether all requests are answered whole.
-    fn is_done(&self) -> bool {
-        self.got.values().all(|got| got.has_ended)
-    }
-
-    fn is_200(&self, stream: u32, body: &[u8]) -> bool {
-        let got = &self.got[&stream];
-        got.status == 200 && got.body == body && got.reset.is_none()
-    }
-}
 
 /// A server with TLS, and a client that agreed on HTTP/2.
 fn secure(strategy: Strategy, files: &[(&str, &[u8])]) -> (Pairs, Server, Client<impl Read + Write + use<>>) {
@@ -246,14 +92,6 @@ fn clear(strategy: Strategy, tree: &Tree, more: &[&str]) -> Server {
         .args(["--http2", "all"])
         .args(more)
         .start()
-}
-
-fn connect(server: &Server) -> Client<TcpStream> {
-    let stream = TcpStream::connect(server.address).expect("a connection");
-    stream
-        .set_read_timeout(Some(crate::process::PATIENCE))
-        .expect("a timeout");
-    Client::new(stream)
 }
 
 fn many_requests_at_once_are_answered(strategy: Strategy) {

@@ -23,6 +23,7 @@
 //! - `http2`: many requests over one connection, and stops, upgrades and floods under them
 //! - `http3`: the same over QUIC
 //! - `proxy`: requests that other servers answer, and how those servers can fail
+//! - `proxy_http2`: the same for clients of HTTP/2, many at a time
 //! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
 //! - `reload`: every key that a reload can change, over every strategy
 //! - `slow`: clients that take their time, and disks that do
@@ -36,7 +37,7 @@
 //! - `uring`: what happens where the system refuses io_uring, and bursts larger than a ring
 //! - `clients`: programs people use (curl, wget, Python requests, Node fetch)
 //!
-//! The tools: `process` starts and stops the server, `wire` is a client that trusts nothing,
+//! The tools: `process` starts and stops the server, `wire` is a client that trusts nothing, `frames` a client of HTTP/2,
 //! `tree` makes a folder of files.
 
 #![allow(
@@ -45,6 +46,7 @@
     reason = "a black-box test is the outside world: it opens sockets and touches files"
 )]
 
+mod frames;
 mod process;
 mod tree;
 mod wire;
@@ -73,6 +75,7 @@ mod memory;
 mod messages;
 mod operation;
 mod proxy;
+mod proxy_http2;
 mod reload;
 mod representations;
 mod rights;

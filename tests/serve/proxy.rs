@@ -12,17 +12,17 @@ use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 
 /// An upstream that nobody started: no test listens at a port of the system.
-const GONE: &str = "http://127.0.0.1:1";
+pub(crate) const GONE: &str = "http://127.0.0.1:1";
 
 /// An upstream that keeps what it gets.
-struct Upstream {
-    url: String,
+pub(crate) struct Upstream {
+    pub(crate) url: String,
     heard: Arc<Mutex<Vec<String>>>,
 }
 
 impl Upstream {
     /// Each connection is left to `serve`, which returns what it got.
-    fn new(serve: impl Fn(&mut TcpStream) -> String + Send + 'static) -> Upstream {
+    pub(crate) fn new(serve: impl Fn(&mut TcpStream) -> String + Send + 'static) -> Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("its address"));
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -38,7 +38,7 @@ impl Upstream {
     }
 
     /// Answers each request with this, and closes.
-    fn answering(answer: &'static [u8]) -> Upstream {
+    pub(crate) fn answering(answer: &'static [u8]) -> Upstream {
         Upstream::new(move |stream| {
             let got = request(stream);
             let _ = stream.write_all(answer);
@@ -47,17 +47,17 @@ impl Upstream {
     }
 
     /// What the first connection got, once it ended.
-    fn first(&self) -> String {
+    pub(crate) fn first(&self) -> String {
         eventually("a connection to the upstream", || self.all().first().cloned())
     }
 
-    fn all(&self) -> Vec<String> {
+    pub(crate) fn all(&self) -> Vec<String> {
         self.heard.lock().expect("no upstream panics").clone()
     }
 }
 
 /// Reads a head.
-fn head(stream: &mut impl Read) -> String {
+pub(crate) fn head(stream: &mut impl Read) -> String {
     let mut got = Vec::new();
     let mut byte = [0];
     while !got.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
@@ -67,7 +67,7 @@ fn head(stream: &mut impl Read) -> String {
 }
 
 /// Reads a head, and the content that it announces.
-fn request(stream: &mut impl Read) -> String {
+pub(crate) fn request(stream: &mut impl Read) -> String {
     let mut got = head(stream).into_bytes();
     let text = String::from_utf8_lossy(&got).into_owned();
     if let Some((_, rest)) = text.split_once("Content-Length: ") {
@@ -111,7 +111,8 @@ fn configured(strategy: Strategy, tree: &Tree, table: &str) -> Server {
         .start()
 }
 
-const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nKeep-Alive: timeout=5\r\nX-A: b\r\n\r\nhello";
+pub(crate) const HELLO: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nKeep-Alive: timeout=5\r\nX-A: b\r\n\r\nhello";
 
 fn requests_below_a_path_are_passed_on(strategy: Strategy) {
     let tree = tree();
@@ -396,7 +397,7 @@ fn nothing_ambiguous_is_passed_on(strategy: Strategy) {
 }
 
 /// Peak resident memory of a process in KiB.
-fn peak(server: &Server) -> u64 {
+pub(crate) fn peak(server: &Server) -> u64 {
     let path = format!("/proc/{}/status", server.pid());
     let status = std::fs::read_to_string(path).expect("a live process");
     let line = status

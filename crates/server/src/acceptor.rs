@@ -9,6 +9,7 @@ use crate::context::Cx;
 use crate::limits::Limits;
 use crate::rate_limit::Pace;
 use crate::service::Server;
+use crate::session::gateway::PEERS_MAX;
 use crate::session::{Http3, Layer, Session};
 use runtime::memory::Budget;
 use runtime::session::Dialing;
@@ -60,9 +61,9 @@ impl Service for Server {
     }
 
     fn dialing(&self) -> Option<Dialing> {
-        // A session has one connection at a time, whose rule bounds the time to open it.
+        // The rule of each connection bounds the time to open it.
         self.hub.dials.then(|| Dialing {
-            peers_max: 2,
+            peers_max: PEERS_MAX,
             connect_time_max: CONNECT_TIMEOUT_MAX,
             ..Dialing::default()
         })

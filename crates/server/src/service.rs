@@ -115,8 +115,18 @@ impl State {
             http09: config.http09,
             ..http1::Limits::DEFAULT
         };
+        // Bodies for upstreams wait in the windows of their streams. Together they must fit that of the connection: otherwise
+        // those that wait for an upstream connection could stop those that have one.
+        let connection_window = match config.has_proxies() {
+            true => limits
+                .streams
+                .saturating_mul(http2::Limits::DEFAULT.stream_window),
+            false => 0,
+        };
         let http2_limits = http2::Limits {
             streams_max: limits.streams,
+            connection_window: connection_window
+                .clamp(http2::Limits::DEFAULT.connection_window, i32::MAX.unsigned_abs()),
             list_bytes_max: cap(limits.head_size.0).saturating_mul(2),
             block_bytes_max: cap(limits.head_size.0).saturating_mul(2),
             // The four pseudo-fields, of which one becomes `Host`.

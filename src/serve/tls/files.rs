@@ -66,8 +66,6 @@ pub(super) fn read(maker: &Maker, config: &Config, flags: &Flags, extras: &Extra
         flags,
         protocols: match config.http2 {
             Http2::Off => &PROTOCOLS[1..],
-            // Requests are passed on over HTTP/1.1 only.
-            _ if config.has_proxies() => &PROTOCOLS[1..],
             Http2::Tls | Http2::All => &PROTOCOLS,
         },
         certificates: Vec::new(),

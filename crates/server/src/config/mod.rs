@@ -670,13 +670,7 @@ impl Config {
         if self.http3 && self.has_proxies() {
             return Err(ConfigError::invalid(
                 "http3",
-                "cannot be on together with `proxy`, which takes requests over HTTP/1.1 only; remove one of the two",
-            ));
-        }
-        if self.http2 == Http2::All && self.has_proxies() {
-            return Err(ConfigError::invalid(
-                "http2",
-                "cannot be `all` together with `proxy`, which takes requests over HTTP/1.1 only; remove one of the two",
+                "cannot be on together with `proxy`, which takes requests over HTTP/1.1 and HTTP/2 only; remove one of the two",
             ));
         }
         if !self.host.is_empty() {
@@ -693,7 +687,7 @@ impl Config {
         self.proxy.iter().chain(own.flatten())
     }
 
-    /// Whether any request is passed to another server. HTTP/2 is then not offered.
+    /// Whether any request is passed to another server.
     pub fn has_proxies(&self) -> bool {
         self.proxies().next().is_some()
     }

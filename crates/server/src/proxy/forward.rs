@@ -1,28 +1,28 @@
-//! One request and its response between a client of HTTP/1 and an upstream.
+//! One request and its response between a client of any version of HTTP and an upstream, which speaks HTTP/1.1.
 //!
 //! ```text
-//!   client ──bytes──▶ take_input ──▶ up ────Ask::Send──▶ upstream     request: read again once the upstream took it
+//!   client ─content─▶ take_content ▶ up ────Ask::Send──▶ upstream     request: read again once the upstream took it
 //!   client ◀──output── down ◀── received ◀────Ask::Read── upstream     response: read again once the client took it
 //!
-//!   Wanted ─▶ Dialing ─┬─▶ Open ─▶ Leaving ─▶ Gone
-//!      ▲               └─ refused, another was not tried ┐
-//!      └─────────────────────────────────────────────────┘
+//!   Queued ─▶ Wanted ─▶ Dialing ─┬─▶ Open ─▶ Leaving ─▶ Gone
+//!                ▲               └─ refused, another was not tried ┐
+//!                └─────────────────────────────────────────────────┘
 //! ```
 //! Either side is read only when the other has taken everything, so an exchange holds a head and one receive a way, whatever
 //! the length of the bodies. Decides what is sent to whom and what has failed; the session knows the client's
-//! connection, its deadlines and the log.
+//! connection, its deadlines and the log. How a head goes to the client depends on its version of HTTP ([`ToClient`]);
+//! `http1` has that of HTTP/1.
 
-use super::head::{Added, From, Outgoing, write_content, write_last_chunk, write_request, write_response};
+use super::head::{From, Outgoing, write_content, write_last_chunk, write_request};
 use super::{Found, Route};
 use http_semantics::field::Fields;
 use http_semantics::method::Method;
+use http_semantics::request::RequestHead;
 use http1::client::{Connection, Ended, Step};
 use http1::framing::Framing;
-use http1::head::Request;
-use http1::response::CONTINUE;
+use http1::head::Response as Head;
 use http1::slots::Slots;
-use http1::version::Version;
-use http1::{Fault, Misuse, server};
+use http1::{Fault, Misuse};
 use runtime::session::{Ask, PeerLoss, Ticket, Upstream};
 use std::fmt;
 use std::sync::Arc;
@@ -40,6 +40,8 @@ const LIMITS: http1::Limits = http1::Limits {
 /// The connection to the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
+    /// No upstream was chosen: the client's connection has as many peers as it may.
+    Queued,
     /// It is to be dialed.
     Wanted,
     Dialing,
@@ -72,6 +74,8 @@ pub(crate) enum Failed {
     ConnectTimeout,
     /// This machine or the session has no room for another connection.
     NoRoom(PeerLoss),
+    /// The client's connection had its bound of upstream connections for too long.
+    NoTurn,
     /// The upstream closed or lost the connection before its response.
     Unanswered,
     /// The upstream closed or lost the connection within its response.
@@ -100,6 +104,9 @@ impl fmt::Display for Failed {
                 f.write_str("no connection within `connect-timeout`; check the upstream")
             }
             Failed::NoRoom(loss) => write!(f, "{loss}; raise the limit on open files"),
+            Failed::NoTurn => f.write_str(
+                "no upstream connection of this client became free within `first-byte-timeout`; check the upstream",
+            ),
             Failed::Unanswered => f.write_str("closed the connection without a response; see its log"),
             Failed::Truncated => f.write_str("closed the connection within its response; see its log"),
             Failed::Invalid(fault) => write!(
@@ -119,13 +126,32 @@ impl fmt::Display for Failed {
     }
 }
 
-/// What a response needs of the client's connection.
-pub(crate) struct ForClient<'a> {
-    pub(crate) http: &'a mut server::Connection,
-    /// Whether another request may follow.
-    pub(crate) persists: bool,
-    pub(crate) date: &'a [u8],
-    pub(crate) hsts: &'a [u8],
+/// How the head of a response goes to the client, in the client's version of HTTP. Content follows as
+/// [`Forward::down`] in the framing that [`ToClient::begin`] returns.
+pub(crate) trait ToClient {
+    /// Passes an interim response on, if the client takes any. Returns the bytes of its head.
+    fn interim(&mut self, down: &mut Vec<u8>, head: &Head<'_, '_>) -> u32;
+
+    /// Prepares the client's connection for this response. The client may still be sending its request.
+    ///
+    /// # Errors
+    /// [`Misuse`] if the client cannot get this response.
+    fn begin(&mut self, head: &Head<'_, '_>, has_whole_request: bool) -> Result<Outgoing, Misuse>;
+
+    /// Passes the head of a response on that was begun. Returns its bytes.
+    ///
+    /// # Errors
+    /// [`Misuse`] if the head cannot be written without changing its meaning.
+    fn head(
+        &mut self,
+        down: &mut Vec<u8>,
+        head: &Head<'_, '_>,
+        is_to_head: bool,
+        outgoing: Outgoing,
+    ) -> Result<u32, Misuse>;
+
+    /// Takes the trailer section, unless the framing of the content has a place for it.
+    fn trailers(&mut self, trailers: &Fields<'_, '_>);
 }
 
 /// An exchange with an upstream.
@@ -141,11 +167,8 @@ pub(crate) struct Forward {
     /// Ticket of the first connection; the next upstream has the next.
     base: u32,
     link: Link,
-    version: Version,
     is_to_head: bool,
 
-    /// Input of the client that is not decoded.
-    pub(crate) input: Vec<u8>,
     is_chunked: bool,
     has_whole_request: bool,
     /// Content of the request so far, in bytes.
@@ -176,36 +199,33 @@ pub(crate) struct Forward {
 }
 
 impl Forward {
-    /// An exchange for this request. The tickets of its connections begin at `base`.
+    /// An exchange for this request, whose body has this framing. The tickets of its connections begin at `base`. It
+    /// waits until [`Forward::start`].
     ///
     /// # Errors
     /// [`Misuse::Unwritable`] if the request cannot be written for an upstream.
     pub(crate) fn new(
         found: Found,
-        head: &Request<'_, '_>,
+        head: &RequestHead<'_, '_>,
+        framing: Framing,
         from: From,
         base: u32,
-        rng: &mut Rng,
         now: Instant,
     ) -> Result<Forward, Misuse> {
         let mut up = Vec::with_capacity(1024);
-        write_request(&mut up, head, &found.target, from)?;
+        write_request(&mut up, head, framing, &found.target, from)?;
         let mut upstream = Connection::new();
         upstream.begin_request(head.method, false, &LIMITS)?;
-        // No upstream was tried, so there is one.
-        let at = found.route.balancer.enter(0, rng, now).ok_or(Misuse::Order)?;
         Ok(Forward {
-            at,
-            tried: 1 << at,
+            at: 0,
+            tried: 0,
             leaving: None,
             route: found.route,
             base,
-            link: Link::Wanted,
-            version: head.version,
+            link: Link::Queued,
             is_to_head: head.method == Method::Head,
-            input: Vec::new(),
-            is_chunked: head.framing == Framing::Chunked,
-            has_whole_request: head.framing == Framing::Empty,
+            is_chunked: framing == Framing::Chunked,
+            has_whole_request: framing == Framing::Empty,
             received: 0,
             up,
             is_sending_up: false,
@@ -224,19 +244,49 @@ impl Forward {
         })
     }
 
-    /// The upstream that serves the request.
+    /// Chooses the upstream and dials it.
+    pub(crate) fn start(&mut self, rng: &mut Rng, now: Instant) {
+        if self.link != Link::Queued {
+            return;
+        }
+        // No upstream was tried, so there is one.
+        let Some(at) = self.route.balancer.enter(0, rng, now) else {
+            return self.fail(Failed::NoTurn);
+        };
+        self.at = at;
+        self.tried = 1 << at;
+        self.link = Link::Wanted;
+        self.began = now;
+    }
+
+    /// Whether no upstream was chosen yet.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.link == Link::Queued
+    }
+
+    /// Whether it has a connection to an upstream, or is about to.
+    pub(crate) fn has_peer(&self) -> bool {
+        !matches!(self.link, Link::Queued | Link::Gone)
+    }
+
+    /// Whether an upstream is connected.
+    pub(crate) fn is_open(&self) -> bool {
+        self.link == Link::Open
+    }
+
+    /// The upstream that serves the request; the first one before the choice.
     pub(crate) fn address(&self) -> &Arc<Upstream> {
         self.route.upstream(self.at)
     }
 
     /// Ticket of the connection to it.
     pub(crate) fn ticket(&self) -> Ticket {
-        Ticket(self.base + self.tried.count_ones() - 1)
+        Ticket(self.base + self.tried.count_ones().saturating_sub(1))
     }
 
     /// Bytes of memory that the exchange holds.
     pub(crate) fn held(&self) -> usize {
-        let buffers = [&self.input, &self.up, &self.raw, &self.down];
+        let buffers = [&self.up, &self.raw, &self.down];
         size_of::<Forward>() + buffers.iter().map(|buffer| buffer.capacity()).sum::<usize>()
     }
 
@@ -298,9 +348,23 @@ impl Forward {
                 self.is_reading = true;
                 Ask::Read
             }
-            Link::Dialing | Link::Open | Link::Gone => return None,
+            Link::Queued | Link::Dialing | Link::Open | Link::Gone => return None,
         };
         Some((ticket, ask))
+    }
+
+    /// Gives the exchange up. What is to be asked for the connection to the upstream, if there is one.
+    pub(crate) fn part(&mut self) -> Option<(Ticket, Ask)> {
+        let link = std::mem::replace(&mut self.link, Link::Gone);
+        if let Some(before) = self.leaving.take() {
+            return Some((before, Ask::Close));
+        }
+        let ask = match link {
+            Link::Queued | Link::Wanted | Link::Gone => return None,
+            Link::Leaving { abort: false } => Ask::Close,
+            Link::Dialing | Link::Open | Link::Leaving { abort: true } => Ask::Abort,
+        };
+        Some((self.ticket(), ask))
     }
 
     /// The exchange failed.
@@ -308,7 +372,7 @@ impl Forward {
         self.failed.get_or_insert(why);
         if self.link != Link::Gone {
             self.link = match self.link {
-                Link::Wanted => Link::Gone,
+                Link::Queued | Link::Wanted => Link::Gone,
                 _ => Link::Leaving { abort: true },
             };
         }
@@ -323,6 +387,7 @@ impl Forward {
                 self.link = Link::Gone;
                 return Some(Failed::ConnectTimeout);
             }
+            Link::Queued => Failed::NoTurn,
             Link::Wanted | Link::Dialing => Failed::ConnectTimeout,
             _ if self.wants_input() => Failed::RequestTimeout,
             _ => Failed::Timeout,
@@ -335,6 +400,7 @@ impl Forward {
     pub(crate) fn patience(&self) -> Option<Duration> {
         let rule = &self.route.rule;
         match self.link {
+            Link::Queued => Some(rule.first_byte_timeout),
             Link::Wanted | Link::Dialing => Some(rule.connect_timeout),
             _ if self.is_sending_down || self.wants_input() => None,
             _ if self.has_whole_request && !self.is_sending_up && !self.has_begun() => {
@@ -344,51 +410,45 @@ impl Forward {
         }
     }
 
-    /// Takes the content of the request off the client's input.
-    pub(crate) fn take_input(&mut self, http: &mut server::Connection, limits: &http1::Limits) {
-        let input = std::mem::take(&mut self.input);
-        let mut used = 0;
-        while !self.has_whole_request && self.failed.is_none() {
-            let mut slots = Slots::new();
-            match http.receive(&input[used..], &mut slots, limits) {
-                Ok(server::Step::Body { data, used: more }) => {
-                    used += more;
-                    self.received += data.len() as u64;
-                    write_content(&mut self.up, data, self.is_chunked);
-                }
-                Ok(server::Step::End { used: more, trailers }) => {
-                    used += more;
-                    self.has_whole_request = true;
-                    if self.is_chunked {
-                        write_last_chunk(&mut self.up, &trailers);
-                    }
-                }
-                Ok(server::Step::Partial { used: more }) => {
-                    used += more;
-                    break;
-                }
-                Ok(_) => break,
-                Err(fault) => self.fail(Failed::Request(fault)),
-            }
-        }
-        if self.received.saturating_add(http.announced()) > self.route.rule.max_body_size.0 {
-            self.fail(Failed::TooLarge);
-        }
-        self.input.extend_from_slice(&input[used..]);
+    /// Whether content of the request is still of use.
+    pub(crate) fn takes_content(&self) -> bool {
+        let is_heard = !matches!(self.link, Link::Leaving { .. } | Link::Gone);
+        is_heard && !self.has_whole_request
     }
 
-    /// The connection to the upstream is open. A client that waits for 100 gets it now: this server answers
-    /// expectations itself.
-    pub(crate) fn connected(&mut self, http: &mut server::Connection) {
-        if self.link != Link::Dialing {
-            return;
+    /// Bytes for the upstream that were not given to the driver.
+    pub(crate) fn unsent(&self) -> usize {
+        self.up.len()
+    }
+
+    /// Takes content of the request.
+    pub(crate) fn take_content(&mut self, data: &[u8]) {
+        self.received += data.len() as u64;
+        write_content(&mut self.up, data, self.is_chunked);
+    }
+
+    /// The request is complete.
+    pub(crate) fn end_request(&mut self, trailers: &Fields<'_, '_>) {
+        self.has_whole_request = true;
+        if self.is_chunked {
+            write_last_chunk(&mut self.up, trailers);
         }
-        self.link = Link::Open;
-        if http.awaits_continue() {
-            http.continued();
-            self.down.extend_from_slice(CONTINUE);
-            self.head_bytes += CONTINUE.len() as u32;
+    }
+
+    /// Fails if the content exceeds the rule's bound together with this many bytes that were announced.
+    pub(crate) fn bound_content(&mut self, announced: u64) {
+        if self.received.saturating_add(announced) > self.route.rule.max_body_size.0 {
+            self.fail(Failed::TooLarge);
         }
+    }
+
+    /// The connection to the upstream is open. Returns whether it was awaited.
+    pub(crate) fn opened(&mut self) -> bool {
+        let is_awaited = self.link == Link::Dialing;
+        if is_awaited {
+            self.link = Link::Open;
+        }
+        is_awaited
     }
 
     /// The upstream took its output.
@@ -397,7 +457,7 @@ impl Forward {
     }
 
     /// Bytes came from the upstream.
-    pub(crate) fn received(&mut self, bytes: &[u8], client: &mut ForClient<'_>, now: Instant) {
+    pub(crate) fn received(&mut self, bytes: &[u8], client: &mut impl ToClient, now: Instant) {
         self.is_reading = false;
         let mut raw = std::mem::take(&mut self.raw);
         raw.extend_from_slice(bytes);
@@ -408,32 +468,15 @@ impl Forward {
             match self.upstream.receive(&raw[used..], &mut slots, &LIMITS) {
                 Ok(Step::Interim { head, used: more }) => {
                     used += more;
-                    if head.status != 100 && self.version == Version::Http11 {
-                        let added = Added {
-                            date: b"",
-                            hsts: b"",
-                            connection: b"",
-                        };
-                        let written = write_response(&mut self.down, &head, false, Outgoing::Empty, added);
-                        if written.is_err() {
-                            self.down.truncate(start);
-                        }
-                        self.head_bytes += (self.down.len() - start) as u32;
+                    // This server answers expectations itself.
+                    if head.status != 100 {
+                        self.head_bytes += client.interim(&mut self.down, &head);
                     }
                 }
                 Ok(Step::Response { head, used: more }) => {
                     used += more;
-                    let outgoing = Outgoing::of(head.framing, self.version);
-                    // A client that still sends its body could not be told from one that sends a request.
-                    let persists =
-                        client.persists && self.has_whole_request && outgoing != Outgoing::UntilClose;
-                    let Ok(persistence) = client.http.begin_response(persists) else {
+                    let Ok(outgoing) = client.begin(&head, self.has_whole_request) else {
                         return self.fail(Failed::Unwritable);
-                    };
-                    let added = Added {
-                        date: client.date,
-                        hsts: client.hsts,
-                        connection: persistence.line(),
                     };
                     self.route.balancer.succeeded(self.at);
                     self.took = Some(now - self.began);
@@ -442,11 +485,13 @@ impl Forward {
                         Outgoing::Empty => Response::Ended,
                         outgoing => Response::Begun(outgoing),
                     };
-                    if write_response(&mut self.down, &head, self.is_to_head, outgoing, added).is_err() {
-                        self.down.truncate(start);
-                        self.fail(Failed::Unwritable);
+                    match client.head(&mut self.down, &head, self.is_to_head, outgoing) {
+                        Ok(bytes) => self.head_bytes += bytes,
+                        Err(_) => {
+                            self.down.truncate(start);
+                            self.fail(Failed::Unwritable);
+                        }
                     }
-                    self.head_bytes += (self.down.len() - start) as u32;
                 }
                 Ok(Step::Body { data, used: more }) => {
                     used += more;
@@ -459,6 +504,7 @@ impl Forward {
                 }
                 Ok(Step::End { used: more, trailers }) => {
                     used += more;
+                    client.trailers(&trailers);
                     self.end(&trailers);
                 }
                 Ok(Step::Partial { used: more }) => {
@@ -558,6 +604,7 @@ impl Forward {
             | Failed::Unwritable
             | Failed::Timeout => true,
             Failed::NoRoom(_)
+            | Failed::NoTurn
             | Failed::Request(_)
             | Failed::TooLarge
             | Failed::RequestTimeout
@@ -569,6 +616,8 @@ impl Forward {
 
 impl Drop for Forward {
     fn drop(&mut self) {
-        self.route.balancer.leave(self.at);
+        if self.tried != 0 {
+            self.route.balancer.leave(self.at);
+        }
     }
 }

@@ -6,9 +6,10 @@
 
 use http_semantics::field::{Fields, Name};
 use http_semantics::method::Method;
+use http_semantics::request::{Protocol, RequestHead};
 use http_semantics::status::Status;
 use http1::framing::Framing;
-use http1::head::{Request, Response};
+use http1::head::Response;
 use http1::version::Version;
 use http1::{Misuse, request, response};
 use std::io::Write as _;
@@ -87,13 +88,14 @@ fn ends_here(name: &str, fields: &Fields<'_, '_>) -> bool {
                 .any(|nominated| nominated.eq_ignore_ascii_case(name.as_bytes())))
 }
 
-/// Appends the head of a request for an upstream, with this target.
+/// Appends the head of a request for an upstream, with this target and framing of its body.
 ///
 /// # Errors
 /// [`Misuse::Unwritable`] if a target, host or field cannot be written without changing the message.
 pub(crate) fn write_request(
     out: &mut Vec<u8>,
-    head: &Request<'_, '_>,
+    head: &RequestHead<'_, '_>,
+    framing: Framing,
     target: &[u8],
     from: From,
 ) -> Result<(), Misuse> {
@@ -101,12 +103,26 @@ pub(crate) fn write_request(
     // HTTP/1.0 needs no host, and HTTP/1.1 allows an empty one.
     let named = if host.is_empty() { b"localhost" } else { host };
     request::line(out, head.method_name, target, named)?;
+    // These versions may split the field; others must get it whole (RFC 9113 section 8.2.3, RFC 9114 section 4.2.1).
+    let has_crumbs = matches!(head.protocol, Protocol::Http2 | Protocol::Http3);
+    let mut cookies = Vec::new();
     for (name, value) in head.fields.iter() {
-        if !ends_here(name, &head.fields) && !is_among(name, &OWN) && !name.eq_ignore_ascii_case("via") {
-            response::field(out, name, value)?;
+        if ends_here(name, &head.fields) || is_among(name, &OWN) || name.eq_ignore_ascii_case("via") {
+            continue;
         }
+        if has_crumbs && name == "cookie" {
+            if !cookies.is_empty() {
+                cookies.extend_from_slice(b"; ");
+            }
+            cookies.extend_from_slice(value);
+            continue;
+        }
+        response::field(out, name, value)?;
     }
-    match head.framing {
+    if !cookies.is_empty() {
+        response::field(out, "cookie", &cookies)?;
+    }
+    match framing {
         Framing::Length(len) => response::content_length(out, len),
         Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
         Framing::Empty | Framing::UntilClose => {
@@ -116,7 +132,7 @@ pub(crate) fn write_request(
             }
         }
     }
-    via(out, &head.fields, head.version)?;
+    via(out, &head.fields, head.protocol)?;
     let proto = if from.is_secured { "https" } else { "http" };
     let peer = from.peer.to_canonical();
     let node = match peer {
@@ -136,7 +152,7 @@ pub(crate) fn write_request(
 }
 
 /// The line `Via`: what came before, and this server (RFC 9110 section 7.6.3).
-fn via(out: &mut Vec<u8>, fields: &Fields<'_, '_>, version: Version) -> Result<(), Misuse> {
+fn via(out: &mut Vec<u8>, fields: &Fields<'_, '_>, protocol: Protocol) -> Result<(), Misuse> {
     let mut before = Vec::new();
     for (name, value) in fields.iter() {
         if name.eq_ignore_ascii_case("via") && !value.is_empty() {
@@ -144,9 +160,11 @@ fn via(out: &mut Vec<u8>, fields: &Fields<'_, '_>, version: Version) -> Result<(
             before.extend_from_slice(b", ");
         }
     }
-    before.extend_from_slice(match version {
-        Version::Http10 => b"1.0 weir",
-        _ => b"1.1 weir",
+    before.extend_from_slice(match protocol {
+        Protocol::Http09 | Protocol::Http10 => b"1.0 weir",
+        Protocol::Http11 => b"1.1 weir",
+        Protocol::Http2 => b"2.0 weir",
+        Protocol::Http3 => b"3.0 weir",
     });
     response::field(out, "Via", &before)
 }
@@ -160,7 +178,7 @@ pub(crate) enum Outgoing {
     Length,
     /// In chunks.
     Chunked,
-    /// As it comes, until the connection ends: for clients of HTTP/1.0.
+    /// As it comes, until the connection ends: for clients of HTTP/1.0. In HTTP/2, until the stream ends.
     UntilClose,
 }
 
@@ -200,12 +218,28 @@ pub(crate) fn write_response(
 ) -> Result<(), Misuse> {
     let status = Status::from_u16(head.status).map_err(|_| Misuse::Unwritable)?;
     response::status_line(out, status);
+    write_fields(out, head, is_to_head, outgoing, added)?;
+    response::end(out);
+    Ok(())
+}
+
+/// Appends the field lines of [`write_response`].
+///
+/// # Errors
+/// [`Misuse::Unwritable`] if a field cannot be written without changing the message.
+pub(crate) fn write_fields(
+    out: &mut Vec<u8>,
+    head: &Response<'_, '_>,
+    is_to_head: bool,
+    outgoing: Outgoing,
+    added: Added<'_>,
+) -> Result<(), Misuse> {
     for (name, value) in head.fields.iter() {
         if !ends_here(name, &head.fields) && !name.eq_ignore_ascii_case("via") {
             response::field(out, name, value)?;
         }
     }
-    via(out, &head.fields, head.version)?;
+    via(out, &head.fields, head.version.protocol())?;
     if head.status >= 200 {
         match (outgoing, head.framing) {
             (Outgoing::Length, Framing::Length(len)) => response::content_length(out, len),
@@ -228,7 +262,6 @@ pub(crate) fn write_response(
         }
         out.extend_from_slice(added.connection);
     }
-    response::end(out);
     Ok(())
 }
 
@@ -245,6 +278,12 @@ pub(crate) fn write_content(out: &mut Vec<u8>, data: &[u8], is_chunked: bool) {
 /// Appends the end of a chunked body, with those trailer fields that pass.
 pub(crate) fn write_last_chunk(out: &mut Vec<u8>, trailers: &Fields<'_, '_>) {
     out.extend_from_slice(b"0\r\n");
+    write_trailers(out, trailers);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends those trailer fields that pass.
+pub(crate) fn write_trailers(out: &mut Vec<u8>, trailers: &Fields<'_, '_>) {
     for (name, value) in trailers.iter() {
         let passes = !ends_here(name, trailers) && !is_among(name, &OWN) && !is_among(name, &NOT_IN_TRAILERS);
         if passes {
@@ -252,7 +291,6 @@ pub(crate) fn write_last_chunk(out: &mut Vec<u8>, trailers: &Fields<'_, '_>) {
             let _ = response::field(out, name, value);
         }
     }
-    out.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]
@@ -274,7 +312,7 @@ mod tests {
             is_secured: false,
         };
         let mut out = Vec::new();
-        write_request(&mut out, &head, b"/t", from).unwrap();
+        write_request(&mut out, &head.semantics(), head.framing, b"/t", from).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -5,11 +5,12 @@
 //!                                          head ─▶ heads are parsed and written anew
 //! ```
 //! This file decides which route a request takes. `balance` chooses among its upstreams, `forward` carries one request and
-//! its response, `head` decides which field lines pass.
+//! its response, `http1` has its client's side for HTTP/1, `head` decides which field lines pass.
 
 mod balance;
 pub(crate) mod forward;
 pub(crate) mod head;
+pub(crate) mod http1;
 
 use crate::config::{Config, Proxy};
 use crate::hosts::Hosts;

@@ -25,6 +25,7 @@ mod reply;
 mod serve;
 
 use super::client::{Client, Layer};
+use super::gateway::of_fault;
 use crate::access_log::{Cut, Slot};
 use crate::context::{Cx, Done, Work};
 use crate::exchange::{Exchange, Failure, Multipart};
@@ -637,14 +638,6 @@ fn unsecured(cx: &Cx, why: Unsecured) {
     match why {
         Unsecured::Fault => cx.counters.tls_failed().add(1),
         Unsecured::PlainHttp => cx.counters.tls_plain_http().add(1),
-    }
-}
-
-/// The error for a fault of the client's bytes.
-fn of_fault(fault: http1::Fault) -> Failure {
-    Failure {
-        detail: Some(fault.text()),
-        ..Failure::of(fault.status())
     }
 }
 

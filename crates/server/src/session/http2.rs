@@ -5,12 +5,14 @@
 //!   bytes ─▶ request ─┤                             ├─▶ exchange ─┬─ answer ─▶ Sending ─▶ gone
 //!                     └─────────────────────────────┘      ▲      └─ job ────▶ Waiting ─┐
 //!                                                          └──────────────── done ──────┘
+//!   bytes ─▶ request with a route ─▶ Forward: an upstream answers it
 //! ```
 //! The connection works both ways at once. Heads of answers go out as they are made; content follows in the order of
 //! RFC 9218, a turn at a time: what is given to the driver cannot be overtaken any more. `requests` takes requests in,
-//! `turn` knows what is under way; what HTTP/3 does alike is in `multiplexed`. Flow control, priorities and floods are the
+//! `forward` passes those with a route on, `turn` knows what is under way; what HTTP/3 does alike is in `multiplexed`. Flow control, priorities and floods are the
 //! protocol's business (crate `http2`); this file decides how a connection lives and ends.
 
+mod forward;
 mod requests;
 mod turn;
 
@@ -26,7 +28,7 @@ use crate::limits::Limits;
 use ::http2::server::Connection;
 use ::http2::{Code, Fault};
 use runtime::memory::Holding;
-use runtime::session::{Loss, Need, Taken};
+use runtime::session::{Ask, Loss, Need, Taken};
 use runtime::{Action, Event, Ticket, Tx};
 use std::sync::Arc;
 use turn::Turn;
@@ -58,6 +60,10 @@ pub struct Http2 {
     draining: bool,
     /// A request came since the connection was last idle.
     is_active: bool,
+    /// A request was passed to an upstream.
+    has_passed: bool,
+    /// What is to be asked for connections to upstreams whose streams are gone.
+    parting: Vec<(Ticket, Ask)>,
     held: Holding,
 }
 
@@ -93,6 +99,8 @@ impl Http2 {
             half_closed: false,
             draining: false,
             is_active: false,
+            has_passed: false,
+            parting: Vec::new(),
         }
     }
 
@@ -139,12 +147,18 @@ impl Http2 {
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
             Event::Unsecured(_) => cx.counters.tls_failed().add(1),
-            Event::Peer(..) => debug_assert!(false, "nothing was dialed"),
+            Event::Peer(ticket, event) => self.peer(cx, ticket, event, out, now),
             Event::Secured(_) => debug_assert!(false, "TLS agreed twice"),
         }
     }
 
     pub(super) fn poll(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) -> Action<Work> {
+        if self.has_passed
+            && self.phase != Phase::Closed
+            && let Some((ticket, ask)) = self.next_ask(cx, now)
+        {
+            return tx.ask(ticket, ask);
+        }
         if self.phase == Phase::Open
             && let Some((id, work)) = self.next_job(cx, now)
         {
@@ -259,8 +273,14 @@ impl Http2 {
         if self.phase == Phase::Lingering {
             self.phase = Phase::Closed;
         }
-        let is_whole = |stream: &Stream| !matches!(stream.state, State::Receiving(_));
+        let is_whole = |stream: &Stream| match &stream.state {
+            State::Receiving(_) => false,
+            State::Forward(passed) => passed.forward.has_whole_request(),
+            _ => true,
+        };
         for mut stream in self.streams.extract_if(.., |stream| !is_whole(stream)) {
+            self.turn.release(stream.slot);
+            forward::part(&self.client, &mut self.parting, &mut stream, cx);
             stream.lost(cx, Cut::Peer, now);
         }
     }
@@ -313,6 +333,7 @@ impl Http2 {
                     self.give_up(cx, id, Failure::TIMEOUT, out, now);
                 }
                 State::Waiting(_) => self.late(cx, id, out, now),
+                State::Forward(_) => self.pass_timeout(cx, id, out, now),
                 State::Sending(_) | State::Gone(_) => {
                     self.http.reset(id, Code::INTERNAL_ERROR, out);
                     self.forget(cx, id, Cut::File, now);
@@ -353,6 +374,7 @@ impl Http2 {
         cx.counters.http2_failed().add(1);
         for mut stream in self.streams.drain(..) {
             self.turn.release(stream.slot);
+            forward::part(&self.client, &mut self.parting, &mut stream, cx);
             stream.lost(cx, Cut::Peer, now);
         }
         self.phase = Phase::Ending;
@@ -363,6 +385,7 @@ impl Http2 {
         let Ok(at) = self.at(id) else { return };
         let stream = &mut self.streams[at];
         self.turn.release(stream.slot);
+        forward::part(&self.client, &mut self.parting, stream, cx);
         stream.lost(cx, cut, now);
         if !stream.is_working {
             self.streams.remove(at);
@@ -373,6 +396,7 @@ impl Http2 {
     fn abort(&mut self, cx: &mut Cx, cut: Cut, now: Instant) {
         self.turn.lost(cx, cut, now);
         for mut stream in self.streams.drain(..) {
+            forward::part(&self.client, &mut self.parting, &mut stream, cx);
             stream.lost(cx, cut, now);
         }
         self.phase = Phase::Closed;
@@ -409,7 +433,7 @@ impl Http2 {
             }
             // It came too late: the request was answered with an error.
             (State::Sending(_), Done::Loaded(_)) => {}
-            (State::Waiting(_) | State::Receiving(_), _) => {
+            (State::Waiting(_) | State::Receiving(_) | State::Forward(_), _) => {
                 debug_assert!(false, "a job finished that was not given");
             }
         }

@@ -168,7 +168,7 @@ impl Http3 {
                     self.give_up(cx, id, Failure::TIMEOUT, now);
                 }
                 State::Waiting(_) => self.late(cx, id, now),
-                State::Sending(_) | State::Gone(_) => {
+                State::Sending(_) | State::Forward(_) | State::Gone(_) => {
                     self.http.reset(id, Code::INTERNAL_ERROR);
                     self.forget(cx, id, Cut::File, now);
                 }
@@ -263,7 +263,7 @@ impl Http3 {
             }
             // It came too late: the request was answered with an error.
             (State::Sending(_), Done::Loaded(_)) => {}
-            (State::Waiting(_) | State::Receiving(_), _) => {
+            (State::Waiting(_) | State::Receiving(_) | State::Forward(_), _) => {
                 debug_assert!(false, "a job finished that was not given");
             }
         }

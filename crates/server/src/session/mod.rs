@@ -6,10 +6,13 @@
 //!                    │  and cleartext may (prior knowledge)
 //!                    └─ a request has a route to an upstream ─▶ Forwarding
 //! ```
+//! In HTTP/2, requests with such a route are streams as all others. `gateway` has what both do alike for them.
+//!
 //! Both take requests off the input, have an exchange ([`crate::exchange`]) choose the answer to each, and write it. This
 //! file decides which of the two a connection speaks. Connections over QUIC speak HTTP/3 from the start ([`Http3`]).
 
 mod client;
+pub(crate) mod gateway;
 mod http1;
 mod http2;
 mod http3;

@@ -5,7 +5,7 @@ use crate::config::{Config, LogFormat};
 use crate::service::LogSink;
 use crate::site::Source;
 use crate::{Cx, Server, Session, Work};
-use runtime::session::{Job as _, Loss, Need, Secured, Ticket};
+use runtime::session::{Ask, Job as _, Loss, Need, PeerEvent, Secured, Ticket};
 use runtime::{Accepted, Action, Body, Context as _, Event, Service as _, Session as _, Tx};
 use std::sync::{Arc, LazyLock, Mutex};
 use units::{Draw as _, Duration, Instant, Seed, UnixTime};
@@ -100,6 +100,8 @@ pub(super) struct Rig {
     /// Jobs are kept in `jobs` instead of being run at once.
     pub(super) holds_jobs: bool,
     pub(super) jobs: Vec<(Ticket, Work)>,
+    /// What the session asked for its connections to upstreams, in order. Nothing happens to them but what a test tells.
+    pub(super) asked: Vec<(Ticket, Ask)>,
     tx: Tx,
     gone: bool,
 }
@@ -142,6 +144,7 @@ impl Rig {
             output_max: 0,
             holds_jobs: false,
             jobs: Vec::new(),
+            asked: Vec::new(),
             tx: Tx::default(),
             gone: false,
         }
@@ -209,6 +212,11 @@ impl Rig {
 
     pub(super) fn lose(&mut self, loss: Loss) {
         self.event(Event::Lost(loss));
+    }
+
+    /// Tells what happened to a connection to an upstream.
+    pub(super) fn upstream(&mut self, ticket: Ticket, event: PeerEvent<'_>) {
+        self.event(Event::Peer(ticket, event));
     }
 
     /// Reports that part of the output was accepted.
@@ -330,7 +338,8 @@ impl Rig {
                 Action::Stay => return,
                 Action::Write => panic!("nothing to write"),
                 Action::Start(ticket, job) => self.start(ticket, job, &mut tx),
-                Action::Peer | Action::End | Action::Abort => panic!("HTTP sessions do not ask for this"),
+                Action::Peer => self.asked.extend(tx.asked.take().map(|asked| *asked)),
+                Action::End | Action::Abort => panic!("HTTP sessions do not ask for this"),
                 Action::Duplex { .. } => {
                     self.end = End::Open;
                     return;

@@ -9,25 +9,23 @@
 //! knows the exchange itself.
 
 use super::serve::{Outcome, Received, with_head};
-use super::{Http1, Input, Phase, Then, of_fault};
-use crate::access_log::{self, Cut, RequestLine};
+use super::{Http1, Input, Phase, Then};
+use crate::access_log::Cut;
 use crate::context::{Cx, Work};
 use crate::exchange::{Asked, Exchange, Failure, Step as Next};
 use crate::proxy::Found;
-use crate::proxy::forward::{Failed, ForClient, Forward};
+use crate::proxy::forward::{Failed, Forward};
 use crate::proxy::head::From;
+use crate::proxy::http1::{ForClient, connected, take_input};
+use crate::session::gateway::{self, UNWRITABLE, complain, failure};
 use http_semantics::request::RequestHead;
-use http_semantics::status::Status;
 use http1::framing::Framing;
 use http1::head::{Expect, Request};
-use runtime::complaints;
+use http1::version::Version;
 use runtime::memory::Holding;
 use runtime::session::{PeerEvent, Ticket};
 use runtime::{Action, Tx};
 use units::Instant;
-
-/// Upstreams of a rule are fewer, so each has a ticket of its own.
-const TICKETS: u32 = 64;
 
 /// Jobs have tickets from here on, below those of layers around the session.
 const JOBS: u32 = 1 << 30;
@@ -36,6 +34,9 @@ const JOBS: u32 = 1 << 30;
 #[derive(Debug)]
 pub(super) struct Passed {
     forward: Forward,
+    version: Version,
+    /// Input of the client that is not decoded.
+    input: Vec<u8>,
     /// The head of the request.
     head: Vec<u8>,
     /// Arrival of its first byte.
@@ -55,12 +56,10 @@ impl Http1 {
         request: &Request<'_, '_>,
         head: &RequestHead<'_, '_>,
     ) -> Option<Found> {
-        let is_redirected = cx.state.https_port.is_some() && !self.client.is_secured();
-        if request.expect == Expect::Unknown || is_redirected || cx.state.mounts.of(head).is_some() {
-            return None;
+        match request.expect {
+            Expect::Unknown => None,
+            Expect::Nothing | Expect::Continue => gateway::route(cx, &self.client, head),
         }
-        let site = cx.state.hosts.index_of(head.authority());
-        cx.state.proxies.find(site, head)
     }
 
     /// Begins to pass a request on.
@@ -90,24 +89,25 @@ impl Http1 {
             peer: self.client.address(),
             is_secured: self.client.is_secured(),
         };
-        let base = (self.client.requests % (JOBS / TICKETS)) * TICKETS;
-        let forward = Forward::new(found, request, from, base, &mut cx.rng, now);
+        let base = gateway::first_ticket(self.client.requests);
+        let forward = Forward::new(found, &request.semantics(), request.framing, from, base, now);
         let mut forward = match (refused, forward) {
             (Some(failure), _) => return self.refuse(cx, received, failure, tx, now),
             (None, Err(_)) => {
-                let failure = Failure {
-                    detail: Some("it cannot be passed on"),
-                    ..Failure::of(Status::BAD_REQUEST)
-                };
-                return self.refuse(cx, received, failure, tx, now);
+                return self.refuse(cx, received, UNWRITABLE, tx, now);
             }
             (None, Ok(forward)) => forward,
         };
-        forward.input.extend_from_slice(behind);
-        forward.take_input(&mut self.http, &cx.state.http_limits);
+        let mut input = behind.to_vec();
+        take_input(&mut forward, &mut input, &mut self.http, &cx.state.http_limits);
         let passed = Box::new(Passed {
-            held: cx.hub.budget.holding(forward.held() + received.bytes().len()),
+            held: cx
+                .hub
+                .budget
+                .holding(forward.held() + input.capacity() + received.bytes().len()),
             forward,
+            version: request.version,
+            input,
             head: received.bytes().to_vec(),
             started: received.started(),
             since: now,
@@ -121,8 +121,8 @@ impl Http1 {
     }
 
     /// The request is the only one under way from now on.
-    pub(super) fn set_forth(&mut self, cx: &Cx, mut passed: Box<Passed>, now: Instant) {
-        passed.forward.began = now;
+    pub(super) fn set_forth(&mut self, cx: &mut Cx, mut passed: Box<Passed>, now: Instant) {
+        passed.forward.start(&mut cx.rng, now);
         passed.since = now;
         self.phase = Phase::Forward(passed);
         self.rewind(cx, now);
@@ -141,7 +141,9 @@ impl Http1 {
         };
         let limits = &cx.state.limits;
         let forward = &passed.forward;
-        passed.held.set(forward.held() + passed.head.capacity());
+        passed
+            .held
+            .set(forward.held() + passed.input.capacity() + passed.head.capacity());
         self.deadline = match forward.patience() {
             Some(patience) => now + patience,
             None if forward.is_sending_down => now + limits.write_timeout,
@@ -154,9 +156,9 @@ impl Http1 {
         let Phase::Forward(passed) = &mut self.phase else {
             return;
         };
-        let forward = &mut passed.forward;
-        forward.input.extend_from_slice(bytes);
-        forward.take_input(&mut self.http, &cx.state.http_limits);
+        let Passed { forward, input, .. } = &mut **passed;
+        input.extend_from_slice(bytes);
+        take_input(forward, input, &mut self.http, &cx.state.http_limits);
         self.rewind(cx, now);
     }
 
@@ -190,7 +192,7 @@ impl Http1 {
             return self.abort(cx, Cut::Timeout, now);
         }
         if let Some(why) = passed.forward.time_out() {
-            complain(&passed.forward, &passed.head, why, now);
+            complain(&passed.forward, path(&passed.head), why, now);
             passed.forward.try_another(&mut cx.rng, now);
         }
         self.rewind(cx, now);
@@ -211,16 +213,18 @@ impl Http1 {
             return;
         }
         match event {
-            PeerEvent::Connected => forward.connected(&mut self.http),
+            PeerEvent::Connected => connected(forward, &mut self.http),
             PeerEvent::Bytes(bytes) => {
                 let mut client = ForClient {
                     http: &mut self.http,
+                    version: passed.version,
                     persists: !self.draining && !self.retiring,
                     date: cx.clock.date_line(),
                     hsts: match self.client.is_secured() {
                         true => &cx.state.secured_lines,
                         false => b"",
                     },
+                    connection: b"",
                 };
                 forward.received(bytes, &mut client, now);
             }
@@ -228,7 +232,7 @@ impl Http1 {
             PeerEvent::Eof => forward.ended_by_upstream(),
             PeerEvent::Lost(loss) => {
                 if let Some(why) = forward.lost(loss) {
-                    complain(forward, &passed.head, why, now);
+                    complain(forward, path(&passed.head), why, now);
                     forward.try_another(&mut cx.rng, now);
                 }
             }
@@ -307,7 +311,7 @@ impl Http1 {
             None => {
                 self.log(cx, &passed);
                 cx.answered(passed.started);
-                let behind = std::mem::take(&mut passed.forward.input);
+                let behind = std::mem::take(&mut passed.input);
                 let then = match self.after(passed.wants_close, &behind) {
                     Some(then) => then,
                     None => Http1::onwards(cx, &behind, now),
@@ -317,7 +321,7 @@ impl Http1 {
             }
             Some(why) => {
                 if !matches!(why, Failed::ClientGone) {
-                    complain(&passed.forward, &passed.head, why, now);
+                    complain(&passed.forward, path(&passed.head), why, now);
                 }
                 match failure(why) {
                     Some(failure) if !passed.forward.has_begun() => {
@@ -340,7 +344,7 @@ impl Http1 {
         }
         // A client that got 100 has taken output; its line begins with the page.
         cx.journal.sent(&mut self.slot, now);
-        let behind = &passed.forward.input;
+        let behind = &passed.input;
         let left = with_head(&passed.head, passed.started, cx, |cx, received| {
             let is_whole = passed.forward.has_whole_request();
             let mut outcome = self.begin(cx, received, Some(failure), tx);
@@ -387,41 +391,11 @@ impl Http1 {
     fn log(&mut self, cx: &mut Cx, passed: &Passed) {
         let forward = &passed.forward;
         cx.counters.answered(forward.status);
-        // One byte more than was passed on marks a response that was cut.
-        let missing = u64::from(!forward.has_ended() || forward.failed().is_some());
-        let (peer, user) = (self.client.address(), self.client.user());
-        let slot = &mut self.slot;
+        let (client, slot) = (&self.client, &mut self.slot);
         with_head(&passed.head, passed.started, cx, |cx, received| {
-            let Asked::Request(head) = received.asked() else {
-                return;
-            };
-            let request = access_log::Request {
-                peer,
-                user,
-                stream: None,
-                started: passed.started,
-                line: RequestLine::Parsed {
-                    method: head.method_name.as_bytes(),
-                    target: head.target_raw,
-                    version: head.protocol.name(),
-                },
-                host: head.authority(),
-                referer: head.referer(),
-                user_agent: head.user_agent(),
-                upstream: Some(&access_log::Upstream {
-                    address: forward.address(),
-                    took: forward.took.unwrap_or_default(),
-                }),
-            };
-            let body = forward.body_bytes + missing;
-            cx.journal.compose(
-                slot,
-                &cx.clock,
-                &request,
-                forward.status,
-                forward.head_bytes,
-                body,
-            );
+            if let Asked::Request(head) = received.asked() {
+                gateway::log(cx, slot, (client, None), head, passed.started, forward);
+            }
         });
     }
 
@@ -446,61 +420,14 @@ impl Then {
             Then::Body(discard) => discard.left.extend_from_slice(bytes),
             Then::Wait(wait) => wait.rest.extend_from_slice(bytes),
             Then::Parts(parts) => parts.then.keep_input(cx, bytes, now),
-            Then::Forward(passed) => passed.forward.input.extend_from_slice(bytes),
+            Then::Forward(passed) => passed.input.extend_from_slice(bytes),
             Then::Close | Then::Linger => {}
         }
     }
 }
 
-/// Logs the failure of an upstream, with the path of the request, and tells the balancer.
-fn complain(forward: &Forward, head: &[u8], why: Failed, now: Instant) {
+/// The path of the request with this head.
+fn path(head: &[u8]) -> &[u8] {
     let target = head.split(|&b| b == b' ').nth(1).unwrap_or_default();
-    let path = target.split(|&b| b == b'?').next().unwrap_or_default();
-    let address = forward.address();
-    complaints::warn(path, || format!("upstream {address}: {why}"));
-    if forward.blame(why, now) {
-        tracing::warn!(
-            "upstream {address}: it gets no requests for `ejection-time`, because `max-failures` requests in a row failed"
-        );
-    }
-}
-
-/// The answer in place of the upstream's; `None`: nobody is there to get it.
-fn failure(why: Failed) -> Option<Failure> {
-    let page = |status, detail| {
-        Some(Failure {
-            detail: Some(detail),
-            ..Failure::of(status)
-        })
-    };
-    match why {
-        Failed::Unreachable(_) => page(
-            Status::BAD_GATEWAY,
-            "The server behind this one cannot be reached.",
-        ),
-        Failed::ConnectTimeout => page(
-            Status::GATEWAY_TIMEOUT,
-            "The server behind this one did not accept the connection in time.",
-        ),
-        Failed::NoRoom(_) => page(
-            Status::SERVICE_UNAVAILABLE,
-            "This server has no connection left for the request.",
-        ),
-        Failed::Unanswered => page(
-            Status::BAD_GATEWAY,
-            "The server behind this one closed the connection without a response.",
-        ),
-        Failed::Truncated | Failed::Invalid(_) | Failed::Unwritable => page(
-            Status::BAD_GATEWAY,
-            "The server behind this one sent an invalid response.",
-        ),
-        Failed::Timeout => page(
-            Status::GATEWAY_TIMEOUT,
-            "The server behind this one did not respond in time.",
-        ),
-        Failed::Request(fault) => Some(of_fault(fault)),
-        Failed::TooLarge => Some(Failure::TOO_LARGE),
-        Failed::RequestTimeout => Some(Failure::TIMEOUT),
-        Failed::ClientGone => None,
-    }
+    gateway::path(target)
 }

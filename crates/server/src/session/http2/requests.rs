@@ -1,8 +1,9 @@
 //! Takes requests in, has an exchange answer each, and begins to send the answers.
 //!
 //! As in HTTP/1, the body of a request is read and discarded before the request is answered, unless it is clear before
-//! that the answer is an error.
+//! that the answer is an error. Requests for upstreams go to `forward`.
 
+use super::forward::{end_request, keep};
 use super::{Http2, PENDING_MAX, Phase};
 use crate::access_log::Cut;
 use crate::context::{Cx, Work};
@@ -10,8 +11,9 @@ use crate::entry::Entry;
 use crate::exchange::{Exchange, Failure};
 use crate::session::client::Client;
 use crate::session::multiplexed::answer::Reply;
-use crate::session::multiplexed::ask::{self, Ask, Outcome};
+use crate::session::multiplexed::ask::{self, Ask, Outcome, Passing};
 use crate::session::multiplexed::content::Fresh;
+use crate::session::multiplexed::passed::Passed;
 use crate::session::multiplexed::stream::{Receiving, State, Stream, Waiting};
 use crate::site::Loaded;
 use ::http2::Code;
@@ -62,15 +64,27 @@ impl Http2 {
                     control,
                     fields,
                 } => {
-                    let refused = match end {
+                    let passing = match cx.state.proxies.is_empty() {
                         true => None,
-                        false => ask::refusal(&control, fields, &cx.state.limits),
+                        false => ask::pass(cx, ask(&self.client, id), &control, fields, end, now),
+                    };
+                    let (refused, ends) = match passing {
+                        Some(Passing::Begun(forward)) => {
+                            let expects = !end && ask::expectation(fields).is_some();
+                            let passed = Passed::new(forward, fields.clone(), Protocol::Http2, expects, now);
+                            self.count(cx, id, !end, false, out, now);
+                            self.pass(id, passed);
+                            continue;
+                        }
+                        Some(Passing::Refused(failure, ends)) => (Some(failure), ends),
+                        None if end => (None, false),
+                        None => (ask::refusal(&control, fields, &cx.state.limits), false),
                     };
                     if end || refused.is_some() {
                         let (outcome, is_last) =
                             ask::begin(cx, ask(&self.client, id), &control, fields, refused, now);
                         let kept = matches!(outcome, Outcome::Wait(..)).then(|| fields.clone());
-                        self.count(cx, id, !end, is_last, out, now);
+                        self.count(cx, id, !end, is_last || ends, out, now);
                         self.follow(cx, id, outcome, kept, out, now);
                     } else {
                         let (fields, expects) = (fields.clone(), ask::expectation(fields).is_some());
@@ -86,10 +100,17 @@ impl Http2 {
                 }
                 Event::Body { stream: id, bytes } => {
                     let len = bytes.len() as u32;
-                    self.http.consumed(id, len, out);
+                    if !keep(&mut self.streams, id, bytes) {
+                        self.http.consumed(id, len, out);
+                    }
                     self.body(cx, id, len, out, now);
                 }
-                Event::Trailers { stream: id, .. } | Event::End { stream: id } => {
+                Event::Trailers { stream: id, fields } => {
+                    end_request(&mut self.streams, id, Some(fields));
+                    self.body_ended(cx, id, out, now);
+                }
+                Event::End { stream: id } => {
+                    end_request(&mut self.streams, id, None);
                     self.body_ended(cx, id, out, now);
                 }
                 Event::Reset { stream: id, .. } => {
@@ -153,8 +174,10 @@ impl Http2 {
     /// Part of a body arrived.
     fn body(&mut self, cx: &mut Cx, id: u32, len: u32, out: &mut Vec<u8>, now: Instant) {
         let Ok(at) = self.at(id) else { return };
-        let State::Receiving(receiving) = &mut self.streams[at].state else {
-            return;
+        let receiving = match &mut self.streams[at].state {
+            State::Receiving(receiving) => receiving,
+            State::Forward(_) => return self.pass_body(cx, id, out, now),
+            _ => return,
         };
         let limits = &cx.state.limits;
         receiving.received += u64::from(len);
@@ -181,6 +204,10 @@ impl Http2 {
                     self.http.shut_down(now, out);
                 }
                 self.follow(cx, id, outcome, Some(fields), out, now);
+            }
+            state @ State::Forward(_) => {
+                stream.state = state;
+                self.pass_body(cx, id, out, now);
             }
             state => stream.state = state,
         }
@@ -209,7 +236,7 @@ impl Http2 {
     }
 
     /// Carries out what became of a request. `fields`: what it was, if it has to be kept.
-    fn follow(
+    pub(super) fn follow(
         &mut self,
         cx: &mut Cx,
         id: u32,
@@ -292,8 +319,11 @@ impl Http2 {
     }
 
     /// An answer was given out whole.
-    fn end(&mut self, id: u32, at: usize, out: &mut Vec<u8>) {
-        let stream = &self.streams[at];
+    pub(super) fn end(&mut self, id: u32, at: usize, out: &mut Vec<u8>) {
+        let stream = &mut self.streams[at];
+        if let State::Forward(passed) = &mut stream.state {
+            self.parting.extend(passed.forward.part());
+        }
         if stream.is_uploading {
             // The client need not send the rest (RFC 9113 section 8.1).
             self.http.reset(id, Code::NO_ERROR, out);
@@ -321,9 +351,17 @@ impl Http2 {
                 break;
             };
             let stream = &mut self.streams[at];
-            let State::Sending(content) = &mut stream.state else {
-                debug_assert!(false, "stream {} has no content", piece.stream);
-                break;
+            let content = match &mut stream.state {
+                State::Sending(content) => content,
+                State::Forward(_) => {
+                    beyond = beyond.min(piece.left);
+                    self.fill_from_upstream(cx, at, piece, out, now);
+                    continue;
+                }
+                _ => {
+                    debug_assert!(false, "stream {} has no content", piece.stream);
+                    break;
+                }
             };
             beyond = beyond.min(piece.left);
             let fresh = content.take(piece.bytes, out);
@@ -351,7 +389,7 @@ impl Http2 {
             let work = match &mut stream.state {
                 State::Waiting(waiting) => waiting.job.take(),
                 State::Sending(content) => content.next_job(cx, share, until),
-                State::Receiving(_) | State::Gone(_) => None,
+                State::Receiving(_) | State::Forward(_) | State::Gone(_) => None,
             }?;
             stream.is_working = true;
             Some((stream.id, work))
@@ -388,7 +426,7 @@ impl Http2 {
 }
 
 /// A request on this stream.
-fn ask(client: &Client, id: u32) -> Ask<'_> {
+pub(super) fn ask(client: &Client, id: u32) -> Ask<'_> {
     Ask {
         client,
         stream: id.into(),

@@ -343,7 +343,7 @@ impl Http3 {
             let work = match &mut stream.state {
                 State::Waiting(waiting) => waiting.job.take(),
                 State::Sending(content) => content.next_job(cx, share, until),
-                State::Receiving(_) | State::Gone(_) => None,
+                State::Receiving(_) | State::Forward(_) | State::Gone(_) => None,
             }?;
             stream.is_working = true;
             Some((stream.id, work))

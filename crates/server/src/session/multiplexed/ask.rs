@@ -6,13 +6,17 @@ use crate::entry::Entry;
 use crate::exchange::{Asked, Exchange, Failure, Step};
 use crate::field_block::Compression;
 use crate::limits::Limits;
+use crate::proxy::forward::Forward;
+use crate::proxy::head::From;
 use crate::session::client::Client;
+use crate::session::gateway::{self, UNWRITABLE};
 use http_semantics::compression::Fields;
 use http_semantics::field::{Line, MAX_FIELDS};
 use http_semantics::message::Control;
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
 use http_semantics::status::Status;
+use http1::framing::Framing;
 use std::sync::Arc;
 use units::Instant;
 
@@ -78,6 +82,54 @@ pub(in crate::session) fn begin(
     })
 }
 
+/// What became of a request that has a route to an upstream.
+pub(in crate::session) enum Passing {
+    /// The exchange with the upstream.
+    Begun(Forward),
+    /// It gets this error instead. Whether no further request should be awaited.
+    Refused(Failure, bool),
+}
+
+/// Begins the exchange with an upstream if the request has a route. `is_whole`: no body follows.
+#[cold]
+pub(in crate::session) fn pass(
+    cx: &Cx,
+    ask: Ask<'_>,
+    control: &Control<'_>,
+    fields: &Fields,
+    is_whole: bool,
+    now: Instant,
+) -> Option<Passing> {
+    if !is_whole && expectation(fields).is_some_and(|value| !value.eq_ignore_ascii_case(b"100-continue")) {
+        return None;
+    }
+    with_head(control, fields, ask.protocol, |head| {
+        let head = head.ok()?;
+        let found = gateway::route(cx, ask.client, head)?;
+        let bound = found.route.rule.max_body_size.0;
+        if control.length.is_some_and(|length| length > bound) {
+            return Some(Passing::Refused(Failure::TOO_LARGE, false));
+        }
+        if let Some(limited) = ask.client.limit(cx, Asked::Request(head), now) {
+            return Some(Passing::Refused(limited.failure, limited.ends_connection));
+        }
+        let framing = match (is_whole, control.length) {
+            (true, _) => Framing::Empty,
+            (false, Some(length)) => Framing::Length(length),
+            (false, None) => Framing::Chunked,
+        };
+        let from = From {
+            peer: ask.client.address(),
+            is_secured: ask.client.is_secured(),
+        };
+        let base = gateway::first_ticket(ask.client.requests);
+        Some(match Forward::new(found, head, framing, from, base, now) {
+            Ok(forward) => Passing::Begun(forward),
+            Err(_) => Passing::Refused(UNWRITABLE, false),
+        })
+    })
+}
+
 /// Answers what is no request with an error.
 #[cold]
 pub(in crate::session) fn refuse(cx: &mut Cx, ask: Ask<'_>, failure: Failure, now: Instant) -> Outcome {
@@ -128,7 +180,7 @@ fn outcome(
 }
 
 /// Calls `then` with the head of a request, or with the error if it has none that could be answered.
-fn with_head<T>(
+pub(in crate::session) fn with_head<T>(
     control: &Control<'_>,
     fields: &Fields,
     protocol: Protocol,

@@ -1,6 +1,7 @@
 //! One request and its answer, from its head to the last byte.
 
 use super::content::Content;
+use super::passed::Passed;
 use crate::access_log::{Cut, Slot};
 use crate::context::{Cx, Work};
 use crate::exchange::Exchange;
@@ -29,6 +30,8 @@ pub(in crate::session) enum State {
     Waiting(Box<Waiting>),
     /// Content is being sent.
     Sending(Content),
+    /// An upstream answers it. Not in HTTP/3.
+    Forward(Box<Passed>),
     /// It was reset while its job was under way. The result of the job may still be good for others.
     Gone(Option<Exchange>),
 }
@@ -74,6 +77,7 @@ impl<Id> Stream<Id> {
             State::Receiving(receiving) => Some(receiving.until),
             State::Waiting(waiting) => Some(waiting.until),
             State::Sending(content) => content.deadline(),
+            State::Forward(passed) => passed.deadline(),
             State::Gone(_) => None,
         }
     }
@@ -94,16 +98,23 @@ impl<Id> Stream<Id> {
                 size_of::<Waiting>() + waiting.fields.as_ref().map_or(0, Fields::capacity)
             }
             State::Sending(content) => content.memory(),
+            State::Forward(passed) => passed.memory(),
             State::Gone(_) => 0,
         };
         size_of::<Stream<Id>>() + more
     }
 
-    /// Its answer will not be sent whole: finishes its log line.
+    /// Its answer will not be sent whole: finishes its log line. That of a response from an upstream is composed already.
     pub(in crate::session) fn lost(&mut self, cx: &mut Cx, cut: Cut, now: Instant) {
         let state = std::mem::replace(&mut self.state, State::Gone(None));
-        if let State::Sending(_) = state {
-            cx.journal.lost(&mut self.slot, cut, now);
+        let has_begun = match &state {
+            State::Sending(_) => true,
+            State::Forward(passed) => passed.forward.has_begun(),
+            _ => false,
+        };
+        // Interim responses have bytes, but no line.
+        let _ = cx.journal.lost(&mut self.slot, cut, now);
+        if has_begun {
             cx.counters.aborted().add(1);
             cx.counters.truncated().add(u64::from(cut == Cut::File));
         }

@@ -1,0 +1,158 @@
+//! What sessions of every version of HTTP do alike when they pass requests on: which requests have a route, what a failure
+//! means to the client and to the log, and the line of a response in the access log.
+//!
+//! `crate::proxy` knows the exchange with the upstream; each session knows its client's connection.
+
+use super::client::Client;
+use crate::access_log::{self, RequestLine, Slot};
+use crate::context::Cx;
+use crate::exchange::Failure;
+use crate::proxy::Found;
+use crate::proxy::forward::{Failed, Forward};
+use http_semantics::request::RequestHead;
+use http_semantics::status::Status;
+use runtime::complaints;
+use units::Instant;
+
+/// Connections to upstreams that one client's connection may have at a time.
+pub(crate) const PEERS_MAX: usize = 8;
+
+/// Upstreams of a rule are no more, so each has a ticket of its own.
+const TICKETS: u32 = 64;
+
+/// Tickets of upstreams are below this number.
+const TICKETS_END: u32 = 1 << 30;
+
+/// The answer to a request that cannot be written for an upstream.
+pub(super) const UNWRITABLE: Failure = Failure {
+    detail: Some("it cannot be passed on"),
+    ..Failure::of(Status::BAD_REQUEST)
+};
+
+/// The first ticket for the upstreams of this request of a client's connection.
+pub(super) fn first_ticket(request: u32) -> u32 {
+    (request % (TICKETS_END / TICKETS)) * TICKETS
+}
+
+/// The route of a request, if it has one. The server's own handlers and the redirect to https take precedence.
+#[cold]
+pub(super) fn route(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>) -> Option<Found> {
+    let is_redirected = cx.state.https_port.is_some() && !client.is_secured();
+    if is_redirected || cx.state.mounts.of(head).is_some() {
+        return None;
+    }
+    let site = cx.state.hosts.index_of(head.authority());
+    cx.state.proxies.find(site, head)
+}
+
+/// The path of a target.
+pub(super) fn path(target: &[u8]) -> &[u8] {
+    target.split(|&b| b == b'?').next().unwrap_or_default()
+}
+
+/// Logs the failure of an upstream, with the path of the request, and tells the balancer.
+pub(super) fn complain(forward: &Forward, path: &[u8], why: Failed, now: Instant) {
+    if let Failed::NoTurn = why {
+        return complaints::warn(path, || why.to_string());
+    }
+    let address = forward.address();
+    complaints::warn(path, || format!("upstream {address}: {why}"));
+    if forward.blame(why, now) {
+        tracing::warn!(
+            "upstream {address}: it gets no requests for `ejection-time`, because `max-failures` requests in a row failed"
+        );
+    }
+}
+
+/// Composes the log line of a response that was passed on, whole or in part. `stream`: that of the request, in a version
+/// with several.
+pub(super) fn log(
+    cx: &mut Cx,
+    slot: &mut Slot,
+    (client, stream): (&Client, Option<u64>),
+    head: &RequestHead<'_, '_>,
+    started: Instant,
+    forward: &Forward,
+) {
+    let request = access_log::Request {
+        peer: client.address(),
+        user: client.user(),
+        stream,
+        started,
+        line: RequestLine::Parsed {
+            method: head.method_name.as_bytes(),
+            target: head.target_raw,
+            version: head.protocol.name(),
+        },
+        host: head.authority(),
+        referer: head.referer(),
+        user_agent: head.user_agent(),
+        upstream: Some(&access_log::Upstream {
+            address: forward.address(),
+            took: forward.took.unwrap_or_default(),
+        }),
+    };
+    // One byte more than was passed on marks a response that was cut.
+    let missing = u64::from(!forward.has_ended() || forward.failed().is_some());
+    let body = forward.body_bytes + missing;
+    cx.journal.compose(
+        slot,
+        &cx.clock,
+        &request,
+        forward.status,
+        forward.head_bytes,
+        body,
+    );
+}
+
+/// The error for a fault of the client's bytes.
+pub(super) fn of_fault(fault: http1::Fault) -> Failure {
+    Failure {
+        detail: Some(fault.text()),
+        ..Failure::of(fault.status())
+    }
+}
+
+/// The answer in place of the upstream's; `None`: nobody is there to get it.
+pub(super) fn failure(why: Failed) -> Option<Failure> {
+    let page = |status, detail| {
+        Some(Failure {
+            detail: Some(detail),
+            ..Failure::of(status)
+        })
+    };
+    match why {
+        Failed::Unreachable(_) => page(
+            Status::BAD_GATEWAY,
+            "The server behind this one cannot be reached.",
+        ),
+        Failed::ConnectTimeout => page(
+            Status::GATEWAY_TIMEOUT,
+            "The server behind this one did not accept the connection in time.",
+        ),
+        Failed::NoRoom(_) => page(
+            Status::SERVICE_UNAVAILABLE,
+            "This server has no connection left for the request.",
+        ),
+        Failed::NoTurn => page(
+            Status::GATEWAY_TIMEOUT,
+            "The server behind this one did not respond to earlier requests in time.",
+        ),
+        Failed::Unanswered => page(
+            Status::BAD_GATEWAY,
+            "The server behind this one closed the connection without a response.",
+        ),
+        Failed::Truncated | Failed::Invalid(_) | Failed::Unwritable => page(
+            Status::BAD_GATEWAY,
+            "The server behind this one sent an invalid response.",
+        ),
+        Failed::Timeout => page(
+            Status::GATEWAY_TIMEOUT,
+            "The server behind this one did not respond in time.",
+        ),
+        Failed::Request(fault) => Some(of_fault(fault)),
+        Failed::TooLarge => Some(Failure::TOO_LARGE),
+        Failed::RequestTimeout => Some(Failure::TIMEOUT),
+        Failed::ClientGone => None,
+    }
+}

@@ -1,0 +1,181 @@
+//! A request on a stream that is passed to an upstream, from its head to the last byte of the response.
+//!
+//! ```text
+//!   client ─ content ─▶ forward.up ── Ask::Send ─▶ upstream     the window is given back once the upstream took the bytes
+//!   client ◀─ next ◀─ forward.down ◀── Ask::Read ─ upstream     read again while `down` is empty
+//! ```
+//! So a stream holds its receive window one way and two receives the other way, whatever the length of the bodies.
+
+use crate::access_log::Slot;
+use crate::context::Cx;
+use crate::limits::Limits;
+use crate::proxy::forward::Forward;
+use crate::session::client::Client;
+use crate::session::gateway;
+use crate::session::multiplexed::ask;
+use bytes::{Buf as _, Bytes};
+use http_semantics::compression::Fields;
+use http_semantics::message::Control;
+use http_semantics::request::Protocol;
+use runtime::session::{Ask, Ticket};
+use units::Instant;
+
+/// A request that is passed on.
+#[derive(Debug)]
+pub(in crate::session) struct Passed {
+    pub(in crate::session) forward: Forward,
+    /// The request.
+    pub(in crate::session) fields: Fields,
+    protocol: Protocol,
+    /// Arrival of the head.
+    pub(in crate::session) started: Instant,
+    /// Since when the client can send its body: the upstream is connected.
+    since: Instant,
+    /// The client waits for 100 (Continue).
+    pub(in crate::session) expects: bool,
+    /// Content for the client. What follows it is in `forward.down`.
+    next: Bytes,
+    /// The field block of the trailer section, which is sent behind all content.
+    pub(in crate::session) trailers: Option<Vec<u8>>,
+    /// Bytes of the body whose window is not given back: those that this server has, and those that the driver has.
+    kept: u32,
+    given: u32,
+    /// When the exchange is given up.
+    until: Option<Instant>,
+}
+
+impl Passed {
+    /// A request whose head arrived now. `expects`: the client waits for 100 (Continue).
+    pub(in crate::session) fn new(
+        forward: Forward,
+        fields: Fields,
+        protocol: Protocol,
+        expects: bool,
+        now: Instant,
+    ) -> Box<Passed> {
+        let until = forward.patience().map(|patience| now + patience);
+        Box::new(Passed {
+            forward,
+            fields,
+            protocol,
+            started: now,
+            since: now,
+            expects,
+            next: Bytes::new(),
+            trailers: None,
+            kept: 0,
+            given: 0,
+            until,
+        })
+    }
+
+    /// When it is given up; `None` while the client has to take content, which has deadlines of its own.
+    pub(in crate::session) fn deadline(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Bytes of memory held.
+    pub(in crate::session) fn memory(&self) -> usize {
+        let trailers = self.trailers.as_ref().map_or(0, Vec::capacity);
+        size_of::<Passed>() + self.forward.held() + self.fields.capacity() + self.next.len() + trailers
+    }
+
+    /// Something moved: sets the deadline anew.
+    pub(in crate::session) fn rewind(&mut self, limits: &Limits, now: Instant) {
+        self.until = match self.forward.patience() {
+            _ if self.ready() > 0 => None,
+            Some(patience) => Some(now + patience),
+            None => Some(limits.body_until(self.since, self.forward.received)),
+        };
+    }
+
+    /// The upstream is connected.
+    pub(in crate::session) fn connected(&mut self, now: Instant) -> bool {
+        self.since = now;
+        self.forward.opened()
+    }
+
+    /// What the driver is to do for the connection to the upstream.
+    pub(in crate::session) fn ask(&mut self) -> Option<(Ticket, Ask)> {
+        let asked = self.forward.ask()?;
+        if let Ask::Send(_) = asked.1 {
+            let later = u32::try_from(self.forward.unsent()).unwrap_or(u32::MAX);
+            let later = later.min(self.kept);
+            self.given = self.kept - later;
+            self.kept = later;
+        }
+        Some(asked)
+    }
+
+    /// Takes content of the request, whose window is given back later. Returns whether it is of any use.
+    pub(in crate::session) fn keep(&mut self, bytes: &[u8]) -> bool {
+        let is_of_use = self.forward.takes_content() && self.forward.failed().is_none();
+        if is_of_use {
+            self.forward.take_content(bytes);
+            self.kept += bytes.len() as u32;
+        }
+        is_of_use
+    }
+
+    /// The upstream took what it was given. Returns the bytes of the window to give back.
+    pub(in crate::session) fn sent_up(&mut self) -> u32 {
+        self.forward.sent_up();
+        std::mem::take(&mut self.given)
+    }
+
+    /// Bytes of the window that were not given back, if the rest of the body is of no use.
+    pub(in crate::session) fn release(&mut self) -> u32 {
+        std::mem::take(&mut self.kept) + std::mem::take(&mut self.given)
+    }
+
+    /// Bytes of content that the client can be sent.
+    pub(in crate::session) fn ready(&self) -> usize {
+        self.next.len() + self.forward.down.len()
+    }
+
+    /// Makes what came from the upstream the next content, if the client has taken all before it. The upstream is then
+    /// read again.
+    pub(in crate::session) fn feed(&mut self) {
+        if self.next.is_empty() && !self.forward.down.is_empty() {
+            self.next = Bytes::from(std::mem::take(&mut self.forward.down));
+        }
+    }
+
+    /// Appends `bytes` of the content, which are ready.
+    pub(in crate::session) fn take(&mut self, mut bytes: usize, out: &mut Vec<u8>) {
+        while bytes > 0 {
+            let some = bytes.min(self.next.len());
+            if some == 0 {
+                debug_assert!(false, "more is taken than is ready");
+                break;
+            }
+            out.extend_from_slice(&self.next[..some]);
+            self.next.advance(some);
+            bytes -= some;
+            self.feed();
+        }
+    }
+
+    /// Composes the log line of the response, whole or in part.
+    pub(in crate::session) fn log(&self, cx: &mut Cx, client: &Client, stream: u64, slot: &mut Slot) {
+        if !cx.journal.is_on() {
+            return;
+        }
+        let Some(control) = Control::of(&self.fields) else {
+            debug_assert!(false, "a kept request is invalid");
+            return;
+        };
+        ask::with_head(&control, &self.fields, self.protocol, |head| {
+            if let Ok(head) = head {
+                gateway::log(
+                    cx,
+                    slot,
+                    (client, Some(stream)),
+                    head,
+                    self.started,
+                    &self.forward,
+                );
+            }
+        });
+    }
+}
