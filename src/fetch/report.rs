@@ -501,3 +501,34 @@ fn causes(manners: &[Manner], runs: &[Run]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_say_what_they_gained_or_wasted() {
+        let ms = |ms| Some(Duration::from_millis(ms));
+        let hint = |before_head, earlier, is_used| {
+            hinted(&Hint {
+                object: 1,
+                before_head,
+                earlier,
+                is_used,
+                bytes: 2048,
+            })
+        };
+        assert_eq!(
+            hint(ms(420), ms(431), true),
+            "named by Early Hints 420.0 ms before the page's head, 431.0 ms before the page names it"
+        );
+        assert_eq!(
+            hint(ms(420), ms(420), false),
+            "named by Early Hints 420.0 ms before the page's head, wasted: the page does not use it (2 KiB)"
+        );
+        assert_eq!(
+            hint(None, None, false),
+            "named by Early Hints, but the page's head never came, wasted: the page does not use it (2 KiB)"
+        );
+    }
+}

@@ -273,7 +273,9 @@ pub(crate) fn between(hosts: Hosts, manner: Manner, is_first: bool) -> Result<Fi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fetch::report;
     use client::explain::{Cause, explain, hints, sums};
+    use units::Bytes;
 
     struct Seen {
         outcome: Outcome,
@@ -499,12 +501,15 @@ mod tests {
                 .iter()
                 .filter_map(|one| one.tries.last()?.last);
             let urgent = lasts.max().expect("an end") - timeline.began;
-            (urgent, hints(&timeline))
+            (urgent, hints(&timeline), report::explained(&timeline))
         };
         let slow = Duration::from_millis(200);
-        let (without, hinted) = visit(false, slow);
-        assert!(hinted.is_empty());
-        let (with, hinted) = visit(true, slow);
+        let (without, hinted, said) = visit(false, slow);
+        assert!(hinted.is_empty() && !said.contains("Early Hints"), "{said}");
+        let (with, hinted, said) = visit(true, slow);
+        println!("{said}");
+        assert!(said.contains("/a.css: named by Early Hints 200."), "{said}");
+        assert!(said.contains("2 of 2 objects are used by the page"), "{said}");
         let gains = hinted.iter().map(|hint| hint.earlier.filter(|_| hint.is_used));
         let gains: Vec<_> = gains.map(|earlier| earlier.expect("a use")).collect();
         println!("named {gains:?} earlier than by the page");
@@ -516,8 +521,8 @@ mod tests {
             "{with:?}, {without:?}"
         );
         // The gain goes with its cause: where the page is ready at once, there is none.
-        let (without, _) = visit(false, Duration::ZERO);
-        let (with, _) = visit(true, Duration::ZERO);
+        let (without, ..) = visit(false, Duration::ZERO);
+        let (with, ..) = visit(true, Duration::ZERO);
         println!("... {without:?} and {with:?} if the page is ready at once");
         assert!(with + Duration::from_millis(5) > without, "{with:?}, {without:?}");
     }
@@ -525,7 +530,8 @@ mod tests {
     /// When each object of a page with these files is complete, with their names, over HTTP/2 and a line of 1 Mbit/s.
     fn completions(priorities: Priorities, page: &str, files: &[&'static str]) -> Vec<(Duration, String)> {
         let content: &'static [u8] = vec![b' '; 40_000].leak();
-        let mut made: Vec<(&'static str, &'static [u8])> = files.iter().map(|name| (*name, content)).collect();
+        let mut made: Vec<(&'static str, &'static [u8])> =
+            files.iter().map(|name| (*name, content)).collect();
         made.push(("index.html", page.as_bytes().to_vec().leak()));
         let source = Source::Embedded {
             files: made.leak(),
@@ -536,15 +542,31 @@ mod tests {
             ..Config::default()
         };
         let server = Server::open(config, source, None, Seed(1)).expect("a server");
-        let hosts = Hosts {
+        let mut hosts = Hosts {
             link: parsed("rate=1M rtt=80ms").expect("a link"),
             ..Hosts::today(Network::Wan)
         };
+        // Nothing overtakes bytes in the kernel. Real sockets hold few (`TCP_NOTSENT_LOWAT`); the simulated ones have no
+        // such limit, so a small send buffer stands in for it.
+        hosts.server.tcp.stack.send_buffer = Bytes(16 << 10);
         let plan = Plan {
             priorities,
             ..plan_of("h2")
         };
-        let timeline = over(&hosts, plan, Entries::new(), None, hosted(&server), Seed(1)).1.timeline;
+        let visit = |hosts: &Hosts| {
+            over(
+                hosts,
+                plan.clone(),
+                Entries::new(),
+                None,
+                hosted(&server),
+                Seed(1),
+            )
+            .1
+        };
+        // With a cold cache the server would send each file as soon as it is loaded.
+        visit(&Hosts::today(Network::Lan));
+        let timeline = visit(&hosts).timeline;
         assert_eq!(
             (timeline.objects.len(), timeline.sums().failed),
             (files.len() + 1, 0)
@@ -566,7 +588,10 @@ mod tests {
     fn a_high_fetchpriority_brings_the_last_image_first() {
         let names = ["0.png", "1.png", "2.png", "3.png", "4.png", "5.png"];
         let first = |priorities, attribute: &str| {
-            let images: String = names[..5].iter().map(|name| format!("<img src={name}>")).collect();
+            let images: String = names[..5]
+                .iter()
+                .map(|name| format!("<img src={name}>"))
+                .collect();
             let page = format!("{images}<img {attribute} src=5.png>");
             let ends = completions(priorities, &page, &names);
             // How long the first is ahead of the second.
@@ -575,7 +600,7 @@ mod tests {
         for priorities in [Priorities::Chromium, Priorities::Firefox] {
             let (name, ahead) = first(priorities, "fetchpriority=high");
             assert_eq!(name, "5.png", "{priorities}");
-            assert!(ahead > Duration::from_millis(200), "{priorities}: {ahead:?}");
+            assert!(ahead > Duration::from_millis(100), "{priorities}: {ahead:?}");
             assert_ne!(first(priorities, "").0, "5.png", "{priorities}");
             assert_ne!(first(priorities, "fetchpriority=low").0, "5.png", "{priorities}");
         }

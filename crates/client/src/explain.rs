@@ -13,8 +13,8 @@ mod hints;
 mod streams;
 
 use crate::timeline::{Arrival, Connection, Sight, Timeline, Try};
-use std::collections::VecDeque;
 pub use hints::{Hint, hints};
+use std::collections::VecDeque;
 pub use streams::{StreamTime, Wait, streams};
 use units::{Duration, Instant};
 

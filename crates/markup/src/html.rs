@@ -453,7 +453,10 @@ impl<'p, S: Sink> Collector<'p, S> {
             }
             b"iframe" if all.has_document => self.add_document(all.document.get()),
             b"iframe" => {
-                let loading = Loading { timing: lazy, ..plain };
+                let loading = Loading {
+                    timing: lazy,
+                    ..plain
+                };
                 self.add(Kind::Frame, source, loading);
             }
             b"frame" if self.place.is_frameset => self.add(Kind::Frame, source, plain),
@@ -914,7 +917,10 @@ mod tests {
         let mut heard = Heard::default();
         read(page.as_bytes(), Bounds::DEFAULT, &mut heard);
         use {FetchPriority as Of, Position as At, Timing as When};
-        let got = heard.0.iter().filter_map(|(what, text)| Some((&text[..], what.as_ref()?.1)));
+        let got = heard
+            .0
+            .iter()
+            .filter_map(|(what, text)| Some((&text[..], what.as_ref()?.1)));
         let got = got.map(|(text, one)| (text, one.timing, one.priority, one.position));
         let want: [(&[u8], When, Of, At); 10] = [
             (b"a", When::OtherMedia, Of::High, At::Head),

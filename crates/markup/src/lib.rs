@@ -174,7 +174,9 @@ impl Sink for Heard {
     }
 
     fn style(&mut self, sheet: &[u8]) {
-        css::scan(sheet, |kind, reference| self.embed(kind, reference, Loading::default()));
+        css::scan(sheet, |kind, reference| {
+            self.embed(kind, reference, Loading::default())
+        });
     }
 
     fn wants_styles(&self) -> bool {

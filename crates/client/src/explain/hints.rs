@@ -28,13 +28,19 @@ pub fn hints(timeline: &Timeline) -> Vec<Hint> {
         .filter_map(|(number, object)| {
             let of_parent = &timeline.objects[object.parent?].tries;
             let told = |one: Option<Instant>| one.is_some_and(|at| at <= object.found);
-            let one = of_parent.iter().rfind(|one| told(one.hinted) && !told(one.first))?;
+            let one = of_parent
+                .iter()
+                .rfind(|one| told(one.hinted) && !told(one.first))?;
             Some(Hint {
                 object: number,
                 before_head: one.first.map(|first| first - object.found),
                 earlier: object.named.map(|named| named - object.found),
                 is_used: object.is_used,
-                bytes: object.tries.iter().map(|one| one.head_bytes + one.body_bytes).sum(),
+                bytes: object
+                    .tries
+                    .iter()
+                    .map(|one| one.head_bytes + one.body_bytes)
+                    .sum(),
             })
         })
         .collect()

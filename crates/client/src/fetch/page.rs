@@ -97,7 +97,9 @@ impl Base {
     }
 
     fn sheet(&mut self, sheet: &[u8]) {
-        css::scan(sheet, |kind, reference| self.embed(kind, reference, Loading::default()));
+        css::scan(sheet, |kind, reference| {
+            self.embed(kind, reference, Loading::default())
+        });
     }
 
     fn decided(&mut self, encoding: Option<&'static Encoding>) {

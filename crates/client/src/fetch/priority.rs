@@ -110,7 +110,9 @@ mod tests {
             (Priorities::Firefox, firefox),
             (Priorities::None, &vec![None; chromium.len()][..]),
         ] {
-            let got = named.iter().map(|one| said(of(priorities, one.role, one.loading)));
+            let got = named
+                .iter()
+                .map(|one| said(of(priorities, one.role, one.loading)));
             assert_eq!(got.collect::<Vec<_>>(), want, "{priorities}: {elements}");
         }
     }

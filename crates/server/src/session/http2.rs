@@ -56,6 +56,8 @@ pub struct Http2 {
     half_closed: bool,
     /// The server is shutting down.
     draining: bool,
+    /// A request of this connection named a priority, so the others mean the default.
+    names_priorities: bool,
     /// A request came since the connection was last idle.
     is_active: bool,
     held: Holding,
@@ -92,6 +94,7 @@ impl Http2 {
             deadline,
             half_closed: false,
             draining: false,
+            names_priorities: false,
             is_active: false,
         }
     }

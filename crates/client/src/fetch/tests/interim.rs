@@ -246,7 +246,10 @@ fn http_2_follows_early_hints_however_they_are_cut() {
     ]);
     let outcome = check(|| fetch("h2", &entries), &valid);
     assert_eq!(fates(&outcome), [&Fate::Done(Source::Validated), &NET]);
-    assert!(!hints(&outcome.timeline)[0].is_used, "the cached page names nothing");
+    assert!(
+        !hints(&outcome.timeline)[0].is_used,
+        "the cached page names nothing"
+    );
 
     // The page is requested again, on stream 5.
     let cancel = 8_u32.to_be_bytes();
@@ -259,7 +262,13 @@ fn http_2_follows_early_hints_however_they_are_cut() {
     let outcome = check(new, &again);
     assert_eq!(fates(&outcome), [&NET, &NET]);
     let tries = &outcome.timeline.objects[0].tries;
-    assert_eq!((tries.len(), tries[0].first, tries[1].first), (2, None, Some(ms(50))));
+    assert_eq!(
+        (tries.len(), tries[0].first, tries[1].first),
+        (2, None, Some(ms(50)))
+    );
     let hint = hints(&outcome.timeline)[0];
-    assert_eq!((hint.earlier, hint.is_used), (Some(Duration::from_millis(30)), true));
+    assert_eq!(
+        (hint.earlier, hint.is_used),
+        (Some(Duration::from_millis(30)), true)
+    );
 }
