@@ -161,7 +161,10 @@ pub fn fuzz(data: &[u8]) {
 
 /// Everything a scan reports.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Heard(Vec<(Option<(Kind, Loading)>, Vec<u8>)>);
+struct Heard(Vec<Told>);
+
+/// A reference, or without the first part another text.
+type Told = (Option<(Kind, Loading)>, Vec<u8>);
 
 impl Sink for Heard {
     fn embed(&mut self, kind: Kind, reference: &[u8], loading: Loading) {
