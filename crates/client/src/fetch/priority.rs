@@ -4,15 +4,15 @@
 //!
 //! - Chromium, levels: `ResourceFetcher::ComputeLoadPriority` and `AdjustPriorityWithPriorityHintAndRenderBlocking`
 //!   (`third_party/blink/renderer/platform/loader/fetch`), for style sheets that do not apply also
-//!   `core/html/link_style.cc`. "Resource Fetch Priorities and Scheduling" in the Chromium documents is its summary.
+//!   `core/html/link_style.cc`. The document "Resource Fetch Priorities and Scheduling" was not consulted.
 //! - Chromium, urgency: very high, high, medium, low, very low are the requests' HIGHEST, MEDIUM, LOW, LOWEST, IDLE
 //!   (`ConvertWebKitPriorityToNetPriority`), and those 0 to 4 (`ConvertRequestPriorityToQuicPriority` in
 //!   `net/quic/quic_http_utils.cc`, for HTTP/2 too). `ShouldLoadIncremental` tells what may share bandwidth.
 //! - Firefox: "Firefox Network Scheduling and Prioritization" (`netwerk/docs/http/prioritization.md`). Scripts in the body:
 //!   `ScriptLoader::PrepareRequestPriorityAndRequestDependencies`. Other rows follow from
 //!   `nsHttpHandler::UrgencyFromCoSFlags`.
-//! - Measured: the fields that Chromium 156 and Firefox 153 sent for one page. They agree with these sources, except that
-//!   Chromium's image was not raised as one of the first five.
+//! - Measured: the fields that Chromium 156 and Firefox 153 sent for one page, without `fetchpriority` and preloads. They
+//!   agree with these sources, except that Chromium's image was not raised as one of the first five.
 //!
 //! No source, so a choice of this client: images and frames with `loading=lazy`, which browsers request once they come near
 //! the viewport; in Chromium, objects of [`Role::Other`], among them manifests and text tracks.
