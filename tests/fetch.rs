@@ -177,9 +177,17 @@ fn what_early_hints_announce_is_asked_for_before_the_page_comes() {
     write("a.js", "work();");
     let server = serving(dir, &["--early-hints"]);
     let visit = || {
-        let (lines, _) = fetched(&[&server.url, "--mode", "h2+br"], 0);
-        let objects = lines.iter().find_map(|line| line["objects"].as_array());
-        objects.expect("objects").clone()
+        let (lines, _) = fetched(&[&server.url, "--mode", "h2+br", "--explain"], 0);
+        let line = lines
+            .iter()
+            .find(|line| line["event"] == "fetch")
+            .expect("a fetch");
+        let objects = line["objects"].as_array().expect("objects").clone();
+        let hinted = objects.iter().filter(|one| one["announced"] == true).count();
+        let hints = line["explain"]["early_hints"].as_array().expect("hints");
+        assert_eq!(hints.len(), hinted, "{line}");
+        assert!(hints.iter().all(|hint| hint["used"] == true), "{line}");
+        objects
     };
     let is_announced = |object: &Value| object["announced"] == true;
     assert!(
@@ -204,6 +212,8 @@ fn what_early_hints_announce_is_asked_for_before_the_page_comes() {
             time(object, "asked") < time(&objects[0], "first_byte"),
             "{objects:#?}"
         );
+        assert_eq!(object["initiator"], "early-hints");
+        assert!(object["named"].as_f64() >= objects[0]["requests"][0]["first_byte"].as_f64());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::secure::TlsFlags;
 use clap::Args;
-use client::plan::{Browser, Manner};
+use client::plan::{Manner, Priorities};
 use server::config::parse_duration;
 use std::path::PathBuf;
 use units::{Bytes, Duration};
@@ -125,9 +125,9 @@ pub(crate) struct Flags {
     #[arg(long, help_heading = "Requests")]
     pub(crate) no_explicit_flush: bool,
 
-    /// HTTP/2: the browser whose priorities requests have, chromium or firefox [default: chromium]
+    /// HTTP/2: the priorities of requests: those of chromium or firefox, or none [default: chromium]
     #[arg(long, value_name = "BROWSER", help_heading = "Requests")]
-    pub(crate) priorities: Option<Browser>,
+    pub(crate) priorities: Option<Priorities>,
 
     /// HTTP/2: bytes the server may send on a stream before more is granted [default: 6MiB]
     #[arg(long, value_name = "SIZE", value_parser = window, help_heading = "Requests")]

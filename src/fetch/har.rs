@@ -6,16 +6,16 @@
 //! the response waited for.
 
 use super::Run;
-use client::explain::{StreamTime, Wait, streams};
+use client::explain::{StreamTime, Wait, hints, streams};
 use client::timeline::{Fate, Object, Role, Source, Timeline, Try};
 use serde_json::{Value, json};
-use units::{Duration, UnixTime};
+use units::{Duration, UnixTime, Word as _};
 use url::Url;
 
 pub(super) fn of(page: &Url, run: &Run) -> Value {
     let timeline = &run.timeline;
     let streams = streams(timeline);
-    let announced: Vec<usize> = timeline.announced().collect();
+    let hints = hints(timeline);
     let entries: Vec<Value> = timeline
         .objects
         .iter()
@@ -31,7 +31,11 @@ pub(super) fn of(page: &Url, run: &Run) -> Value {
                 .iter()
                 .find(|time| (time.object, time.one) == (number, place));
             add_stream(&mut entry, one, time);
-            if announced.contains(&number) {
+            entry["_initiator"] = json!({ "type": object.initiator.word() });
+            if let Some(parent) = object.parent {
+                entry["_initiator"]["url"] = json!(timeline.objects[parent].url);
+            }
+            if hints.iter().any(|hint| hint.object == number) {
                 entry["comment"] = json!("announced by 103 (Early Hints)");
             }
             entry

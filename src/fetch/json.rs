@@ -2,11 +2,11 @@
 
 use super::Run;
 use super::spread::Spread;
-use client::explain::{Wait, explain, streams, sums};
+use client::explain::{Wait, explain, hints, streams, sums};
 use client::plan::Manner;
 use client::timeline::{Fate, Part, Timeline};
 use serde_json::{Value, json};
-use units::Instant;
+use units::{Instant, Word as _};
 use url::Url;
 
 /// One fetch as a JSON object. `insecure` says whether certificates were accepted unchecked; `None` without TLS.
@@ -20,7 +20,8 @@ pub(super) fn of(
     let at = |instant: Instant| instant.since(timeline.began).as_secs_f64();
     let maybe = |instant: Option<Instant>| instant.map(at);
     let totals = timeline.sums();
-    let announced: Vec<usize> = timeline.announced().collect();
+    let hints = hints(timeline);
+    let is_hinted = |number: usize| hints.iter().any(|hint| hint.object == number);
     let objects: Vec<Value> = timeline
         .objects
         .iter()
@@ -52,7 +53,7 @@ pub(super) fn of(
                 .collect();
             json!({
                 "url": object.url, "role": object.role.name(), "parent": object.parent, "found": at(object.found),
-                "announced": announced.contains(&number), "status": object.status, "fate": fate, "why": why, "content_bytes": object.content_bytes,
+                "initiator": object.initiator.word(), "named": maybe(object.named), "announced": is_hinted(number), "status": object.status, "fate": fate, "why": why, "content_bytes": object.content_bytes,
                 "requests": requests,
             })
         })
@@ -121,7 +122,15 @@ pub(super) fn of(
                 json!({ "object": one.object, "request": one.one, "stream": one.stream, "waits": waits })
             })
             .collect();
-        line["explain"] = json!({ "causes": causes, "path": path, "streams": streams });
+        let early_hints: Vec<Value> = hints
+            .iter()
+            .map(|hint| {
+                json!({ "object": hint.object, "before_head": hint.before_head.map(|took| took.as_secs_f64()),
+                    "earlier": hint.earlier.map(|took| took.as_secs_f64()), "used": hint.is_used, "bytes": hint.bytes })
+            })
+            .collect();
+        line["explain"] =
+            json!({ "causes": causes, "path": path, "streams": streams, "early_hints": early_hints });
     }
     line
 }

@@ -3,7 +3,7 @@
 use super::Run;
 use super::json::tcp_bytes;
 use super::spread::Spread;
-use client::explain::{Cause, Wait, explain, streams, sums};
+use client::explain::{Cause, Hint, Wait, explain, hints, streams, sums};
 use client::plan::{Manner, Mode};
 use client::timeline::{Connection, Fate, Object, Skipped, Source, Timeline};
 use std::fmt::Write;
@@ -101,7 +101,7 @@ pub(super) fn waterfall(page: &Url, run: &Run, is_terminal: bool) -> String {
             .map_or(String::new(), |packets| format!(", {packets} packets")),
     );
     text.push_str(&secured(timeline));
-    let announced = timeline.announced().count();
+    let announced = hints(timeline).len();
     if announced > 0 {
         let _ = writeln!(
             text,
@@ -254,7 +254,57 @@ pub(super) fn explained(timeline: &Timeline) -> String {
     }
     let _ = writeln!(text, "{:<20} {:>6} 100.0%", "total", milliseconds(elapsed));
     text.push_str(&by_stream(timeline));
+    text.push_str(&by_hint(timeline));
     text
+}
+
+/// The path and query of a URL, without control characters.
+fn path_of(url: &str) -> String {
+    let name: String = url.chars().filter(|c| !c.is_control()).collect();
+    Url::parse(&name).map_or(name.clone(), |url| url[url::Position::BeforePath..].to_owned())
+}
+
+/// What Early Hints gained and wasted; empty without any.
+fn by_hint(timeline: &Timeline) -> String {
+    let all = hints(timeline);
+    if all.is_empty() {
+        return String::new();
+    }
+    let used = || all.iter().filter(|hint| hint.is_used);
+    let wasted = || all.iter().filter(|hint| !hint.is_used);
+    let most = used().filter_map(|hint| hint.earlier).max();
+    let mut text = format!(
+        "\nearly hints: {} of {} objects are used by the page, known up to {} ms earlier; {} wasted ({})\n",
+        used().count(),
+        all.len(),
+        milliseconds(most.unwrap_or(Duration::ZERO)),
+        wasted().count(),
+        Bytes(wasted().map(|hint| hint.bytes).sum()),
+    );
+    for hint in &all {
+        let _ = writeln!(
+            text,
+            "{}: {}",
+            path_of(&timeline.objects[hint.object].url),
+            hinted(hint)
+        );
+    }
+    text
+}
+
+/// What Early Hints did for one object, in words.
+fn hinted(hint: &Hint) -> String {
+    let head = match hint.before_head {
+        Some(before) => format!(
+            "named by Early Hints {} ms before the page's head",
+            milliseconds(before)
+        ),
+        None => "named by Early Hints, but the page's head never came".to_owned(),
+    };
+    match hint.earlier.filter(|_| hint.is_used) {
+        Some(earlier) => format!("{head}, {} ms before the page names it", milliseconds(earlier)),
+        None => format!("{head}, wasted: the page does not use it ({})", Bytes(hint.bytes)),
+    }
 }
 
 /// What each response over HTTP/2 waited for; empty without any.
@@ -275,9 +325,12 @@ fn by_stream(timeline: &Timeline) -> String {
         for (wait, took) in Wait::ALL.iter().zip(one.waits) {
             let _ = write!(text, "  {:>w$}", milliseconds(took), w = wait.name().len());
         }
-        let name: String = object.url.chars().filter(|c| !c.is_control()).collect();
-        let path = Url::parse(&name).map_or(name.clone(), |url| url[url::Position::BeforePath..].to_owned());
-        let _ = writeln!(text, "  {:>8}  {path}", milliseconds(one.total()));
+        let _ = writeln!(
+            text,
+            "  {:>8}  {}",
+            milliseconds(one.total()),
+            path_of(&object.url)
+        );
     }
     text
 }
@@ -454,4 +507,35 @@ fn causes(manners: &[Manner], runs: &[Run]) -> String {
         let _ = writeln!(text, " {total:>9.1}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_say_what_they_gained_or_wasted() {
+        let ms = |ms| Some(Duration::from_millis(ms));
+        let hint = |before_head, earlier, is_used| {
+            hinted(&Hint {
+                object: 1,
+                before_head,
+                earlier,
+                is_used,
+                bytes: 2048,
+            })
+        };
+        assert_eq!(
+            hint(ms(420), ms(431), true),
+            "named by Early Hints 420.0 ms before the page's head, 431.0 ms before the page names it"
+        );
+        assert_eq!(
+            hint(ms(420), ms(420), false),
+            "named by Early Hints 420.0 ms before the page's head, wasted: the page does not use it (2 KiB)"
+        );
+        assert_eq!(
+            hint(None, None, false),
+            "named by Early Hints, but the page's head never came, wasted: the page does not use it (2 KiB)"
+        );
+    }
 }

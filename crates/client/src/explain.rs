@@ -9,9 +9,11 @@
 //! Causes are inferred from this end only: from the arrival times of bytes and the kernel's `TCP_INFO`. Knows
 //! no packets; a caller with a capture knows more and can give [`Span`]s other causes.
 
+mod hints;
 mod streams;
 
 use crate::timeline::{Arrival, Connection, Sight, Timeline, Try};
+pub use hints::{Hint, hints};
 use std::collections::VecDeque;
 pub use streams::{StreamTime, Wait, streams};
 use units::{Duration, Instant};

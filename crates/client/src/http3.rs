@@ -28,8 +28,8 @@ pub enum Command<'a> {
 #[derive(Debug)]
 pub struct Http3 {
     http: Connection,
-    /// Beginnings of frames, by stream.
-    kept: HashMap<u64, Vec<u8>>,
+    /// Beginnings of frames, by stream, and the bytes read since the last event of the stream.
+    kept: HashMap<u64, (Vec<u8>, usize)>,
     /// Streams of the server's.
     theirs: HashSet<u64>,
     /// The stream of the next request.
@@ -153,15 +153,18 @@ impl Http3 {
         if is_theirs && self.theirs.insert(id) {
             self.http.open(id, now).map_err(|fault| fault.to_string())?;
         }
-        let mut input = self.kept.remove(&id).unwrap_or_default();
+        let (mut input, mut read) = self.kept.remove(&id).unwrap_or_default();
         input.extend_from_slice(bytes);
         let (mut at, end) = (0, follows == Input::End);
         loop {
             let received = self.http.receive(id, &input[at..], end, now);
-            let used = received.used;
-            at += used;
+            at += received.used;
+            let used = std::mem::take(&mut read) + received.used;
             match received.event {
-                Event::Partial => break,
+                Event::Partial => {
+                    read = used;
+                    break;
+                }
                 Event::Response {
                     stream,
                     end,
@@ -187,9 +190,9 @@ impl Http3 {
                 }
             }
         }
-        if follows == Input::Open && at < input.len() {
+        if follows == Input::Open && (at < input.len() || read > 0) {
             input.drain(..at);
-            self.kept.insert(id, input);
+            self.kept.insert(id, (input, read));
         }
         if let Input::Reset(code) = follows {
             match self.http.peer_reset(id, now) {

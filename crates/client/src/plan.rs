@@ -179,25 +179,17 @@ impl Limits {
     };
 }
 
-/// The browser whose priorities HTTP/2 requests have (RFC 9218).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Browser {
-    /// Chromium 156.
-    #[default]
-    Chromium,
-    /// Firefox 153.
-    Firefox,
-}
-
-impl FromStr for Browser {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Browser, String> {
-        match text {
-            "chromium" => Ok(Browser::Chromium),
-            "firefox" => Ok(Browser::Firefox),
-            _ => Err(format!("`{text}` is not supported; write chromium or firefox")),
-        }
+units::words! {
+    /// The priorities that HTTP/2 requests have (RFC 9218): those of a browser, or none.
+    #[derive(Default)]
+    pub enum Priorities {
+        /// Those of Chromium.
+        #[default]
+        Chromium = "chromium",
+        /// Those of Firefox.
+        Firefox = "firefox",
+        /// No request has a `Priority` field, so all are equally urgent.
+        None = "none",
     }
 }
 
@@ -218,8 +210,8 @@ pub struct Plan {
     pub first_bytes: Option<u64>,
     /// Whether embedded objects are fetched.
     pub embedded: bool,
-    /// HTTP/2: the browser whose priorities requests have.
-    pub priorities: Browser,
+    /// HTTP/2: the priorities of requests.
+    pub priorities: Priorities,
     /// HTTP/2: bytes that the server may send on a stream before more is granted.
     pub stream_window: u32,
     /// Limits on objects, bytes, redirections, repeats and time.

@@ -371,9 +371,11 @@ impl Session {
         usize::from(self.http.outstanding())
     }
 
-    /// Whether a head has begun and not ended.
-    pub fn is_within_head(&self) -> bool {
-        !self.kept.is_empty()
+    /// Whether the head of a final response has begun and not ended. The first digit of the status tells it from an
+    /// interim response, so before that digit the answer is no.
+    pub fn is_within_final_head(&self) -> bool {
+        let digit = self.kept.trim_ascii_start().get(b"HTTP/1.1 ".len());
+        digit.is_some_and(|digit| *digit != b'1')
     }
 
     /// Whether another request may follow on this connection.
@@ -495,7 +497,7 @@ mod tests {
             let state = (
                 session.outstanding(),
                 session.is_persistent(),
-                session.is_within_head(),
+                session.is_within_final_head(),
             );
             (all, fault, state)
         };

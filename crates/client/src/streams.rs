@@ -26,6 +26,8 @@ pub struct Streams {
     out: Vec<u8>,
     /// The start of a frame.
     kept: Vec<u8>,
+    /// Bytes read since the last event: the start of a frame whose event is still to come counts for that.
+    read: usize,
     /// The server leaves, or its connection failed.
     is_ending: bool,
     /// What came on each stream, and under 0 on all of them.
@@ -75,6 +77,7 @@ impl Streams {
             http: Connection::new(Arc::new(limits), now, &mut out),
             out,
             kept: Vec::new(),
+            read: 0,
             is_ending: false,
             meters: HashMap::new(),
             windows,
@@ -171,10 +174,13 @@ impl Streams {
         let mut at = 0;
         loop {
             let received = self.http.receive(&input[at..], now, &mut self.out);
-            let used = received.used;
-            at += used;
+            at += received.used;
+            let used = std::mem::take(&mut self.read) + received.used;
             match received.event {
-                Event::Partial => break,
+                Event::Partial => {
+                    self.read = used;
+                    break;
+                }
                 Event::Response {
                     stream,
                     end,

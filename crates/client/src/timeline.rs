@@ -68,6 +68,8 @@ pub enum Role {
     Image,
     /// A page inside the page.
     Frame,
+    /// A font.
+    Font,
     /// Any other object.
     Other,
 }
@@ -86,8 +88,25 @@ impl Role {
             Role::Script => "script",
             Role::Image => "image",
             Role::Frame => "frame",
+            Role::Font => "font",
             Role::Other => "other",
         }
+    }
+}
+
+units::words! {
+    /// Why a request for an object was made: what named it first.
+    pub enum Initiator {
+        /// The user: the page itself.
+        User = "user",
+        /// An element of a page, or a style sheet.
+        Content = "content",
+        /// A `Link` field of a response.
+        LinkField = "link",
+        /// A `Link` field of an interim response (103, RFC 8297).
+        EarlyHints = "early-hints",
+        /// A redirection.
+        Redirect = "redirect",
     }
 }
 
@@ -137,6 +156,12 @@ pub struct Object {
     pub parent: Option<usize>,
     /// When the reference was found.
     pub found: Instant,
+    /// What named it then.
+    pub initiator: Initiator,
+    /// When something else than Early Hints named it; `None` if nothing did.
+    pub named: Option<Instant>,
+    /// Whether anything but hints and preloads named it.
+    pub is_used: bool,
     /// The requests for it, in order.
     pub tries: Vec<Try>,
     /// Its outcome so far.
@@ -325,18 +350,6 @@ impl Timeline {
     pub fn has_page(&self) -> bool {
         let mut pages = self.objects.iter().filter(|object| object.role == Role::Page);
         pages.any(|page| matches!(page.fate, Fate::Done(_)))
-    }
-
-    /// Objects that the server announced before its response to what embeds them (103, RFC 8297).
-    pub fn announced(&self) -> impl Iterator<Item = usize> {
-        let objects = self.objects.iter().enumerate();
-        objects.filter_map(|(number, object)| {
-            let of_parent = &self.objects[object.parent?].tries;
-            let is_announced = of_parent.iter().any(|one| {
-                one.hinted == Some(object.found) && one.first.is_none_or(|first| first > object.found)
-            });
-            is_announced.then_some(number)
-        })
     }
 
     /// Whether any connection spoke TLS.

@@ -18,11 +18,11 @@ impl Priority {
         incremental: false,
     };
 
-    /// The value of a `Priority` field that says this.
+    /// The value of a `Priority` field that says this; of `u=3, i` the shorter `i`, as browsers send it.
     pub const fn value(self) -> &'static str {
         const PLAIN: [&str; 8] = ["u=0", "u=1", "u=2", "u=3", "u=4", "u=5", "u=6", "u=7"];
         const SHARED: [&str; 8] = [
-            "u=0, i", "u=1, i", "u=2, i", "u=3, i", "u=4, i", "u=5, i", "u=6, i", "u=7, i",
+            "u=0, i", "u=1, i", "u=2, i", "i", "u=4, i", "u=5, i", "u=6, i", "u=7, i",
         ];
         let at = (self.urgency & 7) as usize;
         if self.incremental { SHARED[at] } else { PLAIN[at] }

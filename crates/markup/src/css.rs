@@ -12,6 +12,7 @@ pub fn scan(sheet: &[u8], mut found: impl FnMut(Kind, &[u8])) {
     let mut rest = Cursor(sheet);
     // The last at-rule, until its first value or its end.
     let mut at = At::None;
+    let mut is_font = false;
     // Number of open parentheses, and that number inside the last `image-set(`.
     let (mut depth, mut set) = (0_u32, None);
     while let Some(byte) = rest.first() {
@@ -44,6 +45,7 @@ pub fn scan(sheet: &[u8], mut found: impl FnMut(Kind, &[u8])) {
                 if name.eq_ignore_ascii_case(b"media") && !rest.media() {
                     rest.skip_block();
                 }
+                is_font = name.eq_ignore_ascii_case(b"font-face");
                 at = if name.eq_ignore_ascii_case(b"import") {
                     At::Import
                 } else if name.eq_ignore_ascii_case(b"namespace") {
@@ -61,7 +63,8 @@ pub fn scan(sheet: &[u8], mut found: impl FnMut(Kind, &[u8])) {
                         match at {
                             At::Import => tell(&mut found, Kind::Style, &text),
                             At::Namespace => {}
-                            At::None => tell(&mut found, Kind::Other, &text),
+                            At::None if is_font => tell(&mut found, Kind::Font, &text),
+                            At::None => tell(&mut found, Kind::Image, &text),
                         }
                     }
                     at = At::None;
@@ -72,6 +75,7 @@ pub fn scan(sheet: &[u8], mut found: impl FnMut(Kind, &[u8])) {
             b';' | b'{' | b'}' => {
                 rest.advance(1);
                 at = At::None;
+                is_font &= byte != b'}';
                 (depth, set) = (0, None);
             }
             _ => rest.advance(1),
@@ -299,19 +303,27 @@ mod tests {
 
     #[test]
     fn urls_in_every_spelling() {
-        check("a{background:url(a.png)}", &[(Kind::Other, "a.png")]);
-        check("a{b:URL( 'a b.png' )}", &[(Kind::Other, "a b.png")]);
-        check("a{b:url(  a.png\n)}", &[(Kind::Other, "a.png")]);
-        check(r"a{b:url(a\)b.png)}", &[(Kind::Other, "a)b.png")]);
-        check(r"a{b:\75 rl(a.png)}", &[(Kind::Other, "a.png")]);
-        check(r#"a{b:url("\41 .png")}"#, &[(Kind::Other, "A.png")]);
+        check("a{background:url(a.png)}", &[(Kind::Image, "a.png")]);
+        check("a{b:URL( 'a b.png' )}", &[(Kind::Image, "a b.png")]);
+        check("a{b:url(  a.png\n)}", &[(Kind::Image, "a.png")]);
+        check(r"a{b:url(a\)b.png)}", &[(Kind::Image, "a)b.png")]);
+        check(r"a{b:\75 rl(a.png)}", &[(Kind::Image, "a.png")]);
+        check(r#"a{b:url("\41 .png")}"#, &[(Kind::Image, "A.png")]);
         check(
             "@font-face{src:url(a.woff2) format('woff2'),url(a.woff)}",
-            &[(Kind::Other, "a.woff2"), (Kind::Other, "a.woff")],
+            &[(Kind::Font, "a.woff2"), (Kind::Font, "a.woff")],
+        );
+        check(
+            "@Font-Face{a:b;src:url(a.woff)}a{b:url(c.png)}@font-face{}@page{a:url(d.png)}",
+            &[
+                (Kind::Font, "a.woff"),
+                (Kind::Image, "c.png"),
+                (Kind::Image, "d.png"),
+            ],
         );
         check(
             "a{b:url(\"a.png\" mod)}c{d:url(e)}",
-            &[(Kind::Other, "a.png"), (Kind::Other, "e")],
+            &[(Kind::Image, "a.png"), (Kind::Image, "e")],
         );
     }
 
@@ -322,7 +334,7 @@ mod tests {
             &[
                 (Kind::Image, "a.png"),
                 (Kind::Image, "b.png"),
-                (Kind::Other, "c.png"),
+                (Kind::Image, "c.png"),
             ],
         );
         check(
@@ -336,11 +348,11 @@ mod tests {
     fn what_no_screen_matches_is_left_out() {
         check(
             "@media print{a{b:url(no.png)}@media screen{c{d:url(no.png)}}e{content:'}'}}f{g:url(a.png)}",
-            &[(Kind::Other, "a.png")],
+            &[(Kind::Image, "a.png")],
         );
         check(
             "@media screen and (width<9px){a{b:url(a.png)}}@media print;c{d:url(b.png)}",
-            &[(Kind::Other, "a.png"), (Kind::Other, "b.png")],
+            &[(Kind::Image, "a.png"), (Kind::Image, "b.png")],
         );
         check("@media print{a{b:url(})}c{d:url(no.png)}}", &[]);
         // Browsers fetch it although it does not apply.
@@ -362,8 +374,8 @@ mod tests {
         check("a{b:url(a b.png)}", &[]);
         check("a{b:url(a\"b.png)}", &[]);
         check("a{b:curl(a.png) url-prefix(x)}", &[]);
-        check("a{b:'broken\n} c{d:url(e.png)}", &[(Kind::Other, "e.png")]);
+        check("a{b:'broken\n} c{d:url(e.png)}", &[(Kind::Image, "e.png")]);
         check("/* never closed url(a)", &[]);
-        check("a{b:url(end", &[(Kind::Other, "end")]);
+        check("a{b:url(end", &[(Kind::Image, "end")]);
     }
 }

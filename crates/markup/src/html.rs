@@ -15,7 +15,7 @@
 //! The tokenizer pulls and a network pushes. [`Scan`] connects them: after every tag it saves position and
 //! state, and resumes there when more bytes arrive. So only bytes after the last complete tag are read twice.
 
-use crate::{Kind, Sink, media};
+use crate::{FetchPriority, Kind, Loading, Position, Sink, Timing, media};
 use core::cell::Cell;
 use core::convert::Infallible;
 use html5gum::{Emitter, Error, IoReader, Reader, State, Tokenizer, emitters::naive_next_state};
@@ -139,6 +139,7 @@ struct Place {
     has_body: bool,
     /// Whether the open `style` element excludes screens.
     is_elsewhere: bool,
+    position: Position,
 }
 
 /// A slice reader that counts the bytes read.
@@ -251,11 +252,15 @@ struct Attributes {
     media: Text,
     language: Text,
     document: Text,
+    fetch_priority: Text,
+    loading: Text,
     has_kind: bool,
     has_document: bool,
     is_disabled: bool,
     is_nomodule: bool,
     is_default: bool,
+    is_async: bool,
+    is_deferred: bool,
     /// `crossorigin` or `integrity`.
     has_own_mode: bool,
 }
@@ -309,6 +314,8 @@ impl<'p, S: Sink> Collector<'p, S> {
             &mut all.media,
             &mut all.language,
             &mut all.document,
+            &mut all.fetch_priority,
+            &mut all.loading,
         ] {
             text.clear();
         }
@@ -318,6 +325,8 @@ impl<'p, S: Sink> Collector<'p, S> {
             &mut all.is_disabled,
             &mut all.is_nomodule,
             &mut all.is_default,
+            &mut all.is_async,
+            &mut all.is_deferred,
             &mut all.has_own_mode,
         ] {
             *flag = false;
@@ -333,6 +342,8 @@ impl<'p, S: Sink> Collector<'p, S> {
             b"disabled" => all.is_disabled = true,
             b"nomodule" => all.is_nomodule = true,
             b"default" => all.is_default = true,
+            b"async" => all.is_async = true,
+            b"defer" => all.is_deferred = true,
             b"crossorigin" | b"integrity" => all.has_own_mode = true,
             _ => {}
         }
@@ -349,6 +360,8 @@ impl<'p, S: Sink> Collector<'p, S> {
             b"media" => &mut all.media,
             b"language" => &mut all.language,
             b"srcdoc" => &mut all.document,
+            b"fetchpriority" => &mut all.fetch_priority,
+            b"loading" => &mut all.loading,
             _ => return,
         };
         if place.bytes.is_empty() {
@@ -375,6 +388,9 @@ impl<'p, S: Sink> Collector<'p, S> {
             _ => {}
         }
         if self.place.templates == 0 {
+            if !is_one_of(&HEAD, self.tag.get()) {
+                self.place.position = self.place.position.max(Position::Body);
+            }
             self.embedded_by(&all);
         }
         self.attributes = all;
@@ -383,6 +399,21 @@ impl<'p, S: Sink> Collector<'p, S> {
     /// Reports the references of an element with these attributes.
     fn embedded_by(&mut self, all: &Attributes) {
         let source = all.source.get();
+        let lazy = match all.loading.is(b"lazy") {
+            true => Timing::Lazy,
+            false => Timing::Usual,
+        };
+        let as_in = |timing| Loading {
+            timing,
+            priority: FetchPriority::of(all.fetch_priority.get()),
+            position: self.place.position,
+            has_own_mode: all.has_own_mode,
+        };
+        // Other elements than images, scripts and links have no `fetchpriority`.
+        let plain = Loading {
+            position: self.place.position,
+            ..Loading::default()
+        };
         let is_screen = || media::may_match(all.media.get());
         match self.tag.get() {
             b"base" if !self.place.is_based && !all.href.get().is_empty() => {
@@ -390,35 +421,53 @@ impl<'p, S: Sink> Collector<'p, S> {
                 self.sink.base(all.href.get());
             }
             b"img" => {
-                self.add(Kind::Image, source);
-                self.add_list(all.srcset.get());
+                let loading = as_in(lazy);
+                self.add(Kind::Image, source, loading);
+                self.add_list(all.srcset.get(), loading);
             }
             // A `source` of audio or video is not fetched to display the page.
             b"source" if is_screen() && is_shown(b"image/", all.kind.get()) => {
-                self.add_list(all.srcset.get())
+                self.add_list(all.srcset.get(), plain)
             }
             b"script" if is_script(all) => {
                 let is_svg = self.place.svgs > 0 && source.is_empty();
                 let is_module = all.kind.get().trim_ascii().eq_ignore_ascii_case(b"module");
                 let reference = if is_svg { all.href.get() } else { source };
-                self.add_in_mode(Kind::Script, reference, is_module || all.has_own_mode);
+                let timing = match is_module {
+                    true => Timing::Module,
+                    false if all.is_async => Timing::Async,
+                    false if all.is_deferred => Timing::Defer,
+                    false => Timing::Usual,
+                };
+                let has_own_mode = is_module || all.has_own_mode;
+                let loading = Loading {
+                    has_own_mode,
+                    ..as_in(timing)
+                };
+                self.add(Kind::Script, reference, loading);
             }
             b"object" | b"embed" => {
                 if let Some(kind) = embedded(all.kind.get()) {
-                    self.add(kind, source);
+                    self.add(kind, source, plain);
                 }
             }
             b"iframe" if all.has_document => self.add_document(all.document.get()),
-            b"iframe" => self.add(Kind::Frame, source),
-            b"frame" if self.place.is_frameset => self.add(Kind::Frame, source),
-            b"input" if all.kind.is(b"image") => self.add(Kind::Image, source),
-            b"video" => self.add(Kind::Image, all.poster.get()),
-            b"track" if all.is_default => self.add(Kind::Other, source),
+            b"iframe" => {
+                let loading = Loading {
+                    timing: lazy,
+                    ..plain
+                };
+                self.add(Kind::Frame, source, loading);
+            }
+            b"frame" if self.place.is_frameset => self.add(Kind::Frame, source, plain),
+            b"input" if all.kind.is(b"image") => self.add(Kind::Image, source, plain),
+            b"video" => self.add(Kind::Image, all.poster.get(), plain),
+            b"track" if all.is_default => self.add(Kind::Other, source, plain),
             b"image" | b"use" | b"feimage" => {
                 let reference = all.href.get();
                 // A reference that begins with `#` points into the page.
                 if !reference.starts_with(b"#") {
-                    self.add(Kind::Image, reference);
+                    self.add(Kind::Image, reference, as_in(Timing::Usual));
                 }
             }
             b"link" => {
@@ -432,11 +481,12 @@ impl<'p, S: Sink> Collector<'p, S> {
                     .fetched()
                     .filter(|_| !all.is_disabled || !link.is(b"stylesheet"))
                 {
-                    self.add_in_mode(kind, all.href.get(), all.has_own_mode);
-                    self.add_list(all.srcset.get());
+                    let loading = as_in(link.timing());
+                    self.add(kind, all.href.get(), loading);
+                    self.add_list(all.srcset.get(), loading);
                 }
             }
-            b"body" | b"table" | b"tr" | b"td" | b"th" => self.add(Kind::Image, source),
+            b"body" | b"table" | b"tr" | b"td" | b"th" => self.add(Kind::Image, source, plain),
             _ => {}
         }
         if !all.style.get().is_empty() && self.sink.wants_styles() && !self.sink.is_full() {
@@ -444,19 +494,13 @@ impl<'p, S: Sink> Collector<'p, S> {
         }
     }
 
-    fn add(&mut self, kind: Kind, reference: &[u8]) {
+    fn add(&mut self, kind: Kind, reference: &[u8], loading: Loading) {
         if !reference.is_empty() && !self.sink.is_full() {
-            self.sink.embed(kind, reference);
-        }
-    }
-
-    fn add_in_mode(&mut self, kind: Kind, reference: &[u8], is_own: bool) {
-        match is_own {
-            true if !reference.is_empty() && !self.sink.is_full() => {
-                self.sink.embed_in_own_mode(kind, reference);
+            self.sink.embed(kind, reference, loading);
+            let is_shown = kind == Kind::Image && loading.timing != Timing::Preload;
+            if is_shown && self.place.position == Position::Body {
+                self.place.position = Position::AfterImage;
             }
-            true => {}
-            false => self.add(kind, reference),
         }
     }
 
@@ -467,7 +511,7 @@ impl<'p, S: Sink> Collector<'p, S> {
     }
 
     /// Adds each URL of a `srcset` (WHATWG HTML section 4.8.4.2), of which a client fetches one.
-    fn add_list(&mut self, mut list: &[u8]) {
+    fn add_list(&mut self, mut list: &[u8], loading: Loading) {
         while !self.sink.is_full() {
             let start = list
                 .iter()
@@ -487,7 +531,7 @@ impl<'p, S: Sink> Collector<'p, S> {
                 .iter()
                 .rposition(|&b| b != b',')
                 .map_or(0, |last| last + 1);
-            self.add(Kind::Image, &candidate[..trimmed]);
+            self.add(Kind::Image, &candidate[..trimmed], loading);
             list = rest;
             if trimmed == candidate.len() {
                 let comma = list.iter().position(|&b| b == b',').unwrap_or(list.len());
@@ -496,6 +540,24 @@ impl<'p, S: Sink> Collector<'p, S> {
         }
     }
 }
+
+/// Elements that do not end the head of a page (WHATWG HTML sections 13.2.6.4.2 to 13.2.6.4.4). Text ends it, too; the
+/// scan does not notice that.
+const HEAD: [&[u8]; 13] = [
+    b"html",
+    b"head",
+    b"base",
+    b"basefont",
+    b"bgsound",
+    b"link",
+    b"meta",
+    b"title",
+    b"noscript",
+    b"noframes",
+    b"style",
+    b"script",
+    b"template",
+];
 
 /// Types of classic scripts (WHATWG MIME Sniffing section 4.6).
 const SCRIPTS: [&[u8]; 16] = [
@@ -623,6 +685,15 @@ impl Link<'_> {
         self.preloaded()
     }
 
+    /// What may go on before the target is there.
+    pub fn timing(&self) -> Timing {
+        match self.is(b"stylesheet") {
+            true if self.is(b"alternate") || !media::may_match(self.media) => Timing::OtherMedia,
+            false if self.is(b"preload") || self.is(b"modulepreload") => Timing::Preload,
+            _ => Timing::Usual,
+        }
+    }
+
     /// The kind of the target if a browser preloads it, for a `link` element or a `Link` field.
     pub fn preloaded(&self) -> Option<Kind> {
         if !media::may_match(self.media) {
@@ -642,7 +713,7 @@ impl Link<'_> {
                 (kind.is_empty() || is_one_of(&SCRIPTS, kind)).then_some(Kind::Script)
             }
             b"image" => is_shown(b"image/", self.kind).then_some(Kind::Image),
-            b"font" => is_shown(b"font/", self.kind).then_some(Kind::Other),
+            b"font" => is_shown(b"font/", self.kind).then_some(Kind::Font),
             b"fetch" | b"track" => Some(Kind::Other),
             _ => None,
         }
@@ -702,6 +773,8 @@ impl<S: Sink> Emitter for Collector<'_, S> {
             let is_heard = self.place.templates == 0 && !self.place.is_elsewhere && !self.sink.is_full();
             if self.tag.is(b"style") && !self.sheet.get().is_empty() && is_heard {
                 self.sink.style(self.sheet.get());
+            } else if self.tag.is(b"head") {
+                self.place.position = self.place.position.max(Position::Body);
             } else if self.tag.is(b"svg") {
                 self.place.svgs = self.place.svgs.saturating_sub(1);
             } else if self.tag.is(b"template") {
@@ -771,7 +844,7 @@ mod tests {
             let got: Vec<(Kind, String)> = heard
                 .0
                 .into_iter()
-                .filter_map(|(kind, text)| Some((kind?, String::from_utf8_lossy(&text).into_owned())))
+                .filter_map(|(what, text)| Some((what?.0, String::from_utf8_lossy(&text).into_owned())))
                 .collect();
             let want: Vec<(Kind, String)> = want
                 .iter()
@@ -792,7 +865,7 @@ mod tests {
                 (Kind::Script, "a.js"),
                 (Kind::Image, "a&b.png"),
                 (Kind::Image, "c.png"),
-                (Kind::Other, "f.woff2"),
+                (Kind::Font, "f.woff2"),
                 (Kind::Style, "t.css"),
                 (Kind::Image, "/f.ico"),
             ],
@@ -824,7 +897,7 @@ mod tests {
             &[
                 (Kind::Style, "a.css"),
                 (Kind::Other, "b.vtt"),
-                (Kind::Other, "c.png"),
+                (Kind::Image, "c.png"),
             ],
         );
         check(
@@ -833,6 +906,35 @@ mod tests {
              <object type=application/no data=no.bin></object><embed type=application/no src=no.bin>",
             &[(Kind::Image, "a.png"), (Kind::Other, "b.vtt")],
         );
+    }
+
+    #[test]
+    fn the_page_says_how_urgent_each_reference_is() {
+        let page = "<link rel=stylesheet href=a media=print fetchpriority=HIGH><link rel='alternate stylesheet' href=b>\
+            <script src=c></script><script async defer src=d></script><link rel=preload as=font href=e fetchpriority=low>\
+            <p><script defer src=f></script><img src=g loading=Lazy fetchpriority=no><script type=module async src=h></script>\
+            <link rel=stylesheet href=i><iframe loading=lazy fetchpriority=high src=j></iframe>";
+        let mut heard = Heard::default();
+        read(page.as_bytes(), Bounds::DEFAULT, &mut heard);
+        use {FetchPriority as Of, Position as At, Timing as When};
+        let got = heard
+            .0
+            .iter()
+            .filter_map(|(what, text)| Some((&text[..], what.as_ref()?.1)));
+        let got = got.map(|(text, one)| (text, one.timing, one.priority, one.position));
+        let want: [(&[u8], When, Of, At); 10] = [
+            (b"a", When::OtherMedia, Of::High, At::Head),
+            (b"b", When::OtherMedia, Of::Auto, At::Head),
+            (b"c", When::Usual, Of::Auto, At::Head),
+            (b"d", When::Async, Of::Auto, At::Head),
+            (b"e", When::Preload, Of::Low, At::Head),
+            (b"f", When::Defer, Of::Auto, At::Body),
+            (b"g", When::Lazy, Of::Auto, At::Body),
+            (b"h", When::Module, Of::Auto, At::AfterImage),
+            (b"i", When::Usual, Of::Auto, At::AfterImage),
+            (b"j", When::Lazy, Of::Auto, At::AfterImage),
+        ];
+        assert_eq!(got.collect::<Vec<_>>(), want);
     }
 
     #[test]
@@ -870,8 +972,8 @@ mod tests {
             "<style>b { background: url(a.png) } /* </p> */</style><p style=\"background:url('b.png')\">\
              <style>@import 'c.css';</style>\r\n<title><img src=no.png></title><!-- <img src=no2.png> -->",
             &[
-                (Kind::Other, "a.png"),
-                (Kind::Other, "b.png"),
+                (Kind::Image, "a.png"),
+                (Kind::Image, "b.png"),
                 (Kind::Style, "c.css"),
             ],
         );

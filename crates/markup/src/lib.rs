@@ -18,20 +18,86 @@ pub enum Kind {
     Script,
     /// A page inside the page.
     Frame,
-    /// Any other resource: fonts, manifests, embedded documents that are not pages.
+    /// A font.
+    Font,
+    /// Any other resource: manifests, text tracks, embedded documents that are not pages.
     Other,
+}
+
+/// How an element wants its resource loaded: what a browser derives the priority of the request from. The default is
+/// that of an element without further attributes in the head of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loading {
+    /// What may go on before the resource is there.
+    pub timing: Timing,
+    /// The element's `fetchpriority`.
+    pub priority: FetchPriority,
+    /// Where in the page the element is.
+    pub position: Position,
+    /// Whether a preload without further attributes does not serve the reference: a script that is a module, or an
+    /// element with `crossorigin` or `integrity` (WHATWG HTML section 2.5.4, W3C Preload section 4).
+    pub has_own_mode: bool,
+}
+
+/// What may go on before a resource is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timing {
+    /// The usual for the kind: a script stops the parser, and a style sheet stops rendering.
+    #[default]
+    Usual,
+    /// A script with `async`: everything.
+    Async,
+    /// A script with `defer`: parsing.
+    Defer,
+    /// A script of type `module`: parsing.
+    Module,
+    /// A preload: everything. It only announces what another element or style sheet uses.
+    Preload,
+    /// A style sheet that is alternate or for other media than screens: everything.
+    OtherMedia,
+    /// An image or frame with `loading=lazy`: everything.
+    Lazy,
+}
+
+/// The attribute `fetchpriority` (WHATWG HTML section 2.5.8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FetchPriority {
+    /// No preference.
+    #[default]
+    Auto,
+    /// More urgent than others of its kind.
+    High,
+    /// Less urgent than others of its kind.
+    Low,
+}
+
+impl FetchPriority {
+    /// The meaning of an attribute value; unknown values mean `auto`.
+    pub fn of(value: &[u8]) -> FetchPriority {
+        match value {
+            _ if value.eq_ignore_ascii_case(b"high") => FetchPriority::High,
+            _ if value.eq_ignore_ascii_case(b"low") => FetchPriority::Low,
+            _ => FetchPriority::Auto,
+        }
+    }
+}
+
+/// The position of an element in its page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Position {
+    /// In the head.
+    #[default]
+    Head,
+    /// In the body, before the first image.
+    Body,
+    /// In the body, after an image.
+    AfterImage,
 }
 
 /// A receiver of references.
 pub trait Sink {
     /// Receives a reference, with character references or escapes decoded. Never empty.
-    fn embed(&mut self, kind: Kind, reference: &[u8]);
-
-    /// Receives a reference that a preload without further attributes does not serve: a script that is a module, or an
-    /// element with `crossorigin` or `integrity` (WHATWG HTML section 2.5.4, W3C Preload section 4).
-    fn embed_in_own_mode(&mut self, kind: Kind, reference: &[u8]) {
-        self.embed(kind, reference);
-    }
+    fn embed(&mut self, kind: Kind, reference: &[u8], loading: Loading);
 
     /// Receives the `href` of the first `base` element that has one.
     fn base(&mut self, href: &[u8]);
@@ -95,12 +161,15 @@ pub fn fuzz(data: &[u8]) {
 
 /// Everything a scan reports.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Heard(Vec<(Option<Kind>, Vec<u8>)>);
+struct Heard(Vec<Told>);
+
+/// A reference, or without the first part another text.
+type Told = (Option<(Kind, Loading)>, Vec<u8>);
 
 impl Sink for Heard {
-    fn embed(&mut self, kind: Kind, reference: &[u8]) {
+    fn embed(&mut self, kind: Kind, reference: &[u8], loading: Loading) {
         assert!(!reference.is_empty());
-        self.0.push((Some(kind), reference.to_vec()));
+        self.0.push((Some((kind, loading)), reference.to_vec()));
     }
 
     fn base(&mut self, href: &[u8]) {
@@ -108,7 +177,9 @@ impl Sink for Heard {
     }
 
     fn style(&mut self, sheet: &[u8]) {
-        css::scan(sheet, |kind, reference| self.embed(kind, reference));
+        css::scan(sheet, |kind, reference| {
+            self.embed(kind, reference, Loading::default())
+        });
     }
 
     fn wants_styles(&self) -> bool {

@@ -8,7 +8,7 @@ use crate::page::{Page, URL};
 use crate::server::{self, Kind, Server};
 use client::cache::Entries;
 use client::fetch::{Fetch, Outcome};
-use client::plan::{Browser, Buffering, Limits, Manner, Mode, Plan};
+use client::plan::{Buffering, Limits, Manner, Mode, Plan, Priorities};
 use client::streams::STREAM_WINDOW;
 use client::timeline::{Sight, Timeline, Try};
 use link::{Direction, Profile};
@@ -341,7 +341,7 @@ fn plan(case: &Case, agent: usize) -> Plan {
         revalidate: !case.is_first,
         first_bytes: None,
         embedded: !variation.page_alone,
-        priorities: Browser::default(),
+        priorities: Priorities::default(),
         stream_window: STREAM_WINDOW,
         limits: Limits {
             timeout: Duration::from_secs(900),

@@ -3,7 +3,7 @@
 
 use client::cache::Entries;
 use client::explain::{Cause, explain, sums};
-use client::plan::{Browser, Buffering, Limits, Manner, Plan};
+use client::plan::{Buffering, Limits, Manner, Plan, Priorities};
 use client::streams::STREAM_WINDOW;
 use client::timeline::Timeline;
 use load::site::microscape::TagCase;
@@ -33,7 +33,7 @@ fn visit(manner: &str, loss: &str, seed: u64) -> Timeline {
         revalidate: false,
         first_bytes: None,
         embedded: true,
-        priorities: Browser::default(),
+        priorities: Priorities::default(),
         stream_window: STREAM_WINDOW,
         limits: Limits {
             timeout: Duration::from_secs(900),

@@ -1,7 +1,7 @@
 //! Explanations of hand-made timelines with known causes, and the partition property for arbitrary ones.
 
 use super::*;
-use crate::timeline::{Fate, Object, Part, Role, Source, Tcp};
+use crate::timeline::{Fate, Initiator, Object, Part, Role, Source, Tcp};
 use proptest::prelude::*;
 
 pub(super) fn at(ms: u64) -> Instant {
@@ -14,6 +14,9 @@ pub(super) fn object(parent: Option<usize>, found: u64, tries: Vec<Try>) -> Obje
         role: Role::Page,
         parent,
         found: at(found),
+        initiator: Initiator::Content,
+        named: Some(at(found)),
+        is_used: true,
         tries,
         fate: Fate::Done(Source::Network),
         status: Some(200),

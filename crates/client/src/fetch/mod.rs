@@ -12,6 +12,7 @@
 //! line n + 1, which is never reused.
 
 mod page;
+mod priority;
 mod reply;
 mod request;
 
@@ -19,16 +20,17 @@ use crate::cache::{Entries, Use};
 use crate::http3::Http3;
 use crate::multiplexed::{Arrived, Multiplexed};
 use crate::outbox::Outbox;
-use crate::plan::{Browser, Mode, Plan, may_repeat};
+use crate::plan::{Mode, Plan, may_repeat};
 use crate::session::{OUTSTANDING_MAX, Session};
 use crate::streamed::STREAMS_MAX;
 use crate::streams::Streams;
 use crate::timeline::{
-    Arrival, Connection, Fate, Object, Part, Role, Security, Skipped, Source, Tcp, Timeline, Try,
+    Arrival, Connection, Fate, Initiator, Object, Part, Role, Security, Skipped, Source, Tcp, Timeline, Try,
 };
 use encoding_rs::{Encoding, WINDOWS_1252};
 use http_semantics::method::Method;
-use http2::priority::Priority;
+use markup::{Loading, Timing};
+use page::Named;
 use reply::Reply;
 use runtime::dial::{Crew, Failing, Happened, Port};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -71,6 +73,8 @@ pub struct Fetch {
 #[derive(Debug)]
 struct Item {
     url: Url,
+    /// What its first reference says of the priority of requests for it.
+    loading: Loading,
     /// Redirections that led to it.
     redirects: u32,
     /// Connections that ended while it was the first to be answered.
@@ -223,16 +227,21 @@ impl Fetch {
     }
 
     /// Registers a referenced object unless it is known, of another origin or one too many; returns its index.
-    fn note(
-        &mut self,
-        role: Role,
-        mut url: Url,
-        parent: Option<usize>,
-        redirects: u32,
-        now: Instant,
-    ) -> Option<usize> {
+    fn note(&mut self, named: Named, parent: Option<usize>, now: Instant) -> Option<usize> {
+        let Named {
+            mut url,
+            role,
+            loading,
+            initiator,
+            redirects,
+        } = named;
         url.set_fragment(None);
+        let is_hint = initiator == Initiator::EarlyHints;
+        let is_use = !is_hint && loading.timing != Timing::Preload;
         if let Some(&number) = self.known.get(url.as_str()) {
+            let object = &mut self.timeline.objects[number];
+            object.named = object.named.or(Some(now).filter(|_| !is_hint));
+            object.is_used |= is_use;
             return Some(number);
         }
         let skipped = if url.origin() != self.page.origin() {
@@ -266,6 +275,9 @@ impl Fetch {
             role,
             parent,
             found: now,
+            initiator,
+            named: Some(now).filter(|_| !is_hint),
+            is_used: is_use,
             tries: Vec::new(),
             fate: Fate::Pending,
             status: None,
@@ -274,6 +286,7 @@ impl Fetch {
         });
         self.items.push(Item {
             url,
+            loading,
             redirects,
             strikes: 0,
             is_repeat: false,
@@ -474,7 +487,9 @@ impl Fetch {
             _ => Method::Get,
         };
         let persist = self.plan.manner.mode != Mode::Http10 && !is_last;
-        let (said, priority) = priority(self.timeline.objects[job.object].role, self.plan.priorities);
+        let role = self.timeline.objects[job.object].role;
+        let priority = priority::of(self.plan.priorities, role, self.items[job.object].loading);
+        let said = priority::said(priority);
         let line = &mut self.lines[number];
         let asked = match &mut line.talk {
             Talk::InOrder(session) => session.ask(method, persist).ok().map(|()| None),
@@ -667,7 +682,10 @@ impl Fetch {
         let (heard, is_within_head) = match (&mut talk, arrived) {
             (Talk::InOrder(session), Arrived::Bytes(bytes)) => {
                 let heard = session.listen(bytes, |said| self.said(number, 0, &said, now));
-                (heard.map_err(|fault| fault.to_string()), session.is_within_head())
+                (
+                    heard.map_err(|fault| fault.to_string()),
+                    session.is_within_final_head(),
+                )
             }
             (Talk::InOrder(_), _) => {
                 debug_assert!(false, "HTTP/1 has no streams");
@@ -819,7 +837,14 @@ impl Crew for Fetch {
         self.timeline.began = now;
         self.timeline.ended = now;
         port.wake(CLOCK, now + self.plan.limits.timeout);
-        self.note(Role::Page, self.page.clone(), None, 0, now);
+        let page = Named {
+            url: self.page.clone(),
+            role: Role::Page,
+            loading: Loading::default(),
+            initiator: Initiator::User,
+            redirects: 0,
+        };
+        self.note(page, None, now);
         self.dispatch(port, now);
     }
 
@@ -903,24 +928,6 @@ impl Crew for Fetch {
     fn stop(&mut self, port: &mut Port, now: Instant) {
         self.abort("stopped", port, now);
     }
-}
-
-/// The priority of a request, as the value of the field (`None` without one) and as its meaning: what the browser sent
-/// for a page with one object of each kind.
-fn priority(role: Role, browser: Browser) -> (Option<&'static str>, Priority) {
-    let (urgency, incremental) = match (browser, role) {
-        (_, Role::Page) | (Browser::Chromium, Role::Frame) => (0, true),
-        (Browser::Chromium, Role::Style) => (0, false),
-        (Browser::Chromium, Role::Script) => (1, false),
-        (Browser::Chromium, Role::Image | Role::Other) => (3, true),
-        (Browser::Firefox, Role::Style | Role::Script) => (2, false),
-        (Browser::Firefox, Role::Frame) => (4, false),
-        (Browser::Firefox, Role::Image) => (5, true),
-        // Fonts.
-        (Browser::Firefox, Role::Other) => return (None, Priority::DEFAULT),
-    };
-    let priority = Priority { urgency, incremental };
-    (Some(priority.value()), priority)
 }
 
 /// Whether a segment was missing between two readings of the kernel's counters: some came out of order, or more

@@ -4,10 +4,10 @@
 //! fetch.
 
 use crate::encoding::{self, Characters, join};
-use crate::timeline::Role;
+use crate::timeline::{Initiator, Role};
 use encoding_rs::{Encoding, UTF_8};
 use markup::html::{Bounds, Link, Scan};
-use markup::{Kind, Sink, css};
+use markup::{FetchPriority, Kind, Loading, Sink, css};
 use url::Url;
 
 /// Deepest nesting of pages in attributes.
@@ -16,8 +16,28 @@ const NESTED_MAX: u32 = 8;
 /// byte.
 const WAITING_MAX: usize = 1_000;
 
-/// A referenced URL and its role in the page.
-pub(super) type Named = (Role, Url);
+/// A referenced URL and what its reference says of it.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub(super) url: Url,
+    pub(super) role: Role,
+    pub(super) loading: Loading,
+    pub(super) initiator: Initiator,
+    /// Redirections that led to it.
+    pub(super) redirects: u32,
+}
+
+impl Named {
+    fn by_content(url: Url, kind: Kind, loading: Loading) -> Named {
+        Named {
+            url,
+            role: role_of(kind),
+            loading,
+            initiator: Initiator::Content,
+            redirects: 0,
+        }
+    }
+}
 
 /// Content that may contain references.
 #[derive(Debug)]
@@ -50,7 +70,7 @@ struct Base {
     /// The encoding of queries; `None` while undecided.
     encoding: Option<&'static Encoding>,
     found: Vec<Named>,
-    waiting: Vec<(Role, String, Url)>,
+    waiting: Vec<(Kind, Loading, String, Url)>,
     depth: u32,
 }
 
@@ -60,6 +80,7 @@ fn role_of(kind: Kind) -> Role {
         Kind::Style => Role::Style,
         Kind::Script => Role::Script,
         Kind::Frame => Role::Frame,
+        Kind::Font => Role::Font,
         Kind::Other => Role::Other,
     }
 }
@@ -76,31 +97,35 @@ impl Base {
     }
 
     fn sheet(&mut self, sheet: &[u8]) {
-        css::scan(sheet, |kind, reference| self.embed(kind, reference));
+        css::scan(sheet, |kind, reference| {
+            self.embed(kind, reference, Loading::default())
+        });
     }
 
     fn decided(&mut self, encoding: Option<&'static Encoding>) {
         if self.encoding.is_none() && encoding.is_some() {
             self.encoding = encoding;
-            for (role, reference, url) in std::mem::take(&mut self.waiting) {
+            for (kind, loading, reference, url) in std::mem::take(&mut self.waiting) {
                 let named = join(&url, &reference, encoding.unwrap_or(UTF_8));
-                self.found.extend(named.map(|url| (role, url)));
+                self.found
+                    .extend(named.map(|url| Named::by_content(url, kind, loading)));
             }
         }
     }
 }
 
 impl Sink for Base {
-    fn embed(&mut self, kind: Kind, reference: &[u8]) {
-        let (role, reference) = (role_of(kind), String::from_utf8_lossy(reference));
+    fn embed(&mut self, kind: Kind, reference: &[u8], loading: Loading) {
+        let reference = String::from_utf8_lossy(reference);
         match self.encoding {
             None if !reference.is_ascii() && self.waiting.len() < WAITING_MAX => {
                 self.waiting
-                    .push((role, reference.into_owned(), self.url.clone()));
+                    .push((kind, loading, reference.into_owned(), self.url.clone()));
             }
             encoding => {
                 let named = join(&self.url, &reference, encoding.unwrap_or(UTF_8));
-                self.found.extend(named.map(|url| (role, url)));
+                self.found
+                    .extend(named.map(|url| Named::by_content(url, kind, loading)));
             }
         }
     }
@@ -224,8 +249,8 @@ impl Text {
 }
 
 /// References in `Link` field lines of a page that a browser fetches: only preloads (RFC 8288; WHATWG HTML
-/// section 4.6.7).
-pub(super) fn linked(fields: &[(String, String)], url: &Url) -> Vec<Named> {
+/// section 4.6.7). `initiator` is the response that has the lines.
+pub(super) fn linked(fields: &[(String, String)], url: &Url, initiator: Initiator) -> Vec<Named> {
     let lines = fields
         .iter()
         .filter(|(name, _)| name.eq_ignore_ascii_case("link"));
@@ -244,7 +269,13 @@ pub(super) fn linked(fields: &[(String, String)], url: &Url) -> Vec<Named> {
                 media: of("media"),
                 kind: of("type"),
             };
-            Some((role_of(link.preloaded()?), url.join(target).ok()?))
+            let loading = Loading {
+                timing: link.timing(),
+                priority: FetchPriority::of(of("fetchpriority")),
+                ..Loading::default()
+            };
+            let named = Named::by_content(url.join(target).ok()?, link.preloaded()?, loading);
+            Some(Named { initiator, ..named })
         })
         .collect()
 }

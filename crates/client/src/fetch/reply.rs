@@ -10,7 +10,7 @@ use crate::cache;
 use crate::decode::{self, Decoder, Growth};
 use crate::session::{Head, Said};
 use crate::streamed::Came;
-use crate::timeline::{Fate, Part, Piece, Role, Source};
+use crate::timeline::{Fate, Initiator, Part, Piece, Role, Source};
 use encoding_rs::{Encoding, WINDOWS_1252};
 use http_semantics::coding::Coding;
 use http_semantics::field::Name;
@@ -102,7 +102,7 @@ impl Fetch {
         }
         object.tries[one].hinted.get_or_insert(now);
         let fields: Vec<_> = links.into_iter().map(|link| ("link".to_owned(), link)).collect();
-        let ahead = linked(&fields, &self.items[number].url);
+        let ahead = linked(&fields, &self.items[number].url, Initiator::EarlyHints);
         self.follow(ahead, number, now);
     }
 
@@ -155,7 +155,7 @@ impl Fetch {
             Text::None
         };
         let ahead = match text {
-            Text::Page(_) => linked(&one.fields, url),
+            Text::Page(_) => linked(&one.fields, url, Initiator::LinkField),
             Text::Sheet(_) | Text::None => Vec::new(),
         };
         let reply = Reply {
@@ -232,8 +232,8 @@ impl Fetch {
     }
 
     fn follow(&mut self, found: Vec<Named>, parent: usize, now: Instant) {
-        for (role, url) in found {
-            self.note(role, url, Some(parent), 0, now);
+        for named in found {
+            self.note(named, Some(parent), now);
         }
     }
 
@@ -421,7 +421,7 @@ impl Fetch {
         object.content_bytes = content.len() as u64;
         self.decoded += content.len() as u64;
         let mut found = match text {
-            Text::Page(_) => linked(&entry.kept.fields, url),
+            Text::Page(_) => linked(&entry.kept.fields, url, Initiator::LinkField),
             Text::Sheet(_) | Text::None => Vec::new(),
         };
         found.extend(text.push(&content));
@@ -445,7 +445,14 @@ impl Fetch {
             Some(Ok(to)) => {
                 let role = self.timeline.objects[number].role;
                 let before = self.timeline.objects.len();
-                match self.note(role, to.clone(), Some(number), redirects, now) {
+                let target = Named {
+                    url: to.clone(),
+                    role,
+                    loading: self.items[number].loading,
+                    initiator: Initiator::Redirect,
+                    redirects,
+                };
+                match self.note(target, Some(number), now) {
                     // A known object that redirects back here would wait for itself.
                     Some(other) if other < before && self.leads_to(other, number) => {
                         Fate::Failed("redirection loop".to_owned())

@@ -2,10 +2,11 @@
 //! outcome when the server misbehaves.
 
 mod chromium;
+mod interim;
 
 use super::*;
 use crate::explain::{explain, sums};
-use crate::plan::{Browser, Buffering, Limits, Manner};
+use crate::plan::{Buffering, Limits, Manner, Priorities};
 use crate::streams::STREAM_WINDOW;
 use proptest::prelude::*;
 use runtime::dial::Wish;
@@ -194,7 +195,7 @@ fn plan(manner: &str) -> Plan {
         revalidate: false,
         first_bytes: None,
         embedded: true,
-        priorities: Browser::default(),
+        priorities: Priorities::default(),
         stream_window: STREAM_WINDOW,
         limits: Limits::DEFAULT,
     }

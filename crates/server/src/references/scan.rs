@@ -4,7 +4,7 @@
 
 use super::{Base, Embedded, Limits};
 use markup::html::{self, Bounds};
-use markup::{Kind, Sink};
+use markup::{Kind, Loading, Sink};
 use std::io::Read;
 
 /// A value with several references may have this many times the bytes of one.
@@ -45,19 +45,15 @@ impl Paths {
 }
 
 impl Sink for Paths {
-    fn embed(&mut self, kind: Kind, reference: &[u8]) {
+    fn embed(&mut self, kind: Kind, reference: &[u8], loading: Loading) {
         let purpose = match kind {
             // With a query, a resource of that name is another one.
-            _ if reference.contains(&b'?') => None,
+            _ if loading.has_own_mode || reference.contains(&b'?') => None,
             Kind::Style => Some("style"),
             Kind::Script => Some("script"),
-            Kind::Image | Kind::Frame | Kind::Other => None,
+            Kind::Image | Kind::Frame | Kind::Font | Kind::Other => None,
         };
         self.add(kind, reference, purpose);
-    }
-
-    fn embed_in_own_mode(&mut self, kind: Kind, reference: &[u8]) {
-        self.add(kind, reference, None);
     }
 
     fn base(&mut self, href: &[u8]) {

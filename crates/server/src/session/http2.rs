@@ -58,6 +58,8 @@ pub struct Http2 {
     half_closed: bool,
     /// The server is shutting down.
     draining: bool,
+    /// A request of this connection named a priority, so the others mean the default.
+    names_priorities: bool,
     /// A request came since the connection was last idle.
     is_active: bool,
     /// A request was passed to an upstream.
@@ -98,6 +100,7 @@ impl Http2 {
             deadline,
             half_closed: false,
             draining: false,
+            names_priorities: false,
             is_active: false,
             has_passed: false,
             parting: Vec::new(),

@@ -52,6 +52,8 @@ pub struct Http3 {
     is_active: bool,
     /// The server is shutting down.
     draining: bool,
+    /// A request of this connection named a priority, so the others mean the default.
+    names_priorities: bool,
     held: Holding,
 }
 
@@ -83,6 +85,7 @@ impl Http3 {
             deadline,
             is_active: false,
             draining: false,
+            names_priorities: false,
         }
     }
 

@@ -276,6 +276,7 @@ impl Http2 {
 
     /// Sends the head of an answer, which is in the worker's block, and makes its content ready.
     fn answer(&mut self, cx: &mut Cx, id: u32, reply: Reply, out: &mut Vec<u8>, now: Instant) {
+        self.names_priorities |= reply.is_priority_named;
         cx.answered(reply.started);
         let Ok(at) = self.at(id) else { return };
         let is_whole = reply.content.is_none();
@@ -296,6 +297,7 @@ impl Http2 {
         stream.slot = slot;
         stream.state = State::Sending(content);
         if let Some(priority) = reply.priority
+            && !self.names_priorities
             && self.http.priority(id) == Some(Priority::DEFAULT)
         {
             self.http.prioritize(id, priority);

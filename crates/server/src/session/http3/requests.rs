@@ -206,6 +206,7 @@ impl Http3 {
 
     /// Sends the head of an answer, which is in the worker's block, and makes its content ready.
     fn answer(&mut self, cx: &mut Cx, id: u64, reply: Reply, now: Instant) {
+        self.names_priorities |= reply.is_priority_named;
         cx.answered(reply.started);
         let Ok(at) = self.at(id) else { return };
         let is_whole = reply.content.is_none();
@@ -228,6 +229,7 @@ impl Http3 {
         };
         stream.state = State::Sending(content);
         if let Some(priority) = reply.priority
+            && !self.names_priorities
             && self.http.priority(id) == Some(Priority::DEFAULT)
         {
             self.http.prioritize(id, priority);

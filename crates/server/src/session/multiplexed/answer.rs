@@ -19,6 +19,8 @@ pub(in crate::session) struct Reply {
     pub(in crate::session) content: Option<(Content, Fresh)>,
     /// By what it is; `None` if the request names one.
     pub(in crate::session) priority: Option<Priority>,
+    /// Whether the request names one.
+    pub(in crate::session) is_priority_named: bool,
     /// Arrival of the request.
     pub(in crate::session) started: Instant,
     pub(in crate::session) slot: Slot,
@@ -66,14 +68,17 @@ pub(in crate::session) fn reply(
         sent,
     );
     let is_named = |head: &RequestHead<'_, '_>| head.fields.iter().any(|(name, _)| name == "priority");
-    let priority = match (answer.head, asked) {
-        (_, Asked::Request(head)) if is_named(head) => None,
-        (Head::Prepared(representation), _) => Some(priority::of(&representation.media_type)),
-        (Head::Composed(_), _) => None,
+    let is_priority_named = matches!(asked, Asked::Request(head) if is_named(head));
+    let priority = match answer.head {
+        Head::Prepared(representation) if !is_priority_named => {
+            Some(priority::of(&representation.media_type))
+        }
+        Head::Prepared(_) | Head::Composed(_) => None,
     };
     Reply {
         content: (sent > 0).then(|| Content::new(answer.source, answer.len)),
         priority,
+        is_priority_named,
         started: exchange.started(),
         slot: exchange.into_slot(),
         head_bytes: head_bytes.into(),

@@ -1,4 +1,5 @@
-//! The priority of an answer whose request names none (RFC 9218 section 5: a server may know better than the default).
+//! The priority of an answer whose request names none (RFC 9218 section 5: a server may know better than the default). It
+//! holds on connections whose client names none at all: a browser leaves the default out, and means it.
 
 use http_semantics::priority::Priority;
 

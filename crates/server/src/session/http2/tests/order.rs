@@ -36,6 +36,14 @@ fn the_clients_priority_decides() {
     );
 }
 
+/// As browsers do: they leave out the field where it would say the default.
+#[test]
+fn a_client_that_names_priorities_means_the_default_where_it_names_none() {
+    let low = &[("priority", "u=5")][..];
+    assert_eq!(order(&[("/page.png", low), ("/digits.bin", &[])]), [1, 0]);
+    assert_eq!(order(&[("/page.png", &[]), ("/digits.bin", &[])]), [0, 1]);
+}
+
 #[test]
 fn without_one_it_is_what_the_file_is_and_how_long() {
     assert_eq!(
