@@ -59,7 +59,9 @@ pub(crate) fn choose_all(config: &Config, cores: usize) -> Result<Vec<Group>, Fa
             }),
             ..config.clone()
         };
-        let choice = choose(&own, cores).map_err(|failure| failure.with(|_| at(&listener.address.0)))?;
+        let choice = choose(&own, cores)
+            .and_then(|choice| dials_if_needed(choice, config))
+            .map_err(|failure| failure.with(|_| at(&listener.address.0)))?;
         let connections_max = listener.max_connections;
         let shared = groups.iter_mut().find(|group| {
             group.choice == choice && group.connections_max.is_none() && connections_max.is_none()
@@ -82,6 +84,22 @@ pub(crate) fn choose_all(config: &Config, cores: usize) -> Result<Vec<Group>, Fa
         )));
     }
     Ok(groups)
+}
+
+/// Refuses a strategy that cannot open connections to upstreams, if the configuration has any. `runtime` refuses it too,
+/// but only when workers start, where the fault looks like the system's.
+///
+/// # Errors
+/// `Usage`, if a `[[proxy]]` rule needs connections that the strategy cannot open.
+fn dials_if_needed(choice: Choice, config: &Config) -> Result<Choice, Failure> {
+    if !config.has_proxies() || choice.strategy()?.can_dial() {
+        return Ok(choice);
+    }
+    Err(Failure::Usage(format!(
+        "`{}` cannot open connections to upstreams: its threads wait for one connection at a time; use loops, loop or \
+         process-loops, or remove the `[[proxy]]` rules and `--proxy`",
+        choice.concurrency
+    )))
 }
 
 /// The addresses at fault, for the end of an error.
