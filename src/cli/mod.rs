@@ -34,8 +34,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Serves files over HTTP as fast as the machine allows, reports its decisions and their reasons, and measures servers
-/// and networks.
+/// Serves files over HTTP, reports its decisions and their reasons, and measures servers and networks.
 #[derive(Debug, Parser)]
 #[command(
     name = "weir",
