@@ -15,9 +15,9 @@ Examples:
   weir compare before.jsonl after.jsonl --json
   weir compare before.json after.json --pieces       decides from one run each: weak evidence
 
-B is worse if a measure is worse by more than --worse, its interval excludes chance, and so does the
-rank test. The rank tests of all deciding measures are corrected together (Holm), so that chance
-makes B worse in at most one comparison of twenty.
+B is worse if a measure is worse by more than --worse, and both its interval and the rank test
+exclude chance as the cause. The rank tests of all deciding measures are corrected together (Holm),
+so that chance makes B worse in at most one comparison of twenty.
 
 With fewer than five runs on a side, Weir compares pieces of runs. Two runs of one server differ by
 more than their pieces do, so pieces do not decide the exit code: a warning names the measures that
