@@ -74,7 +74,8 @@ pub(crate) enum OfCertificates {
     Renew,
     /// Orders a new certificate, then has the CA revoke the one in use
     Revoke {
-        /// Reason to publish: unspecified, key-compromise, affiliation-changed, superseded, cessation-of-operation
+        /// Reason that the CA publishes: unspecified, key-compromise, affiliation-changed, superseded,
+        /// cessation-of-operation
         #[arg(default_value = "unspecified", value_parser = offered::<Reason>(), hide_possible_values = true)]
         reason: Reason,
     },

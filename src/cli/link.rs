@@ -23,7 +23,7 @@ Flags override the words of LINK, and the words override the preset. Without a p
 the link neither limits, delays nor loses packets.
 
 Exit codes: that of the command, or 128 plus the signal that ended it. If no command ran, 1 to 4
-as for every weir command; 3 if --calibrate finds the link too inexact. See also docs/link.md.";
+as for every weir command; 3 if --calibrate finds the link too inaccurate. See also docs/link.md.";
 
 /// Flags of `weir link`.
 #[derive(Debug, Args)]
@@ -79,7 +79,7 @@ pub(crate) struct Flags {
         help_heading = "Recording")]
     pub(crate) log_every: u64,
 
-    /// How packets are carried [default: veth, or tun if veth is refused]
+    /// Device that carries the packets [default: veth, or tun if veth is refused]
     #[arg(long, value_name = "BACKEND", help_heading = "Emulation")]
     pub(crate) backend: Option<Backend>,
 

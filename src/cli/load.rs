@@ -117,7 +117,7 @@ pub(crate) enum Command {
     /// Prints the request stream as JSON lines and sends nothing
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(Box<PlanFlags>),
-    /// Merges the results that several machines measured in one run; exact
+    /// Merges the results of one run on several machines, exactly
     #[command(after_help = MERGE_EXAMPLES)]
     Merge(MergeFlags),
     /// Estimates Surge's parameters from an access log, and reports how well each model fits
@@ -266,7 +266,7 @@ pub(crate) struct HowFlags {
     #[arg(long, value_name = "MODE", value_parser = parse_mode, help_heading = "Requests")]
     pub(crate) mode: Option<Mode>,
 
-    /// The same as --mode h2
+    /// Short for --mode h2
     #[arg(long, conflicts_with = "mode", help_heading = "Requests")]
     pub(crate) http2: bool,
 

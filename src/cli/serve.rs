@@ -188,8 +188,8 @@ pub(crate) struct Flags {
           default_missing_value = "true", value_name = "BOOL", help_heading = "Files")]
     precompressed: Option<bool>,
 
-    /// Sends 103 (Early Hints) over HTTP/2 and HTTP/3 with the files a page embeds, while the page is read or
-    /// compressed [default: false]
+    /// Sends 103 (Early Hints) with a page's style sheets and scripts while the page is read or compressed, over HTTP/2
+    /// and HTTP/3 [default: false]
     #[arg(long, env = "WEIR_EARLY_HINTS", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL", help_heading = "Files")]
     early_hints: Option<bool>,
@@ -220,7 +220,7 @@ pub(crate) struct Flags {
     proxy: Vec<ProxyFlag>,
 
     /// Who may read the live page and metrics under /.weir/: nobody, local (clients that connect over loopback and name
-    /// the server by address or as localhost), all [default: nobody]
+    /// the server by address or as localhost), all. Without a document root: local [default: nobody]
     #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", value_parser = offered::<LiveFor>(), hide_possible_values = true, num_args = 0..=1, require_equals = true,
           default_missing_value = "local", help_heading = "Operation")]
     live: Option<LiveFor>,
