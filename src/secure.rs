@@ -4,8 +4,9 @@
 mod flags;
 
 pub(crate) use flags::TlsFlags;
+use quic::dialing::{Dialing, Target};
 use runtime::clock;
-use runtime::dial::{self, Crew, Running, Stopper, Usage};
+use runtime::dial::{self, Crew, Running, Stopper, Usage, datagrams};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -21,6 +22,12 @@ use tls::trust::{Client, Trust, Versions};
 
 /// Protocols offered by ALPN (RFC 7301).
 const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+
+/// H3_NO_ERROR (RFC 9114 section 8.1): how a client closes a connection of HTTP/3.
+const NO_ERROR: u32 = 0x100;
+
+/// Bytes that a server may send on a connection of HTTP/3 before more are granted, unless one stream alone may have more.
+const CONNECTION_WINDOW: u32 = 15 << 20;
 
 /// Why TLS cannot be set up. The text names the cause and what to do.
 #[derive(Debug)]
@@ -38,6 +45,8 @@ pub(crate) struct Secure {
     name: ServerName<'static>,
     /// Whether certificates are accepted unchecked.
     pub(crate) is_insecure: bool,
+    /// Connections are those of QUIC, with these limits, instead of TCP.
+    quic: Option<quic::Limits>,
 }
 
 impl Secure {
@@ -81,6 +90,7 @@ impl Secure {
             client,
             name,
             is_insecure: flags.insecure,
+            quic: None,
         })
     }
 
@@ -90,6 +100,39 @@ impl Secure {
             client: self.client.clone().with_protocols(&[b"h2"]),
             ..self.clone()
         }
+    }
+
+    /// The same, for HTTP/3. `stream_window`: bytes that the server may send on a stream before more are granted.
+    ///
+    /// # Errors
+    /// `Usage` if the flags exclude what QUIC needs.
+    pub(crate) fn for_http3(&self, stream_window: u32) -> Result<Secure, Fault> {
+        let secure = Secure {
+            // Whether a session was resumed could not be told.
+            client: self.client.clone().without_resumption().with_protocols(&[b"h3"]),
+            quic: Some(quic::Limits {
+                streams_max: 0,
+                stream_window,
+                connection_window: CONNECTION_WINDOW.max(stream_window),
+                ..quic::Limits::default()
+            }),
+            ..self.clone()
+        };
+        if !secure.client.offers_tls13() {
+            return Err(Fault::Usage(
+                "HTTP/3 needs TLS 1.3; leave out --tls-versions, or add 1.3 to it".to_owned(),
+            ));
+        }
+        let anywhere = SocketAddr::from(([0; 4], 0));
+        secure.target(anywhere).map_err(Fault::Usage)?;
+        Ok(secure)
+    }
+
+    /// The server at this address, for QUIC.
+    fn target(&self, address: SocketAddr) -> Result<Target, String> {
+        let limits = self.quic.unwrap_or_default();
+        let name = self.name.to_str().into_owned();
+        Target::new(self.client.config(), &limits, address, name, NO_ERROR)
     }
 
     /// The same, for HTTP/2 or HTTP/1.1, as the server prefers.
@@ -123,6 +166,7 @@ impl Secure {
             client,
             name,
             is_insecure: false,
+            quic: None,
         })
     }
 
@@ -210,6 +254,8 @@ pub(crate) enum Crews<C> {
     Clear(Running<C>),
     /// Each with sessions of its own.
     Secured(Running<SecuredCrew<C>>),
+    /// Over QUIC.
+    Quic(Running<C>),
 }
 
 /// Starts crews against one peer.
@@ -224,6 +270,11 @@ pub(crate) fn start<C: Crew>(
     let Some(secure) = secure else {
         return dial::start(crews, peer).map(Crews::Clear);
     };
+    if secure.quic.is_some() {
+        let carry = |crew| Ok(Dialing::new(crew, secure.target(peer)?));
+        let carriers: Result<Vec<_>, String> = crews.into_iter().map(carry).collect();
+        return datagrams::start(carriers.map_err(io::Error::other)?, peer).map(Crews::Quic);
+    }
     let wrap = |crew| SecuredCrew::new(crew, secure.client.config(), secure.name.clone(), clock::now);
     dial::start(crews.into_iter().map(wrap).collect(), peer).map(Crews::Secured)
 }
@@ -232,7 +283,7 @@ impl<C> Crews<C> {
     /// A handle to stop them.
     pub(crate) fn stopper(&self) -> Stopper {
         match self {
-            Crews::Clear(running) => running.stopper(),
+            Crews::Clear(running) | Crews::Quic(running) => running.stopper(),
             Crews::Secured(running) => running.stopper(),
         }
     }
@@ -240,7 +291,7 @@ impl<C> Crews<C> {
     /// Whether all have ended.
     pub(crate) fn is_over(&self) -> bool {
         match self {
-            Crews::Clear(running) => running.is_over(),
+            Crews::Clear(running) | Crews::Quic(running) => running.is_over(),
             Crews::Secured(running) => running.is_over(),
         }
     }
@@ -253,7 +304,7 @@ impl<C: Crew> Crews<C> {
     /// The error that ended one of them.
     pub(crate) fn join(self) -> io::Result<Vec<(C, Usage)>> {
         match self {
-            Crews::Clear(running) => running.join(),
+            Crews::Clear(running) | Crews::Quic(running) => running.join(),
             Crews::Secured(running) => {
                 let ended = running.join()?.into_iter();
                 Ok(ended.map(|(crew, usage)| (crew.into_inner(), usage)).collect())

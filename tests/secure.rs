@@ -8,6 +8,7 @@
 )]
 
 mod asked;
+mod over_quic;
 
 use asked::{WEIR, text};
 use rcgen::{

@@ -49,7 +49,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "client",
-        &["http-semantics", "http1", "http2", "markup", "runtime", "units"],
+        &[
+            "http-semantics",
+            "http1",
+            "http2",
+            "http3",
+            "markup",
+            "runtime",
+            "units",
+        ],
     ),
     // `http2` is the server of its tests.
     ("load", &["client", "http2", "runtime", "units"]),

@@ -240,7 +240,7 @@ impl Flags {
         let of_period = [("--tcp", self.tcp.is_some())];
         let is_period = matches!(self.from, Some(Origin::Period(_)));
         let has_buffer = is_buffered(&self.mode) || self.compare.iter().any(is_buffered);
-        let can_be_http2 = |manner: &Manner| matches!(manner.mode, Mode::Http2 | Mode::Auto);
+        let can_be_http2 = |manner: &Manner| manner.mode.is_multiplexed() || manner.mode == Mode::Auto;
         let has_http2 = match self.compare.as_slice() {
             [] => can_be_http2(&self.mode),
             several => several.iter().any(can_be_http2),
@@ -266,7 +266,7 @@ impl Flags {
         })
         .or_else(|| {
             let name = first(&of_http2).filter(|_| !has_http2);
-            name.map(|name| (name, "it applies to HTTP/2, and no mode speaks that"))
+            name.map(|name| (name, "it applies to HTTP/2 and HTTP/3, and no mode speaks them"))
         })
         .or_else(|| {
             let name = first(&of_period).filter(|_| is_period);

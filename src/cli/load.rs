@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use client::extra::Extra;
 use client::plan::Mode;
 use client::session::Verb;
-use client::streams::STREAMS_MAX;
+use client::streamed::STREAMS_MAX;
 use server::config::parse_duration;
 use std::path::PathBuf;
 use units::Duration;
@@ -24,7 +24,8 @@ const THREADS_MAX: i64 = 1024;
 fn parse_mode(text: &str) -> Result<Mode, String> {
     match text {
         "h2" | "http/2" => Ok(Mode::Http2),
-        text => text.parse().map_err(|why| format!("{why}, or h2")),
+        "h3" | "http/3" => Ok(Mode::Http3),
+        text => text.parse().map_err(|why| format!("{why}, h2 or h3")),
     }
 }
 
@@ -51,6 +52,7 @@ Examples:
   weir load http://localhost:8080/ --site ./site --users 2000 --warmup 10s --duration 60s
   weir load https://localhost:8443/ --site ./site --users 200 --mode h2 --insecure
   weir load http://localhost:8080/a.html --http2 --clients 80 --users-per-connection 10
+  weir load https://localhost:8443/ --http3 --clients 20 --insecure
   weir load http://127.0.0.1:8080/ -H 'Host: www.example.org' -H 'Accept: text/html' --method HEAD
   weir load http://h/ --site ./site --users 3000 --rank 0 --size 3 --start-at $START --out 0.json
 
@@ -260,8 +262,8 @@ pub(crate) struct HowFlags {
         help_heading = "Requests")]
     pub(crate) connections_per_user: u32,
 
-    /// http10 (one connection per file), serial, pipelined, early-close (pipelined, closed after each object) or h2
-    /// (HTTP/2: the page alone, then its embedded files on streams) [default: http10 for a WebStone site; over https h2, if
+    /// http10 (one connection per file), serial, pipelined, early-close (pipelined, closed after each object), h2
+    /// (HTTP/2: the page alone, then its embedded files on streams) or h3 (HTTP/3, the same over QUIC) [default: http10 for a WebStone site; over https h2, if
     /// the server chooses it; otherwise serial]
     #[arg(long, value_name = "MODE", value_parser = parse_mode, help_heading = "Requests")]
     pub(crate) mode: Option<Mode>,
@@ -270,12 +272,16 @@ pub(crate) struct HowFlags {
     #[arg(long, conflicts_with = "mode", help_heading = "Requests")]
     pub(crate) http2: bool,
 
-    /// With --mode h2: most requests outstanding on a connection; the server may permit fewer
+    /// Short for --mode h3
+    #[arg(long, conflicts_with_all = ["mode", "http2"], help_heading = "Requests")]
+    pub(crate) http3: bool,
+
+    /// With --mode h2 or h3: most requests outstanding on a connection; the server may permit fewer
     #[arg(long, value_name = "N", default_value_t = STREAMS_MAX as u32,
         value_parser = clap::value_parser!(u32).range(1..=STREAMS_MAX as i64), help_heading = "Requests")]
     pub(crate) streams: u32,
 
-    /// With --mode h2: users or clients who share a connection, as behind a proxy. With --rate: objects at once on a
+    /// With --mode h2 or h3: users or clients who share a connection, as behind a proxy. With --rate: objects at once on a
     /// connection
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000),
         help_heading = "Requests")]
@@ -338,7 +344,8 @@ pub(crate) struct HowFlags {
 impl HowFlags {
     /// The mode that the flags name, if they do.
     pub(crate) fn named_mode(&self) -> Option<Mode> {
-        self.mode.or(self.http2.then_some(Mode::Http2))
+        let named = self.http2.then_some(Mode::Http2);
+        self.mode.or(named).or(self.http3.then_some(Mode::Http3))
     }
 
     /// Statuses that count as success: the flag's, or those that answer the given headers.

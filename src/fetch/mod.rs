@@ -92,6 +92,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
             let fetch = Fetch::new(page.clone(), plan(flags, manner), before.clone(), began);
             let outcome = match manner.mode {
                 Mode::Http2 => driven(fetch, peer, secure.as_ref().map(Secure::for_http2).as_ref())?,
+                Mode::Http3 => driven(fetch, peer, Some(&http3(flags, secure.as_ref())?))?,
                 Mode::Auto => driven(fetch, peer, secure.as_ref().map(Secure::for_either).as_ref())?,
                 _ => driven(fetch, peer, secure.as_ref())?,
             };
@@ -117,6 +118,16 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     say(flags, &page, &manners, &runs, voice)?;
     saved?;
     judged(&runs, plan(flags, flags.mode).limits.objects_max)
+}
+
+/// How connections of HTTP/3 are made.
+fn http3(flags: &Flags, secure: Option<&Secure>) -> Result<Secure, Failure> {
+    let Some(secure) = secure else {
+        return Err(Failure::Usage(
+            "`h3` needs an https URL: HTTP/3 always has TLS".to_owned(),
+        ));
+    };
+    Ok(secure.for_http3(flags.stream_window.unwrap_or(STREAM_WINDOW))?)
 }
 
 /// Writes changed entries to the cache directory.

@@ -193,6 +193,13 @@ fn secured(timeline: &Timeline) -> String {
     };
     let took = timeline.connections.iter().filter_map(Connection::handshake);
     let mean = took.sum::<Duration>() / all().count().max(1) as u32;
+    if first.suite.is_empty() {
+        return format!(
+            "QUIC with {}: {} ms per handshake\n",
+            first.version,
+            milliseconds(mean)
+        );
+    }
     format!(
         "{}, {}: {} ms per handshake, {} of {} resumed\n",
         first.version,

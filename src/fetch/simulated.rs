@@ -51,6 +51,11 @@ static FILES: LazyLock<Vec<(&'static str, &'static [u8])>> = LazyLock::new(|| {
 /// `Usage` for an impossible simulation, `Failed` if an object is missing, `System` if the system refuses something.
 pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let manners = manners(flags);
+    if manners.iter().any(|manner| manner.mode == Mode::Http3) {
+        return Err(Failure::Usage(
+            "simulated networks carry TCP only, so `h3` needs a URL; leave out --simulate".to_owned(),
+        ));
+    }
     let page = Rc::new(microscape(TagCase::Lower));
     let visitors: Vec<Visitor> = manners
         .iter()

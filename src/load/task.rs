@@ -23,7 +23,8 @@ use ::load::work::Work;
 use client::extra;
 use client::plan::Mode;
 use client::session::{Ending, Verb, Version};
-use client::streams::STREAMS_MAX;
+use client::streamed::STREAMS_MAX;
+use client::streams::STREAM_WINDOW;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
@@ -120,6 +121,14 @@ impl Task {
         }
         task.secure = match task.mode {
             Mode::Http2 => secure.as_ref().map(Secure::for_http2),
+            Mode::Http3 => {
+                let Some(secure) = &secure else {
+                    return Err(Failure::Usage(
+                        "`--mode h3` needs an https URL: HTTP/3 always has TLS".to_owned(),
+                    ));
+                };
+                Some(secure.for_http3(STREAM_WINDOW)?)
+            }
             _ => secure,
         };
         Ok(task)
@@ -248,12 +257,14 @@ impl Task {
             What::Webstone(_) => Mode::Http10,
             What::Surge(_) | What::Each | What::Log(_) => Mode::Serial,
         });
-        if mode != Mode::Http2 && (how.users_per_connection > 1 || (how.streams as usize) < STREAMS_MAX) {
-            return usage("`--streams` and `--users-per-connection` need `--mode h2`".to_owned());
-        }
-        if mode == Mode::Http2 && how.connections_per_user > 1 {
+        if !mode.is_multiplexed() && (how.users_per_connection > 1 || (how.streams as usize) < STREAMS_MAX) {
             return usage(
-                "`--connections-per-user` is for HTTP/1; with `--mode h2`, a user's requests share one connection (--streams)"
+                "`--streams` and `--users-per-connection` need `--mode h2` or `--mode h3`".to_owned(),
+            );
+        }
+        if mode.is_multiplexed() && how.connections_per_user > 1 {
+            return usage(
+                "`--connections-per-user` is for HTTP/1; with `--mode h2` and `--mode h3`, a user's requests share one connection (--streams)"
                     .to_owned(),
             );
         }
@@ -310,7 +321,10 @@ impl Task {
     /// Whether users or clients keep a connection.
     pub(super) fn keeps(&self) -> bool {
         match self.who {
-            Who::Users(_) => matches!(self.mode, Mode::Serial | Mode::Pipelined | Mode::Http2),
+            Who::Users(_) => matches!(
+                self.mode,
+                Mode::Serial | Mode::Pipelined | Mode::Http2 | Mode::Http3
+            ),
             Who::Clients(_) => true,
             Who::Sessions(..) | Who::Rate(..) | Who::Replay => false,
         }
@@ -318,7 +332,7 @@ impl Task {
 
     /// Requests that a user has outstanding at once, on connections or streams of their own.
     fn lanes(&self, how: &HowFlags) -> u32 {
-        if self.mode != Mode::Http2 {
+        if !self.mode.is_multiplexed() {
             return how.connections_per_user;
         }
         let widest = self
@@ -334,7 +348,7 @@ impl Task {
     /// Connections of this many users or clients.
     pub(super) fn connections(&self, users: u64, how: &HowFlags) -> u64 {
         match self.mode {
-            Mode::Http2 => users.div_ceil(u64::from(how.users_per_connection)),
+            Mode::Http2 | Mode::Http3 => users.div_ceil(u64::from(how.users_per_connection)),
             _ => users.saturating_mul(u64::from(how.connections_per_user)),
         }
     }
@@ -378,11 +392,13 @@ impl Task {
     pub(super) fn setup(&self, flags: &RunFlags) -> Result<Setup, Failure> {
         let version = match self.mode {
             Mode::Http10 => Version::Http10,
-            Mode::Serial | Mode::Auto | Mode::Pipelined | Mode::EarlyClose | Mode::Http2 => Version::Http11,
+            Mode::Serial | Mode::Auto | Mode::Pipelined | Mode::EarlyClose | Mode::Http2 | Mode::Http3 => {
+                Version::Http11
+            }
         };
         let lines = extra::lines(&self.url.authority, USER_AGENT, &flags.how.header)
             .map_err(|why| Failure::Usage(format!("--header: {why}")))?;
-        let sharing = (self.mode == Mode::Http2).then(|| {
+        let sharing = self.mode.is_multiplexed().then(|| {
             let (host, regular) = lines.split_first().expect("Host is the first");
             let regular = regular
                 .iter()
@@ -459,7 +475,7 @@ impl Task {
             if flags.how.method != Verb::Get {
                 writeln!(out, "{}", flags.how.method.word())?;
             }
-            if self.mode == Mode::Http2 {
+            if self.mode.is_multiplexed() {
                 writeln!(out, "{} {}", flags.how.streams, flags.how.users_per_connection)?;
             }
             for line in &flags.how.header {

@@ -162,7 +162,7 @@ impl Datagrams {
 
     /// Open connections.
     pub(super) fn open(&self) -> usize {
-        let open = self.handles.iter().map(|(shared, _)| shared.counts().open);
+        let open = self.handles.iter().map(|(shared, _)| shared.open());
         usize::try_from(open.sum::<u64>()).unwrap_or(usize::MAX)
     }
 

@@ -132,7 +132,7 @@ fn answers_are_those_of_http1() {
 
 #[test]
 fn other_protocols_name_it_and_metrics_count_it() {
-    let pairs = site(&[("a.txt", b"a")]);
+    let mut pairs = site(&[("a.txt", b"a")]);
     let server = launch(
         Strategy::LOOPS,
         &pairs,
@@ -151,11 +151,35 @@ fn other_protocols_name_it_and_metrics_count_it() {
         let counted = metric(&server, &pairs, &format!("weir_http3_{name}_total"));
         assert_eq!(counted, wanted, "{name}");
     }
+    // Handshakes count as those of TLS over TCP: the connection above and the two of these metrics' own.
+    let handshakes = metric(&server, &pairs, "weir_tls_handshakes_total");
+    // A client that trusts nobody refuses the certificate.
+    let roots = std::mem::replace(&mut pairs.roots, tls::rustls::RootCertStore::empty());
+    let mut stranger = Client::new(server.address, &pairs.client(), "a.test");
+    assert!(!stranger.run(|client| client.is_connected));
+    pairs.roots = roots;
+    let failed = eventually("the failed handshake", || {
+        Some(metric(&server, &pairs, "weir_tls_failed_total")).filter(|&count| count > 0.0)
+    });
+    assert_eq!(failed, 1.0);
+    drop(open(&server, &pairs));
+    let after = metric(&server, &pairs, "weir_tls_handshakes_total");
+    assert!(after - handshakes >= 2.0, "{handshakes} → {after}");
+    // Requests for metrics, over HTTP/1.1, have response times, too.
+    let times = || metric(&server, &pairs, "weir_answer_duration_seconds_count");
+    let before = times();
+    for _ in 0..20 {
+        client.ask("/a.txt");
+        assert!(client.run(Client::is_done));
+    }
+    // Read once: each reading counts itself.
+    let counted = times() - before;
+    assert!((20.0..24.0).contains(&counted), "{counted} response times");
     client.leave();
     let logged = eventually("log lines", || {
         let lines = server.stdout();
         let count = lines.lines().filter(|line| line.contains("HTTP/3.0")).count();
-        (count == 3).then_some(lines)
+        (count == 23).then_some(lines)
     });
     let line = logged
         .lines()

@@ -25,6 +25,8 @@ pub enum Mode {
     EarlyClose,
     /// HTTP/2: each request as soon as it is known, with priorities as in a browser.
     Http2,
+    /// HTTP/3: the same over QUIC.
+    Http3,
     /// HTTP/2 if the server agrees during the TLS handshake (ALPN, RFC 7301), otherwise as serial. For pages only.
     Auto,
 }
@@ -41,15 +43,21 @@ impl Mode {
             Mode::Pipelined => "pipelined",
             Mode::EarlyClose => "early-close",
             Mode::Http2 => "h2",
+            Mode::Http3 => "h3",
             Mode::Auto => "auto",
         }
+    }
+
+    /// Whether a connection carries many requests at once, each on a stream.
+    pub fn is_multiplexed(self) -> bool {
+        matches!(self, Mode::Http2 | Mode::Http3)
     }
 
     /// Default number of simultaneous connections.
     pub fn connections(self) -> usize {
         match self {
             Mode::Http10 => 4,
-            Mode::Serial | Mode::Pipelined | Mode::EarlyClose | Mode::Http2 | Mode::Auto => 1,
+            Mode::Serial | Mode::Pipelined | Mode::EarlyClose | Mode::Http2 | Mode::Http3 | Mode::Auto => 1,
         }
     }
 }
@@ -97,8 +105,11 @@ impl FromStr for Manner {
         let mode = match mode {
             "auto" => Mode::Auto,
             "h2" | "http/2" => Mode::Http2,
+            "h3" | "http/3" => Mode::Http3,
             mode => mode.parse().map_err(|_| {
-                format!("`{mode}` is not a mode; write auto, http10, serial, pipelined, early-close or h2")
+                format!(
+                    "`{mode}` is not a mode; write auto, http10, serial, pipelined, early-close, h2 or h3"
+                )
             })?,
         };
         let coding = coding

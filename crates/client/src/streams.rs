@@ -3,10 +3,9 @@
 //! Holds no socket and no clock. Windows are large, as in browsers, and are given back as content arrives: this client
 //! keeps all of it. Knows neither the meaning of responses nor the purpose of requests.
 
-use crate::session::{Head, Said};
-use http_semantics::field::{Fields, Line, MAX_FIELDS};
-use http_semantics::status::{Status, reason};
-pub use http2::Code;
+use crate::session::Said;
+use crate::streamed::{Came, Reset, STREAMS_MAX, head};
+use http2::Code;
 use http2::client::{Connection, Event};
 pub use http2::priority::Priority;
 use http2::{Limits, Misuse};
@@ -14,24 +13,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use units::Instant;
 
-/// Most requests outstanding on a connection; servers usually permit 100 or more.
-pub const STREAMS_MAX: usize = 100;
-
 /// Bytes a server may send on a stream before more is granted: as in Chromium.
 pub const STREAM_WINDOW: u32 = 6 << 20;
 /// The same for all streams of a connection, unless one stream alone may have more.
 const CONNECTION_WINDOW: u32 = 15 << 20;
-
-/// What came over a connection.
-#[derive(Debug)]
-pub enum Came<'a, 'b, 's> {
-    /// A part of the response of this stream.
-    Said(u32, Said<'a, 'b, 's>),
-    /// Values of `Link` in an interim response (103, RFC 8297).
-    Hints(u32, Vec<String>),
-    /// The stream ended without a whole response.
-    Reset(u32, Code),
-}
 
 /// One connection.
 #[derive(Debug)]
@@ -192,42 +177,10 @@ impl Streams {
                 Event::Partial => break,
                 Event::Response {
                     stream,
-                    status: 103,
-                    fields,
-                    ..
-                } => {
-                    let links = fields.iter().filter(|(name, _)| *name == b"link");
-                    let links = links.map(|(_, value)| String::from_utf8_lossy(value).into_owned());
-                    hear(Came::Hints(stream, links.collect()));
-                }
-                // The other interim responses mean nothing to a request without content.
-                Event::Response { status: 100..200, .. } => {}
-                Event::Response {
-                    stream,
                     end,
                     status,
                     fields,
-                } => {
-                    let mut lines = [Line { name: "", value: b"" }; MAX_FIELDS];
-                    let regular = fields.iter().filter(|(name, _)| !name.starts_with(b":"));
-                    let mut count = 0;
-                    for (slot, (name, value)) in lines.iter_mut().zip(regular) {
-                        let Ok(name) = core::str::from_utf8(name) else {
-                            continue;
-                        };
-                        *slot = Line { name, value };
-                        count += 1;
-                    }
-                    let head = Head {
-                        status,
-                        reason: Status::from_u16(status).map_or("", reason),
-                        fields: Fields::new(&lines[..count]),
-                    };
-                    hear(Came::Said(stream, Said::Head(&head, used)));
-                    if end {
-                        hear(Came::Said(stream, Said::End(0)));
-                    }
-                }
+                } => head(stream, status, fields, end, used, &mut hear),
                 Event::Body { stream, bytes } => {
                     let count = bytes.len() as u32;
                     hear(Came::Said(stream, Said::Body(bytes, used)));
@@ -239,7 +192,11 @@ impl Streams {
                 }
                 Event::Reset { stream, code } => {
                     self.meters.remove(&stream);
-                    hear(Came::Reset(stream, code));
+                    let reset = Reset {
+                        code: code.to_string(),
+                        is_refused: code == Code::REFUSED_STREAM,
+                    };
+                    hear(Came::Reset(stream, reset));
                 }
                 Event::GoAway { .. } => self.is_ending = true,
                 Event::Closed(fault) => {

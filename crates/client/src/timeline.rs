@@ -250,9 +250,13 @@ impl Connection {
         self.secured.map(|(at, _)| at).or(self.connected)
     }
 
-    /// Duration of the TLS handshake.
+    /// Duration of the TLS handshake; over QUIC, of the handshake of both, which is one.
     pub fn handshake(&self) -> Option<units::Duration> {
-        Some(self.secured?.0 - self.connected?)
+        let from = match self.protocol {
+            "h3" => self.opened,
+            _ => self.connected?,
+        };
+        Some(self.secured?.0 - from)
     }
 }
 

@@ -9,7 +9,9 @@ use client::plan::Mode;
 pub fn of_session(mode: Mode, files_by_object: &[u64]) -> u64 {
     match mode {
         Mode::Http10 => files_by_object.iter().sum(),
-        Mode::Serial | Mode::Auto | Mode::Pipelined | Mode::Http2 => u64::from(!files_by_object.is_empty()),
+        Mode::Serial | Mode::Auto | Mode::Pipelined | Mode::Http2 | Mode::Http3 => {
+            u64::from(!files_by_object.is_empty())
+        }
         Mode::EarlyClose => files_by_object.len() as u64,
     }
 }

@@ -38,6 +38,7 @@ use crate::work::Work;
 use arriving::Open;
 pub use carrier::Sharing;
 use carrier::{Carrier, Ended};
+use client::multiplexed::Arrived;
 use client::plan::Mode;
 use client::session::{Ending, Left, Memory, OUTSTANDING_MAX, Session};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -539,7 +540,7 @@ impl Crew {
         let wanted = match mode {
             Mode::Http10 | Mode::Serial | Mode::Auto => fetch.got + 1,
             _ if fetch.got == 0 && fetch.alone => 1,
-            Mode::Pipelined | Mode::EarlyClose | Mode::Http2 => fetch.parts.len(),
+            Mode::Pipelined | Mode::EarlyClose | Mode::Http2 | Mode::Http3 => fetch.parts.len(),
         };
         let room = OUTSTANDING_MAX - session.outstanding();
         let to = wanted.min(fetch.parts.len()).min(fetch.asked + room);
@@ -1026,7 +1027,15 @@ impl Crew {
                 self.refused(why, now);
                 self.lost_connection(line, Trouble::Handshake, port, now);
             }
-            (line, Happened::Bytes(bytes)) if self.is_shared() => self.carried(line, bytes, port, now),
+            (line, Happened::Bytes(bytes)) if self.is_shared() => {
+                self.carried(line, Arrived::Bytes(bytes), port, now);
+            }
+            (line, Happened::Stream(stream, bytes, follows)) => {
+                self.carried(line, Arrived::OfStream(stream, bytes, follows), port, now);
+            }
+            (line, Happened::Stopped(stream, code)) => {
+                self.carried(line, Arrived::Stopped(stream, code), port, now);
+            }
             (line, Happened::Eof | Happened::Lost(Failing::Cut)) if self.is_shared() => {
                 self.ledger.of(now).closed_by_server += 1;
                 self.carrier_ended(line, Ended::Closed, port, now);

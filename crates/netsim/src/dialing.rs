@@ -130,6 +130,9 @@ impl<C: Crew> Dialing<C> {
                     self.timers.insert(self.count, line);
                     work.timer(at.since(now), self.count);
                 }
+                Wish::Write(..) | Wish::Abandon(..) => {
+                    debug_assert!(false, "TCP carries no streams");
+                }
                 // The simulation copies every byte: nothing can be skipped or inspected.
                 Wish::Inspect(_) | Wish::Skip(..) => {}
             }
@@ -259,7 +262,12 @@ mod tests {
                     "eof"
                 }
                 Told::Lost(_) => "lost",
-                Told::Inspected(_) | Told::Skipped(_) | Told::Secured(_) | Told::Refused(_) => {
+                Told::Inspected(_)
+                | Told::Skipped(_)
+                | Told::Secured(_)
+                | Told::Refused(_)
+                | Told::Stream(..)
+                | Told::Stopped(..) => {
                     panic!("nobody asked for that")
                 }
             };

@@ -2,7 +2,7 @@
 
 use crate::carrier::{Carrier, Unsent};
 use quinn_proto::crypto::rustls::HandshakeData;
-use quinn_proto::{Dir, Event, StreamEvent};
+use quinn_proto::{ConnectionError, Dir, Event, StreamEvent};
 use runtime::clock::{from_standard, to_standard};
 use runtime::datagram::{Address, Outbox};
 use runtime::session::{Secured, Ticket};
@@ -163,6 +163,9 @@ impl<S: Session> Connection<S> {
                 Event::Connected => self.connected(cx, now),
                 Event::ConnectionLost { reason } => {
                     tracing::debug!("QUIC: {reason}");
+                    if !self.is_connected && is_fault(&reason) {
+                        self.tell(cx, streams::Event::Unsecured, now);
+                    }
                     self.end(cx, now);
                 }
                 Event::Stream(StreamEvent::Opened { dir }) => self.opened(cx, dir, now),
@@ -211,4 +214,12 @@ impl<S: Session> Connection<S> {
             self.tell(cx, streams::Event::Readable(id.into()), now);
         }
     }
+}
+
+/// Whether a handshake ended because one side refused the other, and not because the peer vanished or the server ends.
+fn is_fault(reason: &ConnectionError) -> bool {
+    matches!(
+        reason,
+        ConnectionError::TransportError(_) | ConnectionError::ConnectionClosed(_)
+    )
 }

@@ -18,7 +18,7 @@ use quinn_proto::{
 use runtime::clock::to_standard;
 use runtime::datagram::{Address, Datagram, Outbox, Owner};
 use runtime::memory::{Budget, Step};
-use runtime::session::{Context, Job, Need, Ticket};
+use runtime::session::{Context, Job, Line, Need, Ticket};
 use runtime::streams::{self, JobOf, Service, Session};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -39,23 +39,7 @@ pub struct Shared {
     protocols: Vec<Vec<u8>>,
     limits: Limits,
     endpoint: Arc<EndpointConfig>,
-    counters: Counters,
-}
-
-/// What endpoints have counted since they started.
-#[derive(Debug, Default)]
-struct Counters {
     open: AtomicU64,
-    dropped: AtomicU64,
-}
-
-/// See [`Shared::counts`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Connections that are open now, those in their handshake included.
-    pub open: u64,
-    /// New peers that got no answer, because too many handshakes were under way or the service refused them.
-    pub dropped: u64,
 }
 
 impl Shared {
@@ -67,17 +51,13 @@ impl Shared {
             limits,
             // Draws the key of stateless resets, which all workers must share (RFC 9000 section 10.3.2).
             endpoint: Arc::new(EndpointConfig::default()),
-            counters: Counters::default(),
+            open: AtomicU64::new(0),
         }
     }
 
-    /// What was counted so far.
-    pub fn counts(&self) -> Counts {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
-            open: read(&self.counters.open),
-            dropped: read(&self.counters.dropped),
-        }
+    /// Connections that are open now, those in their handshake included.
+    pub fn open(&self) -> u64 {
+        self.open.load(Ordering::Relaxed)
     }
 
     /// The library's configuration for these certificates. Early data stays off: a request in it can be replayed.
@@ -231,7 +211,7 @@ impl<V: Service> Endpoint<V> {
     /// A peer that is new.
     fn meet(&mut self, incoming: Incoming, out: &mut Outbox, now: Instant) {
         let limits = &self.shared.limits;
-        let is_calm = self.handshakes < limits.handshakes_calm && !limits.always_retry;
+        let is_calm = self.handshakes < limits.handshakes_calm;
         if self.draining {
             let transmit = self.quic.refuse(incoming, &mut self.scratch);
             return self.answer(transmit, out);
@@ -247,12 +227,11 @@ impl<V: Service> Endpoint<V> {
             return;
         }
         let peer = incoming.remote_address();
-        let session = match self.handshakes < limits.handshakes_max {
-            true => self.service.accept(&mut self.cx, peer, now),
-            false => None,
-        };
-        let Some(mut session) = session else {
-            self.shared.counters.dropped.fetch_add(1, Ordering::Relaxed);
+        if self.handshakes >= limits.handshakes_max {
+            self.service.crowded(&mut self.cx);
+            return self.quic.ignore(incoming);
+        }
+        let Some(mut session) = self.service.accept(&mut self.cx, peer, now) else {
             return self.quic.ignore(incoming);
         };
         match self
@@ -268,7 +247,7 @@ impl<V: Service> Endpoint<V> {
                 self.connections[handle.0] = Some(Box::new(connection));
                 self.open += 1;
                 self.handshakes += 1;
-                self.shared.counters.open.fetch_add(1, Ordering::Relaxed);
+                self.shared.open.fetch_add(1, Ordering::Relaxed);
                 self.list(handle.0);
             }
             Err(error) => {
@@ -329,7 +308,7 @@ impl<V: Service> Endpoint<V> {
             connection.end(&mut self.cx, now);
             self.handshakes -= usize::from(!connection.is_connected);
             self.open -= 1;
-            self.shared.counters.open.fetch_sub(1, Ordering::Relaxed);
+            self.shared.open.fetch_sub(1, Ordering::Relaxed);
             self.connections[at] = None;
         } else if let Served::More = served {
             self.list(at);
@@ -397,6 +376,15 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
             }
         }
         !self.listed.is_empty()
+    }
+
+    fn is_timed(&self) -> bool {
+        self.cx.is_timed()
+    }
+
+    fn rest(&mut self, now: Instant) {
+        // How long datagrams waited in the socket is not known.
+        self.cx.rest(now, Line::Taken);
     }
 
     fn next_job(&mut self) -> Option<(u64, Self::Job)> {

@@ -6,6 +6,7 @@
 //!                     ◀── outbox ────                         ◀── Transport ──
 //! ```
 //! - [`endpoint`]: connections of one worker: who is accepted, when each is served, what is sent
+//! - [`dialing`]: the client's end: the connections of a crew
 //! - [`limits`]: a bound on everything that a peer can make grow, as the library's configuration
 //! - [`identifiers`]: connection IDs that name their worker
 //! - `connection`: one connection and its session
@@ -13,6 +14,7 @@
 
 mod carrier;
 mod connection;
+pub mod dialing;
 pub mod endpoint;
 pub mod identifiers;
 pub mod limits;

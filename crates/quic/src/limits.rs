@@ -11,8 +11,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Request streams that a peer may have open at a time (`initial_max_streams_bidi`, RFC 9000 section 18.2).
     pub streams_max: u32,
-    /// Unidirectional streams that a peer may have open at a time. HTTP/3 needs three; browsers open further ones that
-    /// mean nothing (RFC 9114 section 6.2.3).
+    /// Unidirectional streams that a peer may have open at a time. HTTP/3 needs three; peers may open
+    /// reserved ones, which mean nothing (RFC 9114 section 6.2.3).
     pub unidirectional_max: u32,
     /// Bytes that a peer may send on a stream before they are read.
     pub stream_window: u32,
@@ -26,12 +26,10 @@ pub struct Limits {
     /// Time without a packet after which a connection is dropped in silence (RFC 9000 section 10.1).
     pub idle_time: Duration,
     /// Connections of a worker whose handshake is not complete: above, new peers get Retry (RFC 9000 section 8.1.2) and
-    /// have to prove their address. A Retry costs no memory.
+    /// have to prove their address. Nothing is kept for a Retry. 0: always.
     pub handshakes_calm: usize,
     /// The same: above, new peers get no answer at all.
     pub handshakes_max: usize,
-    /// Whether every new peer has to prove its address.
-    pub always_retry: bool,
 }
 
 impl Default for Limits {
@@ -46,7 +44,6 @@ impl Default for Limits {
             idle_time: Duration::from_secs(65),
             handshakes_calm: 256,
             handshakes_max: 1_024,
-            always_retry: false,
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Whole connections in virtual time, over a path that loses datagrams by a seed: an endpoint that echoes streams, and a
 //! client of `quinn-proto`. Keys are drawn anew in each run; what is lost, and when, follows from the seed.
 
+mod echo;
+
+use echo::{Echoes, served};
 use quic::Limits;
 use quic::endpoint::{Endpoint, Shared};
 use quinn_proto::crypto::rustls::QuicClientConfig;
@@ -8,108 +11,13 @@ use quinn_proto::{
     ClientConfig, ConnectionHandle, DatagramEvent, Dir, EndpointConfig, Event, ReadError, StreamEvent,
     StreamId,
 };
-use runtime::Unshared;
 use runtime::clock::{from_standard, to_standard};
 use runtime::datagram::{Endpoint as _, Owner, Sim};
-use runtime::session::{NoJob, Ticket};
-use runtime::streams::{self, Input, Service, Session, Transport};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use tls::rustls::{self, RootCertStore};
-use tls::settings::{Maker, Options, Slot};
-use tls::tickets::{Ratchet, Secret};
+use std::sync::atomic::Ordering;
 use units::{Draw, Duration, Instant, Rng, Seed};
-
-type Cx = Unshared<NoJob>;
-
-/// Sends back what comes on a stream, with its end.
-#[derive(Default)]
-struct Echo {
-    unsent: BTreeMap<u64, (Vec<u8>, bool)>,
-    unacknowledged: usize,
-    ends: Option<Instant>,
-    drains: bool,
-}
-
-impl Session for Echo {
-    type Cx = Cx;
-
-    fn handle(
-        &mut self,
-        _: &mut Cx,
-        event: streams::Event<'_, NoJob>,
-        transport: &mut dyn Transport,
-        now: Instant,
-    ) {
-        match event {
-            streams::Event::Readable(id) => {
-                let entry = self.unsent.entry(id).or_default();
-                let input = transport.read(id, &mut |bytes| entry.0.extend_from_slice(bytes));
-                entry.1 |= input == Input::End;
-            }
-            streams::Event::Finished(_) => self.unacknowledged -= 1,
-            streams::Event::Drain => self.drains = true,
-            streams::Event::Cut => {
-                self.unsent.keys().for_each(|&id| transport.reset(id, 7));
-                self.unsent.clear();
-                self.ends = Some(now + streams::LAST_WORDS);
-            }
-            streams::Event::Deadline => transport.close(7, "cut"),
-            _ => {}
-        }
-    }
-
-    fn poll(&mut self, _: &mut Cx, transport: &mut dyn Transport, _: Instant) -> Option<(Ticket, NoJob)> {
-        self.unsent.retain(|&id, (bytes, is_whole)| {
-            let most = bytes.len().min(transport.room());
-            let taken = transport.write(id, &bytes[..most]).unwrap_or(most);
-            bytes.drain(..taken);
-            let is_over = *is_whole && bytes.is_empty();
-            if is_over {
-                transport.finish(id);
-                self.unacknowledged += 1;
-            }
-            !is_over
-        });
-        if self.drains && self.unsent.is_empty() && self.unacknowledged == 0 {
-            transport.close(0, "drained");
-        }
-        None
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.ends
-    }
-
-    fn is_idle(&self) -> bool {
-        self.unsent.is_empty() && self.unacknowledged == 0
-    }
-
-    fn closed(&mut self, _: &mut Cx, _: Instant) {}
-}
-
-#[derive(Default)]
-struct Echoes {
-    retried: AtomicUsize,
-}
-
-impl Service for Echoes {
-    type Session = Echo;
-
-    fn context(&self, _: usize) -> Cx {
-        Cx::default()
-    }
-
-    fn accept(&self, _: &mut Cx, _: SocketAddr, _: Instant) -> Option<Echo> {
-        Some(Echo::default())
-    }
-
-    fn retried(&self, _: &mut Cx) {
-        self.retried.fetch_add(1, Ordering::Relaxed);
-    }
-}
 
 struct World {
     sim: Sim<Endpoint<Echoes>>,
@@ -137,27 +45,8 @@ const MOST: Duration = Duration::from_secs(120);
 
 impl World {
     fn new(loss: f64, seed: u64, limits: Limits) -> World {
-        let made = rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).expect("a certificate");
-        let maker = Maker::new(Ratchet::new(Secret::new(0).expect("chance")).expect("keys"));
-        let pair = maker
-            .pair(
-                made.cert.pem().as_bytes(),
-                made.signing_key.serialize_pem().as_bytes(),
-            )
-            .expect("a pair");
-        let tls = maker
-            .server(&[pair], &Options::default())
-            .expect("a configuration");
-        let shared = Arc::new(Shared::new(Slot::new(tls), &[b"echo"], limits));
-        shared.check().expect("TLS 1.3");
-        let service = Arc::new(Echoes::default());
+        let (shared, service, tls) = served(limits);
         let endpoint = Endpoint::new(Arc::clone(&shared), Arc::clone(&service), 5);
-        let mut roots = RootCertStore::empty();
-        roots.add(made.cert.der().clone()).expect("a root");
-        let mut tls = rustls::ClientConfig::builder()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        tls.alpn_protocols = vec![b"echo".to_vec()];
         let config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("TLS 1.3")));
         let mut quic = quinn_proto::Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None);
         let server = SocketAddr::from(([192, 0, 2, 1], 443));
@@ -329,7 +218,7 @@ fn streams_arrive_through_loss() {
                 .map(|length| world.ask(text(length, seed)))
                 .collect();
             world.run(&label, |world| streams.iter().all(|id| world.is_echoed(*id)));
-            assert_eq!(world.shared.counts().open, 1, "{label}");
+            assert_eq!(world.shared.open(), 1, "{label}");
         }
     }
 }
@@ -337,7 +226,7 @@ fn streams_arrive_through_loss() {
 #[test]
 fn a_client_proves_its_address_if_it_must() {
     let limits = Limits {
-        always_retry: true,
+        handshakes_calm: 0,
         ..Limits::default()
     };
     for (loss, seed) in [(0.0, 0), (0.1, 1), (0.1, 2)] {
@@ -413,11 +302,11 @@ fn a_drain_finishes_and_an_end_does_not_wait() {
 fn a_silent_peer_is_forgotten() {
     let mut world = World::new(0.0, 8, Limits::default());
     world.run("handshake", |world| world.is_connected);
-    assert_eq!(world.shared.counts().open, 1);
+    assert_eq!(world.shared.open(), 1);
     world.loss = 1.0;
     let until = world.now + Limits::default().idle_time + Duration::from_secs(5);
     world.sim.advance(until.since(world.now));
-    assert_eq!(world.shared.counts().open, 0);
+    assert_eq!(world.shared.open(), 0);
 }
 
 #[test]
@@ -441,5 +330,5 @@ fn another_version_is_offered_ours_and_noise_gets_nothing() {
     world.sim.send(world.at, &text(1_200, 9)[..20]);
     world.sim.send(world.at, b"");
     assert_eq!(world.sim.take_sent(), [], "short noise is worth no answer");
-    assert_eq!(world.shared.counts().open, 0);
+    assert_eq!(world.shared.open(), 0);
 }

@@ -19,7 +19,7 @@ use core::fmt;
 use std::net::SocketAddr;
 use units::{Instant, UnixTime};
 
-pub use serve::{Counts, Handle, Limits, RECEIVE_BUFFER, bind, receive_buffer, serve};
+pub use serve::{Counts, Driver, Handle, Limits, RECEIVE_BUFFER, Stop, bind, receive_buffer, serve};
 pub use sim::Sim;
 
 /// One protocol over one UDP socket, as a pure state machine.
@@ -47,6 +47,14 @@ pub trait Endpoint: Send {
     /// the socket took what `out` held; true if there is more than `out` had room for.
     fn poll(&mut self, out: &mut Outbox, now: Instant) -> bool;
 
+    /// Whether to call [`Endpoint::rest`] after each turn, which costs reading the clock.
+    fn is_timed(&self) -> bool {
+        false
+    }
+
+    /// The turn has ended; the driver rests or begins another. Called only if [`Endpoint::is_timed`].
+    fn rest(&mut self, _now: Instant) {}
+
     /// When `poll` must be called even if nothing arrives. Asked after each `poll`.
     fn deadline(&self) -> Option<Instant>;
 
@@ -62,6 +70,11 @@ pub trait Endpoint: Send {
 
     /// Whether nothing is owed to any peer, so that a draining driver may stop.
     fn is_idle(&self) -> bool;
+
+    /// Whether the driver may stop although nobody asked it to: a client that has nothing more to do.
+    fn has_ended(&self) -> bool {
+        false
+    }
 }
 
 /// A datagram that arrived.

@@ -14,6 +14,11 @@
 //! They therefore fire with the accuracy of the clock, and 100,000 idle lines cost next to nothing. Connecting does not
 //! block: output sent meanwhile leaves as soon as the connection is open, and `Connected` is reported then. The clock
 //! is read for every event, because crews measure.
+//!
+//! A connection is a stream of bytes, or many streams: over QUIC, a layer carries [`Port::write`] and [`Happened::Stream`]
+//! in datagrams ([`datagrams`]).
+
+pub mod datagrams;
 
 use crate::clock;
 use crate::io::accept_mutex::AcceptMutex;
@@ -22,6 +27,7 @@ use crate::io::{Backend, Done, Id, Op, Out};
 use crate::manner::Writing;
 use crate::peer::{PeerLoss, Upstream};
 use crate::session::Loss;
+use crate::streams::Input;
 pub use crate::tcp_info::Tcp;
 use crate::timer::Wheel;
 use std::cmp::Reverse;
@@ -71,6 +77,12 @@ pub enum Happened<'a> {
     /// A layer between driver and crew could not agree with the peer, or the peer broke the layer's rules; the connection
     /// is gone. Carries the reason for the user.
     Refused(&'a str),
+    /// What has arrived of a stream, in its order, and what follows. Reported only by transports that carry many streams
+    /// (QUIC), whose identifiers name them (RFC 9000 section 2.1).
+    Stream(u64, &'a [u8], Input),
+    /// The peer wants no more of our half of a stream (STOP_SENDING), with an application error code. Reported only by
+    /// such transports.
+    Stopped(u64, u64),
 }
 
 /// What a layer and the peer agreed on.
@@ -126,6 +138,10 @@ pub enum Wish {
     Connect(u32),
     /// Send this many of the bytes, after those of earlier sends.
     Send(u32, usize),
+    /// Send this many of the bytes on a stream, and then, if so, its end.
+    Write(u32, u64, usize, bool),
+    /// Give up a stream with this application error code.
+    Abandon(u32, u64, u64),
     /// Drop up to this many of the next bytes.
     Skip(u32, u64),
     /// Close its connection.
@@ -150,6 +166,21 @@ impl Port {
         let before = self.bytes.len();
         write(&mut self.bytes);
         self.wishes.push(Wish::Send(line, self.bytes.len() - before));
+    }
+
+    /// Sends what `write` appends on a stream, and its end if `end`. Only for transports that carry many streams. The first
+    /// write to one of our streams opens it, as soon as the peer allows another.
+    pub fn write(&mut self, line: u32, stream: u64, end: bool, write: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.bytes.len();
+        write(&mut self.bytes);
+        self.wishes
+            .push(Wish::Write(line, stream, self.bytes.len() - before, end));
+    }
+
+    /// Gives up both halves of a stream with an application error code (RESET_STREAM, STOP_SENDING). Only for transports
+    /// that carry many streams.
+    pub fn abandon(&mut self, line: u32, stream: u64, code: u64) {
+        self.wishes.push(Wish::Abandon(line, stream, code));
     }
 
     /// Drops up to this many of the next bytes unseen and reports only their number ([`Happened::Skipped`]), so the
@@ -235,6 +266,7 @@ pub fn answering(addresses: &[SocketAddr]) -> Option<SocketAddr> {
 pub struct Stopper {
     asked: Arc<AtomicBool>,
     wakers: Vec<Waker>,
+    datagrams: Vec<datagrams::Stop>,
 }
 
 impl Stopper {
@@ -242,6 +274,7 @@ impl Stopper {
     pub fn stop(&self) {
         self.asked.store(true, Ordering::Release);
         self.wakers.iter().for_each(Waker::wake);
+        self.datagrams.iter().for_each(datagrams::Stop::stop);
     }
 }
 
@@ -261,6 +294,7 @@ pub fn start<C: Crew>(crews: Vec<C>, peer: SocketAddr) -> io::Result<Running<C>>
     let stopper = Stopper {
         asked: Arc::default(),
         wakers,
+        datagrams: Vec::new(),
     };
     let mut threads = Vec::new();
     for (number, crew) in crews.into_iter().enumerate() {
@@ -525,6 +559,11 @@ impl<C: Crew> Driver<C> {
                         self.send(line, &bytes[from..from + len]);
                         from += len;
                     }
+                    Wish::Write(_, stream, len, _) => {
+                        debug_assert!(false, "TCP carries no stream {stream}");
+                        from += len;
+                    }
+                    Wish::Abandon(..) => debug_assert!(false, "TCP carries no streams"),
                     Wish::Skip(line, bytes) => {
                         if let Some(id) = self.line(line).link.id() {
                             self.conns[id.index as usize].skip = bytes;

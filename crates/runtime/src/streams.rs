@@ -73,6 +73,8 @@ pub enum Input {
 pub enum Event<'a, J: Job> {
     /// The handshake is complete. Once, before the events of streams.
     Connected(Secured<'a>),
+    /// The handshake has failed: peer and transport could not agree, or the peer broke its rules. The session ends.
+    Unsecured,
     /// The peer opened this stream; it may be readable.
     Opened(u64),
     /// Bytes, the end or a reset of this stream can be read.
@@ -149,6 +151,9 @@ pub trait Service: Send + Sync + 'static {
 
     /// A new peer was asked to prove its address before anything else (Retry, RFC 9000 section 8.1.2).
     fn retried(&self, _cx: &mut <Self::Session as Session>::Cx) {}
+
+    /// A new peer gets no answer: too many handshakes are under way.
+    fn crowded(&self, _cx: &mut <Self::Session as Session>::Cx) {}
 
     /// The memory budget that its connections share.
     fn budget(&self) -> Arc<Budget> {

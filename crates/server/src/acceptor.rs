@@ -7,6 +7,7 @@ use crate::config::CONNECT_TIMEOUT_MAX;
 use crate::connection_limit::{Refused, unit};
 use crate::context::Cx;
 use crate::limits::Limits;
+use crate::rate_limit::Pace;
 use crate::service::Server;
 use crate::session::{Http3, Layer, Session};
 use runtime::memory::Budget;
@@ -27,44 +28,27 @@ impl Service for Server {
 
     fn accept(&self, cx: &mut Cx, accepted: &Accepted, now: Instant) -> Option<Session> {
         let peer = accepted.peer;
+        // A connection that arrives with bytes has the whole timeout for its first head.
         let limits = &cx.state.limits;
-        match self
-            .hub
-            .peers
-            .enter(peer.ip(), limits.connections, limits.per_address())
-        {
-            Ok(()) => {
-                // A connection that arrives with bytes has the whole timeout for its first head.
-                let mut silent = limits.header_timeout.saturating_sub(limits.deferred);
-                let mut layer = Layer::None;
-                if accepted.is_to_agree {
-                    let handshakes = &self.hub.handshakes;
-                    let of_address = limits.handshakes_of_address();
-                    if handshakes.enter(peer.ip(), u32::MAX, of_address).is_err() {
-                        self.hub.peers.leave(peer.ip());
-                        cx.counters.refused_handshakes().add(1);
-                        return None;
-                    }
-                    let hurried = handshakes.total() > limits.handshakes();
-                    if hurried {
-                        silent = silent.min(Limits::PATIENCE);
-                    }
-                    layer = Layer::Agreeing { hurried };
-                }
-                cx.counters.accepted().add(1);
-                let paced = cx.state.rate.is_some();
-                let pace = paced.then(|| self.hub.paces.of(unit(peer.ip()), now));
-                Some(Session::new(peer.ip(), layer, now + silent, pace))
+        let mut silent = limits.header_timeout.saturating_sub(limits.deferred);
+        let mut layer = Layer::None;
+        if accepted.is_to_agree {
+            self.enter_to_agree(cx, peer)?;
+            let hurried = self.hub.handshakes.total() > cx.state.limits.handshakes();
+            if hurried {
+                silent = silent.min(Limits::PATIENCE);
             }
-            Err(Refused::Total) => {
-                cx.counters.refused_total().add(1);
-                None
-            }
-            Err(Refused::Address) => {
-                cx.counters.refused_address().add(1);
-                None
-            }
+            layer = Layer::Agreeing { hurried };
+        } else {
+            self.enter(cx, peer)?;
         }
+        cx.counters.accepted().add(1);
+        Some(Session::new(
+            peer.ip(),
+            layer,
+            now + silent,
+            self.pace(cx, peer, now),
+        ))
     }
 
     fn budget(&self) -> Arc<Budget> {
@@ -97,36 +81,14 @@ impl runtime::streams::Service for Server {
     }
 
     fn accept(&self, cx: &mut Cx, peer: SocketAddr, now: Instant) -> Option<Http3> {
-        let limits = &cx.state.limits;
-        let entered = self
-            .hub
-            .peers
-            .enter(peer.ip(), limits.connections, limits.per_address());
-        match entered {
-            Ok(()) => {}
-            Err(Refused::Total) => {
-                cx.counters.refused_total().add(1);
-                return None;
-            }
-            Err(Refused::Address) => {
-                cx.counters.refused_address().add(1);
-                return None;
-            }
-        }
-        let handshakes = &self.hub.handshakes;
-        if handshakes
-            .enter(peer.ip(), u32::MAX, limits.handshakes_of_address())
-            .is_err()
-        {
-            self.hub.peers.leave(peer.ip());
-            cx.counters.refused_handshakes().add(1);
-            return None;
-        }
+        self.enter_to_agree(cx, peer)?;
         cx.counters.accepted().add(1);
-        let paced = cx.state.rate.is_some();
-        let pace = paced.then(|| self.hub.paces.of(unit(peer.ip()), now));
-        let until = now + limits.header_timeout;
-        Some(Http3::new(cx, peer.ip(), pace, until))
+        let until = now + cx.state.limits.header_timeout;
+        Some(Http3::new(cx, peer.ip(), self.pace(cx, peer, now), until))
+    }
+
+    fn crowded(&self, cx: &mut Cx) {
+        cx.counters.refused_handshakes().add(1);
     }
 
     fn retried(&self, cx: &mut Cx) {
@@ -135,5 +97,42 @@ impl runtime::streams::Service for Server {
 
     fn budget(&self) -> Arc<Budget> {
         Arc::clone(&self.hub.budget)
+    }
+}
+
+impl Server {
+    /// Counts a connection of `peer` among those that are open, unless a limit is reached.
+    fn enter(&self, cx: &Cx, peer: SocketAddr) -> Option<()> {
+        let limits = &cx.state.limits;
+        let peers = &self.hub.peers;
+        match peers.enter(peer.ip(), limits.connections, limits.per_address()) {
+            Ok(()) => return Some(()),
+            Err(Refused::Total) => cx.counters.refused_total().add(1),
+            Err(Refused::Address) => cx.counters.refused_address().add(1),
+        }
+        None
+    }
+
+    /// The same for a connection that begins with a handshake, which is counted, too.
+    fn enter_to_agree(&self, cx: &Cx, peer: SocketAddr) -> Option<()> {
+        self.enter(cx, peer)?;
+        let of_address = cx.state.limits.handshakes_of_address();
+        if self
+            .hub
+            .handshakes
+            .enter(peer.ip(), u32::MAX, of_address)
+            .is_err()
+        {
+            self.hub.peers.leave(peer.ip());
+            cx.counters.refused_handshakes().add(1);
+            return None;
+        }
+        Some(())
+    }
+
+    /// The request rate of `peer`, where rates are limited.
+    fn pace(&self, cx: &Cx, peer: SocketAddr, now: Instant) -> Option<Pace> {
+        let is_paced = cx.state.rate.is_some();
+        is_paced.then(|| self.hub.paces.of(unit(peer.ip()), now))
     }
 }

@@ -236,6 +236,12 @@ impl Cx {
         (scope, desk)
     }
 
+    /// How long a connection may be idle after a request.
+    pub(crate) fn idle_timeout(&self) -> Duration {
+        let configured = self.state.limits.idle_timeout;
+        self.keep_alive.map_or(configured, |early| early.min(configured))
+    }
+
     /// Notes that a request which began at `started` has been answered.
     #[inline]
     pub(crate) fn answered(&mut self, started: Instant) {

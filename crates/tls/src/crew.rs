@@ -136,6 +136,9 @@ impl<C: Crew> SecuredCrew<C> {
                         self.send(line, piece, port);
                     }
                     // The kernel cannot tell content from records: all bytes are delivered.
+                    Wish::Write(..) | Wish::Abandon(..) => {
+                        debug_assert!(false, "TLS over TCP carries no streams");
+                    }
                     Wish::Skip(..) => {}
                     Wish::Close(line) => {
                         self.part(line, port);

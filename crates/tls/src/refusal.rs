@@ -24,6 +24,21 @@ pub fn text(fault: &Fault, name: &ServerName<'_>) -> String {
     format!("TLS failed: {cause}")
 }
 
+/// The reason for a handshake of QUIC, which carries alerts as error codes (RFC 9001 section 4.8): the server's, or our own
+/// with the library's reason.
+pub fn of_alert(alert: u8, ours: Option<&str>, name: &str) -> String {
+    let alert = AlertDescription::from(alert);
+    match (alert, ours) {
+        (AlertDescription::UnknownCA, Some(_)) => certificate(&CertificateError::UnknownIssuer, name),
+        (AlertDescription::CertificateExpired, Some(_)) => certificate(&CertificateError::Expired, name),
+        (_, Some(reason)) if reason.contains("not valid for name") => {
+            certificate(&CertificateError::NotValidForName, name)
+        }
+        (_, Some(reason)) => format!("TLS failed: {reason}"),
+        (alert, None) => format!("TLS failed: {}", alerted(alert, name)),
+    }
+}
+
 /// The reason for a connection that the server closed before the handshake was complete.
 pub fn closed() -> &'static str {
     "TLS failed: the server closed the connection during the handshake; check that the port speaks TLS, and the server's log"
@@ -107,6 +122,19 @@ fn no_protocol() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn alerts_of_quic_say_the_same() {
+        let by_code = of_alert(48, Some("invalid peer certificate: UnknownIssuer"), "a.test");
+        assert!(
+            by_code.contains("unknown issuer") && by_code.contains("--ca"),
+            "{by_code}"
+        );
+        let by_reason = of_alert(42, Some("certificate not valid for name \"a.test\""), "a.test");
+        assert!(by_reason.contains("not for `a.test`"), "{by_reason}");
+        let theirs = of_alert(120, None, "a.test");
+        assert!(theirs.contains("ALPN"), "{theirs}");
+    }
 
     #[test]
     fn every_reason_says_what_to_do() {

@@ -84,6 +84,7 @@ impl FromStr for Versions {
 pub struct Client {
     config: ClientConfig,
     resumes: bool,
+    offers_tls13: bool,
 }
 
 impl Client {
@@ -114,7 +115,11 @@ impl Client {
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         config.resumption = Resumption::disabled();
         config.enable_secret_extraction = true;
-        Ok(Client { config, resumes })
+        Ok(Client {
+            config,
+            resumes,
+            offers_tls13: offered.contains(&&TLS13),
+        })
     }
 
     /// Sends this certificate to servers that ask for one (RFC 8446 section 4.3.2).
@@ -129,6 +134,18 @@ impl Client {
     #[must_use]
     pub fn with_protocols(mut self, protocols: &[&[u8]]) -> Client {
         self.config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        self
+    }
+
+    /// Whether it offers TLS 1.3, without which there is no QUIC (RFC 9001 section 4.2).
+    pub fn offers_tls13(&self) -> bool {
+        self.offers_tls13
+    }
+
+    /// Resumes no sessions.
+    #[must_use]
+    pub fn without_resumption(mut self) -> Client {
+        self.resumes = false;
         self
     }
 

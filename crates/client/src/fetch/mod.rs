@@ -16,10 +16,13 @@ mod reply;
 mod request;
 
 use crate::cache::{Entries, Use};
+use crate::http3::Http3;
+use crate::multiplexed::{Arrived, Multiplexed};
 use crate::outbox::Outbox;
 use crate::plan::{Browser, Mode, Plan, may_repeat};
 use crate::session::{OUTSTANDING_MAX, Session};
-use crate::streams::{STREAMS_MAX, Streams};
+use crate::streamed::STREAMS_MAX;
+use crate::streams::Streams;
 use crate::timeline::{
     Arrival, Connection, Fate, Object, Part, Role, Security, Skipped, Source, Tcp, Timeline, Try,
 };
@@ -116,8 +119,8 @@ struct Line {
 enum Talk {
     /// HTTP/1: responses come in the order of the requests.
     InOrder(Session),
-    /// HTTP/2: in any order, and at once.
-    Streams(Box<Streams>),
+    /// HTTP/2 and HTTP/3: in any order, and at once.
+    Streams(Box<Multiplexed>),
 }
 
 impl Talk {
@@ -374,7 +377,7 @@ impl Fetch {
             Mode::Http10 => 0,
             Mode::Serial | Mode::Auto => 1,
             Mode::Pipelined | Mode::EarlyClose => OUTSTANDING_MAX,
-            Mode::Http2 => STREAMS_MAX,
+            Mode::Http2 | Mode::Http3 => STREAMS_MAX,
         };
         let best = (0..self.lines.len())
             .filter(|&number| {
@@ -427,7 +430,11 @@ impl Fetch {
     /// What a new connection speaks.
     fn talk(&self, now: Instant) -> Talk {
         match self.plan.manner.mode {
-            Mode::Http2 => Talk::Streams(Box::new(Streams::new(self.plan.stream_window, now))),
+            Mode::Http2 => {
+                let http = Streams::new(self.plan.stream_window, now);
+                Talk::Streams(Box::new(Multiplexed::Http2(http)))
+            }
+            Mode::Http3 => Talk::Streams(Box::new(Multiplexed::Http3(Http3::new()))),
             _ => Talk::InOrder(Session::new()),
         }
     }
@@ -437,6 +444,7 @@ impl Fetch {
             Mode::Http10 => "http/1.0",
             Mode::Serial | Mode::Pipelined | Mode::EarlyClose => "http/1.1",
             Mode::Http2 => "h2",
+            Mode::Http3 => "h3",
             Mode::Auto => "",
         }
     }
@@ -468,14 +476,13 @@ impl Fetch {
         let persist = self.plan.manner.mode != Mode::Http10 && !is_last;
         let (said, priority) = priority(self.timeline.objects[job.object].role, self.plan.priorities);
         let line = &mut self.lines[number];
-        let (asked, frames) = match &mut line.talk {
-            Talk::InOrder(session) => (session.ask(method, persist).ok().map(|()| 0), None),
+        let asked = match &mut line.talk {
+            Talk::InOrder(session) => session.ask(method, persist).ok().map(|()| None),
             Talk::Streams(streams) => {
                 let scheme = self.items[job.object].url.scheme();
                 let fields = request::as_fields(&request, scheme, said);
                 let fields = fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-                let asked = streams.ask(fields, method == Method::Head, priority);
-                (asked.ok(), Some(streams.take_output()))
+                streams.ask(fields, method == Method::Head, priority).map(Some)
             }
         };
         let Some(stream) = asked else {
@@ -485,13 +492,12 @@ impl Fetch {
             return;
         };
         line.is_last_said |= is_last;
-        let is_h2 = stream != 0;
         let object = &mut self.timeline.objects[job.object];
         line.waiting.push_back(Asked {
             object: job.object,
             one: object.tries.len(),
             part: job.part,
-            stream,
+            stream: stream.unwrap_or_default(),
             reply: None,
         });
         let is_repeated = std::mem::take(&mut self.items[job.object].is_repeat);
@@ -512,14 +518,17 @@ impl Fetch {
             body_bytes: 0,
             is_repeated,
             turn: self.timeline.connections[number].requests,
-            stream: is_h2.then_some(stream),
-            priority: said.filter(|_| is_h2),
+            stream,
+            priority: said.filter(|_| stream.is_some()),
             pieces: Vec::new(),
         });
         self.timeline.connections[number].requests += 1;
         let is_page = object.role == Role::Page;
         let is_buffered = matches!(self.plan.manner.mode, Mode::Pipelined | Mode::EarlyClose);
-        let written = if is_buffered {
+        let written = if stream.is_some() {
+            // It is on its stream.
+            None
+        } else if is_buffered {
             let full = line.outbox.append(&bytes, now);
             // Repeated requests, the last one, and those that none follow need not wait for more.
             let flushed = (is_page && self.plan.buffering.flush_page)
@@ -530,19 +539,35 @@ impl Fetch {
                 full => full,
             }
         } else {
-            Some(frames.unwrap_or(bytes))
+            Some(bytes)
         };
+        self.send_streams(number, port, now);
         self.write(number, written, port, now);
         self.arm(number, port);
+    }
+
+    /// Passes what a connection with streams has to say to the driver.
+    fn send_streams(&mut self, number: usize, port: &mut Port, now: Instant) {
+        if let Talk::Streams(streams) = &mut self.lines[number].talk {
+            let bytes = streams.send(number as u32 + 1, port);
+            if bytes > 0 {
+                self.note_sent(number, bytes, now);
+            }
+        }
     }
 
     /// Passes requests to the driver.
     fn write(&mut self, number: usize, bytes: Option<Vec<u8>>, port: &mut Port, now: Instant) {
         let Some(bytes) = bytes else { return };
+        port.send(number as u32 + 1, |out| out.extend_from_slice(&bytes));
+        self.note_sent(number, bytes.len() as u64, now);
+    }
+
+    /// Records that the driver has these bytes, and with them all requests made so far.
+    fn note_sent(&mut self, number: usize, bytes: u64, now: Instant) {
         let line = &mut self.lines[number];
         line.stirred = now;
-        self.timeline.connections[number].bytes_out += bytes.len() as u64;
-        port.send(number as u32 + 1, |out| out.extend_from_slice(&bytes));
+        self.timeline.connections[number].bytes_out += bytes;
         for asked in &line.waiting {
             let one = &mut self.timeline.objects[asked.object].tries[asked.one];
             one.sent.get_or_insert(now);
@@ -589,7 +614,10 @@ impl Fetch {
         let limits = &self.plan.limits;
         match line.phase {
             Phase::Opening if now >= line.stirred + limits.connect_timeout => {
-                let why = format!("no connection within {:?}", limits.connect_timeout);
+                let mut why = format!("no connection within {:?}", limits.connect_timeout);
+                if self.plan.manner.mode == Mode::Http3 {
+                    why += "; does the server speak HTTP/3, and does UDP pass? Otherwise use --mode h2";
+                }
                 self.lost(number, &why, true, port, now);
             }
             Phase::Open
@@ -614,20 +642,20 @@ impl Fetch {
     }
 
     /// Handles received bytes.
-    fn heard(&mut self, number: usize, bytes: &[u8], port: &mut Port, now: Instant) {
+    fn heard(&mut self, number: usize, arrived: Arrived<'_>, port: &mut Port, now: Instant) {
         if self.lines[number].phase == Phase::Closed {
             return;
         }
         let record = &mut self.timeline.connections[number];
-        let mut arrival = Arrival::after(record.arrivals.last(), now, bytes.len() as u64);
+        let mut arrival = Arrival::after(record.arrivals.last(), now, arrived.bytes());
         // Bytes already counted when the kernel was last asked are not new.
-        self.lines[number].heard += bytes.len() as u64;
+        self.lines[number].heard += arrived.bytes();
         let before = record.arrivals.last().map_or(0, |last| last.came);
         arrival.came = before.max(self.lines[number].heard);
         record.arrivals.push(arrival);
         port.inspect(number as u32 + 1);
         self.lines[number].stirred = now;
-        self.received += bytes.len() as u64;
+        self.received += arrived.bytes();
         if self.received > self.plan.limits.bytes_max {
             self.trouble = Some(format!(
                 "the page has more than {} bytes",
@@ -636,23 +664,23 @@ impl Fetch {
         }
         let nothing = Talk::InOrder(Session::new());
         let mut talk = std::mem::replace(&mut self.lines[number].talk, nothing);
-        let mut up = Vec::new();
-        let (heard, is_within_head) = match &mut talk {
-            Talk::InOrder(session) => {
+        let (heard, is_within_head) = match (&mut talk, arrived) {
+            (Talk::InOrder(session), Arrived::Bytes(bytes)) => {
                 let heard = session.listen(bytes, |said| self.said(number, 0, &said, now));
                 (heard.map_err(|fault| fault.to_string()), session.is_within_head())
             }
-            Talk::Streams(streams) => {
-                let heard = streams.listen(bytes, now, |came| self.came(number, came, now));
-                up = streams.take_output();
+            (Talk::InOrder(_), _) => {
+                debug_assert!(false, "HTTP/1 has no streams");
+                (Ok(()), false)
+            }
+            (Talk::Streams(streams), arrived) => {
+                let heard = streams.listen(arrived, now, |came| self.came(number, came, now));
                 self.measure_windows(number, streams);
                 (heard, false)
             }
         };
         self.lines[number].talk = talk;
-        if !up.is_empty() {
-            self.write(number, Some(up), port, now);
-        }
+        self.send_streams(number, port, now);
         if let Err(fault) = heard {
             let why = format!("the server's response is invalid: {fault}");
             // After an earlier response, that one may be to blame: it may have announced too short a length.
@@ -674,7 +702,7 @@ impl Fetch {
     }
 
     /// Records which windows the server had used up at the end of a receipt.
-    fn measure_windows(&mut self, number: usize, streams: &Streams) {
+    fn measure_windows(&mut self, number: usize, streams: &Multiplexed) {
         let record = &mut self.timeline.connections[number];
         let latest = record.arrivals.len() - 1;
         for asked in &self.lines[number].waiting {
@@ -841,7 +869,13 @@ impl Crew for Fetch {
                     self.abort(why, port, now);
                 }
             }
-            Happened::Bytes(bytes) => self.heard(number, bytes, port, now),
+            Happened::Bytes(bytes) => self.heard(number, Arrived::Bytes(bytes), port, now),
+            Happened::Stream(stream, bytes, follows) => {
+                self.heard(number, Arrived::OfStream(stream, bytes, follows), port, now);
+            }
+            Happened::Stopped(stream, code) => {
+                self.heard(number, Arrived::Stopped(stream, code), port, now);
+            }
             Happened::Eof => self.eof(number, port, now),
             Happened::Woken(_) => self.woken(number, port, now),
             Happened::Lost(failing) => {

@@ -9,7 +9,7 @@ use super::{Asked, Fetch, Job};
 use crate::cache;
 use crate::decode::{self, Decoder, Growth};
 use crate::session::{Head, Said};
-use crate::streams::Came;
+use crate::streamed::Came;
 use crate::timeline::{Fate, Part, Piece, Role, Source};
 use encoding_rs::{Encoding, WINDOWS_1252};
 use http_semantics::coding::Coding;
@@ -80,13 +80,13 @@ impl Fetch {
                 self.said(line, place, &said, now);
             }
             Came::Hints(_, links) => self.hinted(line, place, links, now),
-            Came::Reset(_, code) => {
+            Came::Reset(_, reset) => {
                 let Some(asked) = self.lines[line].waiting.remove(place) else {
                     return;
                 };
                 // What was refused was not looked at; it costs a try all the same, so that this ends.
                 self.items[asked.object].strikes += 1;
-                let why = format!("the server cancelled the response ({code})");
+                let why = format!("the server cancelled the response ({})", reset.code);
                 self.ask_again(asked.object, asked.part, &why);
             }
         }

@@ -31,6 +31,7 @@ impl Fetch {
         let version = match self.plan.manner.mode {
             Mode::Http10 => "1.0",
             Mode::Http2 => "2",
+            Mode::Http3 => "3",
             _ => "1.1",
         };
         let target = &item.url[Position::BeforePath..Position::AfterQuery];

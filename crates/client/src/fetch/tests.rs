@@ -134,7 +134,7 @@ impl<S: FnMut(&str, u32) -> Option<Answer>> World<S> {
                     self.alarms.insert(line, at);
                     self.later(at.since(self.now), line, Coming::Alarm);
                 }
-                Wish::Inspect(_) | Wish::Skip(..) => {}
+                Wish::Inspect(_) | Wish::Skip(..) | Wish::Write(..) | Wish::Abandon(..) => {}
             }
         }
     }

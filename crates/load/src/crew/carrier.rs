@@ -1,4 +1,4 @@
-//! HTTP/2: requests of several lines on one connection.
+//! HTTP/2 and HTTP/3: requests of several lines on one connection.
 //!
 //! ```text
 //!   lines:   user 0: lane 0, lane 1, ... │ user 1: lane 0, ...        each with one request outstanding
@@ -12,14 +12,18 @@
 use super::hearing::{Hearing, received};
 use super::{Crew, FIRST, Phase, TRIES_MAX, User, parted};
 use crate::record::Trouble;
+use client::http3::Http3;
+use client::multiplexed::{Arrived, Multiplexed};
+use client::plan::Mode;
 use client::session::{Heard, Said, Verb};
-use client::streams::{Came, Code, Priority, STREAM_WINDOW, Streams};
+use client::streamed::{Came, Reset};
+use client::streams::{Priority, STREAM_WINDOW, Streams};
 use runtime::dial::Port;
 use std::collections::VecDeque;
 use units::Instant;
 use units::Word as _;
 
-/// How requests share HTTP/2 connections.
+/// How requests share connections of HTTP/2 or HTTP/3.
 #[derive(Clone, Debug)]
 pub struct Sharing {
     /// Most requests outstanding on a connection; a server may permit fewer.
@@ -37,7 +41,7 @@ pub struct Sharing {
 /// A connection and the lines whose requests it carries.
 #[derive(Debug)]
 pub(super) struct Carrier {
-    streams: Streams,
+    streams: Multiplexed,
     /// Start of the connection attempt; `None` once established.
     opening: Option<Instant>,
     /// Start of the TLS handshake; `None` once it is complete, and for cleartext.
@@ -55,9 +59,12 @@ pub(super) struct Carrier {
 }
 
 impl Carrier {
-    fn new(now: Instant) -> Carrier {
+    fn new(mode: Mode, now: Instant) -> Carrier {
         Carrier {
-            streams: Streams::new(STREAM_WINDOW, now),
+            streams: match mode {
+                Mode::Http3 => Multiplexed::Http3(Http3::new()),
+                _ => Multiplexed::Http2(Streams::new(STREAM_WINDOW, now)),
+            },
             opening: Some(now),
             shaking: None,
             stands: None,
@@ -132,7 +139,7 @@ impl Crew {
         }
         let carrier = slot.get_or_insert_with(|| {
             port.connect(connection);
-            Box::new(Carrier::new(now))
+            Box::new(Carrier::new(self.setup.mode, now))
         });
         fetch.asked = fetch.got + 1;
         fetch.mark = now;
@@ -156,8 +163,8 @@ impl Crew {
             .map(|(name, value)| (name.as_str(), value.as_str()));
         let fields = pseudo.into_iter().chain(regular);
         match carrier.streams.ask(fields, verb == Verb::Head, Priority::DEFAULT) {
-            Ok(stream) => carrier.asked.push((stream, line)),
-            Err(_) => carrier.waiting.push_back(line),
+            Some(stream) => carrier.asked.push((stream, line)),
+            None => carrier.waiting.push_back(line),
         }
         if !std::mem::replace(&mut carrier.is_due, true) {
             self.due.push(number);
@@ -170,7 +177,7 @@ impl Crew {
             let line = self.line_of(number);
             if let Some(Some(carrier)) = self.carriers.get_mut(number) {
                 carrier.is_due = false;
-                port.send(line, |out| carrier.streams.write_output(out));
+                carrier.streams.send(line, port);
             }
         }
     }
@@ -185,6 +192,10 @@ impl Crew {
         carrier.stands = Some(now);
         carrier.progress = now;
         carrier.shaking = is_secured.then_some(now);
+        // QUIC's handshake and that of TLS are one, which `carrier_secured` reports.
+        if self.setup.mode == Mode::Http3 {
+            carrier.shaking = carrier.opening.take();
+        }
         if let Some(opened) = carrier.opening.take() {
             self.ledger.of(opened).connect.add(now.since(opened));
         }
@@ -224,21 +235,21 @@ impl Crew {
     }
 
     /// Processes bytes of a carrier's connection.
-    pub(super) fn carried(&mut self, line: u32, bytes: &[u8], port: &mut Port, now: Instant) {
+    pub(super) fn carried(&mut self, line: u32, arrived: Arrived<'_>, port: &mut Port, now: Instant) {
         let number = self.carrier_of(line);
         let Some(mut carrier) = self.carriers.get_mut(number).and_then(Option::take) else {
             return;
         };
-        received(&mut self.ledger, bytes.len() as u64, now);
+        received(&mut self.ledger, arrived.bytes(), now);
         carrier.progress = now;
         let (mut ended, mut resets) = (std::mem::take(&mut self.ended), Vec::new());
         let Carrier { streams, asked, .. } = &mut *carrier;
-        let heard = streams.listen(bytes, now, |came| {
+        let heard = streams.listen(arrived, now, |came| {
             let (stream, said) = match came {
                 Came::Said(stream, said) => (stream, said),
                 // Users request what their plan says.
                 Came::Hints(..) => return,
-                Came::Reset(stream, code) => return resets.push((stream, code)),
+                Came::Reset(stream, reset) => return resets.push((stream, reset)),
             };
             // A request that was given up has no line any more.
             let Some((_, line)) = asked.iter().find(|(asked, _)| *asked == stream) else {
@@ -267,8 +278,7 @@ impl Crew {
                 }
             }
         });
-        let has_output = carrier.streams.has_output();
-        if has_output && !std::mem::replace(&mut carrier.is_due, true) {
+        if !std::mem::replace(&mut carrier.is_due, true) {
             self.due.push(number);
         }
         self.carriers[number] = Some(carrier);
@@ -276,8 +286,8 @@ impl Crew {
             self.stream_ended(number, stream, port, now);
         }
         self.ended = ended;
-        for (stream, code) in resets {
-            self.stream_reset(number, stream, code, port, now);
+        for (stream, reset) in resets {
+            self.stream_reset(number, stream, &reset, port, now);
         }
         if let Err(fault) = heard {
             let from = self.ledger.from();
@@ -335,16 +345,16 @@ impl Crew {
         }
     }
 
-    /// A stream ended without a whole response. A refused one was not processed and is repeated (RFC 9113 section 8.7).
+    /// A stream ended without a whole response. A refused one was not processed and is repeated.
     #[cold]
-    fn stream_reset(&mut self, number: usize, stream: u32, code: Code, port: &mut Port, now: Instant) {
+    fn stream_reset(&mut self, number: usize, stream: u32, reset: &Reset, port: &mut Port, now: Instant) {
         let carrier = self.carriers.get_mut(number).and_then(Option::as_mut);
         let Some(line) = carrier.and_then(|carrier| carrier.answered(stream)) else {
             return;
         };
-        match code {
-            Code::REFUSED_STREAM => self.unanswered(line, port, now),
-            _ => self.failed_on_stream(line, Trouble::Truncated, port, now),
+        match reset.is_refused {
+            true => self.unanswered(line, port, now),
+            false => self.failed_on_stream(line, Trouble::Truncated, port, now),
         }
     }
 

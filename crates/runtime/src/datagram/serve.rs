@@ -17,6 +17,7 @@ use crate::concurrency::offload::{Crew, Finished, Hand, Inbox, JobId, Work};
 use crate::session::{Job, Ticket};
 use crate::slot::Id;
 use crate::sys::{Arrivals, prepare_datagrams, send_datagrams};
+use core::fmt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
@@ -142,6 +143,79 @@ struct Shared {
     segments: AtomicBool,
 }
 
+/// Asks a [`Driver`] on another thread to stop.
+#[derive(Clone, Debug)]
+pub struct Stop(Arc<Shared>);
+
+impl Stop {
+    /// Has the endpoint drained, and the driver stop half a second later at the latest. Returns at once.
+    pub fn stop(&self) {
+        self.0.drain(clock::now());
+    }
+}
+
+impl Shared {
+    fn new(workers: usize, limits: Limits) -> io::Result<Shared> {
+        let mailbox = |_| {
+            Ok(Mailbox {
+                waiting: Mutex::default(),
+                bell: Arc::new(Bell::new()?),
+            })
+        };
+        Ok(Shared {
+            mailboxes: (0..workers).map(mailbox).collect::<io::Result<_>>()?,
+            counters: Counters::default(),
+            limits,
+            draining: AtomicBool::new(false),
+            until: AtomicU64::new(0),
+            segments: AtomicBool::new(true),
+        })
+    }
+
+    fn drain(&self, until: Instant) {
+        self.until.store(until.as_nanos(), Ordering::Relaxed);
+        self.draining.store(true, Ordering::Release);
+        for mailbox in &self.mailboxes {
+            mailbox.bell.ring();
+        }
+    }
+}
+
+/// Drives one endpoint over a socket, on the thread that runs it.
+pub struct Driver<E: Endpoint>(Worker<E>);
+
+impl<E: Endpoint> fmt::Debug for Driver<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").finish_non_exhaustive()
+    }
+}
+
+impl<E: Endpoint> Driver<E> {
+    /// A driver of `endpoint` over `socket`.
+    ///
+    /// # Errors
+    /// What the system says to the socket and a descriptor.
+    pub fn new(socket: UdpSocket, endpoint: E, limits: Limits) -> io::Result<Driver<E>> {
+        let shared = Arc::new(Shared::new(1, limits)?);
+        let crew = Arc::new(Crew::growing(limits.helpers_max));
+        Worker::new(0, socket, endpoint, shared, &crew).map(Driver)
+    }
+
+    /// What stops it from another thread.
+    pub fn stop(&self) -> Stop {
+        Stop(Arc::clone(&self.0.shared))
+    }
+
+    /// Drives the endpoint until it [has ended](Endpoint::has_ended), or was asked to stop and is idle.
+    ///
+    /// # Errors
+    /// What the system says to the socket.
+    pub fn run(mut self) -> io::Result<E> {
+        self.0.run()?;
+        Ok(self.0.endpoint)
+    }
+}
+
 /// Running workers. Dropped, they go on; they end by [`Handle::drain`] or [`Handle::stop`].
 #[derive(Debug)]
 pub struct Handle {
@@ -152,12 +226,7 @@ pub struct Handle {
 impl Handle {
     /// Tells endpoints to refuse new peers and gives them up to `grace` for what they owe. Returns at once.
     pub fn drain(&self, grace: Duration) {
-        let until = clock::now() + grace;
-        self.shared.until.store(until.as_nanos(), Ordering::Relaxed);
-        self.shared.draining.store(true, Ordering::Release);
-        for mailbox in &self.shared.mailboxes {
-            mailbox.bell.ring();
-        }
+        self.shared.drain(clock::now() + grace);
     }
 
     /// Ends all workers now.
@@ -243,21 +312,7 @@ pub fn serve<E: Endpoint>(
     make: impl Fn(usize) -> E + Send + Sync + 'static,
     limits: Limits,
 ) -> io::Result<Handle> {
-    let mut mailboxes = Vec::new();
-    for _ in &sockets {
-        mailboxes.push(Mailbox {
-            waiting: Mutex::default(),
-            bell: Arc::new(Bell::new()?),
-        });
-    }
-    let shared = Arc::new(Shared {
-        mailboxes,
-        counters: Counters::default(),
-        limits,
-        draining: AtomicBool::new(false),
-        until: AtomicU64::new(0),
-        segments: AtomicBool::new(true),
-    });
+    let shared = Arc::new(Shared::new(sockets.len(), limits)?);
     let make = Arc::new(make);
     let crew = Arc::new(Crew::growing(limits.helpers_max));
     let mut handle = Handle {
@@ -265,26 +320,10 @@ pub fn serve<E: Endpoint>(
         threads: Vec::new(),
     };
     for (number, socket) in sockets.into_iter().enumerate() {
-        socket.set_nonblocking(true)?;
-        prepare_datagrams(socket.as_fd());
-        let (shared, make) = (Arc::clone(&handle.shared), Arc::clone(&make));
-        let bell = Arc::clone(&shared.mailboxes[number].bell);
-        let hand = crew.hand(Inbox::new(move || bell.ring()));
+        let (shared, make, crew) = (Arc::clone(&handle.shared), Arc::clone(&make), Arc::clone(&crew));
         let thread = std::thread::Builder::new()
             .name(format!("weir-udp-{number}"))
-            .spawn(move || {
-                let worker = Worker {
-                    number,
-                    socket,
-                    endpoint: make(number),
-                    out: Outbox::new(shared.limits.out_bytes_max),
-                    shared,
-                    ends: None,
-                    hand,
-                    finished: Vec::new(),
-                };
-                worker.run()
-            });
+            .spawn(move || Worker::new(number, socket, make(number), shared, &crew)?.run());
         match thread {
             Ok(thread) => handle.threads.push(thread),
             Err(error) => {
@@ -313,7 +352,29 @@ fn count(counter: &AtomicU64, by: u64) {
 }
 
 impl<E: Endpoint> Worker<E> {
-    fn run(mut self) -> io::Result<()> {
+    fn new(
+        number: usize,
+        socket: UdpSocket,
+        endpoint: E,
+        shared: Arc<Shared>,
+        crew: &Arc<Crew<E::Job>>,
+    ) -> io::Result<Worker<E>> {
+        socket.set_nonblocking(true)?;
+        prepare_datagrams(socket.as_fd());
+        let bell = Arc::clone(&shared.mailboxes[number].bell);
+        Ok(Worker {
+            number,
+            socket,
+            endpoint,
+            out: Outbox::new(shared.limits.out_bytes_max),
+            shared,
+            ends: None,
+            hand: crew.hand(Inbox::new(move || bell.ring())),
+            finished: Vec::new(),
+        })
+    }
+
+    fn run(&mut self) -> io::Result<()> {
         let mut arrivals = Arrivals::new();
         let (mut has_more, mut was_told) = (false, false);
         loop {
@@ -349,6 +410,12 @@ impl<E: Endpoint> Worker<E> {
             }
             self.take_back(now);
             has_more = self.write(now)? || unread || (was_told && self.is_done());
+            if self.endpoint.has_ended() && self.out.is_empty() {
+                return Ok(());
+            }
+            if self.endpoint.is_timed() {
+                self.endpoint.rest(clock::now());
+            }
         }
     }
 

@@ -56,6 +56,8 @@ impl Crew for Greeters {
             other @ (Happened::Inspected(_)
             | Happened::Skipped(_)
             | Happened::Secured(_)
+            | Happened::Stream(..)
+            | Happened::Stopped(..)
             | Happened::Refused(_)) => panic!("nobody asked for that: {other:?}"),
             Happened::Bytes(bytes) => assert_eq!(bytes, b"HELLO"),
             Happened::Eof => {

@@ -337,9 +337,11 @@ impl Http1 {
             if !matches!(self.phase, Phase::Idle) {
                 self.phase = Phase::Idle;
             }
-            let limits = &cx.state.limits;
-            let early = cx.keep_alive.filter(|_| self.client.requests > 0);
-            self.deadline = now + early.map_or(limits.idle_timeout, |early| early.min(limits.idle_timeout));
+            let timeout = match self.client.requests {
+                0 => cx.state.limits.idle_timeout,
+                _ => cx.idle_timeout(),
+            };
+            self.deadline = now + timeout;
         }
     }
 
@@ -612,9 +614,7 @@ impl Http1 {
             Phase::Head(input) => return Some(input.started + self.patience(cx)),
             Phase::Body(discard) => return Some(discard.since + self.patience(cx)),
             Phase::Idle if self.client.requests == 0 => silent,
-            Phase::Idle => cx
-                .keep_alive
-                .map_or(limits.idle_timeout, |early| early.min(limits.idle_timeout)),
+            Phase::Idle => cx.idle_timeout(),
             // The peer may still be receiving the last response.
             Phase::Lingering => limits.linger_timeout.saturating_sub(Limits::HURRY),
             _ => return None,

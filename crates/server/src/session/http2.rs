@@ -132,7 +132,7 @@ impl Http2 {
             Event::Retire => self.http.shut_down(now, out),
             Event::Reconsider => {
                 if self.phase == Phase::Open && self.client.requests > 0 {
-                    self.deadline = self.deadline.min(now + idle_timeout(cx));
+                    self.deadline = self.deadline.min(now + cx.idle_timeout());
                 }
             }
             Event::GiveWay(need) => self.give_way(cx, need, out),
@@ -195,7 +195,7 @@ impl Http2 {
             self.http.trim(now);
             self.streams = Vec::new();
             if self.phase == Phase::Open {
-                self.deadline = now + idle_timeout(cx);
+                self.deadline = now + cx.idle_timeout();
             }
         }
         if !self.is_active && self.pending.is_empty() {
@@ -237,7 +237,7 @@ impl Http2 {
             Phase::Open if self.streams.is_empty() && self.client.requests == 0 => {
                 Some(before(limits.header_timeout.saturating_sub(limits.deferred)))
             }
-            Phase::Open if self.streams.is_empty() => Some(before(idle_timeout(cx))),
+            Phase::Open if self.streams.is_empty() => Some(before(cx.idle_timeout())),
             Phase::Open => {
                 let since = self.streams.iter().map(Stream::receiving_since);
                 // One request that is whole is owed an answer.
@@ -414,10 +414,4 @@ impl Http2 {
             }
         }
     }
-}
-
-/// How long a connection may be idle after a request.
-fn idle_timeout(cx: &Cx) -> Duration {
-    let configured = cx.state.limits.idle_timeout;
-    cx.keep_alive.map_or(configured, |early| early.min(configured))
 }

@@ -27,7 +27,7 @@ use runtime::streams::{Event, Input, LAST_WORDS, Transport};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use units::{Duration, Instant};
+use units::Instant;
 
 type Stream = stream::Stream<u64>;
 
@@ -88,6 +88,7 @@ impl Http3 {
 
     fn connected(&mut self, cx: &mut Cx, secured: Secured<'_>, transport: &mut dyn Transport, now: Instant) {
         cx.counters.http3_connections().add(1);
+        cx.counters.tls_handshakes().add(1);
         cx.hub.handshakes.leave(self.client.address());
         self.client.secured(secured);
         self.phase = Phase::Open;
@@ -274,7 +275,7 @@ impl Http3 {
             self.is_active = false;
             self.http.trim();
             self.streams = Vec::new();
-            self.deadline = now + idle_timeout(cx);
+            self.deadline = now + cx.idle_timeout();
         }
         let streams: usize = self.streams.iter().map(Stream::memory).sum();
         let input: usize = self.input.values().map(Vec::capacity).sum();
@@ -293,6 +294,7 @@ impl runtime::streams::Session for Http3 {
         }
         match event {
             Event::Connected(secured) => self.connected(cx, secured, transport, now),
+            Event::Unsecured => cx.counters.tls_failed().add(1),
             Event::Opened(id) => {
                 if let Err(fault) = self.http.open(id, now) {
                     self.fail(cx, fault, transport, now);
@@ -316,7 +318,7 @@ impl runtime::streams::Session for Http3 {
             Event::Cut => self.cut(cx, transport, now),
             Event::Reconsider => {
                 if self.client.requests > 0 {
-                    self.deadline = self.deadline.min(now + idle_timeout(cx));
+                    self.deadline = self.deadline.min(now + cx.idle_timeout());
                 }
             }
             Event::GiveWay(need) => {
@@ -371,15 +373,8 @@ impl runtime::streams::Session for Http3 {
         self.phase = Phase::Closed;
         cx.counters.closed().add(1);
         if let Layer::Agreeing { .. } = self.client.layer() {
-            cx.counters.tls_failed().add(1);
             cx.hub.handshakes.leave(self.client.address());
         }
         cx.hub.peers.leave(self.client.address());
     }
-}
-
-/// How long a connection may be idle after a request.
-fn idle_timeout(cx: &Cx) -> Duration {
-    let configured = cx.state.limits.idle_timeout;
-    cx.keep_alive.map_or(configured, |early| early.min(configured))
 }

@@ -159,7 +159,9 @@ fn play(setup: Setup, model: Model, manners: Manners) -> Play {
                 }
                 Wish::Close(line) | Wish::Leave(line) => drop(open.remove(&line)),
                 Wish::Wake(line, at) => drop(alarms.insert(line, at)),
-                Wish::Inspect(_) | Wish::Skip(..) => panic!("not over HTTP/2"),
+                Wish::Inspect(_) | Wish::Skip(..) | Wish::Write(..) | Wish::Abandon(..) => {
+                    panic!("not over HTTP/2")
+                }
             }
         }
         let alarm = alarms.iter().map(|(line, at)| (*at, *line)).min();

@@ -117,6 +117,7 @@ impl Rehearsal {
                         }
                     }
                     Wish::Inspect(_) => {}
+                    Wish::Write(..) | Wish::Abandon(..) => panic!("not over HTTP/1"),
                     Wish::Skip(line, bytes) => {
                         self.skips.insert(line, bytes);
                     }

@@ -24,12 +24,12 @@ impl Http1 {
         answer: Answer<'_>,
         tx: &mut Tx,
     ) -> Option<Multipart> {
-        let hsts = if self.client.is_secured() {
+        let secured_lines = if self.client.is_secured() {
             desk.secured_lines
         } else {
             b""
         };
-        let head_bytes = head(&mut self.http, (desk.clock, hsts), &answer, &mut tx.head);
+        let head_bytes = head(&mut self.http, (desk.clock, secured_lines), &answer, &mut tx.head);
         let status = answer.status.as_u16();
         desk.counters.answered(status);
         let sent = if answer.sends_content { answer.len } else { 0 };
@@ -62,7 +62,7 @@ impl Http1 {
 #[inline]
 fn head(
     http: &mut Connection,
-    (clock, hsts): (&Clock, &[u8]),
+    (clock, secured_lines): (&Clock, &[u8]),
     answer: &Answer<'_>,
     out: &mut Vec<u8>,
 ) -> u32 {
@@ -95,24 +95,28 @@ fn head(
         }
     }
     out.extend_from_slice(answer.more.text());
-    last_lines((clock, hsts), persistence, out);
+    last_lines((clock, secured_lines), persistence, out);
     (out.len() - start) as u32
 }
 
 /// Appends the lines that end a header block.
 #[inline]
-pub(super) fn last_lines((clock, hsts): (&Clock, &[u8]), persistence: Persistence, out: &mut Vec<u8>) {
-    if persistence == Persistence::Implied && hsts.is_empty() {
+pub(super) fn last_lines(
+    (clock, secured_lines): (&Clock, &[u8]),
+    persistence: Persistence,
+    out: &mut Vec<u8>,
+) {
+    if persistence == Persistence::Implied && secured_lines.is_empty() {
         // The usual case takes one copy of known length.
         return out.extend_from_slice(clock.last_lines());
     }
-    more_last_lines((clock, hsts), persistence, out);
+    more_last_lines((clock, secured_lines), persistence, out);
 }
 
 /// As [`last_lines`], for any response.
 #[cold]
-fn more_last_lines((clock, hsts): (&Clock, &[u8]), persistence: Persistence, out: &mut Vec<u8>) {
-    for lines in [clock.date_line(), hsts, persistence.line(), b"\r\n"] {
+fn more_last_lines((clock, secured_lines): (&Clock, &[u8]), persistence: Persistence, out: &mut Vec<u8>) {
+    for lines in [clock.date_line(), secured_lines, persistence.line(), b"\r\n"] {
         out.extend_from_slice(lines);
     }
 }

@@ -1,0 +1,210 @@
+//! One HTTP/3 connection to a server: turns requests into bytes of streams and those of the server into responses (RFC
+//! 9114).
+//!
+//! The counterpart of [`crate::streams`] over a transport that carries streams: flow control and the closing of streams
+//! are the transport's. Knows neither the meaning of responses nor the purpose of requests.
+
+use crate::session::Said;
+use crate::streamed::{Came, Reset, STREAMS_MAX, head};
+use ::http3::client::{Connection, Event, Output};
+use ::http3::priority::Priority;
+use ::http3::qpack::block;
+use ::http3::{Code, Limits, Misuse};
+use runtime::streams::Input;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use units::Instant;
+
+/// What the transport has to do.
+#[derive(Debug)]
+pub enum Command<'a> {
+    /// Send these bytes on a stream, and its end if `true`.
+    Write(u64, &'a [u8], bool),
+    /// Give up a stream with this application error code.
+    Abandon(u64, u64),
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Http3 {
+    http: Connection,
+    /// Beginnings of frames, by stream.
+    kept: HashMap<u64, Vec<u8>>,
+    /// Streams of the server's.
+    theirs: HashSet<u64>,
+    /// The stream of the next request.
+    next: u32,
+    /// The server leaves, or its connection failed.
+    is_ending: bool,
+}
+
+impl Default for Http3 {
+    fn default() -> Http3 {
+        Http3::new()
+    }
+}
+
+impl Http3 {
+    /// A new connection; SETTINGS are its first output.
+    pub fn new() -> Http3 {
+        let limits = Limits {
+            // No dynamic table, which would need a stream of its own and could block others.
+            table_bytes: 0,
+            list_bytes_max: 256 << 10,
+            block_bytes_max: 256 << 10,
+            ..Limits::DEFAULT
+        };
+        Http3 {
+            http: Connection::new(Arc::new(limits)),
+            kept: HashMap::new(),
+            theirs: HashSet::new(),
+            next: 0,
+            is_ending: false,
+        }
+    }
+
+    /// Sends a request without content: its pseudo-fields first, names in lower case. Returns its stream.
+    ///
+    /// # Errors
+    /// If the server leaves.
+    pub fn ask<'f>(
+        &mut self,
+        fields: impl IntoIterator<Item = (&'f str, &'f str)>,
+        is_head: bool,
+        priority: Priority,
+    ) -> Result<u32, Misuse> {
+        let fields = fields
+            .into_iter()
+            .map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let mut block = Vec::new();
+        block::begin(&mut block);
+        let stream = self.next;
+        self.http
+            .request_with(stream.into(), &block, fields, true, is_head, priority)?;
+        // Request streams are the multiples of four (RFC 9000 section 2.1).
+        self.next += 4;
+        Ok(stream)
+    }
+
+    /// Whether another request may be sent.
+    pub fn has_room(&self) -> bool {
+        !self.is_ending && self.http.streams() < STREAMS_MAX && self.http.has_room()
+    }
+
+    /// Whether the connection takes further requests, now or later.
+    pub fn is_persistent(&self) -> bool {
+        !self.is_ending
+    }
+
+    /// Gives up a request: nothing more of it is reported.
+    pub fn cancel(&mut self, stream: u32) {
+        self.http.reset(stream.into(), Code::REQUEST_CANCELLED);
+    }
+
+    /// Passes what the transport has to do to `take`, in order.
+    pub fn commands(&mut self, mut take: impl FnMut(Command<'_>)) {
+        while let Some(output) = self.http.poll() {
+            match output {
+                Output::Write(piece) => {
+                    let (stream, bytes) = (piece.stream, piece.frames.len() as u64);
+                    take(Command::Write(stream, piece.frames, piece.end));
+                    // The transport keeps what it cannot send yet.
+                    self.http.sent(stream, bytes);
+                }
+                Output::Reset { stream, code } | Output::Stop { stream, code } => {
+                    take(Command::Abandon(stream, code.0));
+                }
+            }
+        }
+    }
+
+    /// The server wants no more of a request. Passes the end of its response to `hear` if there is none by that.
+    ///
+    /// # Errors
+    /// The fault of the server; the connection is of no further use.
+    pub fn stopped(
+        &mut self,
+        stream: u64,
+        code: u64,
+        now: Instant,
+        mut hear: impl FnMut(Came<'_, '_, '_>),
+    ) -> Result<(), String> {
+        match self.http.peer_stopped(stream, Code(code), now) {
+            Ok(true) => hear(Came::Reset(stream as u32, reset(Code(code)))),
+            Ok(false) => {}
+            Err(fault) => return Err(fault.to_string()),
+        }
+        Ok(())
+    }
+
+    /// Parses bytes of a stream and passes what came to `hear`.
+    ///
+    /// # Errors
+    /// The fault of the server; the connection is of no further use.
+    pub fn listen(
+        &mut self,
+        id: u64,
+        bytes: &[u8],
+        follows: Input,
+        now: Instant,
+        mut hear: impl FnMut(Came<'_, '_, '_>),
+    ) -> Result<(), String> {
+        let is_theirs = id & 1 == 1;
+        if is_theirs && self.theirs.insert(id) {
+            self.http.open(id, now).map_err(|fault| fault.to_string())?;
+        }
+        let mut input = self.kept.remove(&id).unwrap_or_default();
+        input.extend_from_slice(bytes);
+        let (mut at, end) = (0, follows == Input::End);
+        loop {
+            let received = self.http.receive(id, &input[at..], end, now);
+            let used = received.used;
+            at += used;
+            match received.event {
+                Event::Partial => break,
+                Event::Response {
+                    stream,
+                    end,
+                    status,
+                    fields,
+                } => head(stream as u32, status, fields, end, used, &mut hear),
+                Event::Body { stream, bytes } => {
+                    hear(Came::Said(stream as u32, Said::Body(bytes, used)));
+                }
+                Event::End { stream } => hear(Came::Said(stream as u32, Said::End(used))),
+                Event::Reset { stream, code } => {
+                    hear(Came::Reset(stream as u32, reset(code)));
+                }
+                // The end follows.
+                Event::Trailers { .. } => {}
+                Event::GoAway { .. } => self.is_ending = true,
+                Event::Closed(fault) => {
+                    self.is_ending = true;
+                    return Err(fault.to_string());
+                }
+                Event::Request { .. } | Event::Oversized { .. } | Event::Resumed { .. } => {
+                    debug_assert!(false, "a client gets no requests, and has no dynamic table");
+                }
+            }
+        }
+        if follows == Input::Open && at < input.len() {
+            input.drain(..at);
+            self.kept.insert(id, input);
+        }
+        if let Input::Reset(code) = follows {
+            match self.http.peer_reset(id, now) {
+                Ok(true) => hear(Came::Reset(id as u32, reset(Code(code)))),
+                Ok(false) => {}
+                Err(fault) => return Err(fault.to_string()),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn reset(code: Code) -> Reset {
+    Reset {
+        code: code.to_string(),
+        is_refused: code == Code::REQUEST_REJECTED,
+    }
+}

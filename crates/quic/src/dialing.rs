@@ -1,0 +1,618 @@
+//! The client's end: the connections of a crew to one server, over one UDP socket.
+//!
+//! ```text
+//!             datagrams                    connections, streams
+//!   driver ◀────────────▶ Dialing ◀────────────────────────────▶ crew
+//!                    one transport a line
+//! ```
+//! The crew is that of TCP and TLS ([`runtime::dial`]), with streams instead of one stream of bytes. It learns of the
+//! handshake by [`Happened::Connected`] and [`Happened::Secured`] at once. What it writes before, or while the peer
+//! permits no further stream, waits here. One unidirectional stream is opened for the protocol's own use, without being
+//! asked: the first, as HTTP/3 needs it for control (RFC 9114 section 6.2.1).
+
+use crate::limits::Limits;
+use bytes::{Bytes, BytesMut};
+use quinn_proto::crypto::rustls::{HandshakeData, QuicClientConfig};
+use quinn_proto::{
+    ClientConfig, ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, EndpointConfig, Event,
+    ReadError, StreamEvent, StreamId, VarInt,
+};
+use runtime::NoJob;
+use runtime::clock::{from_standard, to_standard};
+use runtime::datagram::{Address, Datagram, Endpoint, Outbox, Owner};
+use runtime::dial::datagrams::Carrier;
+use runtime::dial::{Crew, Failing, Happened, Port, Security, Wish};
+use runtime::streams::Input;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tls::refusal;
+use units::Instant;
+
+/// Connections served by one call of `poll`, before datagrams that arrived have their turn.
+const SERVED_MAX: usize = 64;
+
+/// Datagrams in one payload at most: a client sends little.
+const SEGMENTS_MAX: usize = 10;
+
+/// The first of the error codes that carry an alert of TLS (RFC 9001 section 4.8).
+const CRYPTO_ERROR: u64 = 0x100;
+
+/// Which server, and how.
+#[derive(Clone)]
+pub struct Target {
+    config: ClientConfig,
+    /// Its address.
+    address: SocketAddr,
+    /// The name for which it needs a certificate.
+    name: String,
+    /// The application error code with which connections are closed that ended well.
+    close_code: VarInt,
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("address", &self.address)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Target {
+    /// The server at `address`, whose certificate must be for `name`, reached with this TLS, which names the protocol
+    /// (ALPN). `close_code`: the application error code of a connection that ended well.
+    ///
+    /// # Errors
+    /// In words, why QUIC cannot use this TLS.
+    pub fn new(
+        tls: Arc<rustls::ClientConfig>,
+        limits: &Limits,
+        address: SocketAddr,
+        name: String,
+        close_code: u32,
+    ) -> Result<Target, String> {
+        let crypto = QuicClientConfig::try_from(tls).map_err(|_| {
+            "QUIC needs TLS 1.3 with AES-128-GCM (RFC 9001 section 5.2); allow both".to_owned()
+        })?;
+        let mut config = ClientConfig::new(Arc::new(crypto));
+        config.transport_config(Arc::new(limits.transport()));
+        Ok(Target {
+            config,
+            address,
+            name,
+            close_code: VarInt::from_u32(close_code),
+        })
+    }
+}
+
+/// The connections of a crew, as [`runtime::datagram`] drives them.
+pub struct Dialing<C> {
+    crew: C,
+    port: Port,
+    target: Target,
+    quic: quinn_proto::Endpoint,
+    /// By the library's handle.
+    connections: Vec<Option<Box<Connection>>>,
+    /// Handles of lines that have a connection.
+    lines: HashMap<u32, usize>,
+    deadlines: BTreeSet<(Instant, usize)>,
+    alarms: BTreeSet<(Instant, u32)>,
+    set: HashMap<u32, Instant>,
+    /// Connections to be served, in the order in which that became due.
+    listed: VecDeque<usize>,
+    /// Lines whose connection could not be begun, with the reason.
+    refused: Vec<(u32, String)>,
+    scratch: Vec<u8>,
+    has_started: bool,
+}
+
+struct Connection {
+    quic: quinn_proto::Connection,
+    /// `None` once the crew has closed it, or knows of its end.
+    line: Option<u32>,
+    is_connected: bool,
+    deadline: Option<Instant>,
+    is_listed: bool,
+    /// What the crew has written that the transport has not taken, by stream.
+    unsent: BTreeMap<u64, Unsent>,
+    /// Streams of ours that are open, or were.
+    opened: u64,
+}
+
+/// The rest of our half of a stream.
+#[derive(Default)]
+struct Unsent {
+    bytes: Bytes,
+    end: bool,
+}
+
+impl<C> fmt::Debug for Dialing<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dialing")
+            .field("target", &self.target)
+            .field("lines", &self.lines.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn stream_id(stream: u64) -> Option<StreamId> {
+    VarInt::from_u64(stream).ok().map(StreamId::from)
+}
+
+impl<C: Crew> Dialing<C> {
+    /// The connections of this crew.
+    pub fn new(crew: C, target: Target) -> Dialing<C> {
+        let config = Arc::new(EndpointConfig::default());
+        Dialing {
+            crew,
+            port: Port::default(),
+            target,
+            quic: quinn_proto::Endpoint::new(config, None, true, None),
+            connections: Vec::new(),
+            lines: HashMap::new(),
+            deadlines: BTreeSet::new(),
+            alarms: BTreeSet::new(),
+            set: HashMap::new(),
+            listed: VecDeque::new(),
+            refused: Vec::new(),
+            scratch: Vec::new(),
+            has_started: false,
+        }
+    }
+
+    /// The crew.
+    pub fn crew(&self) -> &C {
+        &self.crew
+    }
+
+    fn list(&mut self, at: usize) {
+        if let Some(Some(connection)) = self.connections.get_mut(at)
+            && !std::mem::replace(&mut connection.is_listed, true)
+        {
+            self.listed.push_back(at);
+        }
+    }
+
+    /// Carries out the commands of the crew.
+    fn obey(&mut self, now: Instant) {
+        loop {
+            let (mut wishes, bytes) = self.port.take();
+            if wishes.is_empty() {
+                return self.port.reuse(wishes, bytes);
+            }
+            let mut rest = &bytes[..];
+            for wish in wishes.drain(..) {
+                match wish {
+                    Wish::Connect(line) => self.connect(line, now),
+                    Wish::Write(line, stream, len, end) => {
+                        let (piece, left) = rest.split_at(len);
+                        rest = left;
+                        self.write(line, stream, piece, end);
+                    }
+                    Wish::Send(_, len) => {
+                        debug_assert!(false, "QUIC carries bytes of streams only");
+                        rest = &rest[len..];
+                    }
+                    Wish::Abandon(line, stream, code) => self.abandon(line, stream, code),
+                    Wish::Close(line) | Wish::Leave(line) => self.close(line, now),
+                    Wish::Wake(line, at) => {
+                        if let Some(before) = self.set.insert(line, at) {
+                            self.alarms.remove(&(before, line));
+                        }
+                        self.alarms.insert((at, line));
+                    }
+                    // No kernel counts here, and all bytes are decrypted.
+                    Wish::Inspect(_) | Wish::Skip(..) => {}
+                }
+            }
+            self.port.reuse(wishes, bytes);
+            for (line, why) in std::mem::take(&mut self.refused) {
+                self.crew
+                    .handle(line, Happened::Refused(&why), &mut self.port, now);
+            }
+        }
+    }
+
+    fn connect(&mut self, line: u32, now: Instant) {
+        self.close(line, now);
+        let Target {
+            config,
+            address,
+            name,
+            ..
+        } = &self.target;
+        match self
+            .quic
+            .connect(to_standard(now), config.clone(), *address, name)
+        {
+            Ok((handle, quic)) => {
+                if self.connections.len() <= handle.0 {
+                    self.connections.resize_with(handle.0 + 1, || None);
+                }
+                self.connections[handle.0] = Some(Box::new(Connection {
+                    quic,
+                    line: Some(line),
+                    is_connected: false,
+                    deadline: None,
+                    is_listed: false,
+                    unsent: BTreeMap::new(),
+                    opened: 0,
+                }));
+                self.lines.insert(line, handle.0);
+                self.list(handle.0);
+            }
+            Err(error) => self.refused.push((line, format!("QUIC: {error}"))),
+        }
+    }
+
+    fn of(&mut self, line: u32) -> Option<(usize, &mut Connection)> {
+        let at = *self.lines.get(&line)?;
+        Some((at, self.connections.get_mut(at)?.as_mut()?))
+    }
+
+    fn write(&mut self, line: u32, stream: u64, piece: &[u8], end: bool) {
+        let Some((at, connection)) = self.of(line) else {
+            return;
+        };
+        let unsent = connection.unsent.entry(stream).or_default();
+        unsent.bytes = match unsent.bytes.is_empty() {
+            true => Bytes::copy_from_slice(piece),
+            false => [&unsent.bytes, piece].concat().into(),
+        };
+        unsent.end |= end;
+        self.list(at);
+    }
+
+    fn abandon(&mut self, line: u32, stream: u64, code: u64) {
+        let Some((at, connection)) = self.of(line) else {
+            return;
+        };
+        connection.unsent.remove(&stream);
+        if let (Some(id), Ok(code)) = (stream_id(stream), VarInt::from_u64(code)) {
+            // Halves that have ended meanwhile need neither.
+            let _ = connection.quic.send_stream(id).reset(code);
+            let _ = connection.quic.recv_stream(id).stop(code);
+        }
+        self.list(at);
+    }
+
+    fn close(&mut self, line: u32, now: Instant) {
+        let code = self.target.close_code;
+        if let Some((at, connection)) = self.of(line) {
+            connection.line = None;
+            connection.quic.close(to_standard(now), code, Bytes::new());
+            self.list(at);
+        }
+        self.lines.remove(&line);
+    }
+
+    fn expire(&mut self, now: Instant) {
+        while let Some(&(due, at)) = self.deadlines.first()
+            && due <= now
+        {
+            self.deadlines.pop_first();
+            if let Some(Some(connection)) = self.connections.get_mut(at) {
+                connection.deadline = None;
+                connection.quic.handle_timeout(to_standard(now));
+                self.list(at);
+            }
+        }
+        while let Some(&(due, line)) = self.alarms.first()
+            && due <= now
+        {
+            self.alarms.pop_first();
+            self.set.remove(&line);
+            self.crew.handle(line, Happened::Woken(due), &mut self.port, now);
+            self.obey(now);
+        }
+    }
+
+    /// Serves a connection that is listed.
+    fn serve(&mut self, at: usize, out: &mut Outbox, now: Instant) {
+        let Some(mut connection) = self.connections.get_mut(at).and_then(Option::take) else {
+            return;
+        };
+        connection.is_listed = false;
+        let had_line = connection.line;
+        connection.take_events(&mut self.crew, &mut self.port, &self.target.name, now);
+        if let (Some(line), None) = (had_line, connection.line) {
+            // The crew knows of its end.
+            self.lines.remove(&line);
+        }
+        self.connections[at] = Some(connection);
+        self.obey(now);
+        let Some(Some(connection)) = self.connections.get_mut(at) else {
+            return;
+        };
+        // The crew may have listed it for what is done now.
+        connection.flush();
+        let mut is_sent = true;
+        while is_sent && out.has_room() {
+            is_sent = false;
+            let (quic, scratch) = (&mut connection.quic, &mut self.scratch);
+            out.push(|buffer| {
+                scratch.clear();
+                let transmit = quic.poll_transmit(to_standard(now), SEGMENTS_MAX, scratch)?;
+                is_sent = true;
+                buffer.extend_from_slice(&scratch[..transmit.size]);
+                Some(Address {
+                    to: transmit.destination,
+                    ecn: transmit.ecn.map_or(0, |ecn| ecn as u8),
+                    segment: transmit.segment_size.and_then(|size| u16::try_from(size).ok()),
+                })
+            });
+        }
+        while let Some(event) = connection.quic.poll_endpoint_events() {
+            if let Some(event) = self.quic.handle_event(ConnectionHandle(at), event) {
+                connection.quic.handle_event(event);
+            }
+        }
+        let is_over = connection.quic.is_drained();
+        let next = connection
+            .quic
+            .poll_timeout()
+            .map(from_standard)
+            .filter(|_| !is_over);
+        if connection.deadline != next {
+            if let Some(before) = std::mem::replace(&mut connection.deadline, next) {
+                self.deadlines.remove(&(before, at));
+            }
+            if let Some(next) = next {
+                self.deadlines.insert((next, at));
+            }
+        }
+        if is_over {
+            self.connections[at] = None;
+        } else if is_sent {
+            // There was no room for all of it.
+            self.list(at);
+        }
+    }
+}
+
+impl Connection {
+    /// Tells the crew what has happened.
+    fn take_events<C: Crew>(&mut self, crew: &mut C, port: &mut Port, name: &str, now: Instant) {
+        while let Some(event) = self.quic.poll() {
+            let Some(line) = self.line else { continue };
+            match event {
+                Event::Connected => {
+                    self.is_connected = true;
+                    // The protocol writes to it by its number, which is known.
+                    let _ = self.quic.streams().open(Dir::Uni);
+                    crew.handle(line, Happened::Connected, port, now);
+                    crew.handle(line, Happened::Secured(self.agreed()), port, now);
+                }
+                Event::ConnectionLost { reason } => {
+                    self.line = None;
+                    let (text, failing) = (said(&reason, name), failing(&reason, self.is_connected));
+                    let happened = match (&reason, failing) {
+                        (_, Some(failing)) => Happened::Lost(failing),
+                        (ConnectionError::ApplicationClosed(_), None) if self.is_connected => Happened::Eof,
+                        _ => Happened::Refused(&text),
+                    };
+                    crew.handle(line, happened, port, now);
+                }
+                Event::Stream(StreamEvent::Opened { dir }) => {
+                    while let Some(id) = self.quic.streams().accept(dir) {
+                        self.read(id, line, crew, port, now);
+                    }
+                }
+                Event::Stream(StreamEvent::Readable { id }) => self.read(id, line, crew, port, now),
+                Event::Stream(StreamEvent::Stopped { id, error_code }) => {
+                    self.unsent.remove(&id.into());
+                    let happened = Happened::Stopped(id.into(), error_code.into_inner());
+                    crew.handle(line, happened, port, now);
+                }
+                Event::Stream(
+                    StreamEvent::Writable { .. }
+                    | StreamEvent::Finished { .. }
+                    | StreamEvent::Available { .. },
+                )
+                | Event::HandshakeDataReady
+                | Event::DatagramReceived
+                | Event::DatagramsUnblocked => {}
+            }
+        }
+    }
+
+    fn agreed(&self) -> Security {
+        let data = self.quic.crypto_session().handshake_data();
+        let data = data.and_then(|data| data.downcast::<HandshakeData>().ok());
+        let protocol = data.and_then(|data| data.protocol);
+        Security {
+            version: "TLS 1.3",
+            // The library does not tell.
+            suite: "",
+            resumed: false,
+            protocol: match protocol.as_deref() {
+                Some(b"h3") => "h3",
+                _ => "",
+            },
+        }
+    }
+
+    /// Passes what has arrived of a stream to the crew.
+    fn read<C: Crew>(&mut self, id: StreamId, line: u32, crew: &mut C, port: &mut Port, now: Instant) {
+        let mut stream = self.quic.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else {
+            return;
+        };
+        let mut hear = |bytes: &[u8], input| {
+            crew.handle(line, Happened::Stream(id.into(), bytes, input), port, now);
+        };
+        loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => hear(&chunk.bytes, Input::Open),
+                Ok(None) => break hear(&[], Input::End),
+                Err(ReadError::Reset(code)) => break hear(&[], Input::Reset(code.into_inner())),
+                Err(ReadError::Blocked) => break,
+            }
+        }
+        // What it says about datagrams to send: they are asked for anyway.
+        let _ = chunks.finalize();
+    }
+
+    /// Gives the transport what waits.
+    fn flush(&mut self) {
+        if !self.is_connected {
+            return;
+        }
+        let waiting = self.unsent.keys().copied().collect::<Vec<_>>();
+        for stream in waiting {
+            // The client's bidirectional streams are the multiples of four (RFC 9000 section 2.1).
+            while stream % 4 == 0 && self.opened <= stream / 4 {
+                if self.quic.streams().open(Dir::Bi).is_none() {
+                    return;
+                }
+                self.opened += 1;
+            }
+            let (Some(id), Some(unsent)) = (stream_id(stream), self.unsent.get_mut(&stream)) else {
+                continue;
+            };
+            let mut to = self.quic.send_stream(id);
+            if !unsent.bytes.is_empty() && to.write_chunks(std::slice::from_mut(&mut unsent.bytes)).is_err() {
+                // Blocked, or stopped, whose event follows.
+                continue;
+            }
+            if unsent.bytes.is_empty() {
+                if unsent.end {
+                    // It fails if the peer has stopped the stream.
+                    let _ = to.finish();
+                }
+                self.unsent.remove(&stream);
+            }
+        }
+    }
+}
+
+/// Ends that are no fault of the peer's protocol.
+fn failing(reason: &ConnectionError, is_connected: bool) -> Option<Failing> {
+    let errno = match reason {
+        ConnectionError::TimedOut => libc::ETIMEDOUT,
+        ConnectionError::Reset => libc::ECONNRESET,
+        _ => return None,
+    };
+    Some(match is_connected {
+        true => Failing::Open(errno),
+        false => Failing::Opening(errno),
+    })
+}
+
+/// The end of a connection, for its user.
+fn said(reason: &ConnectionError, name: &str) -> String {
+    let alert = |code| {
+        let alert = u64::from(code).checked_sub(CRYPTO_ERROR)?;
+        u8::try_from(alert).ok()
+    };
+    match reason {
+        ConnectionError::TransportError(error) => match alert(error.code) {
+            Some(alert) => refusal::of_alert(alert, Some(&error.reason), name),
+            None => format!("QUIC failed: {error}"),
+        },
+        ConnectionError::ConnectionClosed(close) => match alert(close.error_code) {
+            Some(alert) => refusal::of_alert(alert, None, name),
+            None => format!("the server ended the connection: {close}"),
+        },
+        ConnectionError::ApplicationClosed(close) => format!("the server closed the connection: {close}"),
+        other => format!("QUIC failed: {other}"),
+    }
+}
+
+impl<C: Crew> Endpoint for Dialing<C> {
+    type Job = NoJob;
+
+    fn turn(&mut self, now: Instant, _: units::UnixTime) {
+        if !std::mem::replace(&mut self.has_started, true) {
+            self.crew.start(&mut self.port, now);
+            self.obey(now);
+        }
+    }
+
+    fn handle(&mut self, batch: &mut [Datagram<'_>], out: &mut Outbox, now: Instant) {
+        for datagram in batch {
+            self.scratch.clear();
+            let event = self.quic.handle(
+                to_standard(now),
+                datagram.from,
+                None,
+                EcnCodepoint::from_bits(datagram.ecn),
+                BytesMut::from(&*datagram.bytes),
+                &mut self.scratch,
+            );
+            match event {
+                Some(DatagramEvent::ConnectionEvent(ConnectionHandle(at), event)) => {
+                    if let Some(Some(connection)) = self.connections.get_mut(at) {
+                        connection.quic.handle_event(event);
+                        self.list(at);
+                    }
+                }
+                Some(DatagramEvent::Response(transmit)) => {
+                    let bytes = self.scratch.get(..transmit.size).unwrap_or_default();
+                    out.push(|buffer| {
+                        buffer.extend_from_slice(bytes);
+                        Some(Address {
+                            to: transmit.destination,
+                            ecn: 0,
+                            segment: None,
+                        })
+                    });
+                }
+                // Nobody can open connections to a client.
+                Some(DatagramEvent::NewConnection(incoming)) => self.quic.ignore(incoming),
+                None => {}
+            }
+        }
+    }
+
+    fn poll(&mut self, out: &mut Outbox, now: Instant) -> bool {
+        self.expire(now);
+        let most = self.listed.len().min(SERVED_MAX);
+        for _ in 0..most {
+            if !out.has_room() {
+                return true;
+            }
+            if let Some(at) = self.listed.pop_front() {
+                self.serve(at, out, now);
+            }
+        }
+        !self.listed.is_empty()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        if !self.listed.is_empty() || !self.has_started {
+            return Some(Instant::ZERO);
+        }
+        let deadline = self.deadlines.first().map(|(due, _)| *due);
+        let alarm = self.alarms.first().map(|(due, _)| *due);
+        [deadline, alarm].into_iter().flatten().min()
+    }
+
+    fn owner(&self, _: &[u8]) -> Owner {
+        Owner::Mine
+    }
+
+    fn drain(&mut self, _: &mut Outbox, now: Instant) {
+        self.crew.stop(&mut self.port, now);
+        self.obey(now);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.has_ended()
+    }
+
+    /// The messages that close connections have left, too: they are sent when a closed connection is served.
+    fn has_ended(&self) -> bool {
+        self.port.is_ended() && self.listed.is_empty()
+    }
+}
+
+impl<C: Crew> Carrier for Dialing<C> {
+    type Crew = C;
+
+    fn into_crew(self) -> C {
+        self.crew
+    }
+}

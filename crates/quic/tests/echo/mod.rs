@@ -1,0 +1,128 @@
+//! A service that sends back what comes on each stream, and TLS for it.
+
+use quic::Limits;
+use quic::endpoint::Shared;
+use runtime::Unshared;
+use runtime::session::{NoJob, Ticket};
+use runtime::streams::{self, Input, Service, Session, Transport};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tls::rustls::{self, RootCertStore};
+use tls::settings::{Maker, Options, Slot};
+use tls::tickets::{Ratchet, Secret};
+use units::Instant;
+
+type Cx = Unshared<NoJob>;
+
+/// Sends back what comes on a stream, with its end.
+#[derive(Default)]
+pub(crate) struct Echo {
+    unsent: BTreeMap<u64, (Vec<u8>, bool)>,
+    unacknowledged: usize,
+    ends: Option<Instant>,
+    drains: bool,
+}
+
+impl Session for Echo {
+    type Cx = Cx;
+
+    fn handle(
+        &mut self,
+        _: &mut Cx,
+        event: streams::Event<'_, NoJob>,
+        transport: &mut dyn Transport,
+        now: Instant,
+    ) {
+        match event {
+            streams::Event::Readable(id) => {
+                let entry = self.unsent.entry(id).or_default();
+                let input = transport.read(id, &mut |bytes| entry.0.extend_from_slice(bytes));
+                entry.1 |= input == Input::End;
+            }
+            streams::Event::Finished(_) => self.unacknowledged -= 1,
+            streams::Event::Drain => self.drains = true,
+            streams::Event::Cut => {
+                self.unsent.keys().for_each(|&id| transport.reset(id, 7));
+                self.unsent.clear();
+                self.ends = Some(now + streams::LAST_WORDS);
+            }
+            streams::Event::Deadline => transport.close(7, "cut"),
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self, _: &mut Cx, transport: &mut dyn Transport, _: Instant) -> Option<(Ticket, NoJob)> {
+        self.unsent.retain(|&id, (bytes, is_whole)| {
+            let most = bytes.len().min(transport.room());
+            let taken = transport.write(id, &bytes[..most]).unwrap_or(most);
+            bytes.drain(..taken);
+            let is_over = *is_whole && bytes.is_empty();
+            if is_over {
+                transport.finish(id);
+                self.unacknowledged += 1;
+            }
+            !is_over
+        });
+        if self.drains && self.unsent.is_empty() && self.unacknowledged == 0 {
+            transport.close(0, "drained");
+        }
+        None
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.ends
+    }
+
+    fn is_idle(&self) -> bool {
+        self.unsent.is_empty() && self.unacknowledged == 0
+    }
+
+    fn closed(&mut self, _: &mut Cx, _: Instant) {}
+}
+
+#[derive(Default)]
+pub(crate) struct Echoes {
+    pub(crate) retried: AtomicUsize,
+}
+
+impl Service for Echoes {
+    type Session = Echo;
+
+    fn context(&self, _: usize) -> Cx {
+        Cx::default()
+    }
+
+    fn accept(&self, _: &mut Cx, _: SocketAddr, _: Instant) -> Option<Echo> {
+        Some(Echo::default())
+    }
+
+    fn retried(&self, _: &mut Cx) {
+        self.retried.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What endpoints of such a service share, the service, and the TLS of a client that trusts it.
+pub(crate) fn served(limits: Limits) -> (Arc<Shared>, Arc<Echoes>, rustls::ClientConfig) {
+    let made = rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).expect("a certificate");
+    let maker = Maker::new(Ratchet::new(Secret::new(0).expect("chance")).expect("keys"));
+    let pair = maker
+        .pair(
+            made.cert.pem().as_bytes(),
+            made.signing_key.serialize_pem().as_bytes(),
+        )
+        .expect("a pair");
+    let tls = maker
+        .server(&[pair], &Options::default())
+        .expect("a configuration");
+    let shared = Arc::new(Shared::new(Slot::new(tls), &[b"echo"], limits));
+    shared.check().expect("TLS 1.3");
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).expect("a root");
+    let mut tls = rustls::ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![b"echo".to_vec()];
+    (shared, Arc::default(), tls)
+}
