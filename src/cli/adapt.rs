@@ -11,13 +11,13 @@ Examples:
   weir --json adapt replay sensors.jsonl --idle-timeout 15s
   weir adapt replay sensors.jsonl --all
 
-Settings that were explicit in the recorded run stay explicit. If the run had --adapt off, nothing
-is decided. --all and --idle-timeout change these assumptions. The sensor values stay those of the
-recorded run: the replay cannot show how a different setting would have changed them.
+Settings that were explicit in the recorded run stay explicit. If the run had --adapt off, the
+controllers decide nothing. --all and --idle-timeout change these assumptions. The replay uses the
+recorded sensor values: it cannot show how a different setting would have changed them.
 
-Without these two flags, the replay must reproduce the recorded decisions; differences are listed,
-and the exit code is 1. A damaged line and everything up to the next server start are skipped with a
-warning. If no start follows, the exit code is 2.";
+Without --all and --idle-timeout, the replay must reproduce the recorded decisions; if not, it lists
+the differences, and the exit code is 1. With a warning, the replay skips a damaged line and
+everything up to the next server start. If no start follows, the exit code is 2.";
 
 /// Subcommands of `weir adapt`.
 #[derive(Debug, Subcommand)]

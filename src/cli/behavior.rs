@@ -25,13 +25,13 @@ pub(crate) struct BehaviorFlags {
     #[arg(long, value_name = "NAME", env = "WEIR_ANCESTOR_FILE")]
     ancestor_file: Option<FileName>,
 
-    /// Reads and writes the file for each response: no copy in memory, no sendfile
+    /// Reads the file and writes its bytes for each response: no copy in memory, no sendfile
     #[arg(long, env = "WEIR_COPIES", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]
     copies: Option<bool>,
 
-    /// What is locked while a response is looked up and composed: none, entry (the file's), whole (the cache)
-    /// [default: none]
+    /// Lock held while a response is looked up and composed: none, entry (one lock per file), whole (one lock for the
+    /// cache) [default: none]
     #[arg(long, value_name = "WHAT", env = "WEIR_CACHE_LOCK", value_parser = offered::<CacheLock>(), hide_possible_values = true)]
     cache_lock: Option<CacheLock>,
 
@@ -45,7 +45,7 @@ pub(crate) struct BehaviorFlags {
           value_name = "BOOL")]
     fresh_date: Option<bool>,
 
-    /// Sends the header block in a call and a segment of its own
+    /// Sends the header block with a separate system call, in a separate segment
     #[arg(long, env = "WEIR_SPLIT_HEAD", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]
     split_head: Option<bool>,
@@ -55,16 +55,16 @@ pub(crate) struct BehaviorFlags {
           value_name = "BOOL")]
     nagle: Option<bool>,
 
-    /// Limit on the bytes of one write; 0: none [default: 0]
+    /// Limit on the bytes of one write; 0: no limit [default: 0]
     #[arg(long, value_name = "BYTES", env = "WEIR_WRITE_SIZE")]
     write_size: Option<Bytes>,
 
-    /// Writes each line of the access log alone, at once
+    /// Writes each line of the access log separately and at once
     #[arg(long, env = "WEIR_LOG_EACH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]
     log_each: Option<bool>,
 
-    /// Lets one worker at a time accept connections, by a lock that all workers share
+    /// Lets one worker at a time accept connections: all workers share a lock
     #[arg(long, env = "WEIR_ACCEPT_LOCK", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]
     accept_lock: Option<bool>,

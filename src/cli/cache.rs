@@ -22,9 +22,9 @@ answered with 200, 206 or 304 are replayed, each as one use of the whole file.
 Without --root, a file's length is that of its largest 200 response, and a page embeds the images,
 styles, scripts and fonts that were requested with it as Referer (Combined and JSON only).
 
-Bounds: \"infinite\" has room for everything; \"space-time\" and \"min\" know the future. They apply to
-policies that load on demand. hinted and structured load ahead, so they may have more hits. Compare
-also how many files each policy had to read from disk (loads).
+Bounds: \"infinite\" has room for everything; \"space-time\" and \"min\" know the future. The bounds
+apply to policies that load on demand. hinted and structured load ahead, so they may have more hits
+than a bound. Also compare the number of files that each policy read from disk (loads).
 
 Exit codes: 0 done; 2 usage, missing log or nothing to replay; 4 the log cannot be read.";
 
@@ -43,12 +43,12 @@ pub(crate) struct Replay {
     #[arg(value_name = "LOG", required = true)]
     pub(crate) logs: Vec<PathBuf>,
 
-    /// Document root of the logged server: its files give lengths and what pages embed
+    /// Document root of the logged server, to read file lengths and the files that pages embed
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
 
-    /// Cache size, in bytes or as a share of all requested files, each counted once; repeatable
-    /// [default: 1%,5%,10%,25%,50%]
+    /// Cache size, in bytes or as a share of the total size of all distinct requested files; repeatable [default:
+    /// 1%,5%,10%,25%,50%]
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     pub(crate) size: Vec<Size>,
 
@@ -56,11 +56,11 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = offered::<Policy>(), hide_possible_values = true)]
     pub(crate) policy: Vec<Policy>,
 
-    /// Counts every file as one: sizes are then numbers of files
+    /// Counts every file as size 1, so that --size is a number of files
     #[arg(long, conflicts_with = "overhead")]
     pub(crate) unit: bool,
 
-    /// Bytes that each cache entry takes besides its content [default: 0]
+    /// Overhead of each cache entry, in addition to its content [default: 0]
     #[arg(long, value_name = "BYTES")]
     pub(crate) overhead: Option<Bytes>,
 

@@ -15,13 +15,13 @@ Examples:
   weir compare before.jsonl after.jsonl --json
   weir compare before.json after.json --pieces       decides from one run each: weak evidence
 
-B is worse if a measure is worse by more than --worse, and both its interval and the rank test show
-that this is not chance. The rank tests of all deciding measures are corrected together (Holm), so
-that B is called worse by chance in at most one comparison of twenty.
+B is worse if a measure is worse by more than --worse, and both its interval and the rank test
+exclude chance as the cause. The rank tests of all deciding measures are corrected together (Holm),
+so that chance makes B worse in at most one comparison of twenty.
 
-With fewer than five runs on a side, pieces of runs are compared. Two runs of one server differ by
-more than their pieces do. Pieces therefore decide nothing unless --pieces is given: a warning names
-the measures that seem worse.
+With fewer than five runs on a side, Weir compares pieces of runs. Two runs of one server differ by
+more than their pieces do, so pieces do not decide the exit code: a warning names the measures that
+seem worse. With --pieces, they do decide.
 
 Exit codes: 0 B is not worse, or too few runs to decide; 1 B is worse; 2 usage, or too few runs or
 pieces for the test to report worse; 3 a run is invalid.";
@@ -46,7 +46,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "MEASURE")]
     pub(crate) measure: Vec<Measure>,
 
-    /// With too few runs, lets pieces of runs decide the exit code
+    /// With fewer than five runs on a side, lets pieces of runs decide the exit code
     #[arg(long)]
     pub(crate) pieces: bool,
 

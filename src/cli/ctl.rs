@@ -16,14 +16,14 @@ Examples:
   weir ctl --socket /run/weir.sock certificates
   weir ctl --socket /run/weir.sock certificates revoke key-compromise
 
-Users with write permission on the socket's file may send commands: its owner only,
-until chmod or chgrp admit others.";
+Users with write permission on the socket's file may send commands: at first only its owner; chmod
+or chgrp admit others.";
 
 /// Flags of `weir ctl`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Flags {
-    /// Control socket of the server: the file given to weir serve as --control
+    /// Control socket of the server: the file that `weir serve --control` names
     #[arg(long, short, value_name = "FILE", env = "WEIR_CONTROL")]
     pub(crate) socket: PathBuf,
 
@@ -39,8 +39,8 @@ pub(crate) enum Command {
     Status,
     /// Switches new connections to another strategy; each open connection gets one more response from the old strategy
     Strategy {
-        /// How connections map to workers: loops, loop, pool, thread-per-connection, thread-per-request. Switching to
-        /// or from worker processes needs a new start; the error then lists the steps
+        /// How connections map to workers: loops, loop, pool, thread-per-connection, thread-per-request. A switch to or
+        /// from worker processes needs a restart; the error lists the steps
         #[arg(value_parser = offered_if::<Concurrency>(|one| !one.is_of_processes()), hide_possible_values = true)]
         concurrency: Concurrency,
         /// I/O back end: auto, epoll, uring, blocking
@@ -53,7 +53,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "ADDR:PORT")]
         listener: Option<SocketAddr>,
     },
-    /// Lists the certificates in use, with their names and how long they are valid
+    /// Lists the certificates in use, with their names and validity
     Certificates {
         /// What to do about the certificate of --domain [default: list]
         #[command(subcommand)]
@@ -74,7 +74,8 @@ pub(crate) enum OfCertificates {
     Renew,
     /// Orders a new certificate, then has the CA revoke the one in use
     Revoke {
-        /// Why, as clients are told: unspecified, key-compromise, affiliation-changed, superseded, cessation-of-operation
+        /// Reason that the CA publishes: unspecified, key-compromise, affiliation-changed, superseded,
+        /// cessation-of-operation
         #[arg(default_value = "unspecified", value_parser = offered::<Reason>(), hide_possible_values = true)]
         reason: Reason,
     },

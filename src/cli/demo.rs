@@ -12,9 +12,9 @@ Examples:
   sudo weir demo --https
 
 Everything runs on this machine: a generated Surge site, a server with one process per connection,
-and users. After a while a control group leaves memory for the files or for the connections, not for
-both, and the disk becomes slow, as in the year 2000. The server notices the memory pressure and
-decides. Each decision is printed here and on the live page, with the numbers that led to it.
+and users. At --squeeze, a control group limits memory, so that the files or the connections fit but
+not both, and slows the disk to a speed of the year 2000. The server detects the memory pressure and
+adapts. The demo prints each decision here and on the live page, with the numbers that led to it.
 Control groups need root. The demo ends by itself and leaves nothing behind.
 
 Exit codes: 0 the server made a decision; 1 it made none, or the users could not be served; 2 usage;

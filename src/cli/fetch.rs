@@ -81,7 +81,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "SERVER", value_parser = origin, help_heading = "Simulation")]
     pub(crate) from: Option<Origin>,
 
-    /// TCP of both simulated hosts: linux-6, or one of the nineties as document 003's hosts had, with --from weir
+    /// TCP of both simulated hosts, with --from weir: linux-6, or a stack of the 1990s, as document 003's hosts had
     /// [default: linux-6]
     #[arg(long, value_name = "STACK", value_parser = clap::builder::PossibleValuesParser::new(tcp::PRESETS),
         help_heading = "Simulation")]
@@ -121,19 +121,19 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Requests")]
     pub(crate) flush_timer: Option<Duration>,
 
-    /// Pipelined modes: keeps the request for the page in the buffer too, instead of sending it at once
+    /// Pipelined modes: buffers the request for the page, too, instead of sending it at once
     #[arg(long, help_heading = "Requests")]
     pub(crate) no_explicit_flush: bool,
 
-    /// HTTP/2: the priorities of requests: those of chromium or firefox, or none [default: chromium]
+    /// HTTP/2: sends the priorities of this browser: chromium or firefox; none sends no priorities [default: chromium]
     #[arg(long, value_name = "BROWSER", help_heading = "Requests")]
     pub(crate) priorities: Option<Priorities>,
 
-    /// HTTP/2: bytes the server may send on a stream before more is granted [default: 6MiB]
+    /// HTTP/2: flow-control window of a stream, in bytes [default: 6MiB]
     #[arg(long, value_name = "SIZE", value_parser = window, help_heading = "Requests")]
     pub(crate) stream_window: Option<u32>,
 
-    /// Requests this much of every image before the rest of any, as ranges with If-Range
+    /// Requests this many bytes of every image first, then the rest of the images, as ranges with If-Range
     #[arg(long, value_name = "SIZE", help_heading = "Requests")]
     pub(crate) first_bytes: Option<Bytes>,
 
@@ -155,7 +155,7 @@ pub(crate) struct Flags {
     #[arg(long, help_heading = "Cache")]
     pub(crate) revalidate: bool,
 
-    /// Most objects to fetch, the page included; references beyond are left out [default: 500]
+    /// Most objects to fetch, the page included; further references are left out [default: 500]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(crate) objects_max: Option<usize>,
 

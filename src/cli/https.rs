@@ -15,8 +15,8 @@ use units::Duration;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct HttpsFlags {
-    /// Name to get a certificate for by ACME, from Let's Encrypt: listens on 443 and 80, and redirects http to https;
-    /// repeatable [default: none]
+    /// Gets a certificate for this name by ACME, from Let's Encrypt; repeatable. Listens on 443 and 80, and redirects
+    /// http to https [default: none]
     #[arg(
         long,
         value_name = "NAME",
@@ -26,18 +26,18 @@ pub(crate) struct HttpsFlags {
     )]
     domain: Vec<String>,
 
-    /// auto: TLS with the certificates of --domain or --tls-cert; internal: TLS with an authority made on this machine,
-    /// for localhost and this machine's names [default: auto]
+    /// Source of certificates: auto (--domain or --tls-cert), internal (an authority made on this machine, for
+    /// localhost and this machine's names) [default: auto]
     #[arg(long, value_name = "SOURCE", env = "WEIR_TLS", value_parser = offered::<TlsSource>(), hide_possible_values = true)]
     tls: Option<TlsSource>,
 
-    /// Address in cleartext beside --listen, with --domain: port 80 if none is named; repeatable [default: none]
+    /// Cleartext address, in addition to --listen; repeatable. With --domain, port 80 unless given [default: none]
     #[arg(long, value_name = "ADDR:PORT", env = "WEIR_HTTP_LISTEN", value_delimiter = ',',
           value_parser = Listen::parse_one)]
     http_listen: Vec<SocketAddr>,
 
-    /// Folder for the account, certificates and keys of --domain and --tls=internal: if none is named, $STATE_DIRECTORY,
-    /// else weir in $XDG_DATA_HOME or in ~/.local/share [default: none]
+    /// Folder for the account, certificates and keys of --domain and --tls=internal. Unless given: $STATE_DIRECTORY, or
+    /// weir in $XDG_DATA_HOME or ~/.local/share [default: none]
     #[arg(long, value_name = "DIR", env = "WEIR_TLS_STATE")]
     tls_state: Option<PathBuf>,
 
@@ -46,7 +46,7 @@ pub(crate) struct HttpsFlags {
     #[arg(long, value_name = "CA", env = "WEIR_ACME_CA")]
     acme_ca: Option<AcmeCa>,
 
-    /// PEM file with the roots that the CA's server is checked with, in place of the system's [default: none]
+    /// PEM file with the roots that verify the CA's server, instead of the system's roots [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_ACME_CA_ROOT")]
     acme_ca_root: Option<PathBuf>,
 
@@ -54,30 +54,29 @@ pub(crate) struct HttpsFlags {
     #[arg(long, value_name = "ADDRESS", env = "WEIR_ACME_EMAIL")]
     acme_email: Option<String>,
 
-    /// File with key ID and key of an account that you have with the CA (external account binding) [default: none]
+    /// File with the key ID and key of your account with the CA (external account binding) [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_ACME_EAB")]
     acme_eab: Option<PathBuf>,
 
-    /// Kind of certificate, such as shortlived, if the CA offers several; its own choice if none is named
-    /// [default: none]
+    /// Certificate profile, such as shortlived, if the CA offers several; unless given, the CA chooses [default: none]
     #[arg(long, value_name = "NAME", env = "WEIR_ACME_PROFILE")]
     acme_profile: Option<String>,
 
-    /// How the CA checks that a name is yours: auto (any), http-01 (at port 80), tls-alpn-01 (at port 443), dns-01 (by
-    /// --acme-hook) [default: auto]
+    /// Challenge by which the CA verifies that you control a name: auto (any), http-01 (port 80), tls-alpn-01 (port
+    /// 443), dns-01 (--acme-hook) [default: auto]
     #[arg(long, value_name = "KIND", env = "WEIR_ACME_CHALLENGE", value_parser = offered::<AcmeChallenge>(), hide_possible_values = true)]
     acme_challenge: Option<AcmeChallenge>,
 
-    /// Program that writes DNS records for dns-01, which wildcards need: gets `present` or `cleanup`, the record's name
-    /// and its value, as lego's exec provider calls it [default: none]
+    /// Program that writes DNS records for dns-01, which wildcards need. Arguments: `present` or `cleanup`, the
+    /// record's name and its value, as for lego's exec provider [default: none]
     #[arg(long, value_name = "PROGRAM", env = "WEIR_ACME_HOOK")]
     acme_hook: Option<PathBuf>,
 
-    /// Time that new DNS records need to reach all name servers; the CA looks after that [default: 30s]
+    /// Time that new DNS records need to reach all name servers; the CA checks after that [default: 30s]
     #[arg(long, value_name = "TIME", env = "WEIR_ACME_HOOK_WAIT", value_parser = parse_duration)]
     acme_hook_wait: Option<Duration>,
 
-    /// PEM file with a certificate chain: the addresses of --listen speak TLS; repeatable, clients choose by name
+    /// PEM file with a certificate chain, for TLS at the addresses of --listen; repeatable, chosen by server name
     #[arg(long, value_name = "FILE", env = "WEIR_TLS_CERT", value_delimiter = ',')]
     tls_cert: Vec<PathBuf>,
 
@@ -85,12 +84,13 @@ pub(crate) struct HttpsFlags {
     #[arg(long, value_name = "FILE", env = "WEIR_TLS_KEY", value_delimiter = ',')]
     tls_key: Vec<PathBuf>,
 
-    /// PEM file with the authorities of client certificates: clients of --listen must show one [default: none]
+    /// PEM file with certificate authorities: clients of --listen must present a certificate from one of them [default:
+    /// none]
     #[arg(long, value_name = "FILE", env = "WEIR_TLS_CLIENT_CA")]
     tls_client_ca: Option<PathBuf>,
 
-    /// Whether clients must show a certificate: auto (if --tls-client-ca names who signs it), off, optional, required
-    /// [default: auto]
+    /// Whether clients must present a certificate: auto (if --tls-client-ca is set), off, optional, required [default:
+    /// auto]
     #[arg(
         long,
         value_name = "WHEN",
@@ -98,7 +98,7 @@ pub(crate) struct HttpsFlags {
     )]
     tls_client_auth: Option<ClientAuth>,
 
-    /// Versions, key exchanges and ciphers: default (TLS 1.3 and 1.2, X25519MLKEM768 first), modern (TLS 1.3 only),
+    /// TLS versions, key exchanges and ciphers: default (TLS 1.3 and 1.2, X25519MLKEM768 first), modern (TLS 1.3 only),
     /// classical (no post-quantum key exchange), nist (P-256, P-384 and AES only) [default: default]
     #[arg(
         long,
@@ -107,8 +107,8 @@ pub(crate) struct HttpsFlags {
     )]
     crypto: Option<Crypto>,
 
-    /// Redirects requests in cleartext to https: true (to the port of the first address with TLS), false, a port, or
-    /// auto (true with --domain, else false) [default: auto]
+    /// Redirects cleartext requests to https: true (to the port of the first address with TLS), false, a port, or auto
+    /// (true with --domain, otherwise false) [default: auto]
     #[arg(
         long,
         value_name = "PORT",
@@ -120,12 +120,12 @@ pub(crate) struct HttpsFlags {
     https_redirect: Option<HttpsRedirect>,
 
     /// Tells browsers to use https only for this long (Strict-Transport-Security), as in 365d or "365d subdomains
-    /// preload"; off: does not [default: off]
+    /// preload"; off: sends no such field [default: off]
     #[arg(long, value_name = "TIME", env = "WEIR_HSTS")]
     hsts: Option<Hsts>,
 
-    /// Appends the secrets of all TLS connections to this file, in the format of SSLKEYLOGFILE: everyone who has it can
-    /// read all traffic. For debugging [default: none]
+    /// Appends the secrets of all TLS connections to this file, in the format of SSLKEYLOGFILE, for debugging. Anyone
+    /// with the file can read all traffic [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_TLS_KEY_LOG")]
     tls_key_log: Option<PathBuf>,
 }

@@ -8,7 +8,8 @@ use units::Duration;
 /// Subcommands of `weir lab`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Checks what works here (namespaces, TUN, io_uring, capture, control groups), and says how to enable the rest
+    /// Checks which features this machine allows (namespaces, TUN, io_uring, capture, control groups), and says how to
+    /// enable the others
     #[command(after_help = "\
 Examples:
   weir lab doctor
@@ -60,7 +61,7 @@ document 000 did for its Table 3 and Figure 2. No privilege is needed.
 Exit codes: 0 success; 2 usage; 4 the kernel does not report windows (it has no inet_diag).")]
     Windows(WindowsFlags),
 
-    /// Slows a processor down for all other processes, by taking a share of its time
+    /// Takes a share of a processor's time, so that all other processes run slower on it
     #[command(after_help = "\
 Examples:
   weir lab occupy --processor 0 --share 70%
@@ -86,8 +87,8 @@ pub(crate) struct W3cFlags {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) runs: u64,
 
-    /// Adds rows for Weir's server and client over the same networks: HTTP/1.0 to HTTP/2, each with the TCP of 1997
-    /// and with today's
+    /// Adds rows for Weir's server and client over these networks: HTTP/1.0 to HTTP/2, each with the TCP of 1997 and
+    /// with today's
     #[arg(long)]
     pub(crate) today: bool,
 }

@@ -14,16 +14,16 @@ Examples:
   weir link --calibrate                                measure how exact links are here
   weir link wan --proxy 127.0.0.1:8081=127.0.0.1:8080  without namespaces
 
-The command reaches this machine at 198.18.0.1 (also in WEIR_LINK_GATEWAY): servers that listen
-here on 0.0.0.0, 127.0.0.1 or ::1 answer there. A relay ends the TCP connections of the link, so the
-server's own TCP is not on the link. With --far the server runs at the far end, and its own TCP is
+The command reaches this machine at 198.18.0.1 (also in WEIR_LINK_GATEWAY), including servers that
+listen here on 0.0.0.0, 127.0.0.1 or ::1. A relay terminates the TCP connections of the link, so the
+server's own TCP is not on the link. With --far, the server runs at the far end, and its own TCP is
 on the link.
 
-Settings from flags override the words of LINK, and those override the preset. Without a preset
-and without settings the link neither limits, delays nor loses packets.
+Flags override the words of LINK, and the words override the preset. Without a preset and settings,
+the link neither limits, delays nor loses packets.
 
 Exit codes: that of the command, or 128 plus the signal that ended it. If no command ran, 1 to 4
-as for every weir command; 3 if --calibrate finds the link too inexact. See also docs/link.md.";
+as for every weir command; 3 if --calibrate finds the link too inaccurate. See also docs/link.md.";
 
 /// Flags of `weir link`.
 #[derive(Debug, Args)]
@@ -41,22 +41,23 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) list: bool,
 
-    /// Measures how exact the link is on this machine instead of running a command; exits with 3 if it is too inexact
+    /// Measures the accuracy of the link on this machine instead of running a command; exits with 3 if the link is too
+    /// inaccurate
     #[arg(long, conflicts_with_all = ["far", "pcap", "log"])]
     pub(crate) calibrate: bool,
 
-    /// Runs this with sh at the far end, at 198.18.0.1, and stops it when COMMAND has ended
+    /// Runs this command with sh at the far end, at 198.18.0.1, and stops it when COMMAND has ended
     #[arg(long, value_name = "SHELL COMMAND", help_heading = "Far end")]
     pub(crate) far: Option<String>,
 
-    /// Event that starts COMMAND: any (a socket listens at the far end, or 5 s have passed), PORT (this port listens
-    /// there; an error after 30 s), no (COMMAND does not wait)
+    /// Condition for starting COMMAND: any (a socket listens at the far end, or 5 s have passed), PORT (a socket
+    /// listens at this port; an error after 30 s), no (none)
     #[arg(long, value_name = "any|PORT|no", default_value = "any", requires = "far", value_parser = far_ready,
         help_heading = "Far end")]
     pub(crate) far_ready: FarReady,
 
-    /// Forwards connections from LISTEN to TARGET with delay and pacing; for machines without namespaces. Emulates no
-    /// packets: no loss, no reordering, no dropping queue, no TCP settings. COMMAND is optional
+    /// Forwards connections from LISTEN to TARGET with delay and pacing, for machines without namespaces. Does not
+    /// emulate packets: no loss, no reordering, no queue drops, no TCP settings. COMMAND is optional
     #[arg(
         long,
         value_name = "LISTEN=TARGET",
@@ -78,7 +79,7 @@ pub(crate) struct Flags {
         help_heading = "Recording")]
     pub(crate) log_every: u64,
 
-    /// How packets are carried [default: veth, or tun if veth is refused]
+    /// Device that carries the packets [default: veth, or tun if veth is refused]
     #[arg(long, value_name = "BACKEND", help_heading = "Emulation")]
     pub(crate) backend: Option<Backend>,
 
@@ -172,10 +173,10 @@ words! {
     framing = "framing", "FRAMING", "Link";
     /// Largest packet, also the MTU of both hosts: 68 to 65535
     mtu = "mtu", "BYTES", "Link";
-    /// Holds pure ACKs as a delayed-ACK timer would: 200ms (for this time), beat:200ms (until the next multiple of
-    /// 200 ms), beat:200ms,30ms (until 30 ms after such a multiple)
+    /// Holds pure ACKs as a delayed-ACK timer would: 200ms (for this time), beat:200ms (until the next multiple of 200
+    /// ms), beat:200ms,30ms (until 30 ms after a multiple of 200 ms)
     hold_acks = "hold-acks", "TIME", "Link";
-    /// Segment size for --hold-acks: an ACK of two such segments is not held [default: 1460]
+    /// Segment size for --hold-acks: an ACK of two segments of this size is not held [default: 1460]
     hold_mss = "hold-mss", "BYTES", "Link";
     /// Makes both directions share one line: yes, no
     half_duplex = "half-duplex", "YES|NO", "Link";

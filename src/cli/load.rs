@@ -69,8 +69,8 @@ Examples:
   weir load merge 0.json 1.json --out part.json      parts can be merged again
   weir load merge part.json 2.json --html all.html
 
-Merging is exact, in any order and any number of times. The report names missing ranks and the load
-they would have carried.
+Merging is exact, in any order and in any number of steps. The report names missing ranks and their
+share of the load.
 
 Exit codes: 0 valid run; 2 usage; 3 invalid run, with its reasons; 4 the system refused.";
 
@@ -79,8 +79,8 @@ Examples:
   weir load fit access.log                           models of each stream, best first
   weir load fit access.log --session-gap 10m --json
 
-Models are printed as flags of `weir site surge`. Clients are identified by address; those behind
-one address are mixed.
+The output has the models as flags of `weir site surge`. Weir identifies clients by address, so it
+mixes clients that share an address.
 
 Exit codes: 0 estimated; 2 usage; 4 the system refused.";
 
@@ -119,7 +119,7 @@ pub(crate) enum Command {
     /// Prints the request stream as JSON lines and sends nothing
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(Box<PlanFlags>),
-    /// Merges the results that several machines measured in one run; exact
+    /// Merges the results of one run on several machines, exactly
     #[command(after_help = MERGE_EXAMPLES)]
     Merge(MergeFlags),
     /// Estimates Surge's parameters from an access log, and reports how well each model fits
@@ -134,7 +134,7 @@ pub(crate) struct FitFlags {
     #[arg(value_name = "LOG")]
     pub(crate) log: PathBuf,
 
-    /// A longer pause of a client starts a new session and is not an OFF time
+    /// Pause of a client after which a new session starts; longer pauses are not OFF times
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_duration)]
     pub(crate) session_gap: Duration,
 }
@@ -198,7 +198,7 @@ pub(crate) struct AskedFlags {
     #[arg(long, value_name = "FILE", conflicts_with = "site", help_heading = "Workload")]
     pub(crate) urls: Option<PathBuf>,
 
-    /// Access log (Common, Combined or JSON) whose GET requests are repeated at their logged times
+    /// Access log (Common, Combined or JSON) whose GET requests are sent at their logged times
     #[arg(long, value_name = "FILE", conflicts_with_all = ["site", "urls", "users", "clients", "sessions", "rate"],
         help_heading = "Workload")]
     pub(crate) replay: Option<PathBuf>,
@@ -216,7 +216,7 @@ pub(crate) struct AskedFlags {
     #[arg(long, value_name = "N", conflicts_with_all = ["sessions", "rate"], help_heading = "Load")]
     pub(crate) clients: Option<u32>,
 
-    /// Surge users who arrive per second, have one session and leave; may change as for --rate
+    /// Surge users who arrive per second, complete one session and leave; may change as for --rate
     #[arg(long, value_name = "RATE", conflicts_with = "rate", help_heading = "Load")]
     pub(crate) sessions: Option<Schedule>,
 
@@ -237,8 +237,8 @@ pub(crate) struct AskedFlags {
         help_heading = "Load")]
     pub(crate) warmup: Duration,
 
-    /// Time between the starts of two --users [default: all begin within --warmup or, without one, within the first
-    /// third of --duration, but at most 50ms apart]
+    /// Time between the starts of two --users [default: at most 50ms, so that all begin within --warmup or, without a
+    /// warm-up, within the first third of --duration]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]
     pub(crate) stagger: Option<Duration>,
 }
@@ -257,7 +257,7 @@ pub(crate) struct HowFlags {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Requests")]
     pub(crate) connections: Option<u32>,
 
-    /// Connections per user or client; embedded files are dealt out to them in turn
+    /// Connections per user or client; embedded files are assigned to them in turn
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64),
         help_heading = "Requests")]
     pub(crate) connections_per_user: u32,
@@ -268,11 +268,11 @@ pub(crate) struct HowFlags {
     #[arg(long, value_name = "MODE", value_parser = parse_mode, help_heading = "Requests")]
     pub(crate) mode: Option<Mode>,
 
-    /// The same as --mode h2
+    /// Short for --mode h2
     #[arg(long, conflicts_with = "mode", help_heading = "Requests")]
     pub(crate) http2: bool,
 
-    /// The same as --mode h3
+    /// Short for --mode h3
     #[arg(long, conflicts_with_all = ["mode", "http2"], help_heading = "Requests")]
     pub(crate) http3: bool,
 
@@ -302,8 +302,8 @@ pub(crate) struct HowFlags {
     #[arg(long, value_name = "STATUSES", help_heading = "Requests")]
     pub(crate) accept_status: Option<Accept>,
 
-    /// A response without progress for this long has failed. In means, every failed request counts as at least
-    /// this long
+    /// Time without progress after which a response has failed. Means count every failed request with at least this
+    /// time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_span, help_heading = "Limits")]
     pub(crate) timeout: Duration,
 
@@ -319,14 +319,13 @@ pub(crate) struct HowFlags {
     #[arg(long, requires = "site", help_heading = "Valid runs")]
     pub(crate) verify: bool,
 
-    /// Largest p99 lateness of this client in a valid run. It applies to the timers of users and arrivals, and to a
-    /// 10 ms tick in each thread. More lateness at p99.9 or max only causes a warning, if above 10% of the response
-    /// time
+    /// Largest p99 lateness of this client in a valid run, for the timers of users and arrivals and for a 10 ms tick in
+    /// each thread. Larger lateness at p99.9 or max causes only a warning, and only above 10% of the response time
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_duration, help_heading = "Valid runs")]
     pub(crate) lag_max: Duration,
 
-    /// Longest stall in a valid run. In a stall, requests are pending and none completes, although the rate of the
-    /// rest of the run would complete at least ten [default: 2s; with --users or --clients a quarter of --duration,
+    /// Longest stall in a valid run: a period in which requests are pending and none completes, although at the rate of
+    /// the rest of the run at least ten would complete [default: 2s; with --users or --clients a quarter of --duration,
     /// between 1s and 2s]
     #[arg(long, value_name = "TIME", value_parser = parse_span, help_heading = "Valid runs")]
     pub(crate) stall_max: Option<Duration>,
@@ -335,9 +334,9 @@ pub(crate) struct HowFlags {
     #[arg(long, value_name = "SHARE", default_value_t = 0.01, value_parser = parse_share, help_heading = "Valid runs")]
     pub(crate) failures_max: f64,
 
-    /// Searches for the highest rate, or number of users or clients, that meets this objective: `p99<50ms`; also
-    /// mean, p50, p90, p999, max; in us, ms, s. A statistic that falls on a failed request does not meet it. Each
-    /// trial needs enough requests: 100 for p99, 1000 for p999
+    /// Searches for the highest rate, or number of users or clients, that meets this objective: `p99<50ms`; also mean,
+    /// p50, p90, p999, max; in us, ms, s. A statistic that falls on a failed request misses the objective. Each trial
+    /// needs enough requests: 100 for p99, 1000 for p999
     #[arg(long, value_name = "OBJECTIVE", conflicts_with_all = ["replay", "rank", "size"], help_heading = "Load")]
     pub(crate) slo: Option<Objective>,
 }

@@ -34,8 +34,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Serves files over HTTP as fast as the machine allows, reports its decisions and their reasons, and measures servers
-/// and networks.
+/// Serves files over HTTP, reports its decisions and their reasons, and measures servers and networks.
 #[derive(Debug, Parser)]
 #[command(
     name = "weir",
@@ -103,7 +102,7 @@ pub(crate) enum Command {
     /// Queries or controls a running server
     Ctl(ctl::Flags),
 
-    /// Shows what the server's controllers would decide
+    /// Shows the decisions of the server's controllers on a recording
     #[command(arg_required_else_help = true)]
     Adapt {
         /// What to do
@@ -111,7 +110,7 @@ pub(crate) enum Command {
         what: adapt::Command,
     },
 
-    /// Shows what each cache policy would have achieved on an access log
+    /// Compares cache policies on an access log
     #[command(arg_required_else_help = true)]
     Cache {
         /// What to do
@@ -130,7 +129,7 @@ pub(crate) enum Command {
         what: lab::Command,
     },
 
-    /// Runs a command behind an emulated link: lan, wan, ppp, another preset, or your own settings
+    /// Runs a command behind an emulated link: a preset (lan, wan, ppp, ...) or your own settings
     Link(Box<link::Flags>),
 
     /// Fetches a page and everything it embeds, as a browser would, and reports where the time went
@@ -142,16 +141,16 @@ pub(crate) enum Command {
     /// Writes the manual pages, one for each command
     Man(manual::Man),
 
-    /// Computes times, bandwidth and numbers of servers from formulas, with bounds and derivation
+    /// Predicts times, bandwidth and numbers of servers from formulas, with bounds and derivation
     Model(Box<model::Flags>),
 
-    /// Profiles any running server: which tasks its time goes to
+    /// Profiles any running server: the tasks that take its time
     Profile(Box<profile::Flags>),
 
-    /// Finds the best strategy, workers, sendfile threshold and send buffers for this machine by trying them
+    /// Measures which strategy, workers, sendfile threshold and send buffers are fastest on this machine
     Tune(tune::Flags),
 
-    /// Generates the files a workload needs, with a manifest
+    /// Generates the files of a workload, with a manifest
     #[command(arg_required_else_help = true)]
     Site {
         /// Which site
@@ -165,10 +164,10 @@ pub(crate) enum Command {
     /// Loads a server with users, clients or an arrival rate, and reports the response times
     Load(Box<load::Flags>),
 
-    /// Reads or makes a packet capture, and reports what happened and what cost time
+    /// Reads or makes a packet capture, and reports packets, requests and causes of lost time
     Trace(Box<trace::Flags>),
 
-    /// Compares the results of two loads: the difference, its confidence, and whether the second is worse
+    /// Compares the results of two loads: the differences, their confidence, and whether the second is worse
     Compare(compare::Flags),
 }
 

@@ -31,7 +31,7 @@ Examples:
   weir model flow --users 1000000 --lines 1000 --rate 100M --page 118750 --think 10s
 
 Every answer states its bounds and the region in which it holds, and warns of every measurement
-(--measured size-scv=4) outside that region. docs/model.md says how far to trust each model.";
+(--measured size-scv=4) outside that region. docs/model.md gives the error of each model.";
 
 /// How the answer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

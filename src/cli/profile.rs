@@ -47,7 +47,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1000), requires = "own")]
     pub(crate) connections: u32,
 
-    /// Time to profile; COMMAND is then asked to end [default: 10s; with --self 5s; with COMMAND, until it ends]
+    /// Time to profile; then Weir asks COMMAND to end [default: 10s; with --self 5s; with COMMAND, until it ends]
     #[arg(long, visible_alias = "duration", value_name = "TIME", value_parser = seconds)]
     pub(crate) seconds: Option<Duration>,
 
@@ -55,7 +55,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "MEANS")]
     pub(crate) means: Option<Means>,
 
-    /// Requests answered in this time, if known: the report then counts per request
+    /// Number of requests answered in this time: the report then counts per request
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
 

@@ -67,8 +67,8 @@ pub(crate) struct Flags {
     #[arg(skip)]
     tuned: OnceLock<Tuned>,
 
-    /// Works like a server measured in the 1990s: apache-1.3, phttpd, java-server, zeus, enterprise, jaws-baseline,
-    /// jaws; flags, environment and file override it [default: none]
+    /// Imitates a server measured in the 1990s: apache-1.3, phttpd, java-server, zeus, enterprise, jaws-baseline, jaws;
+    /// flags, environment and file override it [default: none]
     #[arg(long, value_name = "SERVER", env = "WEIR_PRESET", value_parser = offered::<Preset>(), hide_possible_values = true, help_heading = "Strategy")]
     preset: Option<Preset>,
 
@@ -80,8 +80,8 @@ pub(crate) struct Flags {
     #[command(flatten)]
     https: HttpsFlags,
 
-    /// Number of worker threads or processes; a maximum for strategies that start them on demand. auto: depends on
-    /// the strategy, one per usable core for event loops [default: auto]
+    /// Number of worker threads or processes; the maximum, for strategies that start workers on demand. auto depends on
+    /// the strategy: one per usable core for event loops [default: auto]
     #[arg(long, value_name = "N", env = "WEIR_WORKERS", help_heading = "Strategy")]
     workers: Option<Workers>,
 
@@ -101,9 +101,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "STRATEGY", env = "WEIR_IO", value_parser = offered::<IoKind>(), hide_possible_values = true, help_heading = "Strategy")]
     io: Option<IoKind>,
 
-    /// Eviction policy: s3-fifo, lru, lfu, hinted (lru; the files a page embeds are loaded and kept with it),
-    /// structured (a page and the files it embeds are loaded and evicted as one)
-    /// [default: s3-fifo]
+    /// Eviction policy: s3-fifo, lru, lfu, hinted (lru that loads and keeps the files a page embeds with the page),
+    /// structured (loads and evicts a page and the files it embeds together) [default: s3-fifo]
     #[arg(
         long,
         value_name = "POLICY",
@@ -125,7 +124,7 @@ pub(crate) struct Flags {
     )]
     cache_file_size: Option<Bytes>,
 
-    /// Limit on the larger files kept open; lower if descriptors are scarce [default: 2048]
+    /// Limit on open files larger than --cache-file-size; lower if descriptors are scarce [default: 2048]
     #[arg(long, value_name = "N", env = "WEIR_CACHE_FILES", help_heading = "Cache")]
     cache_files: Option<u32>,
 
@@ -143,13 +142,13 @@ pub(crate) struct Flags {
           value_name = "BOOL", help_heading = "Strategy")]
     pacing: Option<bool>,
 
-    /// Rate of the slowest line to the clients, as in 100Mbit, if no other server uses that line. Weir then sends
-    /// slightly slower and chooses which response leaves first (--line-order). Needs loops or loop. Unset: no shaping
+    /// Rate of the slowest line to the clients, as in 100Mbit. No other server may use that line. Weir sends slightly
+    /// slower and orders the responses (--line-order). Needs loops or loop. Unset: no shaping
     #[arg(long, value_name = "RATE", env = "WEIR_LINE_RATE", value_parser = parse_line_rate, help_heading = "Strategy")]
     line_rate: Option<Rate>,
 
-    /// Order of responses with --line-rate: smallest (the response with the fewest bytes left; one byte in eight goes
-    /// to the oldest response), shared (all take turns) [default: smallest]
+    /// Order of responses with --line-rate: smallest (the response with the fewest bytes left, except one byte in eight
+    /// for the oldest response), shared (all take turns) [default: smallest]
     #[arg(long, value_name = "ORDER", env = "WEIR_LINE_ORDER", value_parser = offered::<LineOrder>(),
           hide_possible_values = true, help_heading = "Strategy")]
     line_order: Option<LineOrder>,
@@ -189,17 +188,18 @@ pub(crate) struct Flags {
           default_missing_value = "true", value_name = "BOOL", help_heading = "Files")]
     precompressed: Option<bool>,
 
-    /// Tells browsers over HTTP/2 what a page embeds while the page is read or compressed (103) [default: false]
+    /// Sends 103 (Early Hints) with a page's style sheets and scripts while the page is read or compressed, over HTTP/2
+    /// and HTTP/3 [default: false]
     #[arg(long, env = "WEIR_EARLY_HINTS", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL", help_heading = "Files")]
     early_hints: Option<bool>,
 
-    /// Page for unknown paths that a browser navigates to; false: 404 [without a value: /index.html]
+    /// Page to serve when a browser navigates to an unknown path; false: 404 [without a value: /index.html]
     #[arg(long, visible_alias = "spa", env = "WEIR_SPA_FALLBACK", num_args = 0..=1, require_equals = true,
           default_missing_value = SPA_FALLBACK, value_name = "PATH", help_heading = "Files")]
     spa_fallback: Option<String>,
 
-    /// Page for an error status (404) or a class (5xx); repeatable. In the file: the table [error-pages]
+    /// Page for an error status (404) or a class (5xx); repeatable. In the configuration file: the table [error-pages]
     #[arg(long, value_name = "STATUS=PATH", env = "WEIR_ERROR_PAGE", value_delimiter = ',',
           value_parser = error_page, help_heading = "Files")]
     error_page: Vec<(String, String)>,
@@ -208,8 +208,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NAME: VALUE", help_heading = "Files")]
     header: Vec<FieldLine>,
 
-    /// Passes requests for this path and below to another server, as in /api=http://127.0.0.1:8080 or
-    /// /app=unix:/run/app.sock; repeatable. In the file: tables `[[proxy]]`
+    /// Forwards requests for this path and paths below it to another server, as in /api=http://127.0.0.1:8080 or
+    /// /app=unix:/run/app.sock; repeatable. In the configuration file: tables `[[proxy]]`
     #[arg(
         long,
         value_name = "PATH=URL",
@@ -220,17 +220,17 @@ pub(crate) struct Flags {
     proxy: Vec<ProxyFlag>,
 
     /// Who may read the live page and metrics under /.weir/: nobody, local (clients that connect over loopback and name
-    /// the server by address or as localhost), all [default: nobody]
+    /// the server by address or as localhost), all. Without a document root: local [default: nobody]
     #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", value_parser = offered::<LiveFor>(), hide_possible_values = true, num_args = 0..=1, require_equals = true,
           default_missing_value = "local", help_heading = "Operation")]
     live: Option<LiveFor>,
 
-    /// Socket for weir ctl; users with write permission on it control the server [default: none]
+    /// Socket for weir ctl; users with write permission on the socket control the server [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_CONTROL", help_heading = "Operation")]
     control: Option<PathBuf>,
 
-    /// Serves health checks: /healthz, and /readyz, which is 503 while a root cannot be opened and once the server is
-    /// told to stop
+    /// Serves health checks: /healthz, and /readyz. /readyz answers 503 while a root cannot be opened, and once the
+    /// server is told to stop
     #[arg(long, env = "WEIR_HEALTH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Operation")]
     health: Option<bool>,
@@ -262,12 +262,12 @@ pub(crate) struct Flags {
           value_name = "BOOL", help_heading = "Log")]
     log_tcp: Option<bool>,
 
-    /// Where HTTP/2 is spoken: off, tls (with clients that choose it), all (also in cleartext, with clients that begin
-    /// with it) [default: tls]
+    /// Where to speak HTTP/2: off, tls (with clients that offer it), all (also in cleartext, with clients that start in
+    /// HTTP/2) [default: tls]
     #[arg(long, value_name = "WHERE", env = "WEIR_HTTP2", value_parser = offered::<Http2>(), hide_possible_values = true, help_heading = "Files")]
     http2: Option<Http2>,
 
-    /// Speaks HTTP/3 over UDP at each address with TLS, and tells clients so (Alt-Svc)
+    /// Speaks HTTP/3 over UDP at each address with TLS, and advertises it (Alt-Svc)
     #[arg(long, env = "WEIR_HTTP3", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Files")]
     http3: Option<bool>,
@@ -277,14 +277,13 @@ pub(crate) struct Flags {
           value_name = "BOOL", help_heading = "Files")]
     http09: Option<bool>,
 
-    /// User to switch to once every address is bound, with its own group unless one is named; needs root
-    /// [default: none]
+    /// User to switch to after binding every address; needs root. Without GROUP, the user's own group [default: none]
     #[arg(long, value_name = "NAME[:GROUP]", env = "WEIR_USER", help_heading = "Rights")]
     user: Option<User>,
 
     /// Restricts file access (Landlock): auto (the folders that hold the roots, homes of logins with pages,
-    /// configuration, log, recording and control socket), root (as auto, but only the roots and pages themselves: one
-    /// that is replaced needs a restart), off (any file its user may access) [default: auto]
+    /// configuration, log, recording and control socket), root (as auto, but only the roots and pages themselves; a
+    /// replaced root needs a restart), off (any file the server's user may access) [default: auto]
     #[arg(long, value_name = "REACH", env = "WEIR_LANDLOCK", value_parser = offered::<Landlock>(), hide_possible_values = true, help_heading = "Rights")]
     landlock: Option<Landlock>,
 
@@ -298,7 +297,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "BYTES", env = "WEIR_MEMORY", help_heading = "Limits")]
     memory: Option<MemoryBound>,
 
-    /// Connection limit; at it, the connection idle longest is closed for a new one [default: 65536]
+    /// Connection limit; at the limit, the connection idle longest is closed for a new one [default: 65536]
     #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS", help_heading = "Limits")]
     max_connections: Option<u32>,
 
@@ -311,11 +310,12 @@ pub(crate) struct Flags {
     )]
     max_connections_per_address: Option<u32>,
 
-    /// TLS handshakes under way above which a new one has a second [default: half of the possible connections]
+    /// Limit on TLS handshakes under way; above it, a new handshake has only one second to complete [default: half of
+    /// the possible connections]
     #[arg(long, value_name = "N", env = "WEIR_MAX_HANDSHAKES", help_heading = "Limits")]
     max_handshakes: Option<u32>,
 
-    /// Limit on TLS handshakes under way per address (IPv6: per /64) [default: half of its connections]
+    /// Limit on TLS handshakes under way per address (IPv6: per /64) [default: half of the address's connection limit]
     #[arg(
         long,
         value_name = "N",
@@ -324,7 +324,7 @@ pub(crate) struct Flags {
     )]
     max_handshakes_per_address: Option<u32>,
 
-    /// Limit on requests per connection; 0: none [default: 0]
+    /// Limit on requests per connection; 0: no limit [default: 0]
     #[arg(
         long,
         value_name = "N",
@@ -333,16 +333,16 @@ pub(crate) struct Flags {
     )]
     max_requests_per_connection: Option<u32>,
 
-    /// Limit on pipelined requests answered in one turn of a connection [default: 128]
+    /// Limit on pipelined requests of a connection answered in one pass of the event loop [default: 128]
     #[arg(long, value_name = "N", env = "WEIR_MAX_PIPELINE", help_heading = "Limits")]
     max_pipeline: Option<u32>,
 
-    /// Limit on requests of an HTTP/2 connection at a time; further ones are refused, and clients repeat them
-    /// [default: 128]
+    /// Limit on requests of an HTTP/2 or HTTP/3 connection at a time; over HTTP/2, further requests are refused in a
+    /// way that lets clients repeat them [default: 128]
     #[arg(long, value_name = "N", env = "WEIR_MAX_STREAMS", help_heading = "Limits")]
     max_streams: Option<u32>,
 
-    /// Limit on requests per second of one address, over all its connections; above it: 429. 0: none [default: 0]
+    /// Limit on requests per second of one address, over all its connections; above it: 429; 0: no limit [default: 0]
     #[arg(
         long,
         value_name = "N",
@@ -414,19 +414,20 @@ pub(crate) struct Flags {
           help_heading = "Limits")]
     idle_timeout: Option<Duration>,
 
-    /// Time to receive a request body, besides the time its size takes at --min-body-rate; then 408 [default: 20s]
+    /// Time to receive a request body, in addition to the time its size takes at --min-body-rate; then 408 [default:
+    /// 20s]
     #[arg(long, value_name = "TIME", env = "WEIR_BODY_TIMEOUT", value_parser = parse_duration,
           help_heading = "Limits")]
     body_timeout: Option<Duration>,
 
-    /// Time in which the client must acknowledge at least one byte of a response; then the connection is reset. Waiting
-    /// for --line-rate does not count [default: 30s]
+    /// Time without an acknowledged byte of a response after which the connection is reset. Waiting for --line-rate
+    /// does not count [default: 30s]
     #[arg(long, value_name = "TIME", env = "WEIR_WRITE_TIMEOUT", value_parser = parse_duration,
           help_heading = "Limits")]
     write_timeout: Option<Duration>,
 
     /// Minimum average rate at which a client acknowledges a response, in bytes per second, applied after
-    /// --write-timeout; below it, the connection is reset. 0: none [default: 0]
+    /// --write-timeout; below it, the connection is reset; 0: no minimum [default: 0]
     #[arg(
         long,
         value_name = "BYTES",
@@ -444,7 +445,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "N", env = "WEIR_MAX_DISK_QUEUE", help_heading = "Limits")]
     max_disk_queue: Option<u32>,
 
-    /// Time for the client to close the connection after the server has [default: 5s]
+    /// Time for the client to close the connection after the server has closed its side [default: 5s]
     #[arg(long, value_name = "TIME", env = "WEIR_LINGER_TIMEOUT", value_parser = parse_duration,
           help_heading = "Limits")]
     linger_timeout: Option<Duration>,
@@ -453,7 +454,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "TIME", env = "WEIR_GRACE", value_parser = parse_duration, help_heading = "Limits")]
     grace: Option<Duration>,
 
-    /// Time between a stop request and the last accept, in which /readyz is 503 [default: 0s]
+    /// Time between a stop request and the last accept, during which /readyz answers 503 [default: 0s]
     #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_DELAY", value_parser = parse_duration,
           help_heading = "Limits")]
     drain_delay: Option<Duration>,

@@ -50,7 +50,7 @@ pub(crate) struct Target {
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
 
-    /// Writes into a folder that is not empty, and replaces files of the same names
+    /// Writes into a folder that is not empty, and replaces files with equal names
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -83,7 +83,8 @@ pub(crate) struct WebstoneFlags {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Writes a self-contained HTML page that compares files with the list, and clients' choices with its weights
+    /// Writes a self-contained HTML page that compares files with the list, and clients' choices with the weights of
+    /// the list
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 }
@@ -161,7 +162,7 @@ workload! {
     files = "files", "N", "Workload";
     /// References to files in one pass of the sequence [default: 75 per file]
     references = "references", "N", "Workload";
-    /// Shares of base/embedded/single files, in any unit [default: 30/38/32]
+    /// Shares of base/embedded/single files, as relative weights [default: 30/38/32]
     shares = "shares", "SHARES", "Workload";
     /// Bytes of the largest file [default: 10000000]
     size_max = "size-max", "N", "Parameters that no document gives";
@@ -181,11 +182,11 @@ workload! {
     single_size = "single-size", "MODEL", "Models";
     /// Bytes of a response
     request_size = "request-size", "MODEL", "Models";
-    /// s in references proportional to 1/rank^s [default: 1]
+    /// Exponent s of Zipf's law: references are proportional to 1/rank^s [default: 1]
     zipf_exponent = "zipf-exponent", "S", "Models";
-    /// Files of a base object, rounded down
+    /// Number of files of an object with a base file, rounded down
     files_per_object = "files-per-object", "MODEL", "Models";
-    /// Largest number of files per object; larger draws are repeated [default: 150]
+    /// Largest number of files per object; larger values are drawn again [default: 150]
     files_per_object_max = "files-per-object-max", "N", "Models";
     /// Stack distance of the next object
     stack_distance = "stack-distance", "MODEL", "Models";
@@ -193,9 +194,9 @@ workload! {
     stack_window = "stack-window", "N", "Models";
     /// OFF time after an object, in seconds
     off_time = "off-time", "MODEL", "Models";
-    /// OFF time after each file of an object but the last, in seconds, or none
+    /// OFF time after each file of an object except the last, in seconds, or none
     active_off_time = "active-off-time", "MODEL", "Models";
-    /// Objects of a session, rounded
+    /// Number of objects of a session, rounded
     session_length = "session-length", "MODEL", "Models";
 }
 

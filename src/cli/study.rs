@@ -13,9 +13,9 @@ Examples:
   weir study --plan mine.toml --out ./mine
   weir study qos --show-plan > mine.toml
 
-Results are kept in --out, and an interrupted study continues there. Arms (groups of runs) that this
-machine cannot run are shown as not run, with the reason. The report is report.html, report.md and
-report.json in --out.
+Weir keeps results in --out, and an interrupted study continues there. The report shows arms (groups
+of runs) that this machine cannot run as not run, with the reason. The report is report.html,
+report.md and report.json in --out.
 
 Exit codes: 0 the report was written; 1 a run failed or stayed invalid; 2 usage, or a plan that
 cannot be read; 4 the system refused.";
@@ -59,11 +59,11 @@ pub(crate) struct Flags {
     #[arg(value_name = "NAME", value_enum, required_unless_present = "plan")]
     pub(crate) name: Option<Name>,
 
-    /// Runs your own plan instead of a document's
+    /// Runs your own plan instead of the plan of a document
     #[arg(long, value_name = "FILE", conflicts_with = "name")]
     pub(crate) plan: Option<PathBuf>,
 
-    /// Runs simulations and short live runs, together in a quarter of an hour (the default)
+    /// Runs simulations and short live runs; takes a quarter of an hour for all documents (the default)
     #[arg(long, conflicts_with_all = ["full", "paper"])]
     pub(crate) quick: bool,
 
@@ -87,7 +87,8 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) report_only: bool,
 
-    /// Also writes files to commit to this directory: report, plans, pictures, and tables of every run and number
+    /// Also writes a version to commit, into this directory: report, plans, pictures, and tables of every run and
+    /// number
     #[arg(long, value_name = "DIR")]
     pub(crate) publish: Option<PathBuf>,
 

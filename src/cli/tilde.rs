@@ -7,17 +7,17 @@ use server::config::{HomeDirectory, Tilde};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Pages of logins (keys of the table [tilde])")]
 pub(crate) struct TildeFlags {
-    /// Serves this directory of each login's home at /~login/; a reload reads the logins again. Responses never reveal
+    /// Serves this directory of each login's home at /~login/. A reload reads the logins again. Responses never reveal
     /// which logins exist [without a value: public_html] [default: none]
     #[arg(long, value_name = "DIRECTORY", env = "WEIR_TILDE", num_args = 0..=1, require_equals = true,
           default_missing_value = "public_html")]
     tilde: Option<HomeDirectory>,
 
-    /// Only this login has pages, whatever its user number; repeatable
+    /// Serves pages of this login only, regardless of its user ID; repeatable
     #[arg(long, value_name = "LOGIN", env = "WEIR_TILDE_ENABLED", value_delimiter = ',')]
     tilde_enabled: Vec<String>,
 
-    /// This login has no pages; repeatable
+    /// Serves no pages of this login; repeatable
     #[arg(
         long,
         value_name = "LOGIN",
@@ -26,7 +26,7 @@ pub(crate) struct TildeFlags {
     )]
     tilde_disabled: Vec<String>,
 
-    /// Lowest user number with pages, unless a login is enabled by name; 1000 if not given
+    /// Lowest user ID with pages, except for logins in --tilde-enabled; 1000 if not given
     #[arg(long, value_name = "UID", env = "WEIR_TILDE_MIN_UID")]
     tilde_min_uid: Option<u32>,
 }

@@ -20,7 +20,7 @@ Examples:
 
 Reads pcap and pcapng, also compressed with gzip. Understands Ethernet, PPP, LLC, raw IP, loopback
 and Linux cooked frames; VLAN, PPPoE; packets inside IP-in-IP, GRE and VXLAN; IPv4, IPv6 and their
-fragments. A damaged file is reported up to the damage, with exit code 3.
+fragments. From a damaged file, Weir reports everything before the damage, with exit code 3.
 
 Exit codes: 0 success; 2 usage, or not a capture file; 3 the report is incomplete: the file is
 damaged or cut short, has frames that cannot be read, or a live capture lost packets; 4 the system
@@ -81,17 +81,17 @@ pub(crate) struct Flags {
     #[arg(short, long, value_name = "N", help_heading = "Filter")]
     pub(crate) connection: Option<u64>,
 
-    /// Opens TLS with the secrets in this key log, which a client or server has written (SSLKEYLOGFILE, weir serve
-    /// --tls-key-log). Secrets in a pcapng file are used without this flag
+    /// Decrypts TLS with the secrets in this key log, written by a client or server (SSLKEYLOGFILE, weir serve
+    /// --tls-key-log). Secrets in a pcapng file need no flag
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     pub(crate) keys: Option<PathBuf>,
 
-    /// Reports the findings `short initial segment` and `odd/short final segment` if the acknowledgment takes this much
-    /// longer than the smallest round trip
+    /// Threshold of the findings `short initial segment` and `odd/short final segment`: time of the acknowledgment
+    /// beyond the smallest round trip
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration, help_heading = "Findings")]
     pub(crate) stall: Duration,
 
-    /// Reports an acknowledgment as delayed if it takes this much longer than the smallest round trip
+    /// Threshold of a delayed acknowledgment: its time beyond the smallest round trip
     #[arg(long, value_name = "TIME", default_value = "30ms", value_parser = parse_duration, help_heading = "Findings")]
     pub(crate) delayed_ack: Duration,
 
@@ -107,8 +107,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) plot: Option<PathBuf>,
 
-    /// Limit on connections followed at once. Beyond it, the connection that has been closed the longest is reported
-    /// early; if none is closed, the one silent the longest
+    /// Limit on connections followed at once. Beyond it, Weir reports one connection early: the one closed longest ago
+    /// or, if none is closed, the one silent longest
     #[arg(long, value_name = "N", default_value_t = 32_768, help_heading = "Limits")]
     pub(crate) connections_max: usize,
 

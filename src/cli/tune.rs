@@ -40,15 +40,15 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) clients: u32,
 
-    /// http10 (one connection per file), serial, pipelined or early-close
+    /// Protocol mode of the load: http10 (one connection per file), serial, pipelined or early-close
     #[arg(long, value_name = "MODE", default_value = "serial")]
     pub(crate) mode: Mode,
 
-    /// Access log (Common, Combined or JSON) whose GET requests are repeated in their order
+    /// Access log (Common, Combined or JSON) whose GET requests are sent in their order
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
 
-    /// Time budget for all stages; stages completed within it are written
+    /// Time budget for all stages; Weir writes the stages completed within it
     #[arg(long, value_name = "TIME", default_value = "110s", value_parser = parse_duration)]
     pub(crate) budget: Duration,
 }

@@ -12,7 +12,7 @@ pub(crate) struct TlsFlags {
     #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = "TLS")]
     pub(crate) ca: Option<PathBuf>,
 
-    /// Accepts every certificate, so that the server may be anyone
+    /// Accepts every certificate: the identity of the server is not verified
     #[arg(long, help_heading = "TLS")]
     pub(crate) insecure: bool,
 

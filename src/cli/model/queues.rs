@@ -39,7 +39,7 @@ pub(crate) struct ClosedFlags {
     #[arg(long, value_name = "N")]
     pub(crate) users: u64,
 
-    /// Mean think time: from a response to the next request
+    /// Mean think time, from a response to the next request
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = seconds)]
     pub(crate) think: Seconds,
 
@@ -48,7 +48,7 @@ pub(crate) struct ClosedFlags {
     #[arg(long, value_name = "NAME=TIME[xSERVERS]", value_parser = station, required = true)]
     pub(crate) station: Vec<Station>,
 
-    /// A delay: time a request spends without queueing; may be repeated
+    /// A delay that a request spends without queueing; may be repeated
     #[arg(long, value_name = "NAME=TIME", value_parser = delay)]
     pub(crate) delay: Vec<Station>,
 }
@@ -105,7 +105,7 @@ impl Service {
 /// How requests are assigned to lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Choice {
-    /// A user always uses the same line
+    /// Each user always uses one line
     Fixed,
     /// A random line
     Random,
@@ -126,7 +126,7 @@ impl From<Choice> for Dispatch {
 /// Flags of `weir model flow`.
 #[derive(Debug, Args)]
 pub(crate) struct FlowFlags {
-    /// Number of users, who think and ask again
+    /// Number of users, each with a think time between transfers
     #[arg(
         long,
         value_name = "N",

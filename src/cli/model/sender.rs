@@ -13,7 +13,7 @@ pub(crate) enum SenderName {
     Modern,
     /// 4.4BSD: one segment first, delayed ACKs, 16 KiB window
     Bsd,
-    /// Document 004's: one segment first, doubling, no headers
+    /// As in document 004: one segment first, doubling, no headers
     Document,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct SenderFlags {
     #[arg(long, value_name = "SEGMENTS", help_heading = "TCP")]
     initial_window: Option<f64>,
 
-    /// Growth of the window per round trip in slow start, at most 2 [default: the sender's]
+    /// Growth factor of the window per round trip in slow start, at most 2 [default: the sender's]
     #[arg(long, value_name = "FACTOR", help_heading = "TCP")]
     growth: Option<f64>,
 

@@ -46,12 +46,12 @@ pub(crate) struct ExperimentFlags {
     #[arg(long, value_name = "TIME", default_value = "0.5ms", value_parser = seconds)]
     pub(crate) rtt: Seconds,
 
-    /// Processor time of a response, which document 004 leaves out
+    /// Processor time of a response, which document 004 omits
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = seconds)]
     pub(crate) server_time: Seconds,
 
-    /// Also measures this kernel's TCP at both ends of an emulated link, in its own namespaces; takes a second for
-    /// each burst of each cell
+    /// Also measures this kernel's TCP over an emulated link, in its own namespaces; takes a second for each burst of
+    /// each cell
     #[arg(long)]
     pub(crate) measure: bool,
 
@@ -117,7 +117,8 @@ pub(crate) struct ValidateFlags {
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=20_000), conflicts_with = "load")]
     pub(crate) packet_answers: u32,
 
-    /// Loads `weir serve` over loopback instead: fits a few client counts, predicts others, measures those
+    /// Loads `weir serve` over loopback instead: fits the model to a few client counts, predicts other counts, then
+    /// measures these
     #[arg(long)]
     pub(crate) load: bool,
 
@@ -131,7 +132,7 @@ pub(crate) struct ValidateFlags {
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) clients: Vec<u32>,
 
-    /// With --load: length of a run in seconds, at least 2. The first second is left out; an interval needs five more
+    /// With --load: length of a run in seconds, at least 2. Weir excludes the first second; an interval needs five more
     /// seconds
     #[arg(long, value_name = "N", default_value = "7", requires = "load", help_heading = "On this machine",
         value_parser = clap::value_parser!(u32).range(2..=3_600))]
@@ -142,8 +143,8 @@ pub(crate) struct ValidateFlags {
     #[arg(long, value_name = "SHARE", value_parser = tolerance)]
     tolerance: Option<f64>,
 
-    /// Accepted error against simulated packets; larger, because the formulas assume equal sharing while a first-in
-    /// first-out line serves windows
+    /// Accepted error against simulated packets. It is larger, because the formulas assume equal sharing, while a
+    /// first-in first-out line serves windows
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = tolerance, conflicts_with = "load")]
     pub(crate) packet_tolerance: f64,
 

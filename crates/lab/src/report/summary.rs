@@ -90,7 +90,8 @@ pub fn snippet(material: &Material<'_>) -> String {
         .map(|(verdict, count)| format!("{count} {}", verdict.name()))
         .collect();
     format!(
-        "Of {} claims: {} ({}{}; {}). [The report](docs/report/report.md) says which, by which rule and why.\n\n\
+        "Of {} claims: {} ({}{}; {}). [The report](docs/report/report.md) gives the rule and the \
+         reason for each verdict.\n\n\
          ![Verdicts by document](docs/report/pictures/ledger.svg)\n",
         material.ledger.len(),
         all.join(", "),
