@@ -385,7 +385,7 @@ fn the_version_of_http_is_negotiated() {
             &["--mode", "serial", "--stream-window", "1KiB"],
             "`--stream-window`",
         ),
-        (&["--priorities", "lynx"], "chromium or firefox"),
+        (&["--priorities", "lynx"], "`chromium`, `firefox`, `none`"),
         (&["--stream-window", "3GiB"], "2 GiB"),
     ] {
         let output = fetch(&url, &[&["--ca", &ca][..], flags].concat());
