@@ -99,6 +99,7 @@ impl Http3 {
     /// Gives up a request: nothing more of it is reported.
     pub fn cancel(&mut self, stream: u32) {
         self.http.reset(stream.into(), Code::REQUEST_CANCELLED);
+        self.kept.remove(&stream.into());
     }
 
     /// Passes what the transport has to do to `take`, in order.

@@ -88,6 +88,15 @@ impl Multiplexed {
         }
     }
 
+    /// Whether there may be something to send.
+    pub fn has_output(&self) -> bool {
+        match self {
+            Multiplexed::Http2(http) => http.has_output(),
+            // Only asking its protocol tells.
+            Multiplexed::Http3(_) => true,
+        }
+    }
+
     /// Passes what is to be sent to the driver. Returns its bytes.
     pub fn send(&mut self, line: u32, port: &mut Port) -> u64 {
         let mut sent = 0;

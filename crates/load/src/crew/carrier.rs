@@ -278,7 +278,7 @@ impl Crew {
                 }
             }
         });
-        if !std::mem::replace(&mut carrier.is_due, true) {
+        if carrier.streams.has_output() && !std::mem::replace(&mut carrier.is_due, true) {
             self.due.push(number);
         }
         self.carriers[number] = Some(carrier);
