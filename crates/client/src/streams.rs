@@ -154,11 +154,6 @@ impl Streams {
         to.append(&mut self.out);
     }
 
-    /// The frames to send, which are then sent.
-    pub fn take_output(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.out)
-    }
-
     /// Parses received bytes and passes what came to `hear`.
     ///
     /// # Errors
