@@ -4,7 +4,7 @@
 use super::refused;
 use super::tls::Tls;
 use crate::failure::Failure;
-use quic::endpoint::{Endpoint, Shared};
+use quic::endpoint::Shared;
 use quic::{Limits, identifiers};
 use runtime::datagram::{self, Handle};
 use runtime::listen::Listener;
@@ -148,9 +148,7 @@ impl Datagrams {
     pub(super) fn start(server: &Arc<Server>, all: Vec<Sockets>) -> Result<Datagrams, Failure> {
         let mut datagrams = Datagrams::default();
         for of_one in all {
-            let (shared, server) = (Arc::clone(&of_one.shared), Arc::clone(server));
-            let make = move |worker| Endpoint::new(Arc::clone(&shared), Arc::clone(&server), worker);
-            let started = datagram::serve(of_one.sockets, make, datagram::Limits::default());
+            let started = serving::datagrams(of_one.sockets, &of_one.shared, server);
             let handle = started.map_err(|error| {
                 datagrams.stop();
                 refused("HTTP/3 workers", &error)

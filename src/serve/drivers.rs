@@ -116,8 +116,15 @@ impl Drivers {
                 .min(usize::try_from(most).unwrap_or(usize::MAX));
         }
         let tls = self.tls.as_deref();
-        let handle = tls::serve(tls, member, choice.strategy()?, listeners, server, limits)
-            .map_err(|error| refused("workers", &error))?;
+        let handle = serving::streams(
+            tls::of(tls, listeners),
+            member,
+            choice.strategy()?,
+            listeners,
+            server,
+            limits,
+        )
+        .map_err(|error| refused("workers", &error))?;
         let secured = listeners.iter().filter(|listener| tls::is_at(tls, listener));
         Ok(Group {
             choice: choice.clone(),

@@ -14,19 +14,15 @@ use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use ::tls::certificates::Challenges;
 use ::tls::rustls::KeyLog;
-use ::tls::secured::SecuredService;
 use ::tls::settings::{Maker, Slot};
 use ::tls::tickets::{Ratchet, Secret};
 use files::Fresh;
 use key_log::KeyLogFile;
 use runtime::clock;
 use runtime::listen::{Listener, Origin};
-use runtime::process::prefork::Member;
 use runtime::process::{inherit, privilege};
-use runtime::strategy::{self, Handle, Limits, Strategy};
-use server::Server;
 use server::config::Config;
-use std::io;
+use serving::Secured;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -220,31 +216,13 @@ pub(super) fn hand_on(tls: Option<&Tls>) -> inherit::Secret {
     inherit::Secret(tickets.hand_on().to_vec())
 }
 
-/// Starts a strategy on listeners, with TLS where it is configured. A strategy with cleartext listeners alone runs the
-/// same code as without TLS.
-///
-/// # Errors
-/// See [`strategy::serve`].
-pub(super) fn serve(
-    tls: Option<&Tls>,
-    member: Option<&Member>,
-    strategy: Strategy,
-    listeners: &[Listener],
-    server: &Arc<Server>,
-    limits: Limits,
-) -> io::Result<Handle> {
-    let secured = tls.filter(|tls| listeners.iter().any(|listener| tls.slot(listener).is_some()));
-    let Some(tls) = secured else {
-        return match member {
-            None => strategy::serve(strategy, listeners, server, limits),
-            Some(member) => strategy::serve_as(member, strategy, listeners, server, limits),
-        };
-    };
+/// TLS of these listeners, if one of them has it. A strategy with cleartext listeners alone runs the same code as without
+/// TLS.
+pub(super) fn of(tls: Option<&Tls>, listeners: &[Listener]) -> Option<Secured> {
+    let tls = tls.filter(|tls| listeners.iter().any(|listener| tls.slot(listener).is_some()))?;
     let slots = listeners.iter().map(|listener| tls.slot(listener).cloned());
-    let service = SecuredService::new(Arc::clone(server), slots.collect(), tls.tickets.clone());
-    let service = Arc::new(service);
-    match member {
-        None => strategy::serve(strategy, listeners, &service, limits),
-        Some(member) => strategy::serve_as(member, strategy, listeners, &service, limits),
-    }
+    Some(Secured {
+        slots: slots.collect(),
+        tickets: tls.tickets.clone(),
+    })
 }

@@ -1,0 +1,70 @@
+//! The server on the strategies of `runtime`: in cleartext, over TLS, over QUIC.
+//!
+//! ```text
+//!                 cleartext      TLS                    QUIC
+//!   sessions      server::Server tls::SecuredService    quic::Endpoint
+//!   run by        runtime::strategy                     runtime::datagram
+//! ```
+//! `runtime` and the layers are generic, so their loops are compiled where their types are named: here. A crate of its own,
+//! because the build of `cargo build --release` optimizes the binary's own code less than what serves requests.
+
+use quic::endpoint::{Endpoint, Shared};
+use runtime::datagram;
+use runtime::listen::Listener;
+use runtime::process::prefork::Member;
+use runtime::strategy::{self, Handle, Limits, Strategy};
+use server::Server;
+use std::io;
+use std::net::UdpSocket;
+use std::sync::Arc;
+use tls::secured::SecuredService;
+use tls::settings::Slot;
+use tls::tickets::Ratchet;
+
+/// TLS for listeners: a configuration for each, in their order (`None`: cleartext), and the keys of their tickets.
+#[derive(Debug)]
+pub struct Secured {
+    /// One for each listener.
+    pub slots: Vec<Option<Slot>>,
+    /// Shared by all of them.
+    pub tickets: Ratchet,
+}
+
+/// Starts a strategy on TCP listeners; `member`: as a worker process. Without `secured`, it runs the code that knows no TLS.
+///
+/// # Errors
+/// See [`strategy::serve`].
+pub fn streams(
+    secured: Option<Secured>,
+    member: Option<&Member>,
+    strategy: Strategy,
+    listeners: &[Listener],
+    server: &Arc<Server>,
+    limits: Limits,
+) -> io::Result<Handle> {
+    let Some(Secured { slots, tickets }) = secured else {
+        return match member {
+            None => strategy::serve(strategy, listeners, server, limits),
+            Some(member) => strategy::serve_as(member, strategy, listeners, server, limits),
+        };
+    };
+    let service = Arc::new(SecuredService::new(Arc::clone(server), slots, tickets));
+    match member {
+        None => strategy::serve(strategy, listeners, &service, limits),
+        Some(member) => strategy::serve_as(member, strategy, listeners, &service, limits),
+    }
+}
+
+/// Starts one thread for each UDP socket of an address.
+///
+/// # Errors
+/// See [`datagram::serve`].
+pub fn datagrams(
+    sockets: Vec<UdpSocket>,
+    shared: &Arc<Shared>,
+    server: &Arc<Server>,
+) -> io::Result<datagram::Handle> {
+    let (shared, server) = (Arc::clone(shared), Arc::clone(server));
+    let make = move |worker| Endpoint::new(Arc::clone(&shared), Arc::clone(&server), worker);
+    datagram::serve(sockets, make, datagram::Limits::default())
+}
