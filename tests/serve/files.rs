@@ -4,6 +4,7 @@ use crate::on_each_back_end;
 use crate::process::{Launch, Server, Strategy};
 use crate::tree::Tree;
 use std::path::Path;
+use std::sync::OnceLock;
 
 fn a_file_comes_with_what_caches_need(strategy: Strategy) {
     let tree = Tree::with(&[("hello.txt", "hello, weir\n")]);
@@ -364,6 +365,17 @@ fn a_large_file_arrives_as_it_is(strategy: Strategy) {
 
 /// Bytes in which every place is different from its neighborhood.
 pub(crate) fn noise(size: usize) -> Vec<u8> {
+    /// Those of the largest file: made once, because that takes a second.
+    static ALL: OnceLock<Vec<u8>> = OnceLock::new();
+    const LARGE: usize = 1 << 20;
+    const LARGEST: usize = 100 << 20;
+    if (LARGE..=LARGEST).contains(&size) {
+        return ALL.get_or_init(|| generate(LARGEST))[..size].to_vec();
+    }
+    generate(size)
+}
+
+fn generate(size: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes = Vec::with_capacity(size + 8);
     while bytes.len() < size {

@@ -222,7 +222,8 @@ impl Connection {
                 self.pending.len()
             );
         }
-        self.pending.drain(..count).collect()
+        let rest = self.pending.split_off(count);
+        std::mem::replace(&mut self.pending, rest)
     }
 
     /// Everything until the server closes, and how it closed.
