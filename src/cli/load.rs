@@ -237,8 +237,8 @@ pub(crate) struct AskedFlags {
         help_heading = "Load")]
     pub(crate) warmup: Duration,
 
-    /// Time between the starts of two --users [default: at most 50ms, so that all begin within --warmup or, without a
-    /// warm-up, within the first third of --duration]
+    /// Time between the starts of two --users [default: 50ms, or less so that all begin within --warmup (without a
+    /// warm-up, within the first third of --duration)]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]
     pub(crate) stagger: Option<Duration>,
 }
@@ -319,14 +319,15 @@ pub(crate) struct HowFlags {
     #[arg(long, requires = "site", help_heading = "Valid runs")]
     pub(crate) verify: bool,
 
-    /// Largest p99 lateness of this client in a valid run, for the timers of users and arrivals and for a 10 ms tick in
-    /// each thread. Larger lateness at p99.9 or max causes only a warning, and only above 10% of the response time
+    /// Largest p99 lateness of this client in a valid run. It is measured on the timers of users and arrivals, and on a
+    /// 10 ms tick in each thread. At p99.9 and max, larger lateness only causes a warning, if it is also above 10% of
+    /// the response time
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_duration, help_heading = "Valid runs")]
     pub(crate) lag_max: Duration,
 
-    /// Longest stall in a valid run: a period in which requests are pending and none completes, although at the rate of
-    /// the rest of the run at least ten would complete [default: 2s; with --users or --clients a quarter of --duration,
-    /// between 1s and 2s]
+    /// Longest stall in a valid run. A stall is a period in which requests are pending and none completes; at the rate
+    /// of the rest of the run, ten or more would have completed [default: 2s; with --users or --clients a quarter of
+    /// --duration, between 1s and 2s]
     #[arg(long, value_name = "TIME", value_parser = parse_span, help_heading = "Valid runs")]
     pub(crate) stall_max: Option<Duration>,
 
@@ -335,8 +336,8 @@ pub(crate) struct HowFlags {
     pub(crate) failures_max: f64,
 
     /// Searches for the highest rate, or number of users or clients, that meets this objective: `p99<50ms`; also mean,
-    /// p50, p90, p999, max; in us, ms, s. A statistic that falls on a failed request misses the objective. Each trial
-    /// needs enough requests: 100 for p99, 1000 for p999
+    /// p50, p90, p999, max; in us, ms, s. If a failed request determines the statistic, the objective is not met. Each
+    /// trial needs enough requests: 100 for p99, 1000 for p999
     #[arg(long, value_name = "OBJECTIVE", conflicts_with_all = ["replay", "rank", "size"], help_heading = "Load")]
     pub(crate) slo: Option<Objective>,
 }

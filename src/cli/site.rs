@@ -166,9 +166,9 @@ workload! {
     shares = "shares", "SHARES", "Workload";
     /// Bytes of the largest file [default: 10000000]
     size_max = "size-max", "N", "Parameters that no document gives";
-    /// Bytes at which the tail of base files begins [default: the tail's k]
+    /// Bytes at which the tail of base files begins [default: k of the Pareto tail]
     base_cut = "base-cut", "N", "Parameters that no document gives";
-    /// Bytes at which the tail of requests begins [default: the tail's k]
+    /// Bytes at which the tail of requests begins [default: k of the Pareto tail]
     request_cut = "request-cut", "N", "Parameters that no document gives";
     /// Share of single files drawn from the large lognormal [default: 0.46]
     large_share = "large-share", "SHARE", "Parameters that no document gives";
