@@ -21,9 +21,9 @@ mod secure;
 mod serve;
 mod site;
 mod study;
+mod testbed;
 mod tour;
 mod trace;
-mod trial;
 mod tune;
 mod voice;
 

@@ -7,10 +7,10 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
-mod served;
+mod fixture;
 
+use fixture::{Served, served, serving};
 use serde_json::Value;
-use served::{Served, served, serving};
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

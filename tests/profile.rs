@@ -7,11 +7,11 @@
     reason = "a black-box test is the outside world: it speaks over sockets and reads files"
 )]
 
-mod asked;
+mod cli;
 #[path = "workload/schema.rs"]
 mod schema;
 
-use asked::{WEIR, text, weir};
+use cli::{WEIR, text, weir};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

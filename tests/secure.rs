@@ -7,10 +7,10 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
-mod asked;
+mod cli;
 mod over_quic;
 
-use asked::{WEIR, text};
+use cli::{WEIR, text};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -130,7 +130,7 @@ impl Server {
 }
 
 fn weir(words: &[&str]) -> Output {
-    asked::weir(words)
+    cli::weir(words)
 }
 
 fn json(output: &Output) -> Value {

@@ -6,9 +6,9 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
-mod asked;
+mod cli;
 
-use asked::{WEIR, text, weir};
+use cli::{WEIR, text, weir};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

@@ -27,6 +27,7 @@ Modes:
   pipelined    HTTP/1.1, one persistent connection, up to 64 requests outstanding
   early-close  as pipelined; the last request says Connection: close
   h2           HTTP/2, one connection, each request as soon as it is known
+  h3           HTTP/3 over QUIC, otherwise as h2; https only
 Add +deflate, +gzip, +br or +zstd to request text in that content coding.
 
 Exit codes: 0 all objects of the page's origin arrived; 1 an object is missing or left out;

@@ -14,9 +14,9 @@ use ::load::crew::{Model, Setup, Sharing};
 use ::load::limits::USERS_MAX;
 use ::load::manifest::{Digesting, Kind, Manifest};
 use ::load::plan::{Layout, Population, Request};
+use ::load::request_source::{Dealt, RequestSource, Step};
 use ::load::requests::{arriving, clients};
 use ::load::run::Share;
-use ::load::supply::{Dealt, Step, Supply};
 use ::load::surge::Surge;
 use ::load::webstone::List;
 use ::load::work::Work;
@@ -560,11 +560,11 @@ impl Task {
         }
     }
 
-    /// Supply of objects for arrivals.
-    fn supply(&self) -> Supply {
+    /// RequestSource of objects for arrivals.
+    fn source(&self) -> RequestSource {
         match &self.what {
-            What::Webstone(list) => Supply::Weighted(list.choices(self.seed, 0)),
-            What::Surge(_) | What::Each | What::Log(_) => Supply::Turn {
+            What::Webstone(list) => RequestSource::Weighted(list.choices(self.seed, 0)),
+            What::Surge(_) | What::Each | What::Log(_) => RequestSource::Turn {
                 order: self.order(),
                 next: 0,
                 stride: 1,
@@ -572,12 +572,12 @@ impl Task {
         }
     }
 
-    /// Supply of objects for each client.
-    fn supplies(&self, clients: u32) -> impl Fn(u32) -> Supply + '_ {
+    /// RequestSource of objects for each client.
+    fn supplies(&self, clients: u32) -> impl Fn(u32) -> RequestSource + '_ {
         let order = self.order();
         move |client| match &self.what {
-            What::Webstone(list) => Supply::Weighted(list.choices(self.seed, client)),
-            What::Surge(_) | What::Each | What::Log(_) => Supply::Turn {
+            What::Webstone(list) => RequestSource::Weighted(list.choices(self.seed, client)),
+            What::Surge(_) | What::Each | What::Log(_) => RequestSource::Turn {
                 next: client as usize % order.len(),
                 stride: clients as usize % order.len(),
                 order: Arc::clone(&order),
@@ -607,7 +607,7 @@ impl Task {
             return Box::new(::load::plan::plan(surge, layout).map(placed));
         }
         if let Some(arrivals) = self.process(0, 1) {
-            let dealt = Dealt::new(self.supply());
+            let dealt = Dealt::new(self.source());
             return Box::new(arriving(&self.work, dealt, arrivals, flags.span(), size));
         }
         let number = match self.who {
@@ -631,11 +631,11 @@ impl Task {
     }
 
     fn clients(&self, clients: u32, place: &Place, threads: usize) -> Split {
-        let supply = self.supplies(clients);
+        let source = self.supplies(clients);
         let of_thread = |thread: u32| {
             (place.rank + place.size * thread..clients)
                 .step_by(place.size as usize * threads)
-                .map(|client| (Duration::ZERO, supply(client)))
+                .map(|client| (Duration::ZERO, source(client)))
         };
         let share = |rank| Share {
             users: u64::from((clients + place.size - 1 - rank) / place.size),
@@ -658,7 +658,7 @@ impl Task {
         let model = |thread: u64| {
             Some(Model::Open {
                 arrivals: self.process(rank + size * thread, size * threads as u64)?,
-                supply: self.supply(),
+                source: self.source(),
                 lines_max: flags
                     .how
                     .connections
@@ -668,7 +668,7 @@ impl Task {
             })
         };
         let mut shares = vec![Share::NONE; place.size as usize];
-        let mut dealt = Dealt::new(self.supply());
+        let mut dealt = Dealt::new(self.source());
         let all = self.process(0, 1).into_iter().flatten();
         let mut drawn = 0;
         for (number, at) in all.take_while(|&(_, at)| at < flags.asked.span()) {
@@ -739,10 +739,10 @@ impl Task {
                 off: Duration::from_nanos(request.off_ns),
             });
         }
-        let mut models: Vec<Vec<(Duration, Supply)>> = (0..threads).map(|_| Vec::new()).collect();
+        let mut models: Vec<Vec<(Duration, RequestSource)>> = (0..threads).map(|_| Vec::new()).collect();
         for (number, (start, steps)) in scripts.into_values().enumerate() {
             let steps = steps.into();
-            models[number % threads].push((start, Supply::Script { steps, next: 0 }));
+            models[number % threads].push((start, RequestSource::Script { steps, next: 0 }));
         }
         Ok(Split {
             models: models.into_iter().map(Model::Closed).collect(),

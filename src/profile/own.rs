@@ -4,8 +4,8 @@
 use super::report::{Profile, Requests};
 use crate::cli::profile::Flags;
 use crate::failure::Failure;
-use crate::trial::workload::Workload;
-use crate::trial::{Load, Server};
+use crate::testbed::workload::Workload;
+use crate::testbed::{Load, Server};
 use crate::voice::Voice;
 use profiler::Target;
 use std::cell::RefCell;

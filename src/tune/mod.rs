@@ -1,6 +1,6 @@
 //! `weir tune`: finds the best strategy, workers, sendfile threshold and buffers for this machine by trying them
 //! (document 002's static adaptivity). Decides the settings to try, their order and their time. [`choose`] decides
-//! which numbers win, and [`crate::trial::workload`] what is requested.
+//! which numbers win, and [`crate::testbed::workload`] what is requested.
 
 mod choose;
 
@@ -8,8 +8,8 @@ use crate::cli::target::Target;
 use crate::cli::tune::Flags;
 use crate::failure::Failure;
 use crate::output::print;
-use crate::trial::workload::Workload;
-use crate::trial::{Load, Server};
+use crate::testbed::workload::Workload;
+use crate::testbed::{Load, Server};
 use crate::voice::Voice;
 use choose::{LOOKS, Round, Tried, Verdict};
 use client::plan::Mode;

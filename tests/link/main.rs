@@ -7,15 +7,15 @@
     reason = "a black-box test is the outside world: it listens, times and reads files"
 )]
 
-#[path = "../asked/mod.rs"]
-mod asked;
 mod capture;
+#[path = "../cli/mod.rs"]
+mod cli;
 mod keys;
 mod proxy;
 mod ready;
 mod visits;
 
-use asked::{WEIR, text, weir};
+use cli::{WEIR, text, weir};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;

@@ -6,10 +6,10 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
-#[path = "../asked/mod.rs"]
-mod asked;
+#[path = "../cli/mod.rs"]
+mod cli;
 
-use asked::{WEIR, text, weir};
+use cli::{WEIR, text, weir};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

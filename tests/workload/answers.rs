@@ -1,7 +1,7 @@
 //! What `weir load` says of replies that are no plain good files, and what its requests may say: statuses, redirects, bytes
 //! that are no HTTP, replies cut short, `--header`, `--method`.
 
-use crate::served::served;
+use crate::fixture::served;
 use crate::{conforms, lines, refused, weir};
 use serde_json::{Value, json};
 use std::fs;

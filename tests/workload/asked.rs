@@ -1,7 +1,7 @@
 //! That a run does what it was asked and says what that came to: who began, what a warm-up left out, how many arrivals chance
 //! drew, when a log was through; and that nothing asked is passed over in silence.
 
-use crate::served::served;
+use crate::fixture::served;
 use crate::{conforms, lines, printed, refused, weir};
 use serde_json::{Value, json};
 use std::fs;

@@ -20,12 +20,12 @@
 
 mod answers;
 mod asked;
+#[path = "../fixture/mod.rs"]
+mod fixture;
 mod plan;
 mod results;
 mod run;
 mod schema;
-#[path = "../served/mod.rs"]
-mod served;
 mod site;
 mod stream;
 mod trust;

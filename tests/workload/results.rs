@@ -1,6 +1,6 @@
 //! What results are written as, how those of several machines are put together, and how two are compared.
 
-use crate::served::{Served, served};
+use crate::fixture::{Served, served};
 use crate::{conforms, lines, printed, refused, weir};
 use serde_json::Value;
 use std::fs;

@@ -4,7 +4,7 @@
 //! The machine these run on may be busy: how late alarms rang decides nothing here but where it is the matter.
 
 use crate::answers::{answering, reply};
-use crate::served::served;
+use crate::fixture::served;
 use crate::{conforms, lines, printed, weir};
 use serde_json::Value;
 use std::fs;

@@ -33,7 +33,7 @@ use crate::arrivals::Arrivals;
 use crate::ledger::Ledger;
 use crate::record::{Record, Trouble};
 use crate::replies::Accept;
-use crate::supply::{Dealt, Part, Supply, whole};
+use crate::request_source::{Dealt, Part, RequestSource, whole};
 use crate::work::Work;
 use arriving::Open;
 pub use carrier::Sharing;
@@ -58,13 +58,13 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub enum Model {
     /// Closed loop: each user starts at its offset from the run's start, then alternates between fetching and thinking.
-    Closed(Vec<(Duration, Supply)>),
+    Closed(Vec<(Duration, RequestSource)>),
     /// Open loop: objects are requested at their arrival times.
     Open {
         /// Arrival times of this shard.
         arrivals: Arrivals,
         /// Objects, one per arrival of the whole process, so that every shard draws the same sequence.
-        supply: Supply,
+        source: RequestSource,
         /// Connection limit.
         lines_max: u32,
     },
@@ -217,7 +217,7 @@ struct User {
     session: Option<Session>,
     /// When the connection was established.
     stands: Option<Instant>,
-    supply: Option<Supply>,
+    source: Option<RequestSource>,
     /// The object in progress, on the first of several connections.
     group: Option<Box<Group>>,
     /// When the timer fires.
@@ -266,10 +266,10 @@ impl Crew {
     /// A crew that has not started.
     pub fn new(setup: Setup, model: Model, live: Arc<Live>) -> Crew {
         let lanes = setup.lanes.max(1) as usize;
-        let user = |supply| {
+        let user = |source| {
             let first = User {
                 phase: Phase::Coming,
-                supply: Some(supply),
+                source: Some(source),
                 ..User::free()
             };
             core::iter::once(first).chain((1..lanes).map(|_| User::free()))
@@ -281,14 +281,14 @@ impl Crew {
             }
             Model::Open {
                 arrivals,
-                supply,
+                source,
                 lines_max,
             } => {
                 let open = Open {
                     ends: arrivals.are_given(),
                     arrivals,
                     next: (0, Instant::ZERO),
-                    dealt: Dealt::new(supply),
+                    dealt: Dealt::new(source),
                     lines_max: lines_max.max(1) as usize,
                     free: Vec::new(),
                     backlog: VecDeque::new(),
@@ -464,7 +464,7 @@ impl Crew {
         }
     }
 
-    /// Begins an object: `given`, or the next of the user's own supply.
+    /// Begins an object: `given`, or the next of the user's own source.
     fn begin(&mut self, line: u32, intended: Instant, given: Option<u32>, port: &mut Port, now: Instant) {
         if self.ending {
             return;
@@ -472,12 +472,12 @@ impl Crew {
         let mut fetch = self.fresh(intended, now);
         let work = &self.setup.work;
         let user = &mut self.users[(line - FIRST) as usize];
-        let last = match (given, &mut user.supply) {
+        let last = match (given, &mut user.source) {
             (Some(object), _) => {
                 whole(work, object, &mut fetch.parts);
                 false
             }
-            (None, Some(supply)) => match supply.next(work, &mut fetch.parts) {
+            (None, Some(source)) => match source.next(work, &mut fetch.parts) {
                 Some(last) => last,
                 None => return self.leave_all(line, port, now),
             },
@@ -900,7 +900,7 @@ impl User {
             phase: Phase::Free,
             session: None,
             stands: None,
-            supply: None,
+            source: None,
             group: None,
             alarm: NEVER,
         }

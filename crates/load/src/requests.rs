@@ -1,12 +1,12 @@
 //! The request streams of arrivals and of clients without think time. [`crate::plan`] does this for Surge users.
 //!
-//! Objects come from the [`Supply`] that a run uses. For clients every response takes the *nominal* time, as in
+//! Objects come from the [`RequestSource`] that a run uses. For clients every response takes the *nominal* time, as in
 //! [`crate::plan`]. In a run they keep the order of their objects, and only the times depend on the server. Every rank
 //! computes the whole stream and keeps its own part.
 
 use crate::arrivals::Arrivals;
 use crate::plan::Request;
-use crate::supply::{Dealt, Supply};
+use crate::request_source::{Dealt, RequestSource};
 use crate::work::Work;
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -75,7 +75,7 @@ pub fn arriving(
 #[derive(Debug)]
 pub struct Clients<'a> {
     work: &'a Work,
-    supplies: Vec<Supply>,
+    supplies: Vec<RequestSource>,
     until: Duration,
     nominal: Duration,
     size: u32,
@@ -89,7 +89,7 @@ pub struct Clients<'a> {
 /// spread over `size` machines. `nominal` is at least 1 ns: without it, clients would request endlessly at one instant.
 pub fn clients(
     work: &Work,
-    supplies: Vec<Supply>,
+    supplies: Vec<RequestSource>,
     until: Duration,
     nominal: Duration,
     size: u32,
@@ -150,11 +150,11 @@ mod tests {
         work
     }
 
-    /// Each client requests the objects of its supply, at times that follow from the nominal time.
+    /// Each client requests the objects of its source, at times that follow from the nominal time.
     #[test]
     fn clients_take_turns() {
         let (work, order) = (work(), Arc::from([0, 1, 2]));
-        let turn = |next| Supply::Turn {
+        let turn = |next| RequestSource::Turn {
             order: Arc::clone(&order),
             next,
             stride: 2,
@@ -223,7 +223,7 @@ mod tests {
                 shards,
             )
         };
-        let dealt = || Dealt::new(Supply::Weighted(list.choices(Seed(1), 0)));
+        let dealt = || Dealt::new(RequestSource::Weighted(list.choices(Seed(1), 0)));
         let until = Duration::from_secs(3);
         let whole: Vec<Request> = arriving(&work, dealt(), process(0, 1), until, 4).collect();
         assert!(whole.len() > 400, "{}", whole.len());

@@ -25,7 +25,7 @@
 
 mod network;
 
-use crate::concurrency::offload::Hands;
+use crate::concurrency::blocking_pool::Hands;
 use crate::concurrency::shared_state::{Control, Counters, SharedState};
 use crate::concurrency::worker::{Bounds, Worker};
 use crate::peer::Upstream;

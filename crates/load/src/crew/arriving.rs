@@ -2,7 +2,7 @@
 
 use super::{BELL, CLOCK, Crew, FIRST, NEVER, Phase, User};
 use crate::arrivals::Arrivals;
-use crate::supply::Dealt;
+use crate::request_source::Dealt;
 use runtime::dial::Port;
 use std::collections::VecDeque;
 use units::Instant;

@@ -7,7 +7,7 @@ use super::*;
 use crate::arrivals::{Process, Schedule};
 use crate::connections::of_session;
 use crate::record::LeftOut;
-use crate::supply::Step;
+use crate::request_source::Step;
 use crate::times::Times;
 use rehearsal::{
     GOOD, Rehearsal, Server, rehearse, rehearse_as, rehearse_still, rehearse_stopped, rehearse_unseen,
@@ -61,7 +61,7 @@ fn script(objects: &[u32], session: usize) -> Model {
     let steps = steps.into();
     Model::Closed(vec![(
         Duration::from_millis(10),
-        Supply::Script { steps, next: 0 },
+        RequestSource::Script { steps, next: 0 },
     )])
 }
 
@@ -398,7 +398,7 @@ fn a_server_that_answers_nothing_costs_a_bounded_number_of_tries() {
 
 #[test]
 fn clients_never_sleep() {
-    let turn = Supply::Turn {
+    let turn = RequestSource::Turn {
         order: [0, 1, 2].into(),
         next: 1,
         stride: 1,
@@ -420,7 +420,7 @@ fn a_thread_that_stands_still_is_late_in_every_model() {
     let users = || script(&[1; 30], 30);
     let arrivals = || Model::Open {
         arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
-        supply: one_object(),
+        source: one_object(),
         lines_max: 10,
     };
     for (name, model) in [
@@ -458,7 +458,7 @@ fn a_thread_that_stands_still_is_late_in_every_model() {
 /// A request times out when it should, even if no timer was set for it.
 #[test]
 fn a_connection_that_falls_silent_is_given_up_in_time() {
-    let turn = Supply::Turn {
+    let turn = RequestSource::Turn {
         order: [0].into(),
         next: 0,
         stride: 1,
@@ -499,7 +499,7 @@ fn a_connection_that_falls_silent_is_given_up_in_time() {
 /// their clients would have sent requests.
 #[test]
 fn what_is_never_complete_was_awaited_until_patience_ended() {
-    let turn = || Supply::Turn {
+    let turn = || RequestSource::Turn {
         order: [0].into(),
         next: 0,
         stride: 1,
@@ -540,7 +540,7 @@ fn what_is_never_complete_was_awaited_until_patience_ended() {
 fn arrivals_do_not_wait_for_answers() {
     let open = |lines_max| Model::Open {
         arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
-        supply: Supply::Turn {
+        source: RequestSource::Turn {
             order: [0].into(),
             next: 0,
             stride: 1,
@@ -572,8 +572,8 @@ fn arrivals_do_not_wait_for_answers() {
 }
 
 /// Object 0, repeated.
-fn one_object() -> Supply {
-    Supply::Turn {
+fn one_object() -> RequestSource {
+    RequestSource::Turn {
         order: [0].into(),
         next: 0,
         stride: 1,
@@ -589,7 +589,7 @@ fn a_warm_up_is_left_out_of_every_figure() {
     };
     let open = || Model::Open {
         arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
-        supply: one_object(),
+        source: one_object(),
         lines_max: 10,
     };
     let whole = rehearse_as(warm(0), open(), GOOD).recorded();
@@ -618,7 +618,7 @@ fn a_warm_up_is_left_out_of_every_figure() {
     // One connection for 500 requests a second: requests due in the warm-up are sent long after it, and still left out.
     let few = Model::Open {
         arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
-        supply: one_object(),
+        source: one_object(),
         lines_max: 1,
     };
     let few = rehearse_as(warm(500), few, GOOD).recorded();
@@ -648,7 +648,7 @@ fn users_who_never_begin_are_not_counted() {
 fn a_log_ends_the_run_when_it_is_answered() {
     let model = |arrivals: Arrivals| Model::Open {
         arrivals,
-        supply: one_object(),
+        source: one_object(),
         lines_max: 1,
     };
     let log = |ms: &[u64]| {
@@ -704,7 +704,7 @@ fn nothing_begins_after_the_end() {
     // One connection, and twice as many arrivals as it serves: waiting arrivals have none.
     let arrivals = || Model::Open {
         arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
-        supply: one_object(),
+        source: one_object(),
         lines_max: 1,
     };
     for (name, model) in [

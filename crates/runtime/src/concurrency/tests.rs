@@ -183,7 +183,7 @@ fn jobs_run_where_they_may_block() {
             Io::Epoll | Io::Uring => {
                 assert_eq!((offloaded, &threads[0]), (2, &None));
                 assert!(
-                    threads[1].as_ref().unwrap().starts_with("weir-crew-"),
+                    threads[1].as_ref().unwrap().starts_with("weir-blocking-"),
                     "{threads:?}"
                 );
             }
@@ -195,7 +195,7 @@ fn jobs_run_where_they_may_block() {
 fn more_jobs_than_hands_wait_their_turn() {
     for strategy in strategies().filter(|s| s.io() != Io::Blocking) {
         let limits = Limits {
-            crew: 1,
+            blocking_threads: 1,
             ..Limits::default()
         };
         let server = Server::start(strategy, Toy::default(), limits);
@@ -712,7 +712,7 @@ fn a_job_that_nobody_waits_for_any_more_is_not_begun() {
             ..Toy::default()
         };
         let limits = Limits {
-            crew: 1,
+            blocking_threads: 1,
             ..Limits::default()
         };
         let server = Server::start(strategy, toy, limits);
@@ -823,11 +823,11 @@ fn connections_are_counted_by_the_listener_they_came_from() {
 
 #[test]
 fn helpers_come_when_they_are_wanted_and_not_beyond_their_number() {
-    use super::offload::{Crew, Finished, Inbox, JobId, Work};
+    use super::blocking_pool::{BlockingPool, Finished, Inbox, JobId, Work};
     use crate::io::Id;
     let toy = Toy::default();
-    let crew = Crew::growing(2);
-    assert_eq!(crew.threads(), 0);
+    let pool = BlockingPool::growing(2);
+    assert_eq!(pool.threads(), 0);
     let waiter = std::thread::current();
     let inbox = Inbox::new(move || waiter.unpark());
     for number in 0..3 {
@@ -840,11 +840,11 @@ fn helpers_come_when_they_are_wanted_and_not_beyond_their_number() {
             number: number.into(),
             ticket: crate::session::Ticket::ONLY,
         };
-        let given = crew.give(id, Work::Job(job_id, job), &inbox, None);
+        let given = pool.give(id, Work::Job(job_id, job), &inbox, None);
         assert!(given.is_ok());
     }
-    until("one to wait", &mut || crew.depth() == 1);
-    assert_eq!(crew.threads(), 2);
+    until("one to wait", &mut || pool.depth() == 1);
+    assert_eq!(pool.threads(), 2);
     toy.latch.open();
     let mut finished = Vec::new();
     until("all to be done", &mut || {

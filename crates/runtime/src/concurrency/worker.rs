@@ -28,9 +28,9 @@ mod room;
 
 pub(crate) use accept::{Arrival, Parcel};
 
+use super::blocking_pool::{Finished, Hands, JobId, Work};
 use super::dispatcher::Dispatcher;
 use super::eldest::Eldest;
-use super::offload::{Finished, Hands, JobId, Work};
 use super::shared_state::{Control, Counters, SharedState, count};
 use crate::io::table::Table;
 use crate::io::{Backend, Done, Id, Op, Out};
@@ -450,7 +450,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     }
                 }
                 Done::Woken => {
-                    if let Hands::Crew(hand) = &self.hands {
+                    if let Hands::Pool(hand) = &self.hands {
                         hand.take_finished(&mut self.finished);
                     }
                     self.deliver();
@@ -884,7 +884,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         count(&self.counters.jobs, 1);
         let job = match &self.hands {
             Hands::Held { try_first: false, .. } => job,
-            Hands::Own(_) | Hands::Crew(_) | Hands::Held { .. } => match job.try_now() {
+            Hands::Own(_) | Hands::Pool(_) | Hands::Held { .. } => match job.try_now() {
                 Ok(output) => return Next::Output(id, ticket, output),
                 Err(job) => job,
             },
@@ -924,7 +924,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let until = until.filter(|_| work.is_awaited_alone());
         match &mut self.hands {
             Hands::Own(_) => self.finished.push(work.run(id)),
-            Hands::Crew(hand) => hand.give(id, work, until),
+            Hands::Pool(hand) => hand.give(id, work, until),
             Hands::Held { pieces, .. } => pieces.push_back((id, work)),
         }
         self.watch(id);

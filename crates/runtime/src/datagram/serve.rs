@@ -13,7 +13,7 @@
 use super::{Datagram, Endpoint, Outbox, Owner};
 use crate::bell::Bell;
 use crate::clock;
-use crate::concurrency::offload::{Crew, Finished, Hand, Inbox, JobId, Work};
+use crate::concurrency::blocking_pool::{BlockingPool, Finished, Hand, Inbox, JobId, Work};
 use crate::session::{Job, Ticket};
 use crate::slot::Id;
 use crate::sys::{Arrivals, prepare_datagrams, send_datagrams};
@@ -197,8 +197,8 @@ impl<E: Endpoint> Driver<E> {
     /// What the system says to the socket and a descriptor.
     pub fn new(socket: UdpSocket, endpoint: E, limits: Limits) -> io::Result<Driver<E>> {
         let shared = Arc::new(Shared::new(1, limits)?);
-        let crew = Arc::new(Crew::growing(limits.helpers_max));
-        Worker::new(0, socket, endpoint, shared, &crew).map(Driver)
+        let pool = Arc::new(BlockingPool::growing(limits.helpers_max));
+        Worker::new(0, socket, endpoint, shared, &pool).map(Driver)
     }
 
     /// What stops it from another thread.
@@ -314,16 +314,16 @@ pub fn serve<E: Endpoint>(
 ) -> io::Result<Handle> {
     let shared = Arc::new(Shared::new(sockets.len(), limits)?);
     let make = Arc::new(make);
-    let crew = Arc::new(Crew::growing(limits.helpers_max));
+    let pool = Arc::new(BlockingPool::growing(limits.helpers_max));
     let mut handle = Handle {
         shared,
         threads: Vec::new(),
     };
     for (number, socket) in sockets.into_iter().enumerate() {
-        let (shared, make, crew) = (Arc::clone(&handle.shared), Arc::clone(&make), Arc::clone(&crew));
+        let (shared, make, pool) = (Arc::clone(&handle.shared), Arc::clone(&make), Arc::clone(&pool));
         let thread = std::thread::Builder::new()
             .name(format!("weir-udp-{number}"))
-            .spawn(move || Worker::new(number, socket, make(number), shared, &crew)?.run());
+            .spawn(move || Worker::new(number, socket, make(number), shared, &pool)?.run());
         match thread {
             Ok(thread) => handle.threads.push(thread),
             Err(error) => {
@@ -357,7 +357,7 @@ impl<E: Endpoint> Worker<E> {
         socket: UdpSocket,
         endpoint: E,
         shared: Arc<Shared>,
-        crew: &Arc<Crew<E::Job>>,
+        pool: &Arc<BlockingPool<E::Job>>,
     ) -> io::Result<Worker<E>> {
         socket.set_nonblocking(true)?;
         prepare_datagrams(socket.as_fd());
@@ -369,7 +369,7 @@ impl<E: Endpoint> Worker<E> {
             out: Outbox::new(shared.limits.out_bytes_max),
             shared,
             ends: None,
-            hand: crew.hand(Inbox::new(move || bell.ring())),
+            hand: pool.hand(Inbox::new(move || bell.ring())),
             finished: Vec::new(),
         })
     }

@@ -13,7 +13,7 @@
 use super::serve::{Handle, Limits};
 use super::{Concurrency, Strategy};
 use crate::clock;
-use crate::concurrency::offload::{Crew, Hands};
+use crate::concurrency::blocking_pool::{BlockingPool, Hands};
 use crate::concurrency::shared_state::{Control, Counters, SharedState};
 use crate::concurrency::supervise::{Listeners, supervise};
 use crate::concurrency::worker::{Arrival, Bounds, Worker};
@@ -120,7 +120,7 @@ struct Common<V: Service> {
     /// The next context number.
     next: AtomicU64,
     /// Runs the jobs of connection threads.
-    crew: Arc<Crew<JobOf<V::Session>>>,
+    pool: Arc<BlockingPool<JobOf<V::Session>>>,
 }
 
 pub(super) fn start<V: Service>(
@@ -159,10 +159,10 @@ pub(super) fn start<V: Service>(
         control: Arc::clone(&handle.control),
         counters: Arc::default(),
         next: AtomicU64::new(0),
-        crew: Arc::new(Crew::growing(crowd.max.max(limits.crew))),
+        pool: Arc::new(BlockingPool::growing(crowd.max.max(limits.blocking_threads))),
     });
-    let depth = Arc::downgrade(&common.crew);
-    handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
+    let depth = Arc::downgrade(&common.pool);
+    handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |pool| pool.depth()));
     handle.counters.push(Arc::clone(&common.counters));
     let thread = std::thread::Builder::new()
         .name("weir-accept".to_owned())
@@ -311,7 +311,7 @@ impl<V: Service> Common<V> {
             usize::try_from(number).unwrap_or_default(),
             Arc::clone(&self.service),
             backend,
-            Hands::Own(Arc::clone(&self.crew)),
+            Hands::Own(Arc::clone(&self.pool)),
             self.bounds,
             Arc::clone(&self.shared_state),
             Arc::clone(&own),

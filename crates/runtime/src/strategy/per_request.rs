@@ -12,8 +12,8 @@
 use super::Strategy;
 use super::serve::{Handle, Limits};
 use crate::clock;
+use crate::concurrency::blocking_pool::{BlockingPool, Hands, Inbox};
 use crate::concurrency::dispatcher::{Dispatcher, Offer, Returns};
-use crate::concurrency::offload::{Crew, Hands, Inbox};
 use crate::concurrency::one_context::OneContext;
 use crate::concurrency::shared_state::{Control, Counters, SharedState};
 use crate::concurrency::supervise::{Listeners, supervise};
@@ -36,7 +36,7 @@ struct Common<V: Service> {
     control: Arc<Control>,
     counters: Arc<CachePadded<Counters>>,
     /// Runs the jobs of request threads.
-    crew: Arc<Crew<JobOf<V::Session>>>,
+    pool: Arc<BlockingPool<JobOf<V::Session>>>,
 }
 
 pub(super) fn start<V: Service>(
@@ -54,7 +54,7 @@ pub(super) fn start<V: Service>(
             leader.ring();
         }
     }));
-    let crew = Arc::new(Crew::start(1)?);
+    let pool = Arc::new(BlockingPool::start(1)?);
     let common = Arc::new(Common {
         service: OneContext::new(Arc::clone(service)),
         leader,
@@ -62,10 +62,12 @@ pub(super) fn start<V: Service>(
         shared_state: Arc::clone(&handle.shared_state),
         control: Arc::clone(&handle.control),
         counters: Arc::default(),
-        crew: Arc::new(Crew::growing(strategy.workers().max(limits.crew))),
+        pool: Arc::new(BlockingPool::growing(
+            strategy.workers().max(limits.blocking_threads),
+        )),
     });
-    let depth = Arc::downgrade(&common.crew);
-    handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
+    let depth = Arc::downgrade(&common.pool);
+    handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |pool| pool.depth()));
     handle.counters.push(Arc::clone(&common.counters));
     let own = Arc::new(CachePadded::new(Counters::default()));
     handle.counters.push(Arc::clone(&own));
@@ -89,7 +91,7 @@ pub(super) fn start<V: Service>(
             0,
             Arc::clone(&common.service),
             backend.telling_only(),
-            Hands::Crew(crew.hand(inbox)),
+            Hands::Pool(pool.hand(inbox)),
             common.bounds,
             Arc::clone(&common.shared_state),
             Arc::clone(&own),
@@ -141,7 +143,7 @@ impl<V: Service> Common<V> {
             0,
             Arc::clone(&self.service),
             Blocking::new(Arc::clone(&self.leader), Vec::new(), AcceptMutex::Open),
-            Hands::Own(Arc::clone(&self.crew)),
+            Hands::Own(Arc::clone(&self.pool)),
             self.bounds,
             Arc::clone(&self.shared_state),
             Arc::clone(&own),

@@ -2,7 +2,7 @@
 
 use super::{Concurrency, Io, Strategy, per_connection, per_request};
 use crate::clock;
-use crate::concurrency::offload::{Crew, Hands, Inbox};
+use crate::concurrency::blocking_pool::{BlockingPool, Hands, Inbox};
 use crate::concurrency::shared_state::{Control, Counters, SharedState};
 use crate::concurrency::supervise::{Listeners, supervise};
 use crate::concurrency::worker::{Bounds, Worker};
@@ -33,7 +33,7 @@ pub struct Limits {
     pub connections_max: usize,
     /// Threads for jobs that may block. At most one job per connection waits for them. For blocking strategies there
     /// may be as many as there are workers, started on demand.
-    pub crew: usize,
+    pub blocking_threads: usize,
     /// Bytes a peer may still send after the server closed its half, before the connection is cut off.
     pub linger_max: Bytes,
 }
@@ -42,7 +42,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections_max: 16_384,
-            crew: 4,
+            blocking_threads: 4,
             linger_max: Bytes::kib(256),
         }
     }
@@ -305,9 +305,9 @@ fn start_loops<V: Service>(
     service: &Arc<V>,
     limits: Limits,
 ) -> std::io::Result<()> {
-    let crew = Arc::new(Crew::start(limits.crew)?);
-    let depth = Arc::downgrade(&crew);
-    handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
+    let pool = Arc::new(BlockingPool::start(limits.blocking_threads)?);
+    let depth = Arc::downgrade(&pool);
+    handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |pool| pool.depth()));
     // A process's own sockets would die with it, along with the connections waiting there.
     let own = strategy.concurrency == Concurrency::Loops;
     let accept_mutex = strategy.accept_mutex();
@@ -329,11 +329,11 @@ fn start_loops<V: Service>(
             move || waker.wake()
         });
         let hands = {
-            let (crew, waker) = (Arc::clone(&crew), waker.clone());
+            let (pool, waker) = (Arc::clone(&pool), waker.clone());
             // A replacement worker needs a new inbox: results of jobs for its predecessor's connections are unwanted.
             move || {
                 let waker = waker.clone();
-                Hands::Crew(crew.hand(Inbox::new(move || waker.wake())))
+                Hands::Pool(pool.hand(Inbox::new(move || waker.wake())))
             }
         };
         let egress = {
@@ -394,9 +394,11 @@ fn start_pool<V: Service>(
     let accept_mutex = strategy.accept_mutex();
     let leader = AcceptLeader::new()?;
     // One job thread per worker, so that no worker waits for another's job.
-    let crew = Arc::new(Crew::growing(strategy.workers().max(limits.crew)));
-    let depth = Arc::downgrade(&crew);
-    handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |crew| crew.depth()));
+    let pool = Arc::new(BlockingPool::growing(
+        strategy.workers().max(limits.blocking_threads),
+    ));
+    let depth = Arc::downgrade(&pool);
+    handle.queue_depth = Box::new(move || depth.upgrade().map_or(0, |pool| pool.depth()));
     let bell = Arc::clone(&leader);
     handle.wakers.push(Box::new(move || bell.ring()));
     let roll = match handle.shared_state.seat() {
@@ -407,7 +409,7 @@ fn start_pool<V: Service>(
         .into_iter()
         .enumerate()
     {
-        let (leader, accept_mutex, crew) = (Arc::clone(&leader), accept_mutex.clone(), Arc::clone(&crew));
+        let (leader, accept_mutex, pool) = (Arc::clone(&leader), accept_mutex.clone(), Arc::clone(&pool));
         let roll = match handle.shared_state.seat() {
             // A worker process has one thread, and the process's number on the roll.
             Some(_) => roll.clone(),
@@ -425,7 +427,7 @@ fn start_pool<V: Service>(
                 Concurrency::Processes => Blocking::among_processes(leader, sockets, accept_mutex)?,
                 _ => Blocking::new(leader, sockets, accept_mutex),
             };
-            Ok((backend.standing_by(standby), Hands::Own(Arc::clone(&crew))))
+            Ok((backend.standing_by(standby), Hands::Own(Arc::clone(&pool))))
         };
         let plan = Plan {
             name: format!("weir-pool-{number}"),

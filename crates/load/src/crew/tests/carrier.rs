@@ -219,7 +219,7 @@ fn shared(lanes: u32, streams_max: usize, users: u32) -> Setup {
 
 /// Clients that never sleep, with objects of one file.
 fn clients(count: u32) -> Model {
-    let supply = |user: u32| {
+    let source = |user: u32| {
         let steps: Vec<Step> = (0..50)
             .map(|number| Step {
                 file: (user * 7 + number) % 100,
@@ -228,13 +228,13 @@ fn clients(count: u32) -> Model {
                 off: Duration::from_millis(1),
             })
             .collect();
-        let supply = Supply::Script {
+        let source = RequestSource::Script {
             steps: steps.into(),
             next: 0,
         };
-        (Duration::ZERO, supply)
+        (Duration::ZERO, source)
     };
-    Model::Closed((0..count).map(supply).collect())
+    Model::Closed((0..count).map(source).collect())
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn users_share_connections() {
 fn an_open_loop_fills_the_streams_of_its_connections() {
     let model = Model::Open {
         arrivals: Arrivals::new(Process::Constant, &Schedule::constant(1000.0), Seed(1), 0, 1),
-        supply: Supply::Turn {
+        source: RequestSource::Turn {
             order: [0].into(),
             next: 0,
             stride: 1,

@@ -7,7 +7,7 @@
 //! Decides when to check and which results are no longer awaited. The session decides how long to wait.
 
 use super::{Next, State, Worker};
-use crate::concurrency::offload::{Crew, Finished, Inbox, JobId, Work};
+use crate::concurrency::blocking_pool::{BlockingPool, Finished, Inbox, JobId, Work};
 use crate::io::{Backend, Id};
 use crate::session::{Action, Context, Event, JobOf, Loss, Service, Session, Taken, Ticket};
 use std::collections::HashMap;
@@ -157,7 +157,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         &mut self,
         id: Id,
         work: Work<JobOf<V::Session>>,
-        crew: &Arc<Crew<JobOf<V::Session>>>,
+        pool: &Arc<BlockingPool<JobOf<V::Session>>>,
     ) -> Next<JobOf<V::Session>> {
         let waiter = std::thread::current();
         let inbox = Inbox::new(move || waiter.unpark());
@@ -165,7 +165,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let deadline = self.conns.get_mut(id).and_then(|conn| conn.session.deadline());
         let mut until = deadline.filter(|_| is_alone);
         let mut finished = Vec::new();
-        if let Err(work) = crew.give(id, work, &inbox, until) {
+        if let Err(work) = pool.give(id, work, &inbox, until) {
             // The system refuses a thread: the job runs here, for as long as it takes.
             finished.push(work.run(id));
         }

@@ -23,7 +23,7 @@ pub struct Step {
 
 /// Source of a user's objects.
 #[derive(Debug)]
-pub enum Supply {
+pub enum RequestSource {
     /// The user's own list with OFF times; ends with its last step.
     Script {
         /// Requests in order.
@@ -61,11 +61,11 @@ pub(crate) fn whole(work: &Work, object: u32, parts: &mut Vec<Part>) {
     }));
 }
 
-impl Supply {
+impl RequestSource {
     /// Appends the next object's files to `parts` and says whether the session ends with it; `None` at the end.
     pub(crate) fn next(&mut self, work: &Work, parts: &mut Vec<Part>) -> Option<bool> {
         match self {
-            Supply::Script { steps, next } => {
+            RequestSource::Script { steps, next } => {
                 let rest = steps.get(*next..)?;
                 let first = rest.first()?;
                 let more = rest[1..].iter().take_while(|step| !step.begins);
@@ -81,19 +81,19 @@ impl Supply {
                 }
                 Some(last)
             }
-            Supply::Weighted(_) | Supply::Turn { .. } => {
+            RequestSource::Weighted(_) | RequestSource::Turn { .. } => {
                 whole(work, self.object()?, parts);
                 Some(false)
             }
         }
     }
 
-    /// The next object of a supply of whole objects; `None` for a script.
+    /// The next object of a source of whole objects; `None` for a script.
     pub(crate) fn object(&mut self) -> Option<u32> {
         match self {
-            Supply::Script { .. } => None,
-            Supply::Weighted(choices) => choices.next().map(|object| object as u32),
-            Supply::Turn { order, next, stride } => {
+            RequestSource::Script { .. } => None,
+            RequestSource::Weighted(choices) => choices.next().map(|object| object as u32),
+            RequestSource::Turn { order, next, stride } => {
                 let object = order[*next % order.len()];
                 *next = (*next + *stride) % order.len();
                 Some(object)
@@ -105,22 +105,22 @@ impl Supply {
 /// The objects of all arrivals of a process, whichever shard owns an arrival.
 #[derive(Debug)]
 pub struct Dealt {
-    supply: Supply,
+    source: RequestSource,
     /// Number of objects drawn.
     drawn: u64,
 }
 
 impl Dealt {
     /// Draws one object per arrival, in order.
-    pub fn new(supply: Supply) -> Dealt {
-        Dealt { supply, drawn: 0 }
+    pub fn new(source: RequestSource) -> Dealt {
+        Dealt { source, drawn: 0 }
     }
 
     /// The object of arrival `number`. Numbers must ascend from call to call.
     pub fn object(&mut self, work: &Work, number: u64) -> u32 {
-        match &mut self.supply {
-            Supply::Turn { order, .. } => order[(number % order.len() as u64) as usize],
-            Supply::Weighted(choices) => {
+        match &mut self.source {
+            RequestSource::Turn { order, .. } => order[(number % order.len() as u64) as usize],
+            RequestSource::Weighted(choices) => {
                 let mut object = 0;
                 while self.drawn <= number {
                     object = choices.next().unwrap_or(0) as u32;
@@ -128,7 +128,7 @@ impl Dealt {
                 }
                 object
             }
-            Supply::Script { .. } => (number % work.objects.len() as u64) as u32,
+            RequestSource::Script { .. } => (number % work.objects.len() as u64) as u32,
         }
     }
 }

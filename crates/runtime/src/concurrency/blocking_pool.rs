@@ -1,7 +1,7 @@
-//! Jobs that may block, run by a few threads (the crew) beside the event loops.
+//! Jobs that may block, run by a few threads (the pool) beside the event loops.
 //!
 //! ```text
-//!   worker ── job, or a file range to read in ──▶ queue ──▶ crew thread
+//!   worker ── job, or a file range to read in ──▶ queue ──▶ pool thread
 //!     ▲                                                         │ run
 //!     └────────────── wake ◀── inbox ◀── output ────────────────┘
 //! ```
@@ -136,30 +136,30 @@ struct Shared<J: Job> {
 
 /// The threads. When dropped, they end after their current job. The drop does not wait for that, because a job may hang
 /// as long as the disk or network file system it reads from.
-pub(crate) struct Crew<J: Job> {
+pub(crate) struct BlockingPool<J: Job> {
     shared: Arc<Shared<J>>,
 }
 
-impl<J: Job> Crew<J> {
+impl<J: Job> BlockingPool<J> {
     /// Starts `size` threads.
     ///
     /// # Errors
     /// The system's, if it refuses a thread.
-    pub(crate) fn start(size: usize) -> std::io::Result<Crew<J>> {
-        let crew = Crew::of(size.max(1), None);
+    pub(crate) fn start(size: usize) -> std::io::Result<BlockingPool<J>> {
+        let pool = BlockingPool::of(size.max(1), None);
         for number in 0..size.max(1) {
-            lock(&crew.shared.queue).threads += 1;
-            crew.shared.spawn(number)?;
+            lock(&pool.shared.queue).threads += 1;
+            pool.shared.spawn(number)?;
         }
-        Ok(crew)
+        Ok(pool)
     }
 
     /// Starts with no threads and adds up to `most` on demand, which end when idle.
-    pub(crate) fn growing(most: usize) -> Crew<J> {
-        Crew::of(most.max(1), Some(STAYS))
+    pub(crate) fn growing(most: usize) -> BlockingPool<J> {
+        BlockingPool::of(most.max(1), Some(STAYS))
     }
 
-    fn of(most: usize, stays: Option<Duration>) -> Crew<J> {
+    fn of(most: usize, stays: Option<Duration>) -> BlockingPool<J> {
         let queue = Mutex::new(Queue {
             pieces: VecDeque::new(),
             closed: false,
@@ -172,7 +172,7 @@ impl<J: Job> Crew<J> {
             most,
             stays,
         });
-        Crew { shared }
+        BlockingPool { shared }
     }
 
     /// Gives work to a thread. `until` is when the wait for its result ends.
@@ -217,7 +217,7 @@ impl<J: Job> Crew<J> {
     /// A handle through which one worker gives work.
     pub(crate) fn hand(self: &Arc<Self>, inbox: Arc<Inbox<J::Output>>) -> Hand<J> {
         Hand {
-            crew: Arc::clone(self),
+            pool: Arc::clone(self),
             inbox,
         }
     }
@@ -234,7 +234,7 @@ impl<J: Job> Crew<J> {
     }
 }
 
-impl<J: Job> Drop for Crew<J> {
+impl<J: Job> Drop for BlockingPool<J> {
     fn drop(&mut self) {
         {
             let mut queue = lock(&self.shared.queue);
@@ -250,7 +250,7 @@ impl<J: Job> Shared<J> {
     fn spawn(self: &Arc<Self>, number: usize) -> std::io::Result<()> {
         let shared = Arc::clone(self);
         let started = std::thread::Builder::new()
-            .name(format!("weir-crew-{number}"))
+            .name(format!("weir-blocking-{number}"))
             .spawn(move || shared.work());
         if started.is_err() {
             lock(&self.queue).threads -= 1;
@@ -302,21 +302,21 @@ impl<J: Job> Shared<J> {
     }
 }
 
-/// A worker's handle on the crew; it keeps the crew alive.
+/// A worker's handle on the pool; it keeps the pool alive.
 pub(crate) struct Hand<J: Job> {
-    crew: Arc<Crew<J>>,
+    pool: Arc<BlockingPool<J>>,
     inbox: Arc<Inbox<J::Output>>,
 }
 
 impl<J: Job> Hand<J> {
     pub(crate) fn give(&self, id: Id, work: Work<J>, until: Option<Instant>) {
-        let given = self.crew.give(id, work, &self.inbox, until);
+        let given = self.pool.give(id, work, &self.inbox, until);
         debug_assert!(given.is_ok(), "its threads were there from the start");
     }
 
     /// Gives work whose result is awaited without end; false if no thread can be had for it.
     pub(crate) fn try_give(&self, id: Id, work: Work<J>) -> bool {
-        self.crew.give(id, work, &self.inbox, None).is_ok()
+        self.pool.give(id, work, &self.inbox, None).is_ok()
     }
 
     pub(crate) fn take_finished(&self, to: &mut Vec<Finished<J::Output>>) {
@@ -326,12 +326,12 @@ impl<J: Job> Hand<J> {
 
 /// Who runs a worker's blocking work.
 pub(crate) enum Hands<J: Job> {
-    /// The worker itself, which may block. A job that would block runs on a crew thread while the worker waits, so that
+    /// The worker itself, which may block. A job that would block runs on a pool thread while the worker waits, so that
     /// the wait can end before the job does.
-    Own(Arc<Crew<J>>),
-    /// The crew, which lives as long as some worker has a handle on it. The worker first tries what can be done without
+    Own(Arc<BlockingPool<J>>),
+    /// The pool, which lives as long as some worker has a handle on it. The worker first tries what can be done without
     /// blocking.
-    Crew(Hand<J>),
+    Pool(Hand<J>),
     /// Nobody until told to: the simulator.
     Held {
         pieces: VecDeque<(Id, Work<J>)>,
