@@ -126,6 +126,8 @@ pub(crate) enum Sheet {
     Findings,
     /// One row per request with its response
     Requests,
+    /// One row per DNS lookup over UDP
+    Lookups,
     /// Packets by type and direction
     Types,
     /// Established connections over time

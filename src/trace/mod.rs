@@ -2,6 +2,7 @@
 //! crate `trace` interprets packets; here are files, formats and exit codes.
 
 mod counters;
+mod datagrams;
 mod lines;
 mod plot;
 mod rank;

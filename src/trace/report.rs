@@ -7,7 +7,7 @@ use super::source::Ending;
 use super::{lines, text};
 use crate::cli::trace::{Flags, Sheet};
 use crate::voice::Voice;
-use ::trace::{Connection, Event, Finding, Series, Summary, Transaction};
+use ::trace::{Connection, Event, Finding, Lookup, Series, Summary, Transaction};
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use units::Duration;
@@ -40,6 +40,8 @@ pub(super) struct Book {
     pub(super) requests_seen: u64,
     pub(super) connections: Vec<Listed>,
     pub(super) connections_seen: u64,
+    pub(super) lookups: Vec<Lookup>,
+    pub(super) lookups_seen: u64,
 }
 
 /// Receives results.
@@ -55,6 +57,7 @@ pub(super) struct Report {
     findings: Largest<Finding, Duration>,
     requests: Largest<Transaction, Duration>,
     connections: Largest<Listed, (Duration, u64)>,
+    lookups: Largest<Lookup, Duration>,
     /// The connection to draw.
     candidate: Option<((Duration, u64), u64)>,
     has_found: bool,
@@ -81,6 +84,7 @@ impl Report {
             findings: Largest::new(room),
             requests: Largest::new(room),
             connections: Largest::new(room),
+            lookups: Largest::new(room),
             candidate: None,
             has_found: false,
         };
@@ -119,11 +123,12 @@ impl Report {
     /// Takes one result.
     pub(super) fn event(&mut self, event: Event) {
         let id = match &event {
-            Event::Finding(finding) => finding.connection.0,
-            Event::Transaction(transaction) => transaction.connection.0,
-            Event::Connection(connection) => connection.id.0,
+            Event::Finding(finding) => Some(finding.connection.0),
+            Event::Transaction(transaction) => Some(transaction.connection.0),
+            Event::Connection(connection) => Some(connection.id.0),
+            Event::Lookup(_) | Event::Datagrams(_) => None,
         };
-        if self.only.is_some_and(|only| only != id) {
+        if self.only.is_some() && self.only != id {
             return;
         }
         self.has_found |= self.only.is_some();
@@ -146,6 +151,12 @@ impl Report {
                 self.requests.offer(took, || transaction);
             }
             Event::Connection(connection) => self.connection(*connection),
+            Event::Lookup(lookup) => {
+                // A lookup without a response cost the client its whole patience.
+                let wait = lookup.wait.unwrap_or(Duration::MAX);
+                self.lookups.offer(wait, || *lookup);
+            }
+            Event::Datagrams(_) => {}
         }
     }
 
@@ -209,6 +220,8 @@ impl Report {
             requests: self.requests.take(),
             connections_seen: self.connections.seen(),
             connections: self.connections.take(),
+            lookups_seen: self.lookups.seen(),
+            lookups: self.lookups.take(),
         };
         if self.only.is_some() {
             book.findings.sort_by_key(|finding| finding.at);

@@ -1,6 +1,7 @@
 //! The text report: the whole capture, or one connection, as plain tables.
 
 use super::counters::{DIRECTION, TOTALS, end, milliseconds, vantage};
+use super::datagrams;
 use super::report::{Book, Listed};
 use super::security;
 use super::source::Ending;
@@ -31,10 +32,12 @@ pub(super) fn capture(book: &Book, summary: &Summary, ending: &Ending) -> String
         tls(&mut out, summary);
         http(&mut out, summary);
     }
+    datagrams::totals(&mut out, summary);
     kinds(&mut out, summary);
     findings(&mut out, &book.findings, book.findings_seen, "costliest findings");
     connections(&mut out, book);
     requests(&mut out, book, "slowest requests");
+    datagrams::lookups(&mut out, book);
     notes(&mut out, summary, ending);
     out
 }
@@ -55,13 +58,16 @@ fn heading(out: &mut String, summary: &Summary, ending: &Ending) {
         );
     }
     out.push('\n');
+    let [dns, udp] = datagrams::frames(summary);
     let others = [
+        dns,
+        udp,
         ("other IP", frames.other_ip),
         ("IP fragments", frames.fragments),
         ("not IP", frames.not_ip),
         ("malformed", frames.malformed),
         ("of unknown link types", frames.unknown_link),
-        ("TCP excluded by the filter", frames.turned_away),
+        ("excluded by the filter", frames.turned_away),
     ];
     let named: Vec<String> = others
         .iter()
@@ -226,7 +232,7 @@ fn http(out: &mut String, summary: &Summary) {
 }
 
 /// Least, greatest and mean of some times; nothing if there are none.
-fn spread(out: &mut String, what: &str, times: &Spread) {
+pub(super) fn spread(out: &mut String, what: &str, times: &Spread) {
     if times.count > 0 {
         let _ = writeln!(
             out,
@@ -317,7 +323,7 @@ fn findings(out: &mut String, findings: &[Finding], seen: u64, title: &str) {
 }
 
 /// The number of rows shown and in total.
-fn of(shown: usize, seen: u64) -> String {
+pub(super) fn of(shown: usize, seen: u64) -> String {
     if shown as u64 == seen {
         format!(" ({seen})")
     } else {

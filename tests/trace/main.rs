@@ -8,6 +8,7 @@
 )]
 
 mod blocked;
+mod datagrams;
 mod http2;
 mod live;
 #[path = "../workload/schema.rs"]
@@ -194,6 +195,7 @@ fn json_lines_keep_to_the_schema() {
         json(&[LOSSY]),
         json(&[show(&streams)]),
         json(&[tls::SECURED]),
+        json(&[show(&datagrams::lookups("lookups-schema"))]),
     ]
     .concat();
     all.extend(lines(&cut));

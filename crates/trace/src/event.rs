@@ -2,11 +2,13 @@
 
 use crate::connection::{ConnectionId, End, Vantage};
 use crate::direction::Direction;
+use crate::dns::Lookup;
 use crate::finding::Finding;
 use crate::packet::Endpoint;
 use crate::quantity;
 use crate::tls::Tls;
 use crate::transaction::{HttpCounts, Transaction};
+use crate::udp::Datagrams;
 use core::time::Duration;
 use serde::Serialize;
 
@@ -20,6 +22,10 @@ pub enum Event {
     Transaction(Transaction),
     /// A connection whose record has ended.
     Connection(Box<Connection>),
+    /// A DNS question, with its response or without.
+    Lookup(Box<Lookup>),
+    /// A pair of UDP ends whose record has ended.
+    Datagrams(Box<Datagrams>),
 }
 
 /// The report of one connection.

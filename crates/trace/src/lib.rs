@@ -26,6 +26,7 @@ mod clock;
 mod connection;
 mod context;
 mod direction;
+mod dns;
 mod event;
 mod exchange;
 mod filter;
@@ -43,16 +44,18 @@ mod table;
 mod times;
 mod tls;
 mod transaction;
+mod udp;
 
 pub use analyzer::{Analyzer, Limits, Options};
 pub use capture::{Fault, Found, Frame, LinkType, PcapngWriter, ReadError, Reader, fuzz};
 pub use connection::{ConnectionId, End, Side, Vantage};
 pub use context::Thresholds;
 pub use direction::{Direction, Kinds, Level, Retransmissions, Spread, Volume};
+pub use dns::{DnsTotals, Lookup};
 pub use event::{Connection, Event};
 pub use filter::{Filter, Network, ParseNetworkError};
 pub use finding::{AckTimer, Finding, Kind, Undecodable};
-pub use packet::{Endpoint, Flags, Fragment, Packet, Segment, TcpOptions};
+pub use packet::{Datagram, Endpoint, Flags, Fragment, Packet, Segment, TcpOptions};
 pub use seq::SeqNum;
 pub use series::{Mark, Point, Series};
 pub use summary::{
@@ -63,3 +66,4 @@ pub use tls::{
     fuzz_tls,
 };
 pub use transaction::{HttpCounts, Reset, Transaction};
+pub use udp::{Carried, DatagramVolume, Datagrams, UdpTotals};

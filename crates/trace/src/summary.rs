@@ -9,6 +9,7 @@ use crate::finding::Finding;
 use crate::quantity;
 use crate::tls::{Decryption, Tls};
 use crate::transaction::{HttpCounts, Transaction};
+use crate::udp::UdpTotals;
 use core::fmt::Write as _;
 use core::time::Duration;
 use serde::Serialize;
@@ -29,7 +30,9 @@ pub struct Frames {
     pub wire_bytes: u64,
     /// TCP segments.
     pub tcp: u64,
-    /// TCP segments that the filter rejected.
+    /// UDP datagrams that carry no tunnel.
+    pub udp: u64,
+    /// TCP segments and UDP datagrams that the filter rejected.
     pub turned_away: u64,
     /// IP with other protocols.
     pub other_ip: u64,
@@ -45,7 +48,7 @@ pub struct Frames {
     pub malformed: u64,
     /// Malformed frames that were captured only in part.
     pub cut_headers: u64,
-    /// TCP segments whose headers were captured, but not all of their payload.
+    /// TCP segments and UDP datagrams whose headers were captured, but not all of their payload.
     pub cut_payload: u64,
     /// Frames of unsupported link types.
     pub unknown_link: u64,
@@ -262,6 +265,8 @@ pub struct Summary {
     pub http_total: Spread,
     /// Packets of HTTP connections per request.
     pub packets_per_request: Option<f64>,
+    /// UDP, with DNS.
+    pub udp: UdpTotals,
     /// Findings by title.
     pub findings: BTreeMap<&'static str, FindingTotals>,
     /// Segments not stored until their acknowledgment, because there were too many.
@@ -406,6 +411,7 @@ pub(crate) struct Meter {
     http_packets: u64,
     http_wait: Spread,
     http_total: Spread,
+    pub(crate) udp: UdpTotals,
     findings: BTreeMap<&'static str, FindingTotals>,
 }
 
@@ -434,6 +440,7 @@ impl Meter {
             http_packets: 0,
             http_wait: Spread::default(),
             http_total: Spread::default(),
+            udp: UdpTotals::default(),
             findings: BTreeMap::new(),
         }
     }
@@ -589,6 +596,7 @@ impl Meter {
             http: self.http,
             http_wait: self.http_wait,
             http_total: self.http_total,
+            udp: self.udp,
             packets_per_request: (self.http.requests > 0)
                 .then(|| self.http_packets as f64 / self.http.requests as f64),
             findings: self.findings.clone(),
