@@ -148,7 +148,7 @@ fn the_report_counts_udp_by_protocol() {
         "DNS: 4 lookups, 3 answered, 1 unanswered, 1 of names that do not exist, 1 queries sent again, \
          1 responses without a query, 1 messages not readable\n",
         "  round trips: 13.0 ms to 20.0 ms, mean 16.5 ms\n",
-        "    1012 ms     2 192.0.2.53:53 2 records  A      www.example\n",
+        "   1012 ms     2 192.0.2.53:53 2 records  A      www.example\n",
     ] {
         assert!(report.contains(line), "{line}\n{report}");
     }
