@@ -11,10 +11,10 @@ use std::fmt::Write;
 // Writing to a String cannot fail; its results are dropped, here and below.
 
 /// Datagrams by protocol, for the line of frames by content.
-pub(super) fn frames(summary: &Summary) -> [(&'static str, u64); 2] {
-    let dns = summary.udp.dns_datagrams;
+pub(super) fn frames(summary: &Summary) -> [(&'static str, u64); 3] {
+    let (dns, quic) = (summary.udp.dns_datagrams, summary.udp.quic_datagrams);
     let all = summary.udp.from_clients.datagrams + summary.udp.from_servers.datagrams;
-    [("DNS", dns), ("other UDP", all - dns)]
+    [("QUIC", quic), ("DNS", dns), ("other UDP", all - dns - quic)]
 }
 
 /// UDP and DNS in numbers; nothing without datagrams.

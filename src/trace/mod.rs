@@ -5,6 +5,7 @@ mod counters;
 mod datagrams;
 mod lines;
 mod plot;
+mod quic;
 mod rank;
 mod report;
 mod secrets;
@@ -45,7 +46,8 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     if let Some(wanted) = flags.connection
         && !report.has_found()
     {
-        let seen = analyzer.summary().connections.seen;
+        let summary = analyzer.summary();
+        let seen = summary.connections.seen + summary.quic.connections;
         return Err(Failure::Usage(format!(
             "there is no connection {wanted}: the connections that pass the filter are numbered 1 to {seen}"
         )));

@@ -7,7 +7,7 @@ use super::source::Ending;
 use super::{lines, text};
 use crate::cli::trace::{Flags, Sheet};
 use crate::voice::Voice;
-use ::trace::{Connection, Event, Finding, Lookup, Series, Summary, Transaction};
+use ::trace::{Connection, Event, Finding, Lookup, Quic, Series, Summary, Transaction};
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use units::Duration;
@@ -31,6 +31,14 @@ pub(super) struct Listed {
     pub(super) cost: Duration,
 }
 
+/// A QUIC connection with the cost of its findings.
+#[derive(Debug)]
+pub(super) struct ListedQuic {
+    pub(super) quic: Quic,
+    pub(super) findings: u64,
+    pub(super) cost: Duration,
+}
+
 /// The parts of the capture that the tables show.
 #[derive(Debug)]
 pub(super) struct Book {
@@ -40,6 +48,8 @@ pub(super) struct Book {
     pub(super) requests_seen: u64,
     pub(super) connections: Vec<Listed>,
     pub(super) connections_seen: u64,
+    pub(super) quic: Vec<ListedQuic>,
+    pub(super) quic_seen: u64,
     pub(super) lookups: Vec<Lookup>,
     pub(super) lookups_seen: u64,
 }
@@ -57,6 +67,7 @@ pub(super) struct Report {
     findings: Largest<Finding, Duration>,
     requests: Largest<Transaction, Duration>,
     connections: Largest<Listed, (Duration, u64)>,
+    quic: Largest<ListedQuic, (Duration, u64)>,
     lookups: Largest<Lookup, Duration>,
     /// The connection to draw.
     candidate: Option<((Duration, u64), u64)>,
@@ -84,6 +95,7 @@ impl Report {
             findings: Largest::new(room),
             requests: Largest::new(room),
             connections: Largest::new(room),
+            quic: Largest::new(room),
             lookups: Largest::new(room),
             candidate: None,
             has_found: false,
@@ -126,6 +138,8 @@ impl Report {
             Event::Finding(finding) => Some(finding.connection.0),
             Event::Transaction(transaction) => Some(transaction.connection.0),
             Event::Connection(connection) => Some(connection.id.0),
+            Event::Quic(quic) => Some(quic.id.0),
+            Event::Packet(packet) => Some(packet.connection.0),
             Event::Lookup(_) | Event::Datagrams(_) => None,
         };
         if self.only.is_some() && self.only != id {
@@ -156,7 +170,8 @@ impl Report {
                 let wait = lookup.wait.unwrap_or(Duration::MAX);
                 self.lookups.offer(wait, || *lookup);
             }
-            Event::Datagrams(_) => {}
+            Event::Quic(quic) => self.quic(*quic),
+            Event::Datagrams(_) | Event::Packet(_) => {}
         }
     }
 
@@ -165,6 +180,17 @@ impl Report {
         cost.0 += 1;
         cost.1 += finding.cost;
         self.findings.offer(finding.cost, || finding);
+    }
+
+    fn quic(&mut self, quic: Quic) {
+        let (findings, cost) = self.costs.remove(&quic.id.0).unwrap_or_default();
+        let payload = quic.from_client.volume.payload + quic.from_server.volume.payload;
+        let listed = || ListedQuic {
+            quic,
+            findings,
+            cost,
+        };
+        self.quic.offer((cost, payload), listed);
     }
 
     fn connection(&mut self, connection: Connection) {
@@ -220,6 +246,8 @@ impl Report {
             requests: self.requests.take(),
             connections_seen: self.connections.seen(),
             connections: self.connections.take(),
+            quic_seen: self.quic.seen(),
+            quic: self.quic.take(),
             lookups_seen: self.lookups.seen(),
             lookups: self.lookups.take(),
         };

@@ -2,6 +2,7 @@
 
 use super::counters::{DIRECTION, TOTALS, end, milliseconds, vantage};
 use super::datagrams;
+use super::quic;
 use super::report::{Book, Listed};
 use super::security;
 use super::source::Ending;
@@ -30,12 +31,16 @@ pub(super) fn capture(book: &Book, summary: &Summary, ending: &Ending) -> String
         totals(&mut out, summary);
         connections_in_numbers(&mut out, summary);
         tls(&mut out, summary);
-        http(&mut out, summary);
     }
     datagrams::totals(&mut out, summary);
+    quic::totals(&mut out, summary);
+    if summary.volume.packets + summary.quic.connections > 0 {
+        http(&mut out, summary);
+    }
     kinds(&mut out, summary);
     findings(&mut out, &book.findings, book.findings_seen, "costliest findings");
     connections(&mut out, book);
+    quic::connections(&mut out, book);
     requests(&mut out, book, "slowest requests");
     datagrams::lookups(&mut out, book);
     notes(&mut out, summary, ending);
@@ -58,8 +63,9 @@ fn heading(out: &mut String, summary: &Summary, ending: &Ending) {
         );
     }
     out.push('\n');
-    let [dns, udp] = datagrams::frames(summary);
+    let [quic, dns, udp] = datagrams::frames(summary);
     let others = [
+        quic,
         dns,
         udp,
         ("other IP", frames.other_ip),
@@ -111,7 +117,7 @@ fn totals(out: &mut String, summary: &Summary) {
 }
 
 /// A table with names on the left and values on the right; rows without any value are left out.
-fn columns(out: &mut String, names: [&str; 3], rows: impl Iterator<Item = [String; 3]>) {
+pub(super) fn columns(out: &mut String, names: [&str; 3], rows: impl Iterator<Item = [String; 3]>) {
     let rows: Vec<[String; 3]> = rows
         .filter(|[words, a, b]| !(words.starts_with(' ') && is_nothing(a) && is_nothing(b)))
         .collect();
@@ -247,7 +253,7 @@ pub(super) fn spread(out: &mut String, what: &str, times: &Spread) {
 /// Each kind of finding with its cost and remedy, the costliest first.
 fn kinds(out: &mut String, summary: &Summary) {
     if summary.findings.is_empty() {
-        if summary.volume.packets > 0 {
+        if summary.volume.packets + summary.quic.decrypted > 0 {
             out.push_str("\nno findings: no known waste of time\n");
         }
         return;
@@ -530,6 +536,7 @@ fn notes(out: &mut String, summary: &Summary, ending: &Ending) {
             words::counted(tls.undecrypted, "connection")
         ));
     }
+    notes.extend(quic::notes(summary));
     if summary.refused_secrets > 0 {
         notes.push(format!(
             "the key log holds the secrets of {} connections too many; these were not kept",
@@ -554,6 +561,9 @@ pub(super) fn connection(book: &Book, ending: &Ending) -> String {
     let mut out = String::new();
     for listed in &book.connections {
         one(&mut out, listed, ending);
+    }
+    for listed in &book.quic {
+        quic::one(&mut out, listed, ending);
     }
     findings(&mut out, &book.findings, book.findings_seen, "findings");
     let mut kinds: Vec<(&str, &str)> = Vec::new();

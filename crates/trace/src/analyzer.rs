@@ -73,6 +73,8 @@ pub struct Options {
     pub thresholds: Thresholds,
     /// Connection whose points are recorded.
     pub record: Option<ConnectionId>,
+    /// Whether every QUIC packet is an event.
+    pub packets: bool,
 }
 
 /// Analyzes one capture.
@@ -214,6 +216,12 @@ impl Analyzer {
         self.engine.table.len() + self.engine.datagrams.len()
     }
 
+    /// Whether all memory that connections shared has been returned.
+    pub(crate) fn has_returned_memory(&self) -> bool {
+        let Engine { budget, options, .. } = &self.engine;
+        budget.bytes == options.limits.reassembly && budget.segments == options.limits.segments
+    }
+
     /// The points recorded for [`Options::record`].
     pub fn take_series(&mut self) -> Series {
         self.engine.recorder.take()
@@ -350,6 +358,7 @@ impl Engine {
                 meter,
                 recorder,
                 keys,
+                logs: options.packets,
                 peer_window_max: 0,
             };
             flow.datagram(datagram, &mut cx);
@@ -397,6 +406,7 @@ impl Engine {
                 meter,
                 recorder,
                 keys,
+                logs: options.packets,
                 peer_window_max: 0,
             };
             flow.packet(segment, &mut cx);
@@ -415,7 +425,7 @@ impl Engine {
                 None => break,
             }
         }
-        let id = ConnectionId(self.meter.seen());
+        let id = self.meter.seen();
         let flow = Flow::new(id, segment, at, self.number);
         if flow.is_established() {
             self.meter.opened(at);
@@ -459,6 +469,7 @@ impl Engine {
             meter: &mut self.meter,
             recorder: &mut self.recorder,
             keys: &self.keys,
+            logs: self.options.packets,
             peer_window_max: 0,
         };
         flow.finish(end, &mut cx);
@@ -479,6 +490,7 @@ impl Engine {
             meter: &mut self.meter,
             recorder: &mut self.recorder,
             keys: &self.keys,
+            logs: self.options.packets,
             peer_window_max: 0,
         };
         let connection = flow.finish(end, &mut cx);

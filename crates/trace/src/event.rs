@@ -2,13 +2,14 @@
 
 use crate::connection::{ConnectionId, End, Vantage};
 use crate::direction::Direction;
-use crate::dns::Lookup;
+use crate::datagrams::Datagrams;
 use crate::finding::Finding;
+use crate::lookup::Lookup;
 use crate::packet::Endpoint;
 use crate::quantity;
+use crate::quic_facts::{Quic, QuicPacket};
 use crate::tls::Tls;
 use crate::transaction::{HttpCounts, Transaction};
-use crate::udp::Datagrams;
 use core::time::Duration;
 use serde::Serialize;
 
@@ -26,6 +27,10 @@ pub enum Event {
     Lookup(Box<Lookup>),
     /// A pair of UDP ends whose record has ended.
     Datagrams(Box<Datagrams>),
+    /// A QUIC connection whose record has ended.
+    Quic(Box<Quic>),
+    /// A packet of a QUIC connection, if [`crate::Options::packets`] asks for them.
+    Packet(Box<QuicPacket>),
 }
 
 /// The report of one connection.

@@ -1,95 +1,20 @@
-//! The datagrams between two UDP ends: how many, how long, and the protocol they carry.
+//! The record of one pair of UDP ends: finds out which protocol they speak, and hands it their datagrams.
 
 use crate::connection::{End, Side};
 use crate::context::Context;
-use crate::dns::{self, DnsTotals, Questions};
+use crate::datagrams::{Carried, Datagrams};
+use crate::dns::{self, Questions};
 use crate::event::Event;
 use crate::packet::{Datagram, Endpoint};
-use crate::quantity;
+use crate::quic::{self, Conversation};
 use crate::table::Tracked;
-use core::time::Duration;
-use serde::Serialize;
+use crate::volume::DatagramVolume;
 use units::Instant;
-
-/// Length of a UDP header in bytes.
-const HEADER: u64 = 8;
-
-/// Datagrams and bytes of one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct DatagramVolume {
-    /// Number of datagrams.
-    pub datagrams: u64,
-    /// Payload in bytes.
-    #[serde(rename = "payload_bytes")]
-    pub payload: u64,
-    /// IP and UDP headers in bytes.
-    #[serde(rename = "header_bytes")]
-    pub headers: u64,
-}
-
-impl DatagramVolume {
-    fn add(&mut self, datagram: &Datagram<'_>) {
-        self.datagrams += 1;
-        self.payload += u64::from(datagram.payload_len);
-        self.headers += u64::from(datagram.ip_header) + HEADER;
-    }
-}
-
-/// Protocol inside UDP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Carried {
-    /// DNS, judged by port 53.
-    Dns,
-    /// A protocol that Weir does not read.
-    Other,
-}
-
-/// The datagrams between two ends.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Datagrams {
-    /// The end that sent first, or the one with the higher port if only the other port is below 1024.
-    pub client: Endpoint,
-    /// The other end.
-    pub server: Endpoint,
-    /// Protocol inside.
-    pub carried: Carried,
-    /// Time of the first datagram since the first frame of the capture.
-    #[serde(rename = "start_s", serialize_with = "quantity::seconds")]
-    pub start: Duration,
-    /// Time from the first to the last datagram.
-    #[serde(rename = "duration_s", serialize_with = "quantity::seconds")]
-    pub duration: Duration,
-    /// How the record ended.
-    pub end: End,
-    /// Frame numbers of the first and the last datagram.
-    pub packets: (u64, u64),
-    /// From the client.
-    pub from_client: DatagramVolume,
-    /// From the server.
-    pub from_server: DatagramVolume,
-}
-
-/// UDP in numbers. Datagrams count when they are read, flows when they begin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct UdpTotals {
-    /// Pairs of ends.
-    pub flows: u64,
-    /// Pairs of ends that were reported early because there were too many.
-    pub evicted: u64,
-    /// Datagrams of DNS.
-    pub dns_datagrams: u64,
-    /// All datagrams from clients.
-    pub from_clients: DatagramVolume,
-    /// All datagrams from servers.
-    pub from_servers: DatagramVolume,
-    /// DNS lookups.
-    pub dns: DnsTotals,
-}
 
 #[derive(Debug)]
 enum Content {
     Dns(Questions),
+    Quic(Box<Conversation>),
     Other,
 }
 
@@ -154,12 +79,44 @@ impl UdpFlow {
             Side::Client => totals.from_clients.add(datagram),
             Side::Server => totals.from_servers.add(datagram),
         }
+        if let Content::Quic(conversation) = &self.content
+            && side == Side::Client
+            && conversation.is_reopened_by(datagram.payload)
+        {
+            self.end(End::Reused, cx);
+            self.volumes[0].add(datagram);
+        }
+        if matches!(self.content, Content::Other) && quic::is_first(datagram.payload, datagram.payload_len) {
+            self.begin(cx);
+        }
         match &mut self.content {
             Content::Dns(questions) => {
-                totals.dns_datagrams += 1;
+                cx.meter.udp.dns_datagrams += 1;
                 questions.message((self.ends[0], self.ends[1]), side, datagram.payload, cx);
             }
+            Content::Quic(conversation) => {
+                cx.meter.udp.quic_datagrams += 1;
+                conversation.datagram(side, datagram.payload, datagram.payload_len, cx);
+            }
             Content::Other => {}
+        }
+    }
+
+    /// QUIC begins. Datagrams before it, if any, count as its own.
+    fn begin(&mut self, cx: &mut Context<'_>) {
+        let before = self.volumes[0].datagrams + self.volumes[1].datagrams - 1;
+        cx.meter.udp.quic_datagrams += before;
+        let id = cx.meter.quic_seen();
+        let ends = (self.ends[0], self.ends[1]);
+        self.content = Content::Quic(Box::new(Conversation::new(id, ends, (cx.at, cx.number))));
+    }
+
+    /// Ends QUIC between the two ends; they may begin anew.
+    fn end(&mut self, end: End, cx: &mut Context<'_>) {
+        if let Content::Quic(conversation) = core::mem::replace(&mut self.content, Content::Other) {
+            conversation.finish(end, self.volumes, cx);
+            self.volumes = [DatagramVolume::default(); 2];
+            self.started = (cx.at, cx.number);
         }
     }
 
@@ -169,6 +126,10 @@ impl UdpFlow {
             Content::Dns(questions) => {
                 questions.finish(cx);
                 Carried::Dns
+            }
+            Content::Quic(_) => {
+                self.end(end, cx);
+                return;
             }
             Content::Other => Carried::Other,
         };
