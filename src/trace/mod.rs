@@ -5,6 +5,7 @@ mod counters;
 mod datagrams;
 mod lines;
 mod plot;
+mod qlog;
 mod quic;
 mod rank;
 mod report;
@@ -33,7 +34,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     if let Some(directory) = &flags.plot {
         plot::prepare(directory)?;
     }
-    let mut report = Report::new(flags, voice);
+    let mut report = Report::new(flags, voice, qlog::Qlog::create(flags)?);
     let mut analyzer = analyzer(flags, flags.connection);
     let ending = match (&flags.live, &flags.file) {
         (Some(interface), _) => source::live(interface, flags, voice, &mut analyzer, &mut report)?,
@@ -54,6 +55,9 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     }
     let series = analyzer.take_series();
     let summary = analyzer.summary();
+    if let Some(qlog) = report.take_qlog() {
+        qlog.write(summary.start_ns, voice)?;
+    }
     let told = report.end(&summary, &series, &ending);
     if let Some(directory) = &flags.plot {
         let series = source::again(flags, &report, series)?;
@@ -139,6 +143,7 @@ fn analyzer(flags: &Flags, record: Option<u64>) -> Analyzer {
             ..Thresholds::default()
         },
         record: record.filter(|_| wants_points).map(ConnectionId),
+        packets: flags.qlog.is_some(),
     };
     let filter = Filter {
         ports: flags.port.clone(),

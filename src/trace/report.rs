@@ -2,6 +2,7 @@
 //! bounded: lines are forgotten once written, and tables keep only the largest rows. Decides which results concern
 //! the reader, not what they are.
 
+use super::qlog::Qlog;
 use super::rank::Largest;
 use super::source::Ending;
 use super::{lines, text};
@@ -72,10 +73,12 @@ pub(super) struct Report {
     /// The connection to draw.
     candidate: Option<((Duration, u64), u64)>,
     has_found: bool,
+    /// The file of --qlog.
+    qlog: Option<Qlog>,
 }
 
 impl Report {
-    pub(super) fn new(flags: &Flags, voice: &Voice) -> Report {
+    pub(super) fn new(flags: &Flags, voice: &Voice, qlog: Option<Qlog>) -> Report {
         let form = match flags.csv {
             _ if voice.json => Form::Json,
             Some(sheet) => Form::Csv(sheet),
@@ -99,6 +102,7 @@ impl Report {
             lookups: Largest::new(room),
             candidate: None,
             has_found: false,
+            qlog,
         };
         let head = match form {
             Form::Text => String::new(),
@@ -146,6 +150,12 @@ impl Report {
             return;
         }
         self.has_found |= self.only.is_some();
+        if let Some(qlog) = &mut self.qlog {
+            qlog.event(&event);
+        }
+        if matches!(event, Event::Packet(_)) {
+            return;
+        }
         match self.form {
             Form::Json => {
                 let line = lines::json(&event);
@@ -206,6 +216,11 @@ impl Report {
             cost,
         };
         self.connections.offer(rank, listed);
+    }
+
+    /// The file of --qlog, to be written.
+    pub(super) fn take_qlog(&mut self) -> Option<Qlog> {
+        self.qlog.take()
     }
 
     /// Flushes the output: a live capture may pause for long.

@@ -11,6 +11,7 @@ mod blocked;
 mod datagrams;
 mod http2;
 mod live;
+mod quic;
 #[path = "../workload/schema.rs"]
 mod schema;
 mod tls;
@@ -196,6 +197,7 @@ fn json_lines_keep_to_the_schema() {
         json(&[show(&streams)]),
         json(&[tls::SECURED]),
         json(&[show(&datagrams::lookups("lookups-schema"))]),
+        json(&[quic::PEERS, "--keys", quic::KEYS, "--delayed-ack", "5ms"]),
     ]
     .concat();
     all.extend(lines(&cut));

@@ -57,8 +57,9 @@ struct Half {
     spin: Spin,
     flight: Flight,
     pauses: Pauses,
-    /// Packet number expected next in the application space, and numbers below it that did not come.
-    expected: u64,
+    /// Packet number expected next in the application space, once there was one: some ends number all spaces in one sequence.
+    expected: Option<u64>,
+    /// Numbers below it that did not come.
     missing: u64,
     /// Whether the kernel joined datagrams, and how long each was.
     offload: Offload,
@@ -254,6 +255,8 @@ impl Conversation {
             if let Some((at, number)) = self.retry.take() {
                 // RFC 9001, section 5.2: the keys follow from the connection ID that the Retry packet gave.
                 self.original = packet.destination.to_vec();
+                self.handshake.restart(cx.budget);
+                self.halves[side as usize].flight.discard(Space::Initial, cx.budget);
                 let cost = now.0.since(self.started.0);
                 let packets = [self.started.1, number, now.1];
                 cx.finding(Side::Server, at, cost, &packets, Kind::QuicRetry);
@@ -373,12 +376,13 @@ impl Conversation {
         let half = &mut self.halves[side as usize];
         half.totals.opened += 1;
         if space == Space::Application {
-            if number < half.expected {
+            let expected = half.expected.unwrap_or(number);
+            if number < expected {
                 half.totals.out_of_order += 1;
                 half.missing = half.missing.saturating_sub(1);
             } else {
-                half.missing += number - half.expected;
-                half.expected = number + 1;
+                half.missing += number - expected;
+                half.expected = Some(number + 1);
             }
         }
     }
@@ -639,7 +643,7 @@ impl Conversation {
     /// Whether the records of this connection are decrypted, as far as there are any.
     fn decryption(&self, cx: &Context<'_>) -> Decryption {
         let short: u64 = self.halves.iter().map(|half| half.totals.one_rtt).sum();
-        let is_open = self.halves.iter().any(|half| half.expected > 0);
+        let is_open = self.halves.iter().any(|half| half.expected.is_some());
         if is_open {
             return Decryption::Done;
         }

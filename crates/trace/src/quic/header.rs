@@ -48,6 +48,9 @@ pub(crate) fn is_first(datagram: &[u8], len: u32) -> bool {
     let Some((packet, _)) = next(datagram, 0) else {
         return false;
     };
+    if datagram[0] & 0x40 == 0 {
+        return false;
+    }
     match packet.kind {
         // The packet number, a payload that is not empty, and the tag.
         PacketKind::Initial | PacketKind::ZeroRtt | PacketKind::Handshake => {
@@ -55,7 +58,7 @@ pub(crate) fn is_first(datagram: &[u8], len: u32) -> bool {
         }
         PacketKind::Foreign => {
             let ids = (FIRST_ID_MIN..=ID_MAX).contains(&packet.destination.len());
-            datagram[0] & 0x40 != 0 && len >= FIRST_MIN && ids && packet.source.len() <= ID_MAX
+            len >= FIRST_MIN && ids && packet.source.len() <= ID_MAX
         }
         _ => false,
     }
@@ -65,8 +68,10 @@ pub(crate) fn is_first(datagram: &[u8], len: u32) -> bool {
 /// connection IDs in short headers, in bytes. `None` if the bytes are no packet, or cut.
 pub(crate) fn next(datagram: &[u8], id_len: usize) -> Option<(Packet<'_>, &[u8])> {
     let first = *datagram.first()?;
+    // The fixed bit (0x40) is not asked for: an end may clear it once its peer permits so (RFC 9287).
     if first & 0x80 == 0 {
-        if first & 0x40 == 0 {
+        // Padding behind the last packet is no packet.
+        if datagram.iter().all(|byte| *byte == 0) {
             return None;
         }
         let destination = datagram.get(1..1 + id_len)?;
@@ -102,7 +107,7 @@ pub(crate) fn next(datagram: &[u8], id_len: usize) -> Option<(Packet<'_>, &[u8])
         V2 => ((first >> 4) & 3).wrapping_sub(1) & 3,
         _ => return Some((whole(PacketKind::Foreign, behind_ids), &[])),
     };
-    if first & 0x40 == 0 || destination.len() > ID_MAX || source.len() > ID_MAX {
+    if destination.len() > ID_MAX || source.len() > ID_MAX {
         return None;
     }
     let (kind, rest) = match kind {
@@ -210,6 +215,7 @@ mod tests {
             let kind = next(&datagram, 0).map(|(packet, _)| packet.kind);
             assert_eq!(kind, Some(want), "{first:x} {version:x}");
         }
+        assert!(!is_first(&long(0x80, V1, &[0, 24]), 1200), "the first packet has the fixed bit");
         let list = long(0x80, 0, &[0, 0, 0, 1, 0x6b, 0x33, 0x43, 0xcf]);
         let (packet, _) = next(&list, 0).expect("Version Negotiation");
         assert_eq!(versions(&packet, 16), [V1, V2]);

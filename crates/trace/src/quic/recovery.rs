@@ -94,6 +94,12 @@ impl Flight {
         }
     }
 
+    /// The peer has discarded all packets of this space.
+    pub(super) fn discard(&mut self, space: Space, budget: &mut Budget) {
+        let sent = core::mem::take(&mut self.sent[space as usize]);
+        budget.segments += sent.len();
+    }
+
     /// Whether nothing is under way.
     pub(super) fn is_empty(&self) -> bool {
         self.sent.iter().all(BTreeMap::is_empty)

@@ -83,6 +83,14 @@ impl Handshake {
         arrival
     }
 
+    /// The client begins anew, after a Retry: some send another ClientHello then.
+    pub(super) fn restart(&mut self, budget: &mut Budget) {
+        let sequence = &mut self.sequences[Side::Client as usize][Space::Initial as usize];
+        sequence.assembly.give_up(budget);
+        budget.release(sequence.charged);
+        *sequence = Sequence::default();
+    }
+
     /// Reads all whole messages.
     pub(super) fn read(&mut self) -> News {
         let mut news = News::default();
