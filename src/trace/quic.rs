@@ -189,7 +189,13 @@ pub(super) fn one(out: &mut String, listed: &ListedQuic, ending: &Ending) {
         listed.findings,
         milliseconds(listed.cost)
     );
-    let id = |id: &str| if id.is_empty() { "none".to_owned() } else { id.to_owned() };
+    let id = |id: &str| {
+        if id.is_empty() {
+            "none".to_owned()
+        } else {
+            id.to_owned()
+        }
+    };
     let _ = writeln!(
         out,
         "  connection IDs: first destination {}, client {}, server {}; {} datagrams with several packets",
@@ -239,7 +245,11 @@ fn secured(out: &mut String, q: &Quic) {
     if let Some(server) = &q.server_hello {
         parts.push(names::suite(server.cipher_suite));
         parts.extend(server.group.map(names::group));
-        let how = if server.has_psk { "resumed" } else { "full handshake" };
+        let how = if server.has_psk {
+            "resumed"
+        } else {
+            "full handshake"
+        };
         parts.push(how.to_owned());
     }
     if let (Some(hello), None) = (&q.client_hello, &q.alpn)
@@ -291,14 +301,21 @@ fn rows(q: &Quic) -> Vec<[String; 3]> {
         time("held back by flow control", |d| d.flow_control),
     ];
     for (words, of) in [
-        ("round trips", (|d: &QuicDirection| d.rtt) as fn(&QuicDirection) -> Spread),
+        (
+            "round trips",
+            (|d: &QuicDirection| d.rtt) as fn(&QuicDirection) -> Spread,
+        ),
         ("round trips by the spin bit", |d| d.spin),
     ] {
         let (a, b) = (of(&q.from_client), of(&q.from_server));
         if a.count + b.count > 0 {
             rows.push([words.to_owned(), a.count.to_string(), b.count.to_string()]);
             rows.push(["  least".to_owned(), milliseconds(a.min), milliseconds(b.min)]);
-            rows.push(["  mean".to_owned(), milliseconds(a.mean()), milliseconds(b.mean())]);
+            rows.push([
+                "  mean".to_owned(),
+                milliseconds(a.mean()),
+                milliseconds(b.mean()),
+            ]);
             rows.push(["  largest".to_owned(), milliseconds(a.max), milliseconds(b.max)]);
         }
     }

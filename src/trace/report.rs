@@ -195,11 +195,7 @@ impl Report {
     fn quic(&mut self, quic: Quic) {
         let (findings, cost) = self.costs.remove(&quic.id.0).unwrap_or_default();
         let payload = quic.from_client.volume.payload + quic.from_server.volume.payload;
-        let listed = || ListedQuic {
-            quic,
-            findings,
-            cost,
-        };
+        let listed = || ListedQuic { quic, findings, cost };
         self.quic.offer((cost, payload), listed);
     }
 

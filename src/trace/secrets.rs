@@ -58,10 +58,7 @@ impl Suites for Ciphers {
 
     fn quic_initial(&self, version: u32, destination: &[u8]) -> Option<[Box<dyn PacketOpener>; 2]> {
         let [client, server] = PacketKey::initial(version, destination)?;
-        Some([
-            Box::new(OpenedPackets(client)),
-            Box::new(OpenedPackets(server)),
-        ])
+        Some([Box::new(OpenedPackets(client)), Box::new(OpenedPackets(server))])
     }
 
     fn quic(&self, version: u32, suite: u16, secret: &[u8]) -> Option<Box<dyn PacketOpener>> {

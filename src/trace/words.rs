@@ -159,7 +159,10 @@ pub(super) fn measures(finding: &Finding) -> String {
             } else {
                 ""
             };
-            format!("{} lost{place}, their data sent again", counted(*packets, "packet"))
+            format!(
+                "{} lost{place}, their data sent again",
+                counted(*packets, "packet")
+            )
         }
         Kind::QuicProbeTimeout { packets } => format!(
             "data of {} sent again before any acknowledgment reported a loss",

@@ -31,12 +31,7 @@ pub(super) fn capture(path: &Path, datagrams: &[Sent<'_>]) -> PathBuf {
         }
         packet.extend_from_slice(sent.payload);
         let len = packet.len() as u32;
-        for word in [
-            1_700_000_000 + sent.ms / 1000,
-            sent.ms % 1000 * 1000,
-            len,
-            len,
-        ] {
+        for word in [1_700_000_000 + sent.ms / 1000, sent.ms % 1000 * 1000, len, len] {
             file.extend_from_slice(&word.to_le_bytes());
         }
         file.extend_from_slice(&packet);
@@ -64,7 +59,12 @@ pub(super) fn lookups(name: &str) -> PathBuf {
     let (a, aaaa) = (message(1, 0x0100, 0, 1), message(2, 0x0100, 0, 28));
     let (found, missing) = (message(1, 0x8180, 2, 1), message(2, 0x8183, 0, 28));
     let https = message(3, 0x0100, 0, 65);
-    let sent = |ms, from, to, payload| Sent { ms, from, to, payload };
+    let sent = |ms, from, to, payload| Sent {
+        ms,
+        from,
+        to,
+        payload,
+    };
     capture(
         &folder(name).join("dns.pcap"),
         &[

@@ -104,7 +104,10 @@ fn requests_over_http_3_are_found_with_keys() {
     let mut requests: Vec<(u64, &str, u64, u64)> = of(&lines, "transaction")
         .iter()
         .map(|line| {
-            assert_eq!((&line["complete"], &line["method"]), (&json!(true), &json!("GET")));
+            assert_eq!(
+                (&line["complete"], &line["method"]),
+                (&json!(true), &json!("GET"))
+            );
             (
                 number(&line["connection"]),
                 line["target"].as_str().expect("text"),
@@ -128,7 +131,10 @@ fn requests_over_http_3_are_found_with_keys() {
         ]
     );
     for quic in of(&lines, "quic") {
-        assert_eq!((&quic["decryption"], &quic["alpn"]), (&json!("done"), &json!("h3")));
+        assert_eq!(
+            (&quic["decryption"], &quic["alpn"]),
+            (&json!("done"), &json!("h3"))
+        );
         for end in ["from_client", "from_server"] {
             let d = &quic[end];
             assert_eq!(d["not_authentic"], 0, "{quic}");
@@ -150,7 +156,12 @@ fn causes_are_named() {
             .map(|line| line["kind"].as_str().expect("text").to_owned())
             .collect()
     };
-    let set = |kinds: &[&str]| kinds.iter().map(|kind| (*kind).to_owned()).collect::<BTreeSet<_>>();
+    let set = |kinds: &[&str]| {
+        kinds
+            .iter()
+            .map(|kind| (*kind).to_owned())
+            .collect::<BTreeSet<_>>()
+    };
     assert_eq!(kinds(1), set(&["quic_retry"]));
     assert_eq!(kinds(3), set(&["quic_flow_control"]));
     assert_eq!(kinds(4), set(&["application_limited"]));
@@ -162,7 +173,10 @@ fn causes_are_named() {
         .expect("the pause")["cost_ms"]
         .as_f64()
         .expect("a number");
-    assert!((100.0..160.0).contains(&pause), "the server slept 150 ms: {pause}");
+    assert!(
+        (100.0..160.0).contains(&pause),
+        "the server slept 150 ms: {pause}"
+    );
 }
 
 /// What the sender declared lost, its capture shows; the receiver's shows holes that were filled late.
@@ -227,7 +241,10 @@ fn qlog_has_the_packets_and_frames_that_the_sender_logged() {
             format!("sent\t{number}\t{}", kinds.join(" "))
         })
         .collect();
-    let theirs: Vec<&str> = BY_AIOQUIC.lines().filter(|line| line.starts_with("sent")).collect();
+    let theirs: Vec<&str> = BY_AIOQUIC
+        .lines()
+        .filter(|line| line.starts_with("sent"))
+        .collect();
     assert_eq!(ours, theirs);
     let ranges = &events
         .iter()

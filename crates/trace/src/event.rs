@@ -1,8 +1,8 @@
 //! Results that are complete: findings, transactions and connections. Plain data; the analyzer decides their order.
 
 use crate::connection::{ConnectionId, End, Vantage};
-use crate::direction::Direction;
 use crate::datagrams::Datagrams;
+use crate::direction::Direction;
 use crate::finding::Finding;
 use crate::lookup::Lookup;
 use crate::packet::Endpoint;

@@ -64,7 +64,8 @@ pub use lookup::{DnsTotals, Lookup};
 pub use packet::{Datagram, Endpoint, Flags, Fragment, Packet, Segment, TcpOptions};
 pub use quic::fuzz_quic;
 pub use quic_facts::{
-    Close, ErrorSpace, Quic, QuicDirection, QuicFrame, QuicPacket, QuicStream, QuicSums, QuicTotals, StreamType,
+    Close, ErrorSpace, Quic, QuicDirection, QuicFrame, QuicPacket, QuicStream, QuicSums, QuicTotals,
+    StreamType,
 };
 pub use seq::SeqNum;
 pub use series::{Mark, Point, Series};
@@ -72,8 +73,8 @@ pub use summary::{
     Connections, CwndDistribution, DirectionTotals, FindingTotals, Frames, Summary, TimeSeries, TlsTotals,
 };
 pub use tls::{
-    Alert, ClientHello, Decryption, HelloError, Opener, PacketOpener, Resumption, ServerHello, Suites, Tls, Unopened,
-    fuzz_tls,
+    Alert, ClientHello, Decryption, HelloError, Opener, PacketOpener, Resumption, ServerHello, Suites, Tls,
+    Unopened, fuzz_tls,
 };
 pub use transaction::{HttpCounts, Reset, Transaction};
 pub use volume::DatagramVolume;

@@ -82,6 +82,42 @@ pub struct Quic {
     pub http: Option<HttpCounts>,
 }
 
+impl Quic {
+    /// A connection of which nothing is known but its ends and the frame that began it.
+    pub(crate) fn new(id: ConnectionId, (client, server): (Endpoint, Endpoint), number: u64) -> Quic {
+        Quic {
+            id,
+            client,
+            server,
+            start: Duration::ZERO,
+            duration: Duration::ZERO,
+            end: End::CaptureEnded,
+            packets: (number, number),
+            version: 0,
+            offered_version: 0,
+            supported_versions: Vec::new(),
+            retried: false,
+            original_id: String::new(),
+            client_id: String::new(),
+            server_id: String::new(),
+            client_hello: None,
+            server_hello: None,
+            alpn: None,
+            handshake_last: None,
+            handshake: None,
+            coalesced: 0,
+            key_updates: 0,
+            decryption: Decryption::NotTried,
+            close: None,
+            from_client: QuicDirection::default(),
+            from_server: QuicDirection::default(),
+            streams: Vec::new(),
+            streams_seen: 0,
+            http: None,
+        }
+    }
+}
+
 /// The packets of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct QuicDirection {
@@ -187,10 +223,15 @@ pub struct QuicPacket {
 /// A frame without the data it carries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "frame_type", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the fields have the names and meanings of RFC 9000, section 19")]
+#[allow(
+    missing_docs,
+    reason = "the fields have the names and meanings of RFC 9000, section 19"
+)]
 pub enum QuicFrame {
     /// Bytes of padding in a row.
-    Padding { length: u64 },
+    Padding {
+        length: u64,
+    },
     Ping,
     /// Ranges of packet numbers, both ends included, the largest first. The delay is as on the wire: the peer's
     /// `ack_delay_exponent` scales it.
@@ -199,24 +240,69 @@ pub enum QuicFrame {
         delay: u64,
         acked_ranges: Vec<(u64, u64)>,
     },
-    ResetStream { stream_id: u64, error_code: u64, final_size: u64 },
-    StopSending { stream_id: u64, error_code: u64 },
-    Crypto { offset: u64, length: u64 },
-    NewToken { length: u64 },
-    Stream { stream_id: u64, offset: u64, length: u64, fin: bool },
-    MaxData { maximum: u64 },
-    MaxStreamData { stream_id: u64, maximum: u64 },
-    MaxStreams { stream_type: StreamType, maximum: u64 },
-    DataBlocked { limit: u64 },
-    StreamDataBlocked { stream_id: u64, limit: u64 },
-    StreamsBlocked { stream_type: StreamType, limit: u64 },
-    NewConnectionId { sequence_number: u64, retire_prior_to: u64, connection_id: String },
-    RetireConnectionId { sequence_number: u64 },
+    ResetStream {
+        stream_id: u64,
+        error_code: u64,
+        final_size: u64,
+    },
+    StopSending {
+        stream_id: u64,
+        error_code: u64,
+    },
+    Crypto {
+        offset: u64,
+        length: u64,
+    },
+    NewToken {
+        length: u64,
+    },
+    Stream {
+        stream_id: u64,
+        offset: u64,
+        length: u64,
+        fin: bool,
+    },
+    MaxData {
+        maximum: u64,
+    },
+    MaxStreamData {
+        stream_id: u64,
+        maximum: u64,
+    },
+    MaxStreams {
+        stream_type: StreamType,
+        maximum: u64,
+    },
+    DataBlocked {
+        limit: u64,
+    },
+    StreamDataBlocked {
+        stream_id: u64,
+        limit: u64,
+    },
+    StreamsBlocked {
+        stream_type: StreamType,
+        limit: u64,
+    },
+    NewConnectionId {
+        sequence_number: u64,
+        retire_prior_to: u64,
+        connection_id: String,
+    },
+    RetireConnectionId {
+        sequence_number: u64,
+    },
     PathChallenge,
     PathResponse,
-    ConnectionClose { error_space: ErrorSpace, error_code: u64, reason: String },
+    ConnectionClose {
+        error_space: ErrorSpace,
+        error_code: u64,
+        reason: String,
+    },
     HandshakeDone,
-    Datagram { length: u64 },
+    Datagram {
+        length: u64,
+    },
 }
 
 /// Direction of a stream.

@@ -223,10 +223,7 @@ fn every_link_and_tunnel_shows_the_same_conversation() {
     for _ in 0..20 {
         deep = ipv4(4, &deep);
     }
-    for (other, protocol) in [
-        (deep, 4),
-        (ipv4(47, &[0, 0, 8, 6]), 47),
-    ] {
+    for (other, protocol) in [(deep, 4), (ipv4(47, &[0, 0, 8, 6]), 47)] {
         let frame = Frame {
             link: LinkType::RAW,
             wire_len: other.len() as u32,

@@ -151,10 +151,37 @@ mod tests {
         let mut budget = budget(100);
         let mut assembly = Assembly::default();
         let mut take = |offset, data: &[u8]| assembly.take(offset, data, &mut budget, |_| {});
-        assert_eq!(take(0, b"ab"), Arrival { fresh: 2, ..Arrival::default() });
-        assert_eq!(take(4, b"ef"), Arrival { fresh: 2, leaves: true, ..Arrival::default() });
-        assert_eq!(take(0, b"ab"), Arrival { again: 2, ..Arrival::default() });
-        assert_eq!(take(1, b"bcde"), Arrival { fresh: 2, again: 2, fills: true, leaves: false });
+        assert_eq!(
+            take(0, b"ab"),
+            Arrival {
+                fresh: 2,
+                ..Arrival::default()
+            }
+        );
+        assert_eq!(
+            take(4, b"ef"),
+            Arrival {
+                fresh: 2,
+                leaves: true,
+                ..Arrival::default()
+            }
+        );
+        assert_eq!(
+            take(0, b"ab"),
+            Arrival {
+                again: 2,
+                ..Arrival::default()
+            }
+        );
+        assert_eq!(
+            take(1, b"bcde"),
+            Arrival {
+                fresh: 2,
+                again: 2,
+                fills: true,
+                leaves: false
+            }
+        );
         assert_eq!(take(6, b""), Arrival::default());
     }
 

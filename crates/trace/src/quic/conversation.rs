@@ -6,9 +6,11 @@
 use super::frame::{self, hex};
 use super::header::{self, Packet, PacketKind};
 use super::http3::Http3;
+use super::log;
 use super::offload::Offload;
+use super::pauses::Pauses;
 use super::protect::{Closed, Opened, Protection, Session, Space};
-use super::recovery::{self, Episode, Flight};
+use super::recovery::{self, Flight, report};
 use super::shake::Handshake;
 use super::spin::Spin;
 use super::streams::{Piece, Streams};
@@ -17,7 +19,7 @@ use crate::context::Context;
 use crate::event::Event;
 use crate::finding::Kind;
 use crate::packet::Endpoint;
-use crate::quic_facts::{Close, ErrorSpace, Quic, QuicDirection, QuicFrame, QuicPacket};
+use crate::quic_facts::{Close, ErrorSpace, Quic, QuicDirection, QuicFrame};
 use crate::times::Stamp;
 use crate::tls::Decryption;
 use crate::volume::DatagramVolume;
@@ -27,8 +29,6 @@ use core::time::Duration;
 const VERSIONS_MAX: usize = 16;
 /// Limit on the bytes of packets that wait for their keys, per connection.
 const HELD_MAX: usize = 64 << 10;
-/// Shortest pause that counts as the application's.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// A packet that came before its key.
 #[derive(Debug)]
@@ -36,16 +36,6 @@ struct Held {
     side: Side,
     at: Stamp,
     bytes: Vec<u8>,
-}
-
-/// Pauses of one end in the middle of its answers.
-#[derive(Debug, Default)]
-struct Pauses {
-    /// When the last packet under way was acknowledged.
-    idle_since: Option<Stamp>,
-    count: u64,
-    total: Duration,
-    longest: (Duration, u64, u64),
 }
 
 /// State of one direction.
@@ -91,36 +81,7 @@ impl Conversation {
     pub(crate) fn new(id: ConnectionId, (client, server): (Endpoint, Endpoint), now: Stamp) -> Conversation {
         Conversation {
             id,
-            facts: Quic {
-                id,
-                client,
-                server,
-                start: Duration::ZERO,
-                duration: Duration::ZERO,
-                end: End::CaptureEnded,
-                packets: (now.1, now.1),
-                version: 0,
-                offered_version: 0,
-                supported_versions: Vec::new(),
-                retried: false,
-                original_id: String::new(),
-                client_id: String::new(),
-                server_id: String::new(),
-                client_hello: None,
-                server_hello: None,
-                alpn: None,
-                handshake_last: None,
-                handshake: None,
-                coalesced: 0,
-                key_updates: 0,
-                decryption: Decryption::NotTried,
-                close: None,
-                from_client: QuicDirection::default(),
-                from_server: QuicDirection::default(),
-                streams: Vec::new(),
-                streams_seen: 0,
-                http: None,
-            },
+            facts: Quic::new(id, (client, server), now.1),
             started: now,
             last: now,
             original: Vec::new(),
@@ -256,7 +217,9 @@ impl Conversation {
                 // RFC 9001, section 5.2: the keys follow from the connection ID that the Retry packet gave.
                 self.original = packet.destination.to_vec();
                 self.handshake.restart(cx.budget);
-                self.halves[side as usize].flight.discard(Space::Initial, cx.budget);
+                self.halves[side as usize]
+                    .flight
+                    .discard(Space::Initial, cx.budget);
                 let cost = now.0.since(self.started.0);
                 let packets = [self.started.1, number, now.1];
                 cx.finding(Side::Server, at, cost, &packets, Kind::QuicRetry);
@@ -272,7 +235,8 @@ impl Conversation {
             random: self.facts.client_hello.as_ref().map(|hello| &hello.random),
             server: self.facts.server_hello.as_ref(),
         };
-        self.protection.open(side, packet, &self.original, session, cx.keys)
+        self.protection
+            .open(side, packet, &self.original, session, cx.keys)
     }
 
     /// A packet that is not authentic may be several datagrams that the sender's kernel had not yet cut. Opens the first one and
@@ -417,7 +381,10 @@ impl Conversation {
                 return arrival.fresh > 0;
             }
             QuicFrame::Stream {
-                stream_id, offset, fin, ..
+                stream_id,
+                offset,
+                fin,
+                ..
             } => {
                 let piece = recovery::Piece {
                     stream: *stream_id,
@@ -463,9 +430,14 @@ impl Conversation {
                 }
             }
             QuicFrame::ResetStream {
-                stream_id, error_code, ..
+                stream_id,
+                error_code,
+                ..
             }
-            | QuicFrame::StopSending { stream_id, error_code } => {
+            | QuicFrame::StopSending {
+                stream_id,
+                error_code,
+            } => {
                 if let Some(http) = &mut self.http {
                     http.reset(side, *stream_id, *error_code, self.datagrams, cx);
                 }
@@ -529,7 +501,8 @@ impl Conversation {
             && taken.arrival.fresh > 0
             && taken.continues
         {
-            self.pause(side, idle, now);
+            let rtt = self.halves[side.peer() as usize].totals.rtt;
+            self.halves[side as usize].pauses.end(idle, now, &rtt);
         }
         if self.http.is_none()
             && self
@@ -551,22 +524,6 @@ impl Conversation {
         }
     }
 
-    /// The answer went on after a time in which nothing was under way. The acknowledgment had to reach the sender and the data the
-    /// capture point, which takes up to a round trip.
-    fn pause(&mut self, side: Side, idle: Stamp, now: Stamp) {
-        let rtt = self.halves[side.peer() as usize].totals.rtt;
-        let cost = now.0.since(idle.0).saturating_sub(rtt.min);
-        if rtt.count == 0 || cost < PAUSE {
-            return;
-        }
-        let pauses = &mut self.halves[side as usize].pauses;
-        pauses.count += 1;
-        pauses.total += cost;
-        if cost > pauses.longest.0 {
-            pauses.longest = (cost, idle.1, now.1);
-        }
-    }
-
     /// Data was sent again.
     fn again(&mut self, side: Side, space: Space, piece: recovery::Piece, cx: &mut Context<'_>) {
         let half = &mut self.halves[side as usize];
@@ -583,9 +540,17 @@ impl Conversation {
             self.streams.permit(side, limits, now);
         }
         if let Some(hello) = news.client_hello {
-            if let (Some((_, first)), Some((_, asked))) = (self.handshake.first_hello, self.handshake.asked.take()) {
+            if let (Some((_, first)), Some((_, asked))) =
+                (self.handshake.first_hello, self.handshake.asked.take())
+            {
                 let cost = now.0.since(self.started.0);
-                cx.finding(Side::Server, now.0, cost, &[first, asked, now.1], Kind::HelloRetry);
+                cx.finding(
+                    Side::Server,
+                    now.0,
+                    cost,
+                    &[first, asked, now.1],
+                    Kind::HelloRetry,
+                );
             }
             self.handshake.first_hello.get_or_insert(now);
             self.facts.client_hello = Some(hello);
@@ -616,28 +581,9 @@ impl Conversation {
         if !cx.logs {
             return;
         }
-        let packet_type = match packet.kind {
-            PacketKind::Initial => "initial",
-            PacketKind::ZeroRtt => "0RTT",
-            PacketKind::Handshake => "handshake",
-            PacketKind::OneRtt => "1RTT",
-            PacketKind::Retry => "retry",
-            PacketKind::VersionNegotiation => "version_negotiation",
-            PacketKind::Foreign => "unknown",
-        };
-        cx.events.push_back(Event::Packet(Box::new(QuicPacket {
-            connection: self.id,
-            sender: side,
-            at: cx.at.since(cx.start),
-            frame: cx.number,
-            packet_type,
-            version: (packet.kind != PacketKind::OneRtt).then_some(packet.version),
-            destination: hex(packet.destination),
-            source: hex(packet.source),
-            number,
-            length: packet.bytes.len() as u64,
-            frames,
-        })));
+        let from = (self.id, side);
+        let event = log::event(from, packet, number, frames, cx);
+        cx.events.push_back(event);
     }
 
     /// Whether the records of this connection are decrypted, as far as there are any.
@@ -725,9 +671,7 @@ impl Conversation {
         let pauses = &self.halves[side as usize].pauses;
         if pauses.count > 0 {
             let (_, from, to) = pauses.longest;
-            let kind = Kind::ApplicationLimited {
-                pauses: pauses.count,
-            };
+            let kind = Kind::ApplicationLimited { pauses: pauses.count };
             cx.finding(side, at, pauses.total, &[from, to], kind);
         }
     }
@@ -739,24 +683,4 @@ fn is_error(close: &Close) -> bool {
         ErrorSpace::Transport => close.code != 0,
         ErrorSpace::Application => close.code != 0 && close.code != 0x100,
     }
-}
-
-/// Reports one round of loss.
-fn report(side: Side, episode: Option<Episode>, cx: &mut Context<'_>) {
-    let Some(episode) = episode else {
-        return;
-    };
-    let kind = if episode.is_reported {
-        Kind::QuicLossRecovery {
-            packets: episode.packets,
-            upstream: episode.upstream,
-        }
-    } else {
-        Kind::QuicProbeTimeout {
-            packets: episode.packets,
-        }
-    };
-    let cost = episode.last.0.since(episode.lost.0);
-    let packets = [episode.lost.1, episode.first.1];
-    cx.finding(side, episode.lost.0, cost, &packets, kind);
 }

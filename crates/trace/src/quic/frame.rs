@@ -151,7 +151,11 @@ pub(crate) fn next(input: &[u8]) -> Option<(QuicFrame, &[u8], &[u8])> {
         }
         0x1e => QuicFrame::HandshakeDone,
         0x30 | 0x31 => {
-            let length = if kind == 0x31 { number()? } else { rest.len() as u64 };
+            let length = if kind == 0x31 {
+                number()?
+            } else {
+                rest.len() as u64
+            };
             let (_, rest) = split(rest, length)?;
             return plain(QuicFrame::Datagram { length }, rest);
         }
@@ -199,25 +203,78 @@ mod tests {
             (vec![1], F::Ping),
             (vec![2, 10, 5, 1, 2, 2, 1], ack()),
             (vec![3, 10, 5, 1, 2, 2, 1, 0, 0, 0], ack()),
-            (vec![4, 8, 1, 9], F::ResetStream { stream_id: 8, error_code: 1, final_size: 9 }),
-            (vec![5, 8, 1], F::StopSending { stream_id: 8, error_code: 1 }),
+            (
+                vec![4, 8, 1, 9],
+                F::ResetStream {
+                    stream_id: 8,
+                    error_code: 1,
+                    final_size: 9,
+                },
+            ),
+            (
+                vec![5, 8, 1],
+                F::StopSending {
+                    stream_id: 8,
+                    error_code: 1,
+                },
+            ),
             (vec![6, 2, 1, 7], F::Crypto { offset: 2, length: 1 }),
             (vec![7, 1, 7], F::NewToken { length: 1 }),
             (vec![0x0a, 4, 2, 7, 7], stream(0, 2, false)),
             (vec![0x0f, 4, 3, 0], stream(3, 0, true)),
             (vec![0x10, 9], F::MaxData { maximum: 9 }),
-            (vec![0x11, 4, 9], F::MaxStreamData { stream_id: 4, maximum: 9 }),
-            (vec![0x12, 9], F::MaxStreams { stream_type: StreamType::Bidirectional, maximum: 9 }),
-            (vec![0x13, 9], F::MaxStreams { stream_type: StreamType::Unidirectional, maximum: 9 }),
+            (
+                vec![0x11, 4, 9],
+                F::MaxStreamData {
+                    stream_id: 4,
+                    maximum: 9,
+                },
+            ),
+            (
+                vec![0x12, 9],
+                F::MaxStreams {
+                    stream_type: StreamType::Bidirectional,
+                    maximum: 9,
+                },
+            ),
+            (
+                vec![0x13, 9],
+                F::MaxStreams {
+                    stream_type: StreamType::Unidirectional,
+                    maximum: 9,
+                },
+            ),
             (vec![0x14, 9], F::DataBlocked { limit: 9 }),
-            (vec![0x15, 4, 9], F::StreamDataBlocked { stream_id: 4, limit: 9 }),
-            (vec![0x16, 9], F::StreamsBlocked { stream_type: StreamType::Bidirectional, limit: 9 }),
-            (id, F::NewConnectionId { sequence_number: 2, retire_prior_to: 1, connection_id: "070809".to_owned() }),
+            (
+                vec![0x15, 4, 9],
+                F::StreamDataBlocked {
+                    stream_id: 4,
+                    limit: 9,
+                },
+            ),
+            (
+                vec![0x16, 9],
+                F::StreamsBlocked {
+                    stream_type: StreamType::Bidirectional,
+                    limit: 9,
+                },
+            ),
+            (
+                id,
+                F::NewConnectionId {
+                    sequence_number: 2,
+                    retire_prior_to: 1,
+                    connection_id: "070809".to_owned(),
+                },
+            ),
             (vec![0x19, 9], F::RetireConnectionId { sequence_number: 9 }),
             ([&[0x1a][..], &[0; 8]].concat(), F::PathChallenge),
             ([&[0x1b][..], &[0; 8]].concat(), F::PathResponse),
             (vec![0x1c, 7, 6, 2, b'a', b'b'], close(ErrorSpace::Transport, 7)),
-            (vec![0x1d, 0x41, 0, 2, b'a', b'b'], close(ErrorSpace::Application, 256)),
+            (
+                vec![0x1d, 0x41, 0, 2, b'a', b'b'],
+                close(ErrorSpace::Application, 256),
+            ),
             (vec![0x1e], F::HandshakeDone),
             (vec![0x31, 2, 7, 7], F::Datagram { length: 2 }),
         ]
@@ -242,7 +299,12 @@ mod tests {
     #[test]
     fn data_runs_to_the_end_of_the_packet_without_a_length() {
         let (frame, data, rest) = next(&[0x0c, 4, 3, 7, 7]).expect("STREAM");
-        let want = QuicFrame::Stream { stream_id: 4, offset: 3, length: 2, fin: false };
+        let want = QuicFrame::Stream {
+            stream_id: 4,
+            offset: 3,
+            length: 2,
+            fin: false,
+        };
         assert_eq!((frame, data, rest), (want, &[7, 7][..], &[][..]));
         let (padding, _, rest) = next(&[0, 0, 0, 1]).expect("PADDING");
         assert_eq!((padding, rest), (QuicFrame::Padding { length: 3 }, &[1][..]));

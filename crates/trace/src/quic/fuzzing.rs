@@ -102,14 +102,16 @@ mod tests {
             b"\x40efgh",
             b"",
         ]);
-        (any::<bool>(), start, prop::collection::vec(any::<u8>(), 0..200)).prop_map(|(is_server, start, rest)| {
-            let mut payload = start.to_vec();
-            payload.extend_from_slice(&rest);
-            payload.resize(payload.len().div_ceil(8) * 8, 0);
-            let mut all = vec![u8::from(is_server), (payload.len() / 8) as u8];
-            all.extend_from_slice(&payload);
-            all
-        })
+        (any::<bool>(), start, prop::collection::vec(any::<u8>(), 0..200)).prop_map(
+            |(is_server, start, rest)| {
+                let mut payload = start.to_vec();
+                payload.extend_from_slice(&rest);
+                payload.resize(payload.len().div_ceil(8) * 8, 0);
+                let mut all = vec![u8::from(is_server), (payload.len() / 8) as u8];
+                all.extend_from_slice(&payload);
+                all
+            },
+        )
     }
 
     proptest! {

@@ -183,7 +183,10 @@ mod tests {
         datagram.extend_from_slice(&[0x41, 0xaa, 5, 5]);
         let (first, rest) = next(&datagram, 1).expect("an Initial packet");
         assert_eq!((first.kind, first.number_at), (PacketKind::Initial, 13));
-        assert_eq!((first.destination, first.source), (&[0xaa, 0xbb][..], &[0xcc][..]));
+        assert_eq!(
+            (first.destination, first.source),
+            (&[0xaa, 0xbb][..], &[0xcc][..])
+        );
         let (second, rest) = next(rest, 1).expect("a Handshake packet");
         assert_eq!(second.kind, PacketKind::Handshake);
         let (third, rest) = next(rest, 1).expect("a short header");
@@ -215,7 +218,10 @@ mod tests {
             let kind = next(&datagram, 0).map(|(packet, _)| packet.kind);
             assert_eq!(kind, Some(want), "{first:x} {version:x}");
         }
-        assert!(!is_first(&long(0x80, V1, &[0, 24]), 1200), "the first packet has the fixed bit");
+        assert!(
+            !is_first(&long(0x80, V1, &[0, 24]), 1200),
+            "the first packet has the fixed bit"
+        );
         let list = long(0x80, 0, &[0, 0, 0, 1, 0x6b, 0x33, 0x43, 0xcf]);
         let (packet, _) = next(&list, 0).expect("Version Negotiation");
         assert_eq!(versions(&packet, 16), [V1, V2]);

@@ -149,7 +149,9 @@ impl Http3 {
     ) {
         match id & 3 {
             0 => {
-                if side == Side::Client && !self.open.contains_key(&id) && !self.admit(id, begun, datagrams, cx)
+                if side == Side::Client
+                    && !self.open.contains_key(&id)
+                    && !self.admit(id, begun, datagrams, cx)
                 {
                     return;
                 }

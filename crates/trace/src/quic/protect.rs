@@ -95,7 +95,12 @@ impl Protection {
                 let openers = self
                     .initial(packet.version, destination, keys)
                     .ok_or(Closed::NoKey)?;
-                open(&*openers[side as usize], &*openers[side as usize], packet, expected)?
+                open(
+                    &*openers[side as usize],
+                    &*openers[side as usize],
+                    packet,
+                    expected,
+                )?
             }
             _ => {
                 self.derive(side, packet.kind, session, keys);
@@ -168,7 +173,8 @@ impl Protection {
             // The suite is that of the session before. Its key fits one suite, but header protection alone cannot tell which:
             // the first that has a secret of this length is taken.
             let secret = secrets.early().filter(|_| side == Side::Client);
-            half.early = secret.and_then(|secret| [0x1301, 0x1302].iter().find_map(|suite| make(*suite, secret)));
+            half.early =
+                secret.and_then(|secret| [0x1301, 0x1302].iter().find_map(|suite| make(*suite, secret)));
             return;
         }
         let Some(suite) = session.server.map(|hello| hello.cipher_suite) else {
@@ -212,7 +218,10 @@ impl Phases {
             return bare.open(self.current.as_deref().unwrap_or(header), packet, expected);
         }
         // After the first update, the phase before is the one whose key also makes the header protection.
-        let before = self.before.as_deref().or(self.current.is_some().then_some(header));
+        let before = self
+            .before
+            .as_deref()
+            .or(self.current.is_some().then_some(header));
         if let Some(before) = before
             && let Ok(opened) = bare.open(before, packet, expected)
             && opened.number < expected

@@ -3,6 +3,9 @@
 
 use super::protect::Space;
 use crate::budget::Budget;
+use crate::connection::Side;
+use crate::context::Context;
+use crate::finding::Kind;
 use crate::times::Stamp;
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -196,6 +199,26 @@ impl Flight {
     }
 }
 
+/// Reports one round of loss.
+pub(super) fn report(side: Side, episode: Option<Episode>, cx: &mut Context<'_>) {
+    let Some(episode) = episode else {
+        return;
+    };
+    let kind = if episode.is_reported {
+        Kind::QuicLossRecovery {
+            packets: episode.packets,
+            upstream: episode.upstream,
+        }
+    } else {
+        Kind::QuicProbeTimeout {
+            packets: episode.packets,
+        }
+    };
+    let cost = episode.last.0.since(episode.lost.0);
+    let packets = [episode.lost.1, episode.first.1];
+    cx.finding(side, episode.lost.0, cost, &packets, kind);
+}
+
 /// Adds a loss to the episode, or begins another one if the packet was sent after the repair so far.
 fn join(
     episode: &mut Option<Episode>,
@@ -258,10 +281,7 @@ mod tests {
         assert_eq!(flight.again(SPACE, piece(0, 10), at(34), &mut budget), (0, None));
         assert_eq!(flight.again(SPACE, piece(10, 20), at(35), &mut budget), (1, None));
         let episode = flight.finish(&mut budget).expect("a loss");
-        assert_eq!(
-            (episode.lost.1, episode.first.1, episode.packets),
-            (2, 35, 1)
-        );
+        assert_eq!((episode.lost.1, episode.first.1, episode.packets), (2, 35, 1));
         assert!(episode.is_reported && !episode.upstream);
         assert_eq!(budget.segments, 4);
     }
@@ -275,7 +295,11 @@ mod tests {
         flight.sent(SPACE, 1, at(200), vec![piece(0, 10)], &mut budget);
         let acked = flight.acked(SPACE, &[(0, 1)], at(230), &mut budget);
         assert_eq!((acked.spurious, acked.emptied), (1, true));
-        assert!(flight.finish(&mut budget).is_some_and(|episode| !episode.is_reported));
+        assert!(
+            flight
+                .finish(&mut budget)
+                .is_some_and(|episode| !episode.is_reported)
+        );
     }
 
     #[test]

@@ -129,9 +129,9 @@ impl Streams {
         taken.continues = half.fresh > 0;
         let before = half.assembly.highest;
         let ready = &mut taken.ready;
-        let arrival = half
-            .assembly
-            .take(piece.offset, piece.data, budget, |bytes| ready.extend_from_slice(bytes));
+        let arrival = half.assembly.take(piece.offset, piece.data, budget, |bytes| {
+            ready.extend_from_slice(bytes)
+        });
         half.fresh += arrival.fresh;
         half.again += arrival.again;
         if piece.fin {
