@@ -25,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("http3", &["http-semantics", "units"]),
     ("link", &["units"]),
     ("tcp", &["units"]),
-    ("trace", &["http2", "units"]),
+    ("trace", &["http2", "http3", "units"]),
     ("model", &["units"]),
     ("runtime", &["units"]),
     ("netem", &["link", "runtime", "units"]),

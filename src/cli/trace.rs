@@ -16,7 +16,8 @@ Examples:
   ssh router tcpdump -w - -i eth0 not port 22 | weir trace -  from a pipe
   weir trace --live eth0 --port 80 --duration 30s --write slow.pcapng
   weir trace --live any --packets 10000 --json
-  weir trace capture.pcapng --keys keys.log       requests within TLS, by the secrets of its connections
+  weir trace capture.pcapng --keys keys.log       requests within TLS and QUIC, by the secrets of its connections
+  weir trace capture.pcapng --keys keys.log --qlog quic.qlog    QUIC packets for qvis
 
 Reads pcap and pcapng, also compressed with gzip. Understands Ethernet, PPP, LLC, raw IP, loopback
 and Linux cooked frames; VLAN, PPPoE; packets inside IP-in-IP, GRE and VXLAN; IPv4, IPv6 and their
@@ -81,7 +82,7 @@ pub(crate) struct Flags {
     #[arg(short, long, value_name = "N", help_heading = "Filter")]
     pub(crate) connection: Option<u64>,
 
-    /// Decrypts TLS with the secrets in this key log, written by a client or server (SSLKEYLOGFILE, weir serve
+    /// Decrypts TLS and QUIC with the secrets in this key log, written by a client or server (SSLKEYLOGFILE, weir serve
     /// --tls-key-log). Secrets in a pcapng file need no flag
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     pub(crate) keys: Option<PathBuf>,
@@ -107,6 +108,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) plot: Option<PathBuf>,
 
+    /// Writes the packets of QUIC connections to this file as qlog (version 0.3), for qvis and other viewers
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) qlog: Option<PathBuf>,
+
     /// Limit on connections followed at once. Beyond it, Weir reports one connection early: the one closed longest ago
     /// or, if none is closed, the one silent longest
     #[arg(long, value_name = "N", default_value_t = 32_768, help_heading = "Limits")]
@@ -126,6 +131,8 @@ pub(crate) enum Sheet {
     Findings,
     /// One row per request with its response
     Requests,
+    /// One row per DNS lookup over UDP
+    Lookups,
     /// Packets by type and direction
     Types,
     /// Established connections over time

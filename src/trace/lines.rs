@@ -1,10 +1,11 @@
 //! Machine-readable results: JSON, one object per line, and CSV.
 
 use super::counters::{CONNECTION, DIRECTION};
+use super::datagrams;
 use super::source::Ending;
 use super::words;
 use crate::cli::trace::{Flags, Sheet};
-use ::trace::{Connection, Event, Finding, Series, Summary, Transaction};
+use ::trace::{Connection, Event, Finding, Lookup, Series, Summary, Transaction};
 use serde_json::{Value, json};
 
 /// Version of the JSON lines.
@@ -68,6 +69,9 @@ pub(super) fn columns(sheet: Sheet) -> String {
              request_header_bytes,request_body_bytes,response_header_bytes,response_body_bytes,packets,first_packet,\
              last_packet,stream,reset,priority,flow_control_ms",
         ),
+        Sheet::Lookups => words_of(
+            "client,server,name,type,start_ms,wait_ms,code,answers,truncated,transmissions,first_packet,last_packet",
+        ),
         Sheet::Types | Sheet::Established | Sheet::Cwnd | Sheet::CwndDistribution | Sheet::Points => {
             return String::new();
         }
@@ -85,6 +89,7 @@ pub(super) fn row(sheet: Sheet, event: &Event) -> Option<String> {
         (Sheet::Connections, Event::Connection(connection)) => connection_row(connection),
         (Sheet::Findings, Event::Finding(finding)) => finding_row(finding),
         (Sheet::Requests, Event::Transaction(transaction)) => request_row(transaction),
+        (Sheet::Lookups, Event::Lookup(lookup)) => lookup_row(lookup),
         _ => return None,
     };
     let cells: Vec<String> = cells.iter().map(|cell| quoted(cell)).collect();
@@ -151,6 +156,23 @@ fn request_row(t: &Transaction) -> Vec<String> {
     ]
 }
 
+fn lookup_row(lookup: &Lookup) -> Vec<String> {
+    vec![
+        lookup.client.to_string(),
+        lookup.server.to_string(),
+        lookup.name.clone(),
+        datagrams::record(lookup.record),
+        ms(lookup.start),
+        lookup.wait.map(ms).unwrap_or_default(),
+        lookup.code.map(|code| code.to_string()).unwrap_or_default(),
+        lookup.answers.to_string(),
+        u8::from(lookup.truncated).to_string(),
+        lookup.transmissions.to_string(),
+        lookup.first_packet.to_string(),
+        lookup.last_packet.to_string(),
+    ]
+}
+
 /// A CSV cell (RFC 4180). Request targets may hold anything, so cells that a spreadsheet would take for a formula are
 /// defused.
 fn quoted(cell: &str) -> String {
@@ -170,7 +192,7 @@ fn quoted(cell: &str) -> String {
 /// A sheet made from the whole capture; empty for sheets whose rows were written before.
 pub(super) fn sheet(sheet: Sheet, summary: &Summary, series: &Series) -> String {
     match sheet {
-        Sheet::Connections | Sheet::Findings | Sheet::Requests => String::new(),
+        Sheet::Connections | Sheet::Findings | Sheet::Requests | Sheet::Lookups => String::new(),
         Sheet::Types => summary.kinds_csv(),
         Sheet::Established => summary.established.csv(),
         Sheet::Cwnd => summary.cwnd.csv(),

@@ -2,8 +2,11 @@
 //! crate `trace` interprets packets; here are files, formats and exit codes.
 
 mod counters;
+mod datagrams;
 mod lines;
 mod plot;
+mod qlog;
+mod quic;
 mod rank;
 mod report;
 mod secrets;
@@ -31,7 +34,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     if let Some(directory) = &flags.plot {
         plot::prepare(directory)?;
     }
-    let mut report = Report::new(flags, voice);
+    let mut report = Report::new(flags, voice, qlog::Qlog::create(flags)?);
     let mut analyzer = analyzer(flags, flags.connection);
     let ending = match (&flags.live, &flags.file) {
         (Some(interface), _) => source::live(interface, flags, voice, &mut analyzer, &mut report)?,
@@ -44,13 +47,17 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     if let Some(wanted) = flags.connection
         && !report.has_found()
     {
-        let seen = analyzer.summary().connections.seen;
+        let summary = analyzer.summary();
+        let seen = summary.connections.seen + summary.quic.connections;
         return Err(Failure::Usage(format!(
             "there is no connection {wanted}: the connections that pass the filter are numbered 1 to {seen}"
         )));
     }
     let series = analyzer.take_series();
     let summary = analyzer.summary();
+    if let Some(qlog) = report.take_qlog() {
+        qlog.write(summary.start_ns, voice)?;
+    }
     let told = report.end(&summary, &series, &ending);
     if let Some(directory) = &flags.plot {
         let series = source::again(flags, &report, series)?;
@@ -136,6 +143,7 @@ fn analyzer(flags: &Flags, record: Option<u64>) -> Analyzer {
             ..Thresholds::default()
         },
         record: record.filter(|_| wants_points).map(ConnectionId),
+        packets: flags.qlog.is_some(),
     };
     let filter = Filter {
         ports: flags.port.clone(),

@@ -2,12 +2,13 @@
 //! bounded: lines are forgotten once written, and tables keep only the largest rows. Decides which results concern
 //! the reader, not what they are.
 
+use super::qlog::Qlog;
 use super::rank::Largest;
 use super::source::Ending;
 use super::{lines, text};
 use crate::cli::trace::{Flags, Sheet};
 use crate::voice::Voice;
-use ::trace::{Connection, Event, Finding, Series, Summary, Transaction};
+use ::trace::{Connection, Event, Finding, Lookup, Quic, Series, Summary, Transaction};
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use units::Duration;
@@ -31,6 +32,14 @@ pub(super) struct Listed {
     pub(super) cost: Duration,
 }
 
+/// A QUIC connection with the cost of its findings.
+#[derive(Debug)]
+pub(super) struct ListedQuic {
+    pub(super) quic: Quic,
+    pub(super) findings: u64,
+    pub(super) cost: Duration,
+}
+
 /// The parts of the capture that the tables show.
 #[derive(Debug)]
 pub(super) struct Book {
@@ -40,6 +49,10 @@ pub(super) struct Book {
     pub(super) requests_seen: u64,
     pub(super) connections: Vec<Listed>,
     pub(super) connections_seen: u64,
+    pub(super) quic: Vec<ListedQuic>,
+    pub(super) quic_seen: u64,
+    pub(super) lookups: Vec<Lookup>,
+    pub(super) lookups_seen: u64,
 }
 
 /// Receives results.
@@ -55,13 +68,17 @@ pub(super) struct Report {
     findings: Largest<Finding, Duration>,
     requests: Largest<Transaction, Duration>,
     connections: Largest<Listed, (Duration, u64)>,
+    quic: Largest<ListedQuic, (Duration, u64)>,
+    lookups: Largest<Lookup, Duration>,
     /// The connection to draw.
     candidate: Option<((Duration, u64), u64)>,
     has_found: bool,
+    /// The file of --qlog.
+    qlog: Option<Qlog>,
 }
 
 impl Report {
-    pub(super) fn new(flags: &Flags, voice: &Voice) -> Report {
+    pub(super) fn new(flags: &Flags, voice: &Voice, qlog: Option<Qlog>) -> Report {
         let form = match flags.csv {
             _ if voice.json => Form::Json,
             Some(sheet) => Form::Csv(sheet),
@@ -81,8 +98,11 @@ impl Report {
             findings: Largest::new(room),
             requests: Largest::new(room),
             connections: Largest::new(room),
+            quic: Largest::new(room),
+            lookups: Largest::new(room),
             candidate: None,
             has_found: false,
+            qlog,
         };
         let head = match form {
             Form::Text => String::new(),
@@ -119,14 +139,23 @@ impl Report {
     /// Takes one result.
     pub(super) fn event(&mut self, event: Event) {
         let id = match &event {
-            Event::Finding(finding) => finding.connection.0,
-            Event::Transaction(transaction) => transaction.connection.0,
-            Event::Connection(connection) => connection.id.0,
+            Event::Finding(finding) => Some(finding.connection.0),
+            Event::Transaction(transaction) => Some(transaction.connection.0),
+            Event::Connection(connection) => Some(connection.id.0),
+            Event::Quic(quic) => Some(quic.id.0),
+            Event::Packet(packet) => Some(packet.connection.0),
+            Event::Lookup(_) | Event::Datagrams(_) => None,
         };
-        if self.only.is_some_and(|only| only != id) {
+        if self.only.is_some() && self.only != id {
             return;
         }
         self.has_found |= self.only.is_some();
+        if let Some(qlog) = &mut self.qlog {
+            qlog.event(&event);
+        }
+        if matches!(event, Event::Packet(_)) {
+            return;
+        }
         match self.form {
             Form::Json => {
                 let line = lines::json(&event);
@@ -146,6 +175,13 @@ impl Report {
                 self.requests.offer(took, || transaction);
             }
             Event::Connection(connection) => self.connection(*connection),
+            Event::Lookup(lookup) => {
+                // A lookup without a response cost the client its whole patience.
+                let wait = lookup.wait.unwrap_or(Duration::MAX);
+                self.lookups.offer(wait, || *lookup);
+            }
+            Event::Quic(quic) => self.quic(*quic),
+            Event::Datagrams(_) | Event::Packet(_) => {}
         }
     }
 
@@ -154,6 +190,13 @@ impl Report {
         cost.0 += 1;
         cost.1 += finding.cost;
         self.findings.offer(finding.cost, || finding);
+    }
+
+    fn quic(&mut self, quic: Quic) {
+        let (findings, cost) = self.costs.remove(&quic.id.0).unwrap_or_default();
+        let payload = quic.from_client.volume.payload + quic.from_server.volume.payload;
+        let listed = || ListedQuic { quic, findings, cost };
+        self.quic.offer((cost, payload), listed);
     }
 
     fn connection(&mut self, connection: Connection) {
@@ -169,6 +212,11 @@ impl Report {
             cost,
         };
         self.connections.offer(rank, listed);
+    }
+
+    /// The file of --qlog, to be written.
+    pub(super) fn take_qlog(&mut self) -> Option<Qlog> {
+        self.qlog.take()
     }
 
     /// Flushes the output: a live capture may pause for long.
@@ -209,6 +257,10 @@ impl Report {
             requests: self.requests.take(),
             connections_seen: self.connections.seen(),
             connections: self.connections.take(),
+            quic_seen: self.quic.seen(),
+            quic: self.quic.take(),
+            lookups_seen: self.lookups.seen(),
+            lookups: self.lookups.take(),
         };
         if self.only.is_some() {
             book.findings.sort_by_key(|finding| finding.at);

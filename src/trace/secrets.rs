@@ -2,10 +2,11 @@
 //! What a secret opens is decided in the crate `trace`; the ciphers are those of the crate `tls`.
 
 use crate::failure::Failure;
-use ::trace::{Analyzer, Opener, Suites};
+use ::trace::{Analyzer, Opener, PacketOpener, Suites};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use tls::observed::quic::{self, PacketKey};
 use tls::observed::{self, Key};
 
 /// Bytes of a key log read at once.
@@ -28,6 +29,19 @@ impl Opener for Opened {
     }
 }
 
+#[derive(Debug)]
+struct OpenedPackets(PacketKey);
+
+impl PacketOpener for OpenedPackets {
+    fn mask(&self, sample: &[u8; 16]) -> [u8; 5] {
+        self.0.mask(sample)
+    }
+
+    fn open(&self, number: u64, header: &[u8], payload: &mut Vec<u8>) -> bool {
+        self.0.open(number, header, payload)
+    }
+}
+
 impl Suites for Ciphers {
     fn tls13(&self, suite: u16, secret: &[u8]) -> Option<Box<dyn Opener>> {
         Some(Box::new(Opened(Key::of_tls13(suite, secret)?)))
@@ -40,6 +54,21 @@ impl Suites for Ciphers {
     fn tls12(&self, suite: u16, master: &[u8], randoms: [&[u8; 32]; 2]) -> Option<[Box<dyn Opener>; 2]> {
         let [client, server] = Key::of_tls12(suite, master, randoms)?;
         Some([Box::new(Opened(client)), Box::new(Opened(server))])
+    }
+
+    fn quic_initial(&self, version: u32, destination: &[u8]) -> Option<[Box<dyn PacketOpener>; 2]> {
+        let [client, server] = PacketKey::initial(version, destination)?;
+        Some([Box::new(OpenedPackets(client)), Box::new(OpenedPackets(server))])
+    }
+
+    fn quic(&self, version: u32, suite: u16, secret: &[u8]) -> Option<Box<dyn PacketOpener>> {
+        Some(Box::new(OpenedPackets(PacketKey::of_secret(
+            version, suite, secret,
+        )?)))
+    }
+
+    fn quic_updated(&self, version: u32, suite: u16, secret: &[u8]) -> Option<Vec<u8>> {
+        quic::updated(version, suite, secret)
     }
 }
 

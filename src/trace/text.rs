@@ -1,6 +1,8 @@
 //! The text report: the whole capture, or one connection, as plain tables.
 
 use super::counters::{DIRECTION, TOTALS, end, milliseconds, vantage};
+use super::datagrams;
+use super::quic;
 use super::report::{Book, Listed};
 use super::security;
 use super::source::Ending;
@@ -29,12 +31,18 @@ pub(super) fn capture(book: &Book, summary: &Summary, ending: &Ending) -> String
         totals(&mut out, summary);
         connections_in_numbers(&mut out, summary);
         tls(&mut out, summary);
+    }
+    datagrams::totals(&mut out, summary);
+    quic::totals(&mut out, summary);
+    if summary.volume.packets + summary.quic.connections > 0 {
         http(&mut out, summary);
     }
     kinds(&mut out, summary);
     findings(&mut out, &book.findings, book.findings_seen, "costliest findings");
     connections(&mut out, book);
+    quic::connections(&mut out, book);
     requests(&mut out, book, "slowest requests");
+    datagrams::lookups(&mut out, book);
     notes(&mut out, summary, ending);
     out
 }
@@ -55,13 +63,17 @@ fn heading(out: &mut String, summary: &Summary, ending: &Ending) {
         );
     }
     out.push('\n');
+    let [quic, dns, udp] = datagrams::frames(summary);
     let others = [
+        quic,
+        dns,
+        udp,
         ("other IP", frames.other_ip),
         ("IP fragments", frames.fragments),
         ("not IP", frames.not_ip),
         ("malformed", frames.malformed),
         ("of unknown link types", frames.unknown_link),
-        ("TCP excluded by the filter", frames.turned_away),
+        ("excluded by the filter", frames.turned_away),
     ];
     let named: Vec<String> = others
         .iter()
@@ -105,7 +117,7 @@ fn totals(out: &mut String, summary: &Summary) {
 }
 
 /// A table with names on the left and values on the right; rows without any value are left out.
-fn columns(out: &mut String, names: [&str; 3], rows: impl Iterator<Item = [String; 3]>) {
+pub(super) fn columns(out: &mut String, names: [&str; 3], rows: impl Iterator<Item = [String; 3]>) {
     let rows: Vec<[String; 3]> = rows
         .filter(|[words, a, b]| !(words.starts_with(' ') && is_nothing(a) && is_nothing(b)))
         .collect();
@@ -226,7 +238,7 @@ fn http(out: &mut String, summary: &Summary) {
 }
 
 /// Least, greatest and mean of some times; nothing if there are none.
-fn spread(out: &mut String, what: &str, times: &Spread) {
+pub(super) fn spread(out: &mut String, what: &str, times: &Spread) {
     if times.count > 0 {
         let _ = writeln!(
             out,
@@ -241,7 +253,7 @@ fn spread(out: &mut String, what: &str, times: &Spread) {
 /// Each kind of finding with its cost and remedy, the costliest first.
 fn kinds(out: &mut String, summary: &Summary) {
     if summary.findings.is_empty() {
-        if summary.volume.packets > 0 {
+        if summary.volume.packets + summary.quic.decrypted > 0 {
             out.push_str("\nno findings: no known waste of time\n");
         }
         return;
@@ -317,7 +329,7 @@ fn findings(out: &mut String, findings: &[Finding], seen: u64, title: &str) {
 }
 
 /// The number of rows shown and in total.
-fn of(shown: usize, seen: u64) -> String {
+pub(super) fn of(shown: usize, seen: u64) -> String {
     if shown as u64 == seen {
         format!(" ({seen})")
     } else {
@@ -524,6 +536,7 @@ fn notes(out: &mut String, summary: &Summary, ending: &Ending) {
             words::counted(tls.undecrypted, "connection")
         ));
     }
+    notes.extend(quic::notes(summary));
     if summary.refused_secrets > 0 {
         notes.push(format!(
             "the key log holds the secrets of {} connections too many; these were not kept",
@@ -548,6 +561,9 @@ pub(super) fn connection(book: &Book, ending: &Ending) -> String {
     let mut out = String::new();
     for listed in &book.connections {
         one(&mut out, listed, ending);
+    }
+    for listed in &book.quic {
+        quic::one(&mut out, listed, ending);
     }
     findings(&mut out, &book.findings, book.findings_seen, "findings");
     let mut kinds: Vec<(&str, &str)> = Vec::new();

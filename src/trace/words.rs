@@ -1,7 +1,8 @@
 //! The measured values of a finding in one line of text.
 
 use super::counters::milliseconds;
-use ::trace::{AckTimer, Finding, Kind, Side, Transaction, Undecodable, Unopened};
+use super::quic;
+use ::trace::{AckTimer, ErrorSpace, Finding, Kind, Side, Transaction, Undecodable, Unopened};
 use tls::names;
 
 pub(super) fn side(side: Side) -> &'static str {
@@ -148,6 +149,63 @@ pub(super) fn measures(finding: &Finding) -> String {
             Undecodable::Memory => "the limit on memory is reached",
         }
         .to_owned(),
+        Kind::VersionNegotiation { offered } => {
+            format!("the server does not speak {}", quic::version(*offered))
+        }
+        Kind::QuicRetry => format!("a round trip of {}", milliseconds(finding.cost)),
+        Kind::QuicLossRecovery { packets, upstream } => {
+            let place = if *upstream {
+                " before the capture point"
+            } else {
+                ""
+            };
+            format!(
+                "{} lost{place}, their data sent again",
+                counted(*packets, "packet")
+            )
+        }
+        Kind::QuicProbeTimeout { packets } => format!(
+            "data of {} sent again before any acknowledgment reported a loss",
+            counted(*packets, "packet")
+        ),
+        Kind::QuicFlowControl { stream, waits } => match stream {
+            Some(stream) => format!("stream {stream}: {} for a limit", counted(*waits, "wait")),
+            None => format!("the connection: {} for a limit", counted(*waits, "wait")),
+        },
+        Kind::QuicError { space, code } => error(*space, *code),
+    }
+}
+
+/// A CONNECTION_CLOSE's code. Codes of the application are taken for those of HTTP/3.
+pub(super) fn error(space: ErrorSpace, code: u64) -> String {
+    /// RFC 9000, section 20.1.
+    const TRANSPORT: [&str; 17] = [
+        "NO_ERROR",
+        "INTERNAL_ERROR",
+        "CONNECTION_REFUSED",
+        "FLOW_CONTROL_ERROR",
+        "STREAM_LIMIT_ERROR",
+        "STREAM_STATE_ERROR",
+        "FINAL_SIZE_ERROR",
+        "FRAME_ENCODING_ERROR",
+        "TRANSPORT_PARAMETER_ERROR",
+        "CONNECTION_ID_LIMIT_ERROR",
+        "PROTOCOL_VIOLATION",
+        "INVALID_TOKEN",
+        "APPLICATION_ERROR",
+        "CRYPTO_BUFFER_EXCEEDED",
+        "KEY_UPDATE_ERROR",
+        "AEAD_LIMIT_REACHED",
+        "NO_VIABLE_PATH",
+    ];
+    match space {
+        ErrorSpace::Application if code == 0x100 => "H3_NO_ERROR".to_owned(),
+        ErrorSpace::Application => format!("application error {code:#x}"),
+        ErrorSpace::Transport => match (usize::try_from(code).ok().and_then(|at| TRANSPORT.get(at)), code) {
+            (Some(name), _) => (*name).to_owned(),
+            (None, 0x100..=0x1ff) => format!("TLS alert {}", names::alert((code & 0xff) as u8)),
+            (None, _) => format!("transport error {code:#x}"),
+        },
     }
 }
 

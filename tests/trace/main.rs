@@ -8,8 +8,10 @@
 )]
 
 mod blocked;
+mod datagrams;
 mod http2;
 mod live;
+mod quic;
 #[path = "../workload/schema.rs"]
 mod schema;
 mod tls;
@@ -194,6 +196,8 @@ fn json_lines_keep_to_the_schema() {
         json(&[LOSSY]),
         json(&[show(&streams)]),
         json(&[tls::SECURED]),
+        json(&[show(&datagrams::lookups("lookups-schema"))]),
+        json(&[quic::PEERS, "--keys", quic::KEYS, "--delayed-ack", "5ms"]),
     ]
     .concat();
     all.extend(lines(&cut));

@@ -3,6 +3,8 @@
 //! For captures: [`Key`] is one direction under one key. Only authenticated ciphers (AEAD) are known: all of TLS 1.3, and of
 //! TLS 1.2 those with GCM (RFC 5288, RFC 5289) and with ChaCha20-Poly1305 (RFC 7905).
 
+pub mod quic;
+
 use crate::records::{self, NONCE};
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{self, Prk};
@@ -200,7 +202,11 @@ fn expand(
     if secret.len() != suite.hmac.digest_algorithm().output_len() {
         return None;
     }
-    let prk = Prk::new_less_safe(hkdf, secret);
+    expand_prk(&Prk::new_less_safe(hkdf, secret), label, out)
+}
+
+/// As [`expand`], for a key that was extracted.
+fn expand_prk(prk: &Prk, label: &[u8], out: &mut [u8]) -> Option<()> {
     let len = (out.len() as u16).to_be_bytes();
     let info: [&[u8]; 5] = [&len, &[6 + label.len() as u8], b"tls13 ", label, &[0]];
     prk.expand(&info, Length(out.len())).ok()?.fill(out).ok()
@@ -227,7 +233,7 @@ fn prf(hash: hmac::Algorithm, secret: &[u8], seed: &[&[u8]], out: &mut [u8]) {
 mod tests {
     use super::*;
 
-    fn hex(text: &str) -> Vec<u8> {
+    pub(super) fn hex(text: &str) -> Vec<u8> {
         let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect(text);
         (0..text.len()).step_by(2).map(byte).collect()
     }

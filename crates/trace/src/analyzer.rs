@@ -1,8 +1,8 @@
 //! The whole analysis: capture bytes or frames in, events out, a summary at the end.
 //!
 //! ```text
-//!   bytes -> Reader -> Packet -> Table -> Flow -> Event::{Finding, Transaction, Connection}
-//!                                          \----> Meter -> Summary
+//!   bytes -> Reader -> Packet -> Table -> Flow, UdpFlow -> Event::{Finding, Transaction, Connection, ...}
+//!                                                   \----> Meter -> Summary
 //! ```
 //!
 //! Memory is bounded by [`Limits`] and by the events of one chunk, never by the capture's size.
@@ -16,11 +16,12 @@ use crate::event::Event;
 use crate::filter::Filter;
 use crate::flow::Flow;
 use crate::fragment::Joiner;
-use crate::packet::{Packet, Segment};
+use crate::packet::{Datagram, Endpoint, Packet, Segment};
 use crate::series::{Recorder, Series};
 use crate::summary::{Meter, Summary};
-use crate::table::{List, Table};
+use crate::table::{List, Table, Tracked};
 use crate::tls::{Keyring, Suites};
+use crate::udp::UdpFlow;
 use core::time::Duration;
 use std::collections::VecDeque;
 use units::Instant;
@@ -28,7 +29,7 @@ use units::Instant;
 /// Limits on everything that grows.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections tracked at one time. At the limit, the connection finished longest ago is reported and dropped, then
+    /// Connections tracked at one time, and as many pairs of UDP ends. At the limit, the connection finished longest ago is reported and dropped, then
     /// the one silent longest.
     pub connections: usize,
     /// Unacknowledged segments stored over all connections; beyond the limit, round-trip times and stalls go
@@ -44,6 +45,9 @@ pub struct Limits {
     pub linger: Duration,
     /// Silence after which a connection is reported and dropped.
     pub idle: Duration,
+    /// Silence after which a pair of UDP ends is reported and dropped. RFC 4787, section 4.3, asks of a NAT at least two
+    /// minutes and recommends five.
+    pub udp_idle: Duration,
 }
 
 impl Default for Limits {
@@ -55,6 +59,7 @@ impl Default for Limits {
             points: 1 << 20,
             linger: Duration::from_secs(10),
             idle: Duration::from_secs(2 * 3600),
+            udp_idle: Duration::from_secs(300),
         }
     }
 }
@@ -68,6 +73,8 @@ pub struct Options {
     pub thresholds: Thresholds,
     /// Connection whose points are recorded.
     pub record: Option<ConnectionId>,
+    /// Whether every QUIC packet is an event.
+    pub packets: bool,
 }
 
 /// Analyzes one capture.
@@ -82,7 +89,8 @@ pub struct Analyzer {
 struct Engine {
     options: Options,
     filter: Filter,
-    table: Table,
+    table: Table<Flow>,
+    datagrams: Table<UdpFlow>,
     budget: Budget,
     meter: Meter,
     recorder: Recorder,
@@ -109,6 +117,7 @@ impl Analyzer {
                 options,
                 filter,
                 table: Table::new(),
+                datagrams: Table::new(),
                 budget: Budget {
                     segments: options.limits.segments,
                     bytes: options.limits.reassembly,
@@ -202,9 +211,15 @@ impl Analyzer {
         meter.summary(budget.refused, keys.refused())
     }
 
-    /// Number of connections tracked now.
+    /// Number of connections and pairs of UDP ends tracked now.
     pub fn connections(&self) -> usize {
-        self.engine.table.len()
+        self.engine.table.len() + self.engine.datagrams.len()
+    }
+
+    /// Whether all memory that connections shared has been returned.
+    pub(crate) fn has_returned_memory(&self) -> bool {
+        let Engine { budget, options, .. } = &self.engine;
+        budget.bytes == options.limits.reassembly && budget.segments == options.limits.segments
     }
 
     /// The points recorded for [`Options::record`].
@@ -225,7 +240,8 @@ impl Engine {
         match self.clock.stamp(frame) {
             Stamp::Plausible => self.take(frame),
             Stamp::Held => match Packet::decode(frame) {
-                Packet::Tcp(segment) => self.filter.is_empty() || self.filter.passes(&segment),
+                Packet::Tcp(segment) => self.passes(segment.from, segment.to),
+                Packet::Udp(datagram) => self.passes(datagram.from, datagram.to),
                 Packet::Fragment(_) => true,
                 _ => self.filter.is_empty(),
             },
@@ -259,11 +275,22 @@ impl Engine {
             Packet::Tcp(segment) => {
                 frames.tcp += 1;
                 frames.cut_payload += u64::from((segment.payload.len() as u32) < segment.payload_len);
-                let passes = self.filter.is_empty() || self.filter.passes(&segment);
+                let passes = self.passes(segment.from, segment.to);
                 if passes {
                     self.segment(&segment, frame.at);
                 } else {
-                    frames.turned_away += 1;
+                    self.meter.frames.turned_away += 1;
+                }
+                return passes;
+            }
+            Packet::Udp(datagram) => {
+                frames.udp += 1;
+                frames.cut_payload += u64::from((datagram.payload.len() as u32) < datagram.payload_len);
+                let passes = self.passes(datagram.from, datagram.to);
+                if passes {
+                    self.datagram(&datagram, frame.at);
+                } else {
+                    self.meter.frames.turned_away += 1;
                 }
                 return passes;
             }
@@ -287,9 +314,61 @@ impl Engine {
         self.filter.is_empty()
     }
 
+    fn passes(&self, from: Endpoint, to: Endpoint) -> bool {
+        self.filter.is_empty() || self.filter.passes(from, to)
+    }
+
+    fn datagram(&mut self, datagram: &Datagram<'_>, at: Instant) {
+        self.expire();
+        let slot = match self.datagrams.find(datagram.from, datagram.to) {
+            Some(slot) => slot,
+            None => {
+                while self.datagrams.len() >= self.options.limits.connections.max(1) {
+                    let Some((oldest, _)) = self.datagrams.oldest(List::Live) else {
+                        break;
+                    };
+                    self.meter.udp.evicted += 1;
+                    self.retire_datagrams(oldest, End::Evicted);
+                }
+                self.meter.udp.flows += 1;
+                self.datagrams.insert(UdpFlow::new(datagram, at, self.number))
+            }
+        };
+        let Engine {
+            datagrams,
+            options,
+            budget,
+            meter,
+            recorder,
+            events,
+            keys,
+            start,
+            number,
+            ..
+        } = self;
+        if let Some(flow) = datagrams.flow(slot) {
+            let mut cx = Context {
+                at,
+                number: *number,
+                start: *start,
+                connection: ConnectionId::default(),
+                thresholds: &options.thresholds,
+                budget,
+                events,
+                meter,
+                recorder,
+                keys,
+                logs: options.packets,
+                peer_window_max: 0,
+            };
+            flow.datagram(datagram, &mut cx);
+        }
+        self.datagrams.touch(slot);
+    }
+
     fn segment(&mut self, segment: &Segment<'_>, at: Instant) {
         self.expire();
-        let mut found = self.table.find(segment);
+        let mut found = self.table.find(segment.from, segment.to);
         if let Some(slot) = found
             && self
                 .table
@@ -327,6 +406,7 @@ impl Engine {
                 meter,
                 recorder,
                 keys,
+                logs: options.packets,
                 peer_window_max: 0,
             };
             flow.packet(segment, &mut cx);
@@ -345,7 +425,7 @@ impl Engine {
                 None => break,
             }
         }
-        let id = ConnectionId(self.meter.seen());
+        let id = self.meter.seen();
         let flow = Flow::new(id, segment, at, self.number);
         if flow.is_established() {
             self.meter.opened(at);
@@ -353,7 +433,7 @@ impl Engine {
         self.table.insert(flow)
     }
 
-    /// Reports connections whose time is up, at most two per packet, so that no packet waits for many.
+    /// Reports connections whose time is up, at most three per packet, so that no packet waits for many.
     #[inline]
     fn expire(&mut self) {
         let limits = self.options.limits;
@@ -367,6 +447,32 @@ impl Engine {
                 self.retire(slot, end);
             }
         }
+        if let Some((slot, last)) = self.datagrams.oldest(List::Live)
+            && self.now.since(last) > limits.udp_idle
+        {
+            self.retire_datagrams(slot, End::Idle);
+        }
+    }
+
+    fn retire_datagrams(&mut self, slot: u32, end: End) {
+        let Some(flow) = self.datagrams.remove(slot) else {
+            return;
+        };
+        let mut cx = Context {
+            at: flow.last_at(),
+            number: self.number,
+            start: self.start,
+            connection: ConnectionId::default(),
+            thresholds: &self.options.thresholds,
+            budget: &mut self.budget,
+            events: &mut self.events,
+            meter: &mut self.meter,
+            recorder: &mut self.recorder,
+            keys: &self.keys,
+            logs: self.options.packets,
+            peer_window_max: 0,
+        };
+        flow.finish(end, &mut cx);
     }
 
     fn retire(&mut self, slot: u32, end: End) {
@@ -384,6 +490,7 @@ impl Engine {
             meter: &mut self.meter,
             recorder: &mut self.recorder,
             keys: &self.keys,
+            logs: self.options.packets,
             peer_window_max: 0,
         };
         let connection = flow.finish(end, &mut cx);
@@ -401,6 +508,9 @@ impl Engine {
             while let Some((slot, _)) = self.table.oldest(list) {
                 self.retire(slot, End::CaptureEnded);
             }
+        }
+        while let Some((slot, _)) = self.datagrams.oldest(List::Live) {
+            self.retire_datagrams(slot, End::CaptureEnded);
         }
     }
 }

@@ -507,8 +507,14 @@ pub fn fuzz(data: &[u8]) {
         let frames = summary.frames;
         let others =
             frames.other_ip + frames.fragments + frames.not_ip + frames.malformed + frames.unknown_link;
-        assert_eq!(frames.total, frames.tcp + others);
+        assert_eq!(frames.total, frames.tcp + frames.udp + others);
         assert_eq!(summary.volume.packets, frames.tcp);
+        let udp = summary.udp;
+        assert_eq!(
+            udp.from_clients.datagrams + udp.from_servers.datagrams,
+            frames.udp
+        );
+        assert_eq!(udp.dns.questions, udp.dns.answered + udp.dns.unanswered);
         assert_eq!(analyzer.connections(), 0);
         assert!(analyzer.take_series().points.len() <= limits.points);
         while analyzer.next_event().is_some() {}

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Number of a connection: its position in the order of first packets, from 1.
+/// Number of a connection, over TCP or QUIC: its position in the order of first packets, from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct ConnectionId(pub u64);
 

@@ -48,6 +48,8 @@ pub(crate) struct Context<'a> {
     pub(crate) meter: &'a mut Meter,
     pub(crate) recorder: &'a mut Recorder,
     pub(crate) keys: &'a Keyring,
+    /// Whether every QUIC packet is an event.
+    pub(crate) logs: bool,
     /// Largest window advertised by the peer of the sender being judged.
     pub(crate) peer_window_max: u64,
 }

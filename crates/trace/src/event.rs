@@ -1,10 +1,13 @@
 //! Results that are complete: findings, transactions and connections. Plain data; the analyzer decides their order.
 
 use crate::connection::{ConnectionId, End, Vantage};
+use crate::datagrams::Datagrams;
 use crate::direction::Direction;
 use crate::finding::Finding;
+use crate::lookup::Lookup;
 use crate::packet::Endpoint;
 use crate::quantity;
+use crate::quic_facts::{Quic, QuicPacket};
 use crate::tls::Tls;
 use crate::transaction::{HttpCounts, Transaction};
 use core::time::Duration;
@@ -20,6 +23,14 @@ pub enum Event {
     Transaction(Transaction),
     /// A connection whose record has ended.
     Connection(Box<Connection>),
+    /// A DNS question, with its response or without.
+    Lookup(Box<Lookup>),
+    /// A pair of UDP ends whose record has ended.
+    Datagrams(Box<Datagrams>),
+    /// A QUIC connection whose record has ended.
+    Quic(Box<Quic>),
+    /// A packet of a QUIC connection, if [`crate::Options::packets`] asks for them.
+    Packet(Box<QuicPacket>),
 }
 
 /// The report of one connection.

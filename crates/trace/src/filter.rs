@@ -1,8 +1,8 @@
-//! Selects segments by the port and address of either end.
+//! Selects packets by the port and address of either end.
 //!
-//! Rejected segments are only counted; connections are numbered among those that pass.
+//! Rejected packets are only counted; connections are numbered among those that pass.
 
-use crate::packet::{Endpoint, Segment};
+use crate::packet::Endpoint;
 use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
@@ -23,8 +23,8 @@ impl Filter {
     }
 
     #[inline]
-    pub(crate) fn passes(&self, segment: &Segment<'_>) -> bool {
-        let ends = [segment.from, segment.to];
+    pub(crate) fn passes(&self, from: Endpoint, to: Endpoint) -> bool {
+        let ends = [from, to];
         let port =
             self.ports.is_empty() || self.ports.iter().any(|port| ends.iter().any(|e| e.port == *port));
         let inside = |end: &Endpoint| self.networks.iter().any(|network| network.holds(*end));

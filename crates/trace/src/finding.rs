@@ -5,6 +5,7 @@
 
 use crate::connection::{ConnectionId, Side};
 use crate::quantity;
+use crate::quic_facts::ErrorSpace;
 use crate::tls::Unopened;
 use core::time::Duration;
 use serde::Serialize;
@@ -246,6 +247,45 @@ pub enum Kind {
         /// Reason.
         cause: Undecodable,
     },
+    /// The server does not speak the client's version of QUIC (RFC 9000, section 6). Packets: the client's first, the server's. Cost:
+    /// between them.
+    VersionNegotiation {
+        /// The version that the client offered, as on the wire.
+        offered: u32,
+    },
+    /// The server had the client prove its address before the handshake (RFC 9000, section 8.1). Packets: the client's first, the
+    /// server's Retry, the client's next. Cost: from the first to the last.
+    QuicRetry,
+    /// Packets of QUIC were lost and their data sent again, as acknowledgments reported. Packets: the first lost one (if it was lost
+    /// before the capture point, the one behind it), the first that sent its data again. Cost: from the first loss to the last
+    /// repair; only the streams concerned waited.
+    QuicLossRecovery {
+        /// Number of lost packets.
+        packets: u32,
+        /// Whether they were lost before the capture point, which saw only the retransmissions.
+        upstream: bool,
+    },
+    /// Data of QUIC was sent again before any acknowledgment reported its loss: a timer expired (RFC 9002, section 6.2). Packets and
+    /// cost as for [`Kind::QuicLossRecovery`].
+    QuicProbeTimeout {
+        /// Number of packets whose data was sent again.
+        packets: u32,
+    },
+    /// Data waited because a limit of QUIC's flow control was reached (RFC 9000, section 4). Packets: both ends of the longest wait.
+    /// Cost: all waits together.
+    QuicFlowControl {
+        /// Stream identifier; `None` for the limit of the whole connection.
+        stream: Option<u64>,
+        /// Number of waits.
+        waits: u64,
+    },
+    /// A CONNECTION_CLOSE with an error (RFC 9000, section 19.19). Packets: its own. Cost: zero.
+    QuicError {
+        /// Meaning of the code.
+        space: ErrorSpace,
+        /// The code as on the wire.
+        code: u64,
+    },
 }
 
 impl Kind {
@@ -274,6 +314,12 @@ impl Kind {
             Kind::TlsAlert { .. } => "TLS alert",
             Kind::TlsDecryptionStopped { .. } => "TLS decryption stopped",
             Kind::Http2DecodingStopped { .. } => "HTTP/2 decoding stopped",
+            Kind::VersionNegotiation { .. } => "QUIC Version Negotiation",
+            Kind::QuicRetry => "QUIC Retry",
+            Kind::QuicLossRecovery { .. } => "QUIC loss recovery",
+            Kind::QuicProbeTimeout { .. } => "QUIC probe timeout",
+            Kind::QuicFlowControl { .. } => "QUIC flow control",
+            Kind::QuicError { .. } => "QUIC connection error",
         }
     }
 
@@ -365,6 +411,28 @@ impl Kind {
             Kind::Http2DecodingStopped { .. } => {
                 "Capture whole packets from the start of the connection (tcpdump -s 0, a larger -B). Later streams of this \
                  direction are missing from lists and counts."
+            }
+            Kind::VersionNegotiation { .. } => {
+                "Let the client offer a version first that the server speaks, or update the server."
+            }
+            Kind::QuicRetry => {
+                "Let the server send Retry only under load, and accept the tokens that it gave in NEW_TOKEN frames: a client that \
+                 comes back then saves the round trip."
+            }
+            Kind::QuicLossRecovery { .. } => {
+                "Find the loss (queue, radio, policer); a policer for UDP, or a receive buffer that is too small \
+                 (net.core.rmem_max) drops packets of QUIC alone."
+            }
+            Kind::QuicProbeTimeout { .. } => {
+                "Find the loss (queue, radio, policer). At the end of a response or of the handshake nothing follows that could \
+                 report it: a smaller max_ack_delay or packets that follow help."
+            }
+            Kind::QuicFlowControl { .. } => {
+                "Raise the receiver's limits (initial_max_data, initial_max_stream_data) above bandwidth times round-trip time, or \
+                 send MAX_DATA and MAX_STREAM_DATA earlier."
+            }
+            Kind::QuicError { .. } => {
+                "Look up the code in the log of both ends. Codes of the transport from 0x100 to 0x1ff are TLS alerts."
             }
         }
     }

@@ -18,6 +18,7 @@ use crate::http::{Guess, guess};
 use crate::packet::{Endpoint, Flags, Segment};
 use crate::seq::Space;
 use crate::series::{Mark, Point};
+use crate::table::Tracked;
 use crate::tls::Tls;
 use crate::transaction::HttpCounts;
 use core::time::Duration;
@@ -106,6 +107,20 @@ pub(crate) struct Flow {
     is_guess: bool,
 }
 
+impl Tracked for Flow {
+    fn ends(&self) -> (Endpoint, Endpoint) {
+        (self.ends[0], self.ends[1])
+    }
+
+    fn last_at(&self) -> Instant {
+        self.last.0
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over { .. })
+    }
+}
+
 impl Flow {
     pub(crate) fn new(id: ConnectionId, segment: &Segment<'_>, at: Instant, number: u64) -> Flow {
         let syn = segment.flags.has(Flags::SYN);
@@ -164,20 +179,8 @@ impl Flow {
         }
     }
 
-    pub(crate) fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Over { .. })
-    }
-
     pub(crate) fn is_established(&self) -> bool {
         matches!(self.phase, Phase::Open { .. })
-    }
-
-    pub(crate) fn last_at(&self) -> Instant {
-        self.last.0
-    }
-
-    pub(crate) fn ends(&self) -> (Endpoint, Endpoint) {
-        (self.ends[0], self.ends[1])
     }
 
     /// Whether a SYN cannot belong to this connection: the endpoints opened another one.

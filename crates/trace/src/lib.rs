@@ -25,7 +25,9 @@ mod capture;
 mod clock;
 mod connection;
 mod context;
+mod datagrams;
 mod direction;
+mod dns;
 mod event;
 mod exchange;
 mod filter;
@@ -34,8 +36,11 @@ mod flow;
 mod fragment;
 mod h2;
 mod http;
+mod lookup;
 mod packet;
 mod quantity;
+mod quic;
+mod quic_facts;
 mod seq;
 mod series;
 mod summary;
@@ -43,23 +48,33 @@ mod table;
 mod times;
 mod tls;
 mod transaction;
+mod udp;
+mod volume;
 
 pub use analyzer::{Analyzer, Limits, Options};
 pub use capture::{Fault, Found, Frame, LinkType, PcapngWriter, ReadError, Reader, fuzz};
 pub use connection::{ConnectionId, End, Side, Vantage};
 pub use context::Thresholds;
+pub use datagrams::{Carried, Datagrams, UdpTotals};
 pub use direction::{Direction, Kinds, Level, Retransmissions, Spread, Volume};
 pub use event::{Connection, Event};
 pub use filter::{Filter, Network, ParseNetworkError};
 pub use finding::{AckTimer, Finding, Kind, Undecodable};
-pub use packet::{Endpoint, Flags, Fragment, Packet, Segment, TcpOptions};
+pub use lookup::{DnsTotals, Lookup};
+pub use packet::{Datagram, Endpoint, Flags, Fragment, Packet, Segment, TcpOptions};
+pub use quic::fuzz_quic;
+pub use quic_facts::{
+    Close, ErrorSpace, Quic, QuicDirection, QuicFrame, QuicPacket, QuicStream, QuicSums, QuicTotals,
+    StreamType,
+};
 pub use seq::SeqNum;
 pub use series::{Mark, Point, Series};
 pub use summary::{
     Connections, CwndDistribution, DirectionTotals, FindingTotals, Frames, Summary, TimeSeries, TlsTotals,
 };
 pub use tls::{
-    Alert, ClientHello, Decryption, HelloError, Opener, Resumption, ServerHello, Suites, Tls, Unopened,
-    fuzz_tls,
+    Alert, ClientHello, Decryption, HelloError, Opener, PacketOpener, Resumption, ServerHello, Suites, Tls,
+    Unopened, fuzz_tls,
 };
 pub use transaction::{HttpCounts, Reset, Transaction};
+pub use volume::DatagramVolume;

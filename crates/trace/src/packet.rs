@@ -199,6 +199,21 @@ impl Segment<'_> {
     }
 }
 
+/// A UDP datagram (RFC 768) with its IP header.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// Sender.
+    pub from: Endpoint,
+    /// Receiver.
+    pub to: Endpoint,
+    /// Length of the IP headers in bytes.
+    pub ip_header: u16,
+    /// Payload length in bytes according to the IP header.
+    pub payload_len: u32,
+    /// The captured payload; shorter than `payload_len` in a capture with a snapshot length.
+    pub payload: &'a [u8],
+}
+
 /// Identification of a fragment's datagram (RFC 791, section 3.2; RFC 8200, section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DatagramId {
@@ -229,6 +244,8 @@ pub struct Fragment<'a> {
 pub enum Packet<'a> {
     /// A TCP segment.
     Tcp(Segment<'a>),
+    /// A UDP datagram that carries no tunnel.
+    Udp(Datagram<'a>),
     /// IP with another protocol; the protocol number.
     OtherIp(u8),
     /// A fragment of an IP datagram.
@@ -318,14 +335,18 @@ impl<'a> Packet<'a> {
     }
 }
 
+/// UDP's protocol number.
+const UDP: u8 = 17;
+/// Length of a UDP header in bytes.
+const UDP_HEADER: usize = 8;
 /// Limit on nested tunnels; deeper packets count as other IP.
 const TUNNELS_MAX: u32 = 4;
 /// VXLAN's port (RFC 7348), and the one Linux used before it was assigned.
 const VXLAN_PORTS: [u16; 2] = [4789, 8472];
 
-/// Content of an IP packet that is not TCP: the inner packet if it is a tunnel.
-fn inside<'a>(protocol: u8, bytes: &'a [u8], missing: usize, depth: u32) -> Packet<'a> {
-    let other = Packet::OtherIp(protocol);
+/// Content of an IP packet that is not TCP: the inner packet if it is a tunnel. `None` for UDP without one.
+fn inside(protocol: u8, bytes: &[u8], missing: usize, depth: u32) -> Option<Packet<'_>> {
+    let other = (protocol != UDP).then_some(Packet::OtherIp(protocol));
     if depth >= TUNNELS_MAX {
         return other;
     }
@@ -333,13 +354,13 @@ fn inside<'a>(protocol: u8, bytes: &'a [u8], missing: usize, depth: u32) -> Pack
         // IP in IP (RFC 2003) and 6in4 (RFC 4213).
         4 | 41 => Some(0),
         47 => gre(bytes),
-        17 => vxlan(bytes),
+        UDP => vxlan(bytes),
         _ => None,
     };
     match start.and_then(|at| bytes.get(at..)) {
         Some(ip @ [_, ..]) => match Packet::of_ip(ip, missing, depth + 1) {
             Packet::NotIp | Packet::Malformed => other,
-            packet => packet,
+            packet => Some(packet),
         },
         _ => other,
     }
@@ -486,7 +507,8 @@ fn ipv4<'a>(ip: &'a [u8], missing: usize, depth: u32) -> Packet<'a> {
     }
     if ip[9] != 6 {
         let rest = ip.get(header..total.min(ip.len())).unwrap_or_default();
-        return inside(ip[9], rest, total.saturating_sub(ip.len()), depth);
+        return inside(ip[9], rest, total.saturating_sub(ip.len()), depth)
+            .unwrap_or_else(|| udp(rest, header, total, address(12), address(16)));
     }
     tcp(ip, header, total, address(12), address(16))
 }
@@ -547,7 +569,8 @@ fn ipv6<'a>(ip: &'a [u8], missing: usize, depth: u32) -> Packet<'a> {
             }
             other => {
                 let rest = ip.get(header..total.min(ip.len())).unwrap_or_default();
-                return inside(other, rest, total.saturating_sub(ip.len()), depth);
+                return inside(other, rest, total.saturating_sub(ip.len()), depth)
+                    .unwrap_or_else(|| udp(rest, header, total, address(8), address(24)));
             }
         };
         let Some(step) = step else {
@@ -602,5 +625,26 @@ fn tcp<'a>(ip: &'a [u8], header: usize, total: usize, from: u128, to: u128) -> P
         tcp_header: offset as u8,
         payload_len: payload_len as u32,
         payload: tcp.get(offset..offset + captured).unwrap_or(&[]),
+    })
+}
+
+/// The datagram whose captured bytes are `udp`, behind `header` bytes of an IP packet of `total` bytes. The length in the
+/// UDP header is not used: segmentation offload leaves it wrong, and the IP header's is always there.
+fn udp(udp: &[u8], header: usize, total: usize, from: u128, to: u128) -> Packet<'_> {
+    if udp.len() < UDP_HEADER {
+        return Packet::Malformed;
+    }
+    Packet::Udp(Datagram {
+        from: Endpoint {
+            bits: from,
+            port: be16(udp, 0),
+        },
+        to: Endpoint {
+            bits: to,
+            port: be16(udp, 2),
+        },
+        ip_header: u16::try_from(header).unwrap_or(u16::MAX),
+        payload_len: total.saturating_sub(header + UDP_HEADER) as u32,
+        payload: &udp[UDP_HEADER..],
     })
 }

@@ -2,11 +2,13 @@
 //!
 //! Everything has a fixed size: a series that outgrows its bins doubles their width.
 
-use crate::connection::End;
+use crate::connection::{ConnectionId, End};
+use crate::datagrams::UdpTotals;
 use crate::direction::{Direction, Kinds, Retransmissions, Spread, Volume};
 use crate::event::Connection;
 use crate::finding::Finding;
 use crate::quantity;
+use crate::quic_facts::{Quic, QuicTotals};
 use crate::tls::{Decryption, Tls};
 use crate::transaction::{HttpCounts, Transaction};
 use core::fmt::Write as _;
@@ -29,7 +31,9 @@ pub struct Frames {
     pub wire_bytes: u64,
     /// TCP segments.
     pub tcp: u64,
-    /// TCP segments that the filter rejected.
+    /// UDP datagrams that carry no tunnel.
+    pub udp: u64,
+    /// TCP segments and UDP datagrams that the filter rejected.
     pub turned_away: u64,
     /// IP with other protocols.
     pub other_ip: u64,
@@ -45,7 +49,7 @@ pub struct Frames {
     pub malformed: u64,
     /// Malformed frames that were captured only in part.
     pub cut_headers: u64,
-    /// TCP segments whose headers were captured, but not all of their payload.
+    /// TCP segments and UDP datagrams whose headers were captured, but not all of their payload.
     pub cut_payload: u64,
     /// Frames of unsupported link types.
     pub unknown_link: u64,
@@ -112,7 +116,7 @@ impl DirectionTotals {
 /// Connection counts (Table 6 of document 000).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Connections {
-    /// Connections seen.
+    /// TCP connections seen.
     pub seen: u64,
     /// With a complete handshake or data.
     pub established: u64,
@@ -262,6 +266,10 @@ pub struct Summary {
     pub http_total: Spread,
     /// Packets of HTTP connections per request.
     pub packets_per_request: Option<f64>,
+    /// UDP, with DNS.
+    pub udp: UdpTotals,
+    /// QUIC connections.
+    pub quic: QuicTotals,
     /// Findings by title.
     pub findings: BTreeMap<&'static str, FindingTotals>,
     /// Segments not stored until their acknowledgment, because there were too many.
@@ -406,6 +414,9 @@ pub(crate) struct Meter {
     http_packets: u64,
     http_wait: Spread,
     http_total: Spread,
+    pub(crate) udp: UdpTotals,
+    quic: QuicTotals,
+    quic_seen: u64,
     findings: BTreeMap<&'static str, FindingTotals>,
 }
 
@@ -434,6 +445,9 @@ impl Meter {
             http_packets: 0,
             http_wait: Spread::default(),
             http_total: Spread::default(),
+            udp: UdpTotals::default(),
+            quic: QuicTotals::default(),
+            quic_seen: 0,
             findings: BTreeMap::new(),
         }
     }
@@ -455,9 +469,35 @@ impl Meter {
         self.start
     }
 
-    pub(crate) fn seen(&mut self) -> u64 {
+    /// The number of a new TCP connection.
+    pub(crate) fn seen(&mut self) -> ConnectionId {
         self.connections.seen += 1;
-        self.connections.seen
+        ConnectionId(self.connections.seen + self.quic_seen)
+    }
+
+    /// The number of a new QUIC connection.
+    pub(crate) fn quic_seen(&mut self) -> ConnectionId {
+        self.quic_seen += 1;
+        ConnectionId(self.connections.seen + self.quic_seen)
+    }
+
+    /// Adds a QUIC connection that ended.
+    pub(crate) fn quic(&mut self, quic: &Quic) {
+        self.quic.add(quic);
+        if let Some(http) = quic.http {
+            self.http_packets += quic.from_client.volume.datagrams + quic.from_server.volume.datagrams;
+            self.add_http(http);
+        }
+    }
+
+    fn add_http(&mut self, http: HttpCounts) {
+        self.http.requests += http.requests;
+        self.http.responses += http.responses;
+        self.http.unmatched_responses += http.unmatched_responses;
+        self.http.pipelined += http.pipelined;
+        self.http.unanswered += http.unanswered;
+        self.http.unmatched_requests += http.unmatched_requests;
+        self.http.cut_heads += http.cut_heads;
     }
 
     fn established_until(&mut self, at: Instant) {
@@ -533,13 +573,7 @@ impl Meter {
             self.tls.add(tls);
         }
         if let Some(http) = connection.http {
-            self.http.requests += http.requests;
-            self.http.responses += http.responses;
-            self.http.unmatched_responses += http.unmatched_responses;
-            self.http.pipelined += http.pipelined;
-            self.http.unanswered += http.unanswered;
-            self.http.unmatched_requests += http.unmatched_requests;
-            self.http.cut_heads += http.cut_heads;
+            self.add_http(http);
             self.http_packets +=
                 connection.from_client.volume.packets + connection.from_server.volume.packets;
         }
@@ -589,6 +623,8 @@ impl Meter {
             http: self.http,
             http_wait: self.http_wait,
             http_total: self.http_total,
+            udp: self.udp,
+            quic: self.quic,
             packets_per_request: (self.http.requests > 0)
                 .then(|| self.http_packets as f64 / self.http.requests as f64),
             findings: self.findings.clone(),

@@ -1,11 +1,10 @@
-//! The flow table: assigns segments to connections, and evicts connections at the limit.
+//! The flow table: assigns packets to connections, and evicts connections at the limit.
 //!
 //! Live connections are in a list ordered by their last packet; finished ones are in a second list. When the table is
 //! full, the connection finished longest ago is evicted first, then the one silent longest. Each is reported in full,
 //! so memory is bounded and no connection disappears unreported.
 
-use crate::flow::Flow;
-use crate::packet::{Endpoint, Segment};
+use crate::packet::Endpoint;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
 use units::Instant;
@@ -14,13 +13,25 @@ const NONE: u32 = u32::MAX;
 
 type Key = (Endpoint, Endpoint);
 
+/// What a table holds, one for each pair of ends.
+pub(crate) trait Tracked {
+    /// Client and server.
+    fn ends(&self) -> (Endpoint, Endpoint);
+
+    /// Time of the last packet.
+    fn last_at(&self) -> Instant;
+
+    /// Whether it is finished.
+    fn is_over(&self) -> bool;
+}
+
 fn key(a: Endpoint, b: Endpoint) -> Key {
     if a <= b { (a, b) } else { (b, a) }
 }
 
 #[derive(Debug)]
-struct Slot {
-    flow: Box<Flow>,
+struct Slot<F> {
+    flow: Box<F>,
     key: Key,
     list: List,
     before: u32,
@@ -35,8 +46,8 @@ pub(crate) enum List {
 }
 
 #[derive(Debug)]
-pub(crate) struct Table {
-    slots: Vec<Option<Slot>>,
+pub(crate) struct Table<F> {
+    slots: Vec<Option<Slot<F>>>,
     free: Vec<u32>,
     index: HashTable<u32>,
     hasher: foldhash::fast::RandomState,
@@ -46,8 +57,8 @@ pub(crate) struct Table {
     recent: u32,
 }
 
-impl Table {
-    pub(crate) fn new() -> Table {
+impl<F: Tracked> Table<F> {
+    pub(crate) fn new() -> Table<F> {
         Table {
             slots: Vec::new(),
             free: Vec::new(),
@@ -62,10 +73,10 @@ impl Table {
         self.index.len()
     }
 
-    /// The slot of a segment's connection.
+    /// The slot of the connection between two ends.
     #[inline]
-    pub(crate) fn find(&mut self, segment: &Segment<'_>) -> Option<u32> {
-        let key = key(segment.from, segment.to);
+    pub(crate) fn find(&mut self, from: Endpoint, to: Endpoint) -> Option<u32> {
+        let key = key(from, to);
         if let Some(Some(slot)) = self.slots.get(self.recent as usize)
             && slot.key == key
         {
@@ -80,7 +91,7 @@ impl Table {
         Some(found)
     }
 
-    pub(crate) fn insert(&mut self, flow: Flow) -> u32 {
+    pub(crate) fn insert(&mut self, flow: F) -> u32 {
         let (client, server) = flow.ends();
         let key = key(client, server);
         let slot = Slot {
@@ -109,7 +120,7 @@ impl Table {
     }
 
     #[inline]
-    pub(crate) fn flow(&mut self, at: u32) -> Option<&mut Flow> {
+    pub(crate) fn flow(&mut self, at: u32) -> Option<&mut F> {
         self.slots
             .get_mut(at as usize)?
             .as_mut()
@@ -143,7 +154,7 @@ impl Table {
         Some((at, slot.flow.last_at()))
     }
 
-    pub(crate) fn remove(&mut self, at: u32) -> Option<Flow> {
+    pub(crate) fn remove(&mut self, at: u32) -> Option<F> {
         self.slots.get(at as usize)?.as_ref()?;
         self.unlink(at);
         let slot = self.slots[at as usize].take()?;

@@ -165,7 +165,12 @@ fn what_is_no_tcp_is_counted_as_what_it_is() {
     udp[9] = 17;
     assert!(matches!(
         Packet::decode(&frame(LinkType::RAW, &udp)),
-        Packet::OtherIp(17)
+        Packet::Udp(datagram) if datagram.payload_len == 12
+    ));
+    udp[9] = 132;
+    assert!(matches!(
+        Packet::decode(&frame(LinkType::RAW, &udp)),
+        Packet::OtherIp(132)
     ));
     let mut fragment = ip4(b"");
     fragment[6] = 0x20;

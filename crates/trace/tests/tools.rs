@@ -447,7 +447,11 @@ fn damaged_real_captures_never_panic() {
             let frames = outcome.summary.frames;
             let other =
                 frames.other_ip + frames.fragments + frames.not_ip + frames.malformed + frames.unknown_link;
-            assert_eq!(frames.total, frames.tcp + other, "{capture} round {round}");
+            assert_eq!(
+                frames.total,
+                frames.tcp + frames.udp + other,
+                "{capture} round {round}"
+            );
             assert_eq!(
                 outcome.summary.volume.packets, frames.tcp,
                 "{capture} round {round}"

@@ -164,7 +164,7 @@ impl ServerHello {
     }
 
     /// The application protocol in the body of EncryptedExtensions (RFC 8446, section 4.3.1).
-    pub(super) fn encrypted_alpn(body: &[u8]) -> Option<String> {
+    pub(crate) fn encrypted_alpn(body: &[u8]) -> Option<String> {
         let mut extensions = Fields(body).vec16()?;
         while !extensions.is_empty() {
             let kind = extensions.u16()?;

@@ -24,6 +24,16 @@ pub trait Opener: fmt::Debug {
     fn expansion(&self) -> usize;
 }
 
+/// Protection of one direction's QUIC packets under one key.
+pub trait PacketOpener: fmt::Debug {
+    /// The mask of a packet's header protection (RFC 9001, section 5.4.1).
+    fn mask(&self, sample: &[u8; 16]) -> [u8; 5];
+
+    /// Opens packet `number` in place, given its header without protection: `payload` loses its tag. Returns whether the packet is
+    /// authentic; if not, `payload` is of no use.
+    fn open(&self, number: u64, header: &[u8], payload: &mut Vec<u8>) -> bool;
+}
+
 /// The cipher suites that can be opened. Suites are named by their number on the wire.
 pub trait Suites: fmt::Debug {
     /// Protection by a traffic secret of TLS 1.3 (RFC 8446, section 7.3); `None` if the suite is not known.
@@ -35,6 +45,16 @@ pub trait Suites: fmt::Debug {
     /// Protection of the client's and the server's records by the master secret of TLS 1.2 and both random values
     /// (RFC 5246, section 6.3); `None` if the suite is not known.
     fn tls12(&self, suite: u16, master: &[u8], randoms: [&[u8; 32]; 2]) -> Option<[Box<dyn Opener>; 2]>;
+
+    /// Protection of the client's and the server's Initial packets of QUIC, by the Destination Connection ID of the client's first
+    /// one (RFC 9001, section 5.2); `None` if the version is not known.
+    fn quic_initial(&self, version: u32, destination: &[u8]) -> Option<[Box<dyn PacketOpener>; 2]>;
+
+    /// Protection by a traffic secret of QUIC (RFC 9001, section 5.1); `None` if the version or suite is not known.
+    fn quic(&self, version: u32, suite: u16, secret: &[u8]) -> Option<Box<dyn PacketOpener>>;
+
+    /// The secret after a key update of QUIC (RFC 9001, section 6.1); `None` if the version or suite is not known.
+    fn quic_updated(&self, version: u32, suite: u16, secret: &[u8]) -> Option<Vec<u8>>;
 }
 
 /// Secrets of one connection.
@@ -49,11 +69,15 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    pub(super) fn handshake(&self, side: Side) -> Option<&[u8]> {
+    pub(crate) fn early(&self) -> Option<&[u8]> {
+        self.early.as_deref()
+    }
+
+    pub(crate) fn handshake(&self, side: Side) -> Option<&[u8]> {
         self.handshake[side as usize].as_deref()
     }
 
-    pub(super) fn traffic(&self, side: Side) -> Option<&[u8]> {
+    pub(crate) fn traffic(&self, side: Side) -> Option<&[u8]> {
         self.traffic[side as usize].as_deref()
     }
 
@@ -116,7 +140,7 @@ impl Keyring {
     }
 
     /// The secrets of the connection whose ClientHello has this random value.
-    pub(super) fn find(&self, random: &[u8; 32]) -> Option<&Secrets> {
+    pub(crate) fn find(&self, random: &[u8; 32]) -> Option<&Secrets> {
         self.sessions.get(random)
     }
 

@@ -14,8 +14,10 @@ mod record;
 
 pub use conversation::{Alert, Decryption, Resumption, Tls, Unopened};
 pub(crate) use conversation::{Content, Conversation};
+pub(crate) use fields::Fields;
+pub(crate) use fuzzing::Null;
 pub use fuzzing::fuzz_tls;
 pub use hello::{ClientHello, HelloError, ServerHello};
 pub(crate) use keys::Keyring;
-pub use keys::{Opener, Suites};
+pub use keys::{Opener, PacketOpener, Suites};
 pub(crate) use record::{is_hello, is_record};

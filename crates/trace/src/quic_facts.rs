@@ -1,0 +1,402 @@
+//! What is known of a QUIC connection: plain data, made by [`crate::quic`]. Names of kinds and fields of frames are those of
+//! qlog (draft-ietf-quic-qlog-quic-events), so that a frame serializes as qlog has it.
+
+use crate::connection::{ConnectionId, End, Side};
+use crate::direction::Spread;
+use crate::packet::Endpoint;
+use crate::quantity;
+use crate::tls::{ClientHello, Decryption, ServerHello};
+use crate::transaction::HttpCounts;
+use crate::volume::DatagramVolume;
+use core::time::Duration;
+use serde::Serialize;
+
+/// Number of version 1 on the wire.
+pub(crate) const V1: u32 = 1;
+/// Number of version 2 on the wire (RFC 9369, section 3.1).
+pub(crate) const V2: u32 = 0x6b33_43cf;
+
+/// The report of one QUIC connection. Facts that the capture lacks are `None` or empty.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Quic {
+    /// Number of the connection, in one sequence with those over TCP.
+    pub id: ConnectionId,
+    /// The opening end.
+    pub client: Endpoint,
+    /// The other end.
+    pub server: Endpoint,
+    /// Time of the first datagram since the first frame of the capture.
+    #[serde(rename = "start_s", serialize_with = "quantity::seconds")]
+    pub start: Duration,
+    /// Time from the first to the last datagram.
+    #[serde(rename = "duration_s", serialize_with = "quantity::seconds")]
+    pub duration: Duration,
+    /// How the record ended.
+    pub end: End,
+    /// Frame numbers of the first and the last datagram.
+    pub packets: (u64, u64),
+    /// Version of the latest long header, as on the wire.
+    pub version: u32,
+    /// Version of the first long header: another one than `version` if the ends negotiated.
+    pub offered_version: u32,
+    /// Versions in the server's Version Negotiation packet, at most 16.
+    pub supported_versions: Vec<u32>,
+    /// Whether the server sent a Retry packet, which costs a round trip.
+    pub retried: bool,
+    /// Destination Connection ID of the client's first packet, in hexadecimal digits.
+    pub original_id: String,
+    /// Connection ID that the client chose first, in hexadecimal digits.
+    pub client_id: String,
+    /// Connection ID that the server chose first, in hexadecimal digits.
+    pub server_id: String,
+    /// The client's latest offer.
+    pub client_hello: Option<ClientHello>,
+    /// The server's choice.
+    pub server_hello: Option<ServerHello>,
+    /// Application protocol that the server chose. Known only if Handshake packets were opened.
+    pub alpn: Option<String>,
+    /// Time of the last Initial or Handshake packet since the first frame of the capture.
+    #[serde(rename = "handshake_last_s", serialize_with = "quantity::seconds_option")]
+    pub handshake_last: Option<Duration>,
+    /// Time from the client's first packet to its Finished message, or to its first packet with a short header if Handshake
+    /// packets were not opened.
+    #[serde(rename = "handshake_ms", serialize_with = "quantity::ms_option")]
+    pub handshake: Option<Duration>,
+    /// Datagrams that held more than one packet.
+    pub coalesced: u64,
+    /// Key updates of both directions.
+    pub key_updates: u64,
+    /// Whether packets with a short header were opened.
+    pub decryption: Decryption,
+    /// The first CONNECTION_CLOSE.
+    pub close: Option<Close>,
+    /// The client's packets.
+    pub from_client: QuicDirection,
+    /// The server's packets.
+    pub from_server: QuicDirection,
+    /// Streams in the order of their first bytes, at most 1,024.
+    pub streams: Vec<QuicStream>,
+    /// Streams seen.
+    pub streams_seen: u64,
+    /// HTTP/3 counters; `None` if no request stream was read.
+    pub http: Option<HttpCounts>,
+}
+
+impl Quic {
+    /// A connection of which nothing is known but its ends and the frame that began it.
+    pub(crate) fn new(id: ConnectionId, (client, server): (Endpoint, Endpoint), number: u64) -> Quic {
+        Quic {
+            id,
+            client,
+            server,
+            start: Duration::ZERO,
+            duration: Duration::ZERO,
+            end: End::CaptureEnded,
+            packets: (number, number),
+            version: 0,
+            offered_version: 0,
+            supported_versions: Vec::new(),
+            retried: false,
+            original_id: String::new(),
+            client_id: String::new(),
+            server_id: String::new(),
+            client_hello: None,
+            server_hello: None,
+            alpn: None,
+            handshake_last: None,
+            handshake: None,
+            coalesced: 0,
+            key_updates: 0,
+            decryption: Decryption::NotTried,
+            close: None,
+            from_client: QuicDirection::default(),
+            from_server: QuicDirection::default(),
+            streams: Vec::new(),
+            streams_seen: 0,
+            http: None,
+        }
+    }
+}
+
+/// The packets of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct QuicDirection {
+    /// Datagrams and bytes.
+    pub volume: DatagramVolume,
+    /// Initial packets.
+    pub initial: u64,
+    /// 0-RTT packets.
+    pub zero_rtt: u64,
+    /// Handshake packets.
+    pub handshake: u64,
+    /// Packets with a short header.
+    pub one_rtt: u64,
+    /// Packets that were opened.
+    pub opened: u64,
+    /// Packets that were not authentic under the keys known, or cut.
+    pub not_authentic: u64,
+    /// Stream bytes, each counted once.
+    pub stream_bytes: u64,
+    /// Stream bytes that were sent again.
+    pub stream_bytes_again: u64,
+    /// Packets lost behind the capture point: not acknowledged when their data was sent again.
+    pub lost: u64,
+    /// Packets that filled a hole left by a loss before the capture point.
+    pub lost_before: u64,
+    /// Packets whose data was sent again although they arrived, as a later acknowledgment shows.
+    pub spurious: u64,
+    /// Packets that came after one with a higher number.
+    pub out_of_order: u64,
+    /// ACK frames.
+    pub acks: u64,
+    /// Time from a packet to its acknowledgment, as seen at the capture point, with the peer's acknowledgment delay.
+    pub rtt: Spread,
+    /// Time between two changes of the spin bit (RFC 9000, section 17.4); empty if the bit shows no round trips.
+    pub spin: Spread,
+    /// Frames that say that flow control holds data back.
+    pub blocked: u64,
+    /// Time in which flow control held back the connection or a stream.
+    #[serde(rename = "flow_control_ms", serialize_with = "quantity::ms")]
+    pub flow_control: Duration,
+}
+
+/// Bytes and times of a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QuicStream {
+    /// Identifier.
+    pub id: u64,
+    /// Time of its first bytes since the first frame of the capture.
+    #[serde(rename = "start_s", serialize_with = "quantity::seconds")]
+    pub start: Duration,
+    /// Time from its first to its last bytes.
+    #[serde(rename = "duration_ms", serialize_with = "quantity::ms")]
+    pub duration: Duration,
+    /// Bytes of the client and of the server, each counted once.
+    pub bytes: [u64; 2],
+    /// Bytes of the client and of the server that were sent again.
+    pub again: [u64; 2],
+    /// Whether the client and the server ended it, and all bytes were captured.
+    pub complete: [bool; 2],
+}
+
+/// A CONNECTION_CLOSE frame.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Close {
+    /// Sender.
+    pub by: Side,
+    /// Meaning of the code.
+    pub space: ErrorSpace,
+    /// Code as on the wire.
+    pub code: u64,
+    /// Reason phrase, truncated at 256 bytes.
+    pub reason: String,
+}
+
+/// A packet of a connection, for a log of packets. Packets that were not opened have no number and no frames.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QuicPacket {
+    /// Connection that carried it.
+    pub connection: ConnectionId,
+    /// Sender.
+    pub sender: Side,
+    /// Time since the first frame of the capture.
+    #[serde(rename = "at_s", serialize_with = "quantity::seconds")]
+    pub at: Duration,
+    /// Frame number in the capture.
+    pub frame: u64,
+    /// Type as qlog names it: `initial`, `0RTT`, `handshake`, `1RTT`, `retry`, `version_negotiation`, `unknown`.
+    pub packet_type: &'static str,
+    /// Version of a long header.
+    pub version: Option<u32>,
+    /// Destination Connection ID in hexadecimal digits.
+    pub destination: String,
+    /// Source Connection ID in hexadecimal digits; empty in a short header.
+    pub source: String,
+    /// Packet number.
+    pub number: Option<u64>,
+    /// Length of the packet in bytes.
+    pub length: u64,
+    /// Frames, if the packet was opened.
+    pub frames: Vec<QuicFrame>,
+}
+
+/// A frame without the data it carries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "frame_type", rename_all = "snake_case")]
+#[allow(
+    missing_docs,
+    reason = "the fields have the names and meanings of RFC 9000, section 19"
+)]
+pub enum QuicFrame {
+    /// Bytes of padding in a row.
+    Padding {
+        length: u64,
+    },
+    Ping,
+    /// Ranges of packet numbers, both ends included, the largest first. The delay is as on the wire: the peer's
+    /// `ack_delay_exponent` scales it.
+    Ack {
+        #[serde(skip)]
+        delay: u64,
+        acked_ranges: Vec<(u64, u64)>,
+    },
+    ResetStream {
+        stream_id: u64,
+        error_code: u64,
+        final_size: u64,
+    },
+    StopSending {
+        stream_id: u64,
+        error_code: u64,
+    },
+    Crypto {
+        offset: u64,
+        length: u64,
+    },
+    NewToken {
+        length: u64,
+    },
+    Stream {
+        stream_id: u64,
+        offset: u64,
+        length: u64,
+        fin: bool,
+    },
+    MaxData {
+        maximum: u64,
+    },
+    MaxStreamData {
+        stream_id: u64,
+        maximum: u64,
+    },
+    MaxStreams {
+        stream_type: StreamType,
+        maximum: u64,
+    },
+    DataBlocked {
+        limit: u64,
+    },
+    StreamDataBlocked {
+        stream_id: u64,
+        limit: u64,
+    },
+    StreamsBlocked {
+        stream_type: StreamType,
+        limit: u64,
+    },
+    NewConnectionId {
+        sequence_number: u64,
+        retire_prior_to: u64,
+        connection_id: String,
+    },
+    RetireConnectionId {
+        sequence_number: u64,
+    },
+    PathChallenge,
+    PathResponse,
+    ConnectionClose {
+        error_space: ErrorSpace,
+        error_code: u64,
+        reason: String,
+    },
+    HandshakeDone,
+    Datagram {
+        length: u64,
+    },
+}
+
+/// Direction of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamType {
+    /// Both ends send.
+    Bidirectional,
+    /// Only the end that opened the stream sends.
+    Unidirectional,
+}
+
+/// Meaning of an error code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorSpace {
+    /// RFC 9000, section 20.1.
+    Transport,
+    /// The application protocol's.
+    Application,
+}
+
+/// QUIC in numbers, over the connections that have been reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct QuicTotals {
+    /// Connections.
+    pub connections: u64,
+    /// With version 1 (RFC 9000).
+    pub version1: u64,
+    /// With version 2 (RFC 9369).
+    pub version2: u64,
+    /// Handshakes with a Retry packet.
+    pub retried: u64,
+    /// Handshakes with a Version Negotiation packet.
+    pub negotiated: u64,
+    /// Connections whose packets with short headers were opened.
+    pub decrypted: u64,
+    /// Connections for which there were secrets, but not theirs or for another cipher suite.
+    pub undecrypted: u64,
+    /// From the client's first packet to the end of the handshake.
+    pub handshake: Spread,
+    /// The clients' packets.
+    pub from_clients: QuicSums,
+    /// The servers' packets.
+    pub from_servers: QuicSums,
+}
+
+/// Sums of one direction over all connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct QuicSums {
+    /// Datagrams and bytes.
+    pub volume: DatagramVolume,
+    /// Packets that were opened.
+    pub opened: u64,
+    /// Stream bytes, each counted once.
+    pub stream_bytes: u64,
+    /// Stream bytes that were sent again.
+    pub stream_bytes_again: u64,
+    /// Lost packets, before and behind the capture point.
+    pub lost: u64,
+    /// Round trips by acknowledgments.
+    pub rtt: Spread,
+    /// Round trips by the spin bit.
+    pub spin: Spread,
+}
+
+impl QuicSums {
+    fn add(&mut self, direction: &QuicDirection) {
+        self.volume.merge(direction.volume);
+        self.opened += direction.opened;
+        self.stream_bytes += direction.stream_bytes;
+        self.stream_bytes_again += direction.stream_bytes_again;
+        self.lost += direction.lost + direction.lost_before;
+        self.rtt.merge(&direction.rtt);
+        self.spin.merge(&direction.spin);
+    }
+}
+
+impl QuicTotals {
+    pub(crate) fn add(&mut self, quic: &Quic) {
+        self.connections += 1;
+        self.version1 += u64::from(quic.version == V1);
+        self.version2 += u64::from(quic.version == V2);
+        self.retried += u64::from(quic.retried);
+        self.negotiated += u64::from(!quic.supported_versions.is_empty());
+        self.decrypted += u64::from(quic.decryption == Decryption::Done);
+        self.undecrypted += u64::from(matches!(
+            quic.decryption,
+            Decryption::NoSecrets | Decryption::UnknownSuite
+        ));
+        if let Some(handshake) = quic.handshake {
+            self.handshake.record(handshake);
+        }
+        self.from_clients.add(&quic.from_client);
+        self.from_servers.add(&quic.from_server);
+    }
+}
