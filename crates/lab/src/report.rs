@@ -7,7 +7,7 @@ mod picture;
 mod summary;
 mod table;
 
-use crate::ledger::{Counterfactual, Entry, Study, Verdict, counts};
+use crate::ledger::{Counterfactual, Entry, Study, Verdict, View, counts};
 use crate::observation::World;
 use crate::plan::{Picture, Plan, Size};
 use crate::record::{OTHERS_MAX_PCT, Status};
@@ -200,6 +200,7 @@ fn letter(world: World) -> char {
     match world {
         World::Published => 'p',
         World::Simulated => 's',
+        World::Aged => 'a',
         World::Measured => 'm',
         World::Model => 'f',
     }
@@ -210,8 +211,15 @@ const SPREADS: &str =
     "for 2 to 5 runs, the lowest and highest; for 6 or more, the 95 % bootstrap interval of the median";
 
 /// Introduces a table of counterfactuals.
-const COUNTERFACTUALS: &str = "Each row switches off one feature of today's kernel and shows the values that the claim's rules \
-                               measure without it. The first row in which a rule holds names its cause.";
+const COUNTERFACTUALS: &str = "Each row switches off some features of today's systems and shows the values that the claim's rules \
+                               measure without them. The smallest set of features without which the claim holds is its cause.";
+
+/// The results of a claim's premises and rules in a world.
+fn numbers(view: &View) -> String {
+    let premises = view.premises.iter().map(|text| format!("premise: {text}"));
+    let all: Vec<String> = premises.chain(view.rules.iter().cloned()).collect();
+    all.join("; ")
+}
 
 /// The values of the rules in a counterfactual; `not run` without results.
 fn cells(one: &Counterfactual, rules: usize) -> Vec<String> {

@@ -16,7 +16,7 @@ mod peer;
 mod process;
 mod watch;
 
-use crate::observation::{Labels, World};
+use crate::observation::Labels;
 use crate::plan::{Arm, Plan, Run, Size, fill};
 use crate::record::{Disturbance, Head, Record, Status, VERSION};
 use group::Group;
@@ -465,7 +465,9 @@ impl Bench<'_> {
             before.head.excluded + u32::from(before.head.status == Status::Invalid)
         });
         for tried_before in 0..TRIES {
-            let others_pct = (self.plan.arms[run.arm].world == World::Measured)
+            let others_pct = self.plan.arms[run.arm]
+                .world
+                .is_live()
                 .then(|| self.machine.others(self.settings.others_max_pct));
             let record = self.measure(run, repetition, excluded_before + tried_before, others_pct);
             keep(&self.path(run, repetition), &record.text())?;
@@ -509,7 +511,7 @@ impl Bench<'_> {
             others_pct,
             ..self.machine.since(&before)
         };
-        if arm.world == World::Measured
+        if arm.world.is_live()
             && tried.status == Status::Done
             && disturbance.steal_pct > self.settings.steal_max_pct
         {

@@ -110,8 +110,8 @@ pub fn text(material: &Material<'_>) -> String {
 
 fn ledger(text: &mut String, material: &Material<'_>) {
     text.push_str(
-        "\n| claim | says | published | simulated | measured | model | verdict | why |\n\
-         |---|---|---|---|---|---|---|---|\n",
+        "\n| claim | says | published | simulated | aged | measured | model | verdict | why |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
     let judged = material.ledger.iter().filter(|entry| entry.study.is_some());
     for entry in judged {
@@ -128,11 +128,12 @@ fn ledger(text: &mut String, material: &Material<'_>) {
         };
         let _ = writeln!(
             text,
-            "| {} | {}{shows} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {}{shows} | {} | {} | {} | {} | {} | {} | {} |",
             entry.id,
             plain(&entry.claim),
             value(World::Published),
             value(World::Simulated),
+            value(World::Aged),
             value(World::Measured),
             value(World::Model),
             entry.verdict.name(),
@@ -150,15 +151,17 @@ fn ledger(text: &mut String, material: &Material<'_>) {
             "\n{others} more claims belong to studies that were not selected."
         );
     }
-    text.push_str("\n## The rules\n\nA claim holds in a world where all of its rules hold for that world's numbers.\n\n");
+    text.push_str("\n## The rules\n\nA claim holds in a world where all of its rules hold for that world's numbers. A world in which a premise fails \
+                   decides nothing.\n\n");
     for entry in material.ledger.iter().filter(|entry| !entry.rules.is_empty()) {
         let rules: Vec<String> = entry.rules.iter().map(|rule| format!("`{rule}`")).collect();
         let _ = writeln!(
             text,
-            "- {}: {}{}",
+            "- {}: {}{}{}",
             entry.id,
             rules.join(", "),
-            each(material, entry)
+            each(material, entry),
+            premise(entry)
         );
     }
     let tested = || {
@@ -185,7 +188,7 @@ fn ledger(text: &mut String, material: &Material<'_>) {
             let _ = writeln!(
                 text,
                 "| {} | {} |",
-                plain(&one.off),
+                plain(&one.name()),
                 cells(one, rules.len()).join(" | ")
             );
         }
@@ -195,6 +198,16 @@ fn ledger(text: &mut String, material: &Material<'_>) {
         "\nIn the tables below, our number stands below the document's: the median of the runs, followed by their spread \
          ({SPREADS}). [recalled]: {RECALLED_MEANS}."
     );
+}
+
+/// The premises of a claim.
+fn premise(entry: &Entry) -> String {
+    let premises: Vec<String> = entry.premise.iter().map(|rule| format!("`{rule}`")).collect();
+    if premises.is_empty() {
+        String::new()
+    } else {
+        format!("; premise: {}", premises.join(", "))
+    }
 }
 
 /// The label values for which a claim's rules are repeated.
