@@ -37,7 +37,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     }
     let weir = runtime::process::reexec::path()
         .map_err(|error| Failure::System(format!("cannot find the path of this program: {error}")))?;
-    let program = run::build(concat!("weir ", env!("CARGO_PKG_VERSION")), &weir).map_err(Failure::System)?;
+    let program = run::build(concat!("weir ", env!("CARGO_PKG_VERSION")), env!("WEIR_BUILD"), &weir).map_err(Failure::System)?;
     let settings = Settings {
         weir,
         program,
@@ -82,7 +82,8 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         }
         results.push(run::results(&settings.out, name, plan, size).map_err(Failure::System)?);
     }
-    let older = keep_newest_build(&mut results);
+    let others = keep_newest_build(&mut results);
+    let older: usize = others.values().sum();
     if older > 0 && voice.reports() {
         // A closed standard error is no reason to stop.
         let _ = writeln!(
@@ -106,6 +107,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         ledger: &ledger,
         program: &program,
         date: &date,
+        others: &others,
         raw: Raw::Files,
     };
     write(&settings.out, &material)?;

@@ -4,8 +4,8 @@
 
 use super::table::{Ours, layout};
 use super::{
-    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, document, letter,
-    machine, numbers, picture, tally,
+    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, document, environments,
+    letter, machine, numbers, others, picture, tally,
 };
 use crate::document::RECALLED;
 use crate::ledger::{Entry, Study, Verdict, counts};
@@ -29,6 +29,9 @@ pub fn page(material: &Material<'_>) -> String {
             .unwrap_or_default()
     );
     // Writing to a String cannot fail, here and below.
+    if let Some(sentence) = others(material) {
+        let _ = write!(html, "<p><b>{}</b></p>", escape(&sentence));
+    }
     html.push_str("<ul class=\"counts\">");
     for (verdict, count) in counts(material.ledger) {
         let _ = write!(
@@ -447,6 +450,20 @@ fn runs(html: &mut String, study: &Study, raw: Raw) {
         );
     }
     html.push_str("</tbody></table></div></details>\n");
+    let environments = environments(study);
+    if environments.is_empty() {
+        return;
+    }
+    html.push_str("<details><summary>Kernel, congestion control and TCP settings of each measured run</summary><ul>");
+    for (settings, runs) in environments {
+        let _ = write!(
+            html,
+            "<li>{}<br><code>{}</code></li>",
+            escape(&runs.join(", ")),
+            escape(&settings)
+        );
+    }
+    html.push_str("</ul></details>\n");
 }
 
 fn class(verdict: Verdict) -> &'static str {

@@ -3,8 +3,8 @@
 
 use super::table::layout;
 use super::{
-    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, machine,
-    named_pictures, picture, tally,
+    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, environments, machine,
+    named_pictures, others, picture, tally,
 };
 use crate::ledger::{Entry, Study, counts};
 use crate::observation::World;
@@ -22,6 +22,9 @@ pub fn text(material: &Material<'_>) -> String {
             .map(|machine| format!(", {machine}"))
             .unwrap_or_default()
     );
+    if let Some(sentence) = others(material) {
+        let _ = writeln!(text, "{sentence}\n");
+    }
     for (verdict, count) in counts(material.ledger) {
         let _ = writeln!(text, "- {}: {count}", verdict.name());
     }
@@ -291,6 +294,17 @@ fn runs(text: &mut String, study: &Study, raw: Raw) {
             count(Status::NotRun),
             count(Status::Failed) + count(Status::Invalid)
         );
+    }
+    let environments = environments(study);
+    if !environments.is_empty() {
+        let _ = writeln!(
+            text,
+            "\n<details><summary>Kernel, congestion control and TCP settings of each measured run</summary>\n"
+        );
+        for (settings, runs) in environments {
+            let _ = writeln!(text, "- {}: `{}`", runs.join(", "), plain(&settings));
+        }
+        text.push_str("\n</details>\n");
     }
     // Each reason is listed once, however many runs share it.
     let mut reasons: Vec<String> = Vec::new();
