@@ -18,8 +18,18 @@ fn main() {
     println!("cargo:rerun-if-env-changed=WEIR_COMMIT");
     let profile = env::var("PROFILE").unwrap_or_default();
     let level = env::var("OPT_LEVEL").unwrap_or_default();
+    let features: Vec<String> = env::vars()
+        .filter_map(|(name, _)| Some(name.strip_prefix("CARGO_FEATURE_")?.to_lowercase()))
+        .collect();
+    let features = match features.as_slice() {
+        [] => "no features".to_owned(),
+        some => format!("features {}", some.join("+")),
+    };
     let target = env::var("TARGET").unwrap_or_default();
-    println!("cargo:rustc-env=WEIR_BUILD={}, {profile} (opt-level {level}), {target}", commit());
+    println!(
+        "cargo:rustc-env=WEIR_BUILD={}, {profile} (opt-level {level}), {features}, {target}",
+        commit()
+    );
 }
 
 /// The commit, with `+` if the sources differ from it. Packagers without git set `WEIR_COMMIT`.
@@ -30,8 +40,16 @@ fn commit() -> String {
     let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else {
         return "commit unknown".to_owned();
     };
-    let changes = git(&[&["status", "--porcelain", "--untracked-files=no", "--"], &SOURCES[..]].concat());
-    let mark = if changes.is_none_or(|changes| changes.is_empty()) { "" } else { "+" };
+    let changes = git(&[
+        &["status", "--porcelain", "--untracked-files=no", "--"],
+        &SOURCES[..],
+    ]
+    .concat());
+    let mark = if changes.is_none_or(|changes| changes.is_empty()) {
+        ""
+    } else {
+        "+"
+    };
     format!("commit {commit}{mark}")
 }
 

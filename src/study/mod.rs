@@ -37,7 +37,12 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     }
     let weir = runtime::process::reexec::path()
         .map_err(|error| Failure::System(format!("cannot find the path of this program: {error}")))?;
-    let program = run::build(concat!("weir ", env!("CARGO_PKG_VERSION")), env!("WEIR_BUILD"), &weir).map_err(Failure::System)?;
+    let program = run::build(
+        concat!("weir ", env!("CARGO_PKG_VERSION")),
+        env!("WEIR_BUILD"),
+        &weir,
+    )
+    .map_err(Failure::System)?;
     let settings = Settings {
         weir,
         program,
@@ -293,7 +298,7 @@ fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) ->
     print(&format!(
         "{}\n{} of {} claims\n{} runs ({} of them kept from earlier), {} not run, {} failed, {} invalid\n{warning}{}\n",
         judged.concat(),
-        of_all.join(", "),
+        of_all.join("; "),
         material.ledger.len(),
         tally.done,
         tally.kept,

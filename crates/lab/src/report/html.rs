@@ -4,8 +4,8 @@
 
 use super::table::{Ours, layout};
 use super::{
-    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, document, environments,
-    letter, machine, numbers, others, picture, tally,
+    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, document,
+    environments, letter, machine, numbers, others, picture, tally,
 };
 use crate::document::RECALLED;
 use crate::ledger::{Entry, Study, Verdict, counts};
@@ -454,7 +454,9 @@ fn runs(html: &mut String, study: &Study, raw: Raw) {
     if environments.is_empty() {
         return;
     }
-    html.push_str("<details><summary>Kernel, congestion control and TCP settings of each measured run</summary><ul>");
+    html.push_str(
+        "<details><summary>Kernel, congestion control and TCP settings of each measured run</summary><ul>",
+    );
     for (settings, runs) in environments {
         let _ = write!(
             html,

@@ -3,8 +3,8 @@
 
 use super::table::layout;
 use super::{
-    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, environments, machine,
-    named_pictures, others, picture, tally,
+    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, environments,
+    machine, named_pictures, others, picture, tally,
 };
 use crate::ledger::{Entry, Study, counts};
 use crate::observation::World;

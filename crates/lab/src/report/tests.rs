@@ -163,7 +163,7 @@ fn what_is_committed_has_every_run_and_number_and_links_to_tables() {
     );
     let snippet = snippet(&material);
     assert!(
-        snippet.starts_with("Of 41 claims: 2 reproduced, 39 not judged (weir 0"),
+        snippet.starts_with("Of 41 claims: 2 reproduced; 39 not judged (weir 0"),
         "{snippet}"
     );
 }
