@@ -74,6 +74,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", help_heading = "Recording")]
     pub(crate) log: Option<PathBuf>,
 
+    /// Writes the TCP settings of both hosts when COMMAND has ended, as one JSON object
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["proxy", "calibrate"], help_heading = "Recording")]
+    pub(crate) settings: Option<PathBuf>,
+
     /// Interval between the lines of --log, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=3_600_000),
         help_heading = "Recording")]
@@ -188,4 +192,7 @@ words! {
     congestion = "congestion", "NAME", "Hosts";
     /// Returns to slow start after an idle period (tcp_slow_start_after_idle): yes, no
     idle_restart = "idle-restart", "YES|NO", "Hosts";
+    /// Switches off what TCP lacked in 1997, as far as this kernel allows: time stamps, SACK, window scaling, tail-loss
+    /// probes, RACK, BBR; initcwnd 2: yes, no [default: no]
+    aged = "aged", "YES|NO", "Hosts";
 }

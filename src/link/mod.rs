@@ -75,6 +75,12 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
     };
     let outcome = link.run(&plan, &commands, observer).map_err(refused)?;
     report(&outcome.tally, outcome.took);
+    if let Some(path) = &flags.settings {
+        let [near, far] = &outcome.settings;
+        let text = serde_json::json!({ "near": near, "far": far }).to_string() + "\n";
+        std::fs::write(path, text)
+            .map_err(|error| Failure::System(format!("cannot write {}: {error}", path.display())))?;
+    }
     ended(outcome.code, &trouble)
 }
 

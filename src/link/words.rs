@@ -7,7 +7,7 @@ use link::{Limits, Profile};
 use netem::HostSettings;
 
 /// The keys that configure the hosts, not the link.
-const HOST_KEYS: [&str; 4] = ["mss", "initcwnd", "congestion", "idle-restart"];
+const HOST_KEYS: [&str; 5] = ["mss", "initcwnd", "congestion", "idle-restart", "aged"];
 
 /// Reads the description of the link. Flags override words.
 ///
@@ -102,7 +102,7 @@ fn set(hosts: &mut HostSettings, key: &str, value: &str) -> Result<(), Failure> 
         "initcwnd" => hosts.initcwnd = number(1, 1_000)?,
         "congestion" => hosts.congestion = Some(value.to_owned()),
         _ => {
-            hosts.idle_restart = Some(match value {
+            let is_on = match value {
                 "yes" | "true" | "on" => true,
                 "no" | "false" | "off" => false,
                 _ => {
@@ -110,7 +110,11 @@ fn set(hosts: &mut HostSettings, key: &str, value: &str) -> Result<(), Failure> 
                         "`{key}`: `{value}` is neither yes nor no"
                     )));
                 }
-            });
+            };
+            match key {
+                "aged" => hosts.aged = is_on,
+                _ => hosts.idle_restart = Some(is_on),
+            }
         }
     }
     Ok(())
@@ -128,6 +132,7 @@ mod tests {
             ("initcwnd", "2"),
             ("congestion", "reno"),
             ("idle-restart", "no"),
+            ("aged", "yes"),
         ] {
             set(&mut hosts, key, value).expect(key);
         }
@@ -136,9 +141,15 @@ mod tests {
             initcwnd: Some(2),
             congestion: Some("reno".to_owned()),
             idle_restart: Some(false),
+            aged: true,
         };
         assert_eq!(hosts, want);
-        for (key, value) in [("mss", "40"), ("initcwnd", "0"), ("idle-restart", "maybe")] {
+        for (key, value) in [
+            ("mss", "40"),
+            ("initcwnd", "0"),
+            ("idle-restart", "maybe"),
+            ("aged", "old"),
+        ] {
             let fault = set(&mut hosts, key, value).expect_err(key);
             assert!(fault.to_string().contains(key), "{fault}");
         }

@@ -37,7 +37,12 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     }
     let weir = runtime::process::reexec::path()
         .map_err(|error| Failure::System(format!("cannot find the path of this program: {error}")))?;
-    let program = run::build(concat!("weir ", env!("CARGO_PKG_VERSION")), &weir).map_err(Failure::System)?;
+    let program = run::build(
+        concat!("weir ", env!("CARGO_PKG_VERSION")),
+        env!("WEIR_BUILD"),
+        &weir,
+    )
+    .map_err(Failure::System)?;
     let settings = Settings {
         weir,
         program,
@@ -82,7 +87,8 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         }
         results.push(run::results(&settings.out, name, plan, size).map_err(Failure::System)?);
     }
-    let older = keep_newest_build(&mut results);
+    let others = keep_newest_build(&mut results);
+    let older: usize = others.values().sum();
     if older > 0 && voice.reports() {
         // A closed standard error is no reason to stop.
         let _ = writeln!(
@@ -106,6 +112,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         ledger: &ledger,
         program: &program,
         date: &date,
+        others: &others,
         raw: Raw::Files,
     };
     write(&settings.out, &material)?;
@@ -291,7 +298,7 @@ fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) ->
     print(&format!(
         "{}\n{} of {} claims\n{} runs ({} of them kept from earlier), {} not run, {} failed, {} invalid\n{warning}{}\n",
         judged.concat(),
-        of_all.join(", "),
+        of_all.join("; "),
         material.ledger.len(),
         tally.done,
         tally.kept,

@@ -286,3 +286,47 @@ fn codel_keeps_the_queue_short_that_drop_tail_fills() {
     let (_, aged, full) = run("10p");
     assert!(full >= Some(1) && aged == Some(0), "{full:?} {aged:?}");
 }
+
+/// An aged TCP has no time stamps, so that segments are full with 1,460 bytes, and begins with two of them. What the
+/// hosts had is on record, with what a command changed.
+#[test]
+fn aged_hosts_send_as_in_1997_and_say_so() {
+    if no_links() {
+        return;
+    }
+    let bench = Bench::with(100_000);
+    let record = bench.folder.path().join("settings.json");
+    let file = record.display().to_string();
+    let settings = || -> Value {
+        let text = std::fs::read_to_string(&record).expect("settings");
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let keys = ["rtt=300ms mtu=1500 aged=yes", "--settings", &file];
+    let (_, all, _) = bench.run(&keys, "get");
+    assert_eq!(all.iter().map(|it| it.payload).max(), Some(1_460));
+    assert_eq!(flight(&all, 0.0, 0.15).len(), 2);
+    let aged = settings();
+    for (name, value) in [
+        ("tcp_timestamps", "0"),
+        ("tcp_sack", "0"),
+        ("tcp_window_scaling", "0"),
+        ("tcp_early_retrans", "0"),
+        ("tcp_congestion_control", "reno"),
+        ("initcwnd", "2"),
+    ] {
+        assert_eq!(
+            (&aged["near"][name], &aged["far"][name]),
+            (&value.into(), &value.into()),
+            "{name}"
+        );
+    }
+    // Three is the kernel's default, so the change is another.
+    let change = "echo 4 > /proc/sys/net/ipv4/tcp_early_retrans; get";
+    bench.run(&["rtt=4ms", "--aged", "no", "--settings", &file], change);
+    let today = settings();
+    assert_eq!(today["far"]["tcp_timestamps"], "1");
+    assert_eq!(today["near"]["tcp_early_retrans"], "4");
+    assert!(today["far"]["initcwnd"].is_null(), "{today}");
+    let output = weir(&["link", "lan", "--settings", "/dev/full", "--", "true"]);
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+}

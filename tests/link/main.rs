@@ -375,7 +375,7 @@ fn what_is_no_link_is_named() {
         (&["link", "mtu=65535", "--backend", "tun", "--", "true"], "65521"),
         (
             &["link", "speed=1M", "--", "true"],
-            "half-duplex; for the hosts mss, initcwnd, congestion, idle-restart",
+            "half-duplex; for the hosts mss, initcwnd, congestion, idle-restart, aged",
         ),
         (&["link", "--", "true"], "no link given"),
         (&["link", "lan"], "no command given"),

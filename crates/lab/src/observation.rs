@@ -28,6 +28,9 @@ pub enum World {
     Published,
     /// Simulated with the stacks and hosts of the document's time, in virtual time.
     Simulated,
+    /// Measured on this machine over links whose hosts have an aged TCP: what today's kernel has and the document's
+    /// lacked is switched off as far as the kernel allows.
+    Aged,
     /// Measured on this machine today.
     Measured,
     /// Computed from a formula.
@@ -36,13 +39,25 @@ pub enum World {
 
 impl World {
     /// All worlds, in the order of the ledger's columns.
-    pub const ALL: [World; 4] = [World::Published, World::Simulated, World::Measured, World::Model];
+    pub const ALL: [World; 5] = [
+        World::Published,
+        World::Simulated,
+        World::Aged,
+        World::Measured,
+        World::Model,
+    ];
+
+    /// Whether its numbers are measured on this machine, so that repetitions differ and other programs disturb.
+    pub fn is_live(self) -> bool {
+        matches!(self, World::Aged | World::Measured)
+    }
 
     /// Name as in plans.
     pub fn name(self) -> &'static str {
         match self {
             World::Published => "published",
             World::Simulated => "simulated",
+            World::Aged => "aged",
             World::Measured => "measured",
             World::Model => "model",
         }

@@ -226,6 +226,10 @@ pub struct Claim {
     /// The rules, all of which must hold.
     #[serde(default)]
     pub rules: Vec<String>,
+    /// Rules that must hold before the claim can be tested: what the measurement must exercise. A world in which one
+    /// fails does not decide the claim.
+    #[serde(default)]
+    pub premise: Vec<String>,
     /// Label values for which the rules are repeated; `*` means all values.
     #[serde(default)]
     pub each: BTreeMap<String, Vec<String>>,
@@ -260,22 +264,40 @@ pub struct Claim {
     pub wanted: String,
 }
 
-/// A tested cause of today's measurements: arms in which a feature is switched off.
+/// A counterfactual of a claim: arms in which features of today's systems are switched off.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Cause {
-    /// The feature and how it was switched off: `tail-loss probes (tcp_early_retrans=0)`.
-    pub off: String,
-    /// The claim's rules with the measures of these arms. The first counterfactual whose rule holds, where the
-    /// claim's fails, is the cause.
+    /// The features, each with how it was switched off: `tail-loss probes (tcp_early_retrans=0)`. The smallest set in
+    /// which the claim holds is its cause.
+    pub off: Vec<String>,
+    /// The claim's rules with the measures of these arms. Without `rules`, `measures` and `labels` rewrite the claim's.
+    #[serde(default)]
     pub rules: Vec<String>,
+    /// Measures of the claim's rules, and the measures of these arms that replace them.
+    #[serde(default)]
+    pub measures: BTreeMap<String, String>,
+    /// Labels added to every measure.
+    #[serde(default)]
+    pub labels: Labels,
+}
+
+/// A counterfactual with its rules parsed.
+#[derive(Clone, Debug)]
+pub struct Suspects<'p> {
+    /// The features that are switched off.
+    pub off: &'p [String],
+    /// The claim's premises for these arms.
+    pub premise: Vec<Rule>,
+    /// The claim's rules for these arms.
+    pub rules: Vec<Rule>,
 }
 
 /// Limit on the counterfactuals of one claim.
 const CAUSES_MAX: usize = 16;
 
 fn lived() -> Vec<World> {
-    vec![World::Measured, World::Simulated]
+    vec![World::Measured, World::Aged, World::Simulated]
 }
 
 impl Claim {
@@ -287,15 +309,56 @@ impl Claim {
         self.parse(&self.rules)
     }
 
-    /// The parsed rules of each counterfactual, in the order of the plan.
+    /// The parsed premises.
+    ///
+    /// # Errors
+    /// The first premise that cannot be parsed, with the position.
+    pub fn read_premise(&self) -> Result<Vec<Rule>, String> {
+        self.parse(&self.premise)
+    }
+
+    /// The counterfactuals, in the order of the plan.
     ///
     /// # Errors
     /// The first rule that cannot be parsed, with the position.
-    pub fn read_causes(&self) -> Result<Vec<(&str, Vec<Rule>)>, String> {
+    pub fn read_causes(&self) -> Result<Vec<Suspects<'_>>, String> {
+        let rules = self.read()?;
+        let premise = self.read_premise()?;
         self.cause
             .iter()
-            .map(|cause| Ok((cause.off.as_str(), self.parse(&cause.rules)?)))
+            .map(|cause| {
+                let rewritten = |rules: &[Rule]| -> Vec<Rule> {
+                    let one = |rule: &Rule| rule.rewritten(&cause.measures, &cause.labels);
+                    rules.iter().map(one).collect()
+                };
+                Ok(Suspects {
+                    off: &cause.off,
+                    premise: rewritten(&premise),
+                    rules: if cause.rules.is_empty() {
+                        rewritten(&rules)
+                    } else {
+                        self.parse(&cause.rules)?
+                    },
+                })
+            })
             .collect()
+    }
+
+    /// Whether every counterfactual says what is off and gives arms of its own.
+    fn check_causes(&self) -> Result<(), String> {
+        let is_wrong = |cause: &Cause| {
+            let is_same = cause.rules.is_empty() && cause.measures.is_empty() && cause.labels.is_empty();
+            let is_other = !cause.rules.is_empty() && cause.rules.len() != self.rules.len();
+            cause.off.is_empty() || is_same || is_other
+        };
+        if self.cause.len() > CAUSES_MAX || self.cause.iter().any(is_wrong) {
+            return Err(format!(
+                "claim {}: at most {CAUSES_MAX} causes, each with `off`, and with `measures`, `labels` or as many `rules` as \
+                 the claim",
+                self.id
+            ));
+        }
+        Ok(())
     }
 
     fn parse(&self, rules: &[String]) -> Result<Vec<Rule>, String> {
@@ -453,14 +516,9 @@ impl Plan {
             fault(format!("{place}{}", meant(error.message())))
         })?;
         for claim in &plan.claims {
-            claim.read().map_err(fault)?;
+            claim.read_premise().map_err(fault)?;
             claim.read_causes().map_err(fault)?;
-            if claim.cause.len() > CAUSES_MAX || claim.cause.iter().any(|cause| cause.rules.is_empty()) {
-                return Err(fault(format!(
-                    "claim {}: at most {CAUSES_MAX} causes, each with rules",
-                    claim.id
-                )));
-            }
+            claim.check_causes().map_err(fault)?;
             if !claim.identity.is_empty() && !claim.assumed.is_empty() {
                 return Err(fault(format!(
                     "claim {}: `identity` and `assumed` exclude each other",
@@ -605,105 +663,4 @@ pub fn fill(text: &str, known: &Labels) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SMALL: &str = r#"
-document = "000"
-title = "t"
-question = "q"
-prediction = "p"
-[[arm]]
-name = "a"
-world = "model"
-over = { x = ["1", "2"], y = ["a/b"] }
-repetitions = { quick = 1, full = 2, paper = 3 }
-seconds = { quick = 1, full = 1, paper = 1 }
-run = [["model", "tables", "{x}", "{y}"]]
-read = [{ values = { v = "/v" } }]
-"#;
-
-    fn error(text: &str) -> String {
-        Plan::parse("p.toml", text).expect_err(text).to_string()
-    }
-
-    #[test]
-    fn the_plans_of_this_program_can_be_read_and_name_every_claim_once() {
-        let mut ids: Vec<String> = Vec::new();
-        for (name, text) in EMBEDDED {
-            let plan = Plan::parse(name, text).unwrap_or_else(|error| panic!("{error}"));
-            ids.extend(plan.claims.iter().map(|claim| claim.id.clone()));
-            for table in &plan.tables {
-                assert!(
-                    crate::document::table(&table.file).is_ok(),
-                    "{name}: {}",
-                    table.file
-                );
-            }
-        }
-        let mut known: Vec<String> = crate::document::claims()
-            .iter()
-            .map(|claim| claim.id.clone())
-            .collect();
-        ids.sort();
-        known.sort();
-        assert_eq!(ids, known);
-    }
-
-    #[test]
-    fn parameters_run_over_all_their_values() {
-        let plan = Plan::parse("p.toml", SMALL).expect("a plan");
-        let ids: Vec<String> = plan.runs(Size::Quick).into_iter().map(|run| run.id).collect();
-        assert_eq!(ids, ["a-x=1-y=a_b", "a-x=2-y=a_b"]);
-    }
-
-    #[test]
-    fn a_key_that_means_nothing_names_the_one_that_was_meant() {
-        for (from, to, wanted) in [
-            (
-                "question",
-                "qestion",
-                "line 4: unknown key `qestion`; did you mean `question`?",
-            ),
-            (
-                "repetitions",
-                "repetition",
-                "line 10: unknown key `repetition`; did you mean `repetitions`?",
-            ),
-            (
-                "quick = 1, full = 2",
-                "quik = 1, full = 2",
-                "did you mean `quick`?",
-            ),
-            ("\"model\"\nover", "\"modell\"\nover", "did you mean `model`?"),
-            (
-                "run = [[\"model\", \"tables\", \"{x}\", \"{y}\"]]",
-                "run = [[\"model\", \"{y}\"]]",
-                "`x` is in no command",
-            ),
-        ] {
-            assert!(SMALL.contains(from), "{from}");
-            let said = error(&SMALL.replacen(from, to, 1));
-            assert!(said.starts_with("p.toml: ") && said.contains(wanted), "{said}");
-        }
-        let twice = SMALL.to_owned() + &SMALL[SMALL.find("[[arm]]").expect("an arm")..];
-        assert!(error(&twice).contains("two arms are called `a`"));
-        let claim = SMALL.to_owned() + "[[claim]]\nid = 'x'\nrules = ['a >']\n";
-        assert!(error(&claim).contains("claim x: `a >`"));
-        assert!(error(&(SMALL.to_owned() + "[[claim]]\nid = 'x'\n")).contains("give `rules`"));
-    }
-
-    #[test]
-    fn tables_go_by_their_number_or_by_their_name() {
-        let plan = Plan::parse("barford", EMBEDDED[2].1).expect("a plan");
-        let names: Vec<String> = plan.tables.iter().map(Table::name).collect();
-        assert_eq!(names.first().map(String::as_str), Some("Table 2"));
-        assert_eq!(names.last().map(String::as_str), Some("Memory"));
-    }
-
-    #[test]
-    fn only_what_is_known_is_filled_in() {
-        let known = [("a".to_owned(), "1".to_owned())].into();
-        assert_eq!(fill("x{a}{b}{a", &known), "x1{b}{a");
-    }
-}
+mod tests;

@@ -57,6 +57,15 @@ pub const OTHERS_MAX_PCT: f64 = 25.0;
 /// More steal than this makes a run on the live machine invalid, in percent.
 pub const STEAL_MAX_PCT: f64 = 5.0;
 
+/// TCP settings of the two hosts of a link, by name: files below /proc/sys/net/ipv4, and `initcwnd` of routes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ends {
+    /// The host of the command.
+    pub near: BTreeMap<String, String>,
+    /// The other host.
+    pub far: BTreeMap<String, String>,
+}
+
 /// The first line of a result file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Head {
@@ -106,6 +115,10 @@ pub struct Head {
     /// TCP settings of this machine, by names below /proc/sys/net/ipv4; emulated links start with these.
     #[serde(default)]
     pub tcp: BTreeMap<String, String>,
+    /// TCP settings of the hosts of its links, one entry for each link, read from inside their namespaces when the run
+    /// had ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<Ends>,
     /// Source of the times.
     pub clock: String,
     /// Other activity of the machine.
@@ -242,18 +255,24 @@ fn read_row(
 }
 
 /// Keeps only the results of one build of the program, the build with the newest run; returns the number of results
-/// that it removed.
-pub fn keep_newest_build(studies: &mut [BTreeMap<String, Record>]) -> usize {
+/// that it removed of each other build.
+pub fn keep_newest_build(studies: &mut [BTreeMap<String, Record>]) -> BTreeMap<String, usize> {
     let all = || studies.iter().flat_map(BTreeMap::values);
     let newest = all().max_by_key(|record| record.head.began);
+    let mut others = BTreeMap::new();
     let Some(program) = newest.map(|record| record.head.program.clone()) else {
-        return 0;
+        return others;
     };
-    let before = all().count();
     for records in studies.iter_mut() {
-        records.retain(|_, record| record.head.program == program);
+        records.retain(|_, record| {
+            let is_kept = record.head.program == program;
+            if !is_kept {
+                *others.entry(record.head.program.clone()).or_default() += 1;
+            }
+            is_kept
+        });
     }
-    before - studies.iter().map(BTreeMap::len).sum::<usize>()
+    others
 }
 
 #[cfg(test)]
@@ -284,6 +303,7 @@ pub(crate) mod tests {
             kernel: String::new(),
             processor: String::new(),
             tcp: BTreeMap::new(),
+            links: Vec::new(),
             clock: String::new(),
             disturbance: Disturbance::default(),
         }
@@ -321,11 +341,11 @@ read = [
             BTreeMap::from([of("a", "old", 10), of("b", "new", 20)]),
             BTreeMap::from([of("c", "old", 15)]),
         ];
-        assert_eq!(keep_newest_build(&mut studies), 2);
+        assert_eq!(keep_newest_build(&mut studies), [("old".to_owned(), 2)].into());
         let left: Vec<&String> = studies.iter().flat_map(BTreeMap::keys).collect();
         assert_eq!(left, ["b"]);
-        assert_eq!(keep_newest_build(&mut studies), 0);
-        assert_eq!(keep_newest_build(&mut []), 0);
+        assert!(keep_newest_build(&mut studies).is_empty());
+        assert!(keep_newest_build(&mut []).is_empty());
     }
 
     #[test]

@@ -7,12 +7,13 @@ mod picture;
 mod summary;
 mod table;
 
-use crate::ledger::{Counterfactual, Entry, Study, Verdict, counts};
+use crate::ledger::{Counterfactual, Entry, Study, Verdict, View, counts};
 use crate::observation::World;
 use crate::plan::{Picture, Plan, Size};
 use crate::record::{OTHERS_MAX_PCT, Status};
 use chart::Bars;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 pub use html::page;
 pub use markdown::text;
@@ -32,6 +33,8 @@ pub struct Material<'m> {
     pub program: &'m str,
     /// The date, formatted for display.
     pub date: &'m str,
+    /// Results of other builds that are left out: their number by program.
+    pub others: &'m BTreeMap<String, usize>,
     /// Which raw results lie beside the report.
     pub raw: Raw,
 }
@@ -82,6 +85,56 @@ fn machine(material: &Material<'_>) -> Option<String> {
     ))
 }
 
+/// A sentence on results of other builds that are left out; `None` if there are none.
+fn others(material: &Material<'_>) -> Option<String> {
+    if material.others.is_empty() {
+        return None;
+    }
+    let each: Vec<String> = material
+        .others
+        .iter()
+        .map(|(program, count)| format!("{count} of {program}"))
+        .collect();
+    Some(format!(
+        "The results beside this report are of several builds. It uses those of one build and leaves out {}.",
+        each.join(", ")
+    ))
+}
+
+/// The kernel and the TCP settings of a study's live runs, and the runs that have them: one entry for each different
+/// environment.
+fn environments(study: &Study) -> Vec<(String, Vec<String>)> {
+    let listed = |settings: &BTreeMap<String, String>| -> String {
+        let all: Vec<String> = settings
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        all.join(" ")
+    };
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    let live = study.records.values().map(|record| &record.head);
+    for head in live.filter(|head| head.world.is_live() && head.status == Status::Done) {
+        let mut parts = vec![head.kernel.clone()];
+        for ends in &head.links {
+            parts.push(match (listed(&ends.near), listed(&ends.far)) {
+                (near, far) if near == far => format!("both ends of the link: {near}"),
+                (near, far) => format!("client: {near}; server: {far}"),
+            });
+        }
+        if head.links.is_empty() {
+            parts.push(format!("this machine: {}", listed(&head.tcp)));
+        }
+        parts.dedup();
+        let text = parts.join("; ");
+        match found.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, runs)) if runs.contains(&head.run) => {}
+            Some((_, runs)) => runs.push(head.run.clone()),
+            None => found.push((text, vec![head.run.clone()])),
+        }
+    }
+    found
+}
+
 /// The sysctl in /proc/sys/net/ipv4 that names the congestion control of all senders.
 const CONGESTION_CONTROL: &str = "tcp_congestion_control";
 
@@ -102,7 +155,8 @@ pub fn json(material: &Material<'_>) -> Value {
                     json!({ "file": file, "run": record.head.run, "repetition": record.head.repetition,
                         "status": record.head.status, "reason": record.head.reason, "excluded": record.head.excluded,
                         "seconds": record.head.seconds, "commands": record.head.commands,
-                        "disturbance": record.head.disturbance })
+                        "program": record.head.program, "kernel": record.head.kernel, "tcp": record.head.tcp,
+                        "links": record.head.links, "disturbance": record.head.disturbance })
                 })
                 .collect();
             let numbers: Vec<Value> = study
@@ -124,7 +178,7 @@ pub fn json(material: &Material<'_>) -> Value {
         })
         .collect();
     json!({ "event": "report", "format": "weir-report", "version": VERSION, "program": material.program,
-        "date": material.date, "verdicts": verdicts, "ledger": material.ledger,
+        "date": material.date, "other_builds": material.others, "verdicts": verdicts, "ledger": material.ledger,
         "studies": studies })
 }
 
@@ -200,6 +254,7 @@ fn letter(world: World) -> char {
     match world {
         World::Published => 'p',
         World::Simulated => 's',
+        World::Aged => 'a',
         World::Measured => 'm',
         World::Model => 'f',
     }
@@ -210,8 +265,15 @@ const SPREADS: &str =
     "for 2 to 5 runs, the lowest and highest; for 6 or more, the 95 % bootstrap interval of the median";
 
 /// Introduces a table of counterfactuals.
-const COUNTERFACTUALS: &str = "Each row switches off one feature of today's kernel and shows the values that the claim's rules \
-                               measure without it. The first row in which a rule holds names its cause.";
+const COUNTERFACTUALS: &str = "Each row switches off some features of today's systems and shows the values that the claim's rules \
+                               measure without them. The smallest set of features without which the claim holds is its cause.";
+
+/// The results of a claim's premises and rules in a world.
+fn numbers(view: &View) -> String {
+    let premises = view.premises.iter().map(|text| format!("premise: {text}"));
+    let all: Vec<String> = premises.chain(view.rules.iter().cloned()).collect();
+    all.join("; ")
+}
 
 /// The values of the rules in a counterfactual; `not run` without results.
 fn cells(one: &Counterfactual, rules: usize) -> Vec<String> {

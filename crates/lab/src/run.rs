@@ -16,9 +16,9 @@ mod peer;
 mod process;
 mod watch;
 
-use crate::observation::{Labels, World};
+use crate::observation::Labels;
 use crate::plan::{Arm, Plan, Run, Size, fill};
-use crate::record::{Disturbance, Head, Record, Status, VERSION};
+use crate::record::{Disturbance, Ends, Head, Record, Status, VERSION};
 use group::Group;
 use machine::Machine;
 use process::{Beside, Place, Server};
@@ -307,14 +307,15 @@ pub fn results(
     Ok(found)
 }
 
-/// Version of a program with a digest of its file, which distinguishes two builds of one version.
+/// Version of a program, what its build says of itself (`about`: commit, profile, target), and a digest of its file,
+/// which distinguishes any two builds.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn build(version: &str, program: &Path) -> Result<String, String> {
+pub fn build(version: &str, about: &str, program: &Path) -> Result<String, String> {
     let bytes = fs::read(program).map_err(|error| format!("cannot read {}: {error}", program.display()))?;
     let digest = twox_hash::XxHash3_128::oneshot(&bytes) as u64;
-    Ok(format!("{version} (build {digest:016x})"))
+    Ok(format!("{version} ({about}, build {digest:016x})"))
 }
 
 /// Writes a whole file or nothing.
@@ -395,6 +396,8 @@ struct Tried {
     reason: String,
     commands: Vec<Vec<String>>,
     lines: Vec<serde_json::Value>,
+    /// TCP settings of the hosts of its links.
+    links: Vec<Ends>,
     /// Its temporary directory while it ran.
     scratch: Option<String>,
 }
@@ -465,7 +468,9 @@ impl Bench<'_> {
             before.head.excluded + u32::from(before.head.status == Status::Invalid)
         });
         for tried_before in 0..TRIES {
-            let others_pct = (self.plan.arms[run.arm].world == World::Measured)
+            let others_pct = self.plan.arms[run.arm]
+                .world
+                .is_live()
                 .then(|| self.machine.others(self.settings.others_max_pct));
             let record = self.measure(run, repetition, excluded_before + tried_before, others_pct);
             keep(&self.path(run, repetition), &record.text())?;
@@ -509,7 +514,7 @@ impl Bench<'_> {
             others_pct,
             ..self.machine.since(&before)
         };
-        if arm.world == World::Measured
+        if arm.world.is_live()
             && tried.status == Status::Done
             && disturbance.steal_pct > self.settings.steal_max_pct
         {
@@ -543,6 +548,7 @@ impl Bench<'_> {
                 kernel: self.machine.kernel.clone(),
                 processor: self.machine.processor.clone(),
                 tcp: self.machine.tcp.clone(),
+                links: tried.links,
                 clock: "CLOCK_MONOTONIC".to_owned(),
                 disturbance,
             },
@@ -556,6 +562,7 @@ impl Bench<'_> {
             reason: String::new(),
             commands: Vec::new(),
             lines: Vec::new(),
+            links: Vec::new(),
             scratch: None,
         };
         let of_bounds = ["groups"].into_iter().filter(|_| arm.confine.is_some());
@@ -705,10 +712,18 @@ impl Bench<'_> {
             tried.commands.push(shown(&words));
             beside = Some(Beside::start(before, weir, &words).map_err(failed)?);
         }
-        for words in &arm.run {
-            let words = filled(words, known);
+        for (number, words) in arm.run.iter().enumerate() {
+            let mut words = filled(words, known);
+            // The settings of a link's hosts exist only while it runs.
+            let settings = (words[0] == "link").then(|| format!("{}/settings-{number}", known["scratch"]));
+            if let Some(path) = &settings {
+                words.splice(1..1, ["--settings".to_owned(), path.clone()]);
+            }
             tried.commands.push(shown(&words));
             let said = process::run(before, weir, &words, 4.0 * seconds + PATIENCE_S).map_err(failed)?;
+            // Without its settings, the run counts all the same: its failure says why it has none.
+            let ends = settings.and_then(|path| serde_json::from_str(&fs::read_to_string(path).ok()?).ok());
+            tried.links.extend::<Option<Ends>>(ends);
             let lines: Result<Vec<serde_json::Value>, _> = said
                 .output
                 .lines()

@@ -14,6 +14,7 @@
 //!
 //! The caller decides all parameters: profile and settings.
 
+mod aged;
 pub mod calibrate;
 mod carry;
 mod child;
@@ -29,6 +30,7 @@ mod setup;
 
 use core::fmt;
 use link::{Counters, Direction, Profile};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::net::Ipv4Addr;
@@ -71,6 +73,9 @@ pub struct HostSettings {
     pub congestion: Option<String>,
     /// Whether a connection restarts with slow start after idling.
     pub idle_restart: Option<bool>,
+    /// Whether the features that TCP did not have in 1997 are off, as far as the kernel allows ([`aged`]). The other
+    /// settings override it.
+    pub aged: bool,
 }
 
 /// What to emulate, and how.
@@ -192,7 +197,12 @@ pub struct Outcome {
     pub tally: Tally,
     /// From the start of the command to its end.
     pub took: Duration,
+    /// TCP settings of the near and the far end when the command ended.
+    pub settings: [Settings; 2],
 }
+
+/// TCP settings of a host by name: files below /proc/sys/net/ipv4, and `initcwnd` of its routes in segments, if set.
+pub type Settings = BTreeMap<String, String>;
 
 /// Why there is no link, and how to fix it.
 #[derive(Debug)]
@@ -312,6 +322,7 @@ impl Link {
                     code,
                     tally: Tally::default(),
                     took: Duration::ZERO,
+                    settings: setup.settings(plan),
                 });
             }
         };
@@ -319,6 +330,7 @@ impl Link {
         let start = runtime::clock::now();
         let outcome = signals.see_through(&setup, commands, far);
         let took = runtime::clock::now().since(start);
+        let settings = setup.settings(plan);
         let tally = running.stop();
         if let Some(teller) = teller {
             // It ends once the emulator has dropped its end.
@@ -328,6 +340,7 @@ impl Link {
             code: outcome?,
             tally,
             took,
+            settings,
         })
     }
 }

@@ -53,6 +53,7 @@ pub fn impossible(profile: &Profile, hosts: &HostSettings) -> Vec<&'static str> 
         ("initcwnd", hosts.initcwnd.is_some()),
         ("congestion", hosts.congestion.is_some()),
         ("idle-restart", hosts.idle_restart.is_some()),
+        ("aged", hosts.aged),
     ]
     .into_iter()
     .filter_map(|(key, is_asked)| is_asked.then_some(key))
@@ -232,6 +233,8 @@ impl Proxy {
             code: code?,
             tally,
             took,
+            // A proxy has no hosts of its own.
+            settings: Default::default(),
         })
     }
 }
@@ -633,8 +636,9 @@ mod tests {
             initcwnd: Some(2),
             congestion: Some("reno".to_owned()),
             idle_restart: Some(false),
+            aged: true,
         };
-        let keys = ["mss", "initcwnd", "congestion", "idle-restart"];
+        let keys = ["mss", "initcwnd", "congestion", "idle-restart", "aged"];
         assert_eq!(impossible(&profile("wan"), &hosts), keys);
     }
 

@@ -3,13 +3,14 @@
 //! Decides which back end to use and whether a user namespace is needed, and gives the reasons. Addresses are equal for
 //! all links: each link has namespaces of its own, so none can see another's.
 
+use crate::aged;
 use crate::carry::{Emulator, Watch};
 use crate::control::Control;
 use crate::netlink::{Mac, Metrics, Netlink};
 use crate::netns::Netns;
 use crate::port::Port;
 use crate::relay::{Door, Relay};
-use crate::{ADDRESS, Backend, Fault, GATEWAY, HostSettings, INTERFACE, Plan, Tally, is_nested};
+use crate::{ADDRESS, Backend, Fault, GATEWAY, HostSettings, INTERFACE, Plan, Settings, Tally, is_nested};
 use link::{LossModel, Path, Profile, Way};
 use runtime::bell::Bell;
 use runtime::{clock, sys};
@@ -62,12 +63,13 @@ impl Setup {
         let mtu = mtu_of(&plan.profile);
         possible(mtu.unwrap_or(USUAL_MTU), plan.backend)?;
         let mut reasons = vec![enter_user_namespace()?];
+        let hosts = aged::completed(&plan.hosts);
         let offload = mtu.is_none() && is_unshaped(&plan.profile);
         let near = Netns::new("near").map_err(no_namespace)?;
         let far = Netns::new("far").map_err(no_namespace)?;
         let mtu = mtu.unwrap_or(USUAL_MTU);
-        let try_veth = || veth(&near, &far, mtu, offload, &plan.hosts);
-        let try_tun = || tun(&near, &far, mtu, &plan.hosts);
+        let try_veth = || veth(&near, &far, mtu, offload, &hosts);
+        let try_tun = || tun(&near, &far, mtu, &hosts);
         let (ports, backend) = match plan.backend {
             Some(Backend::Tun) => {
                 reasons.push("TUN was requested".to_owned());
@@ -105,6 +107,15 @@ impl Setup {
             reasons,
             ports: Some(ports),
             offload,
+        })
+    }
+
+    /// TCP settings of the near and the far end as they are now. A command may have changed them.
+    pub(super) fn settings(&self, plan: &Plan) -> [Settings; 2] {
+        [&self.near, &self.far].map(|end| {
+            let hosts = plan.hosts.clone();
+            // An end that is gone has no settings.
+            end.call(move || aged::read(&hosts)).unwrap_or_default()
         })
     }
 
@@ -497,6 +508,15 @@ fn prepare(hosts: &HostSettings, is_far: bool) -> Result<(), Fault> {
         let file = format!("/proc/sys/net/ipv4/{name}");
         std::fs::write(&file, value).map_err(Fault::at(format!("sysctl net.ipv4.{name} = {value}")))
     };
+    if hosts.aged {
+        for (name, value) in aged::OFF {
+            match set(name, value) {
+                // A kernel without the file lacks the feature.
+                Err(Fault::Refused { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => {}
+                other => other?,
+            }
+        }
+    }
     if let Some(name) = &hosts.congestion {
         match set("tcp_congestion_control", name) {
             // tcp(7): the kernel has no such module, or this process may not load it.

@@ -4,8 +4,8 @@
 
 use super::table::{Ours, layout};
 use super::{
-    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, document, letter,
-    machine, picture, tally,
+    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, document,
+    environments, letter, machine, numbers, others, picture, tally,
 };
 use crate::document::RECALLED;
 use crate::ledger::{Entry, Study, Verdict, counts};
@@ -19,8 +19,8 @@ pub fn page(material: &Material<'_>) -> String {
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width,initial-scale=1\"><title>Five documents, 41 claims</title>\n<style>{STYLE}</style></head>\n\
-         <body><main>\n<h1>Five documents, 41 claims</h1>\n<p class=\"lead\">Each claim in four worlds: published, simulated with \
-         the TCP of its time, measured on this machine today, and computed from formulas. A verdict follows from the claim's \
+         <body><main>\n<h1>Five documents, 41 claims</h1>\n<p class=\"lead\">Each claim in five worlds: published, simulated with \
+         the TCP of its time, measured on this machine with an aged TCP and as it is today, and computed from formulas. A verdict follows from the claim's \
          own rules and the numbers in the result files.</p>\n<p class=\"small\">{} · {}{}</p>\n",
         escape(material.program),
         escape(material.date),
@@ -29,6 +29,9 @@ pub fn page(material: &Material<'_>) -> String {
             .unwrap_or_default()
     );
     // Writing to a String cannot fail, here and below.
+    if let Some(sentence) = others(material) {
+        let _ = write!(html, "<p><b>{}</b></p>", escape(&sentence));
+    }
     html.push_str("<ul class=\"counts\">");
     for (verdict, count) in counts(material.ledger) {
         let _ = write!(
@@ -112,7 +115,7 @@ fn ledger(html: &mut String, ledger: &[Entry]) {
     legend(html);
     html.push_str(
         "<table class=\"ledger\"><thead><tr><th>Claim<th>Published\
-         <th>Simulated<th>Measured<th>Model<th>Verdict</tr></thead>\n",
+         <th>Simulated<th>Aged<th>Measured<th>Model<th>Verdict</tr></thead>\n",
     );
     for entry in ledger.iter().filter(|entry| entry.study.is_some()) {
         let _ = write!(
@@ -139,13 +142,14 @@ fn ledger(html: &mut String, ledger: &[Entry]) {
             match entry.views.get(&world) {
                 Some(view) => {
                     let mark = match view.holds {
+                        _ if view.is_premise_unmet() => "open",
                         Some(true) => "holds",
                         Some(false) => "fails",
                         None => "open",
                     };
                     let target = view.sources.first().map(|source| anchor(entry, source));
                     let value = escape(&view.value);
-                    let title = escape(&view.rules.join("; "));
+                    let title = escape(&numbers(view));
                     let _ = match target {
                         Some(target) => write!(
                             html,
@@ -160,7 +164,7 @@ fn ledger(html: &mut String, ledger: &[Entry]) {
         }
         let _ = write!(
             html,
-            "<td class=\"v\"><span class=\"verdict {}\">{}</span></td></tr>\n<tr class=\"why\"><td colspan=\"6\">{}",
+            "<td class=\"v\"><span class=\"verdict {}\">{}</span></td></tr>\n<tr class=\"why\"><td colspan=\"7\">{}",
             class(entry.verdict),
             entry.verdict.name(),
             escape(&entry.reason)
@@ -170,6 +174,9 @@ fn ledger(html: &mut String, ledger: &[Entry]) {
             "<details><summary>how it is judged</summary><p>In the document: {}</p>",
             escape(&entry.check)
         );
+        for rule in &entry.premise {
+            let _ = write!(html, "<p>premise: <code>{}</code></p>", escape(rule));
+        }
         for (number, rule) in entry.rules.iter().enumerate() {
             let _ = write!(html, "<p>rule {}: <code>{}</code></p>", number + 1, escape(rule));
         }
@@ -179,7 +186,7 @@ fn ledger(html: &mut String, ledger: &[Entry]) {
                 html,
                 "<p><span class=\"w {0}\">{0}</span> {1}</p>",
                 world.name(),
-                escape(&view.rules.join("; "))
+                escape(&numbers(view))
             );
         }
         if let Some(study) = &entry.study {
@@ -214,7 +221,7 @@ fn counterfactuals(html: &mut String, entry: &Entry) {
         let _ = write!(
             html,
             "<li>without {}: {}</li>",
-            escape(&one.off),
+            escape(&one.name()),
             rules.join("; ")
         );
     }
@@ -224,7 +231,7 @@ fn counterfactuals(html: &mut String, entry: &Entry) {
 /// Explains marks and small print for readers and printers without color.
 fn legend(html: &mut String) {
     html.push_str("<p class=\"legend\">");
-    for world in [World::Simulated, World::Measured, World::Model] {
+    for world in [World::Simulated, World::Aged, World::Measured, World::Model] {
         let _ = write!(
             html,
             "<span class=\"w {0}\"><b class=\"mark\">{1}</b> {0}</span>, ",
@@ -443,15 +450,34 @@ fn runs(html: &mut String, study: &Study, raw: Raw) {
         );
     }
     html.push_str("</tbody></table></div></details>\n");
+    let environments = environments(study);
+    if environments.is_empty() {
+        return;
+    }
+    html.push_str(
+        "<details><summary>Kernel, congestion control and TCP settings of each measured run</summary><ul>",
+    );
+    for (settings, runs) in environments {
+        let _ = write!(
+            html,
+            "<li>{}<br><code>{}</code></li>",
+            escape(&runs.join(", ")),
+            escape(&settings)
+        );
+    }
+    html.push_str("</ul></details>\n");
 }
 
 fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Reproduced => "yes",
+        Verdict::AgedOnly => "aged",
         Verdict::SimulatedOnly => "then",
+        Verdict::Borderline => "border",
         Verdict::Identity => "identity",
         Verdict::Assumed => "assumed",
         Verdict::NotReproduced => "no",
+        Verdict::PremiseNotMet => "idle",
         Verdict::NotTestable => "cannot",
         Verdict::NotJudged => "open",
     }

@@ -3,8 +3,8 @@
 
 use super::table::layout;
 use super::{
-    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, machine,
-    named_pictures, picture, tally,
+    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, environments,
+    machine, named_pictures, others, picture, tally,
 };
 use crate::ledger::{Entry, Study, counts};
 use crate::observation::World;
@@ -22,6 +22,9 @@ pub fn text(material: &Material<'_>) -> String {
             .map(|machine| format!(", {machine}"))
             .unwrap_or_default()
     );
+    if let Some(sentence) = others(material) {
+        let _ = writeln!(text, "{sentence}\n");
+    }
     for (verdict, count) in counts(material.ledger) {
         let _ = writeln!(text, "- {}: {count}", verdict.name());
     }
@@ -110,8 +113,8 @@ pub fn text(material: &Material<'_>) -> String {
 
 fn ledger(text: &mut String, material: &Material<'_>) {
     text.push_str(
-        "\n| claim | says | published | simulated | measured | model | verdict | why |\n\
-         |---|---|---|---|---|---|---|---|\n",
+        "\n| claim | says | published | simulated | aged | measured | model | verdict | why |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
     let judged = material.ledger.iter().filter(|entry| entry.study.is_some());
     for entry in judged {
@@ -128,11 +131,12 @@ fn ledger(text: &mut String, material: &Material<'_>) {
         };
         let _ = writeln!(
             text,
-            "| {} | {}{shows} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {}{shows} | {} | {} | {} | {} | {} | {} | {} |",
             entry.id,
             plain(&entry.claim),
             value(World::Published),
             value(World::Simulated),
+            value(World::Aged),
             value(World::Measured),
             value(World::Model),
             entry.verdict.name(),
@@ -150,15 +154,17 @@ fn ledger(text: &mut String, material: &Material<'_>) {
             "\n{others} more claims belong to studies that were not selected."
         );
     }
-    text.push_str("\n## The rules\n\nA claim holds in a world where all of its rules hold for that world's numbers.\n\n");
+    text.push_str("\n## The rules\n\nA claim holds in a world where all of its rules hold for that world's numbers. A world in which a premise fails \
+                   decides nothing.\n\n");
     for entry in material.ledger.iter().filter(|entry| !entry.rules.is_empty()) {
         let rules: Vec<String> = entry.rules.iter().map(|rule| format!("`{rule}`")).collect();
         let _ = writeln!(
             text,
-            "- {}: {}{}",
+            "- {}: {}{}{}",
             entry.id,
             rules.join(", "),
-            each(material, entry)
+            each(material, entry),
+            premise(entry)
         );
     }
     let tested = || {
@@ -185,7 +191,7 @@ fn ledger(text: &mut String, material: &Material<'_>) {
             let _ = writeln!(
                 text,
                 "| {} | {} |",
-                plain(&one.off),
+                plain(&one.name()),
                 cells(one, rules.len()).join(" | ")
             );
         }
@@ -195,6 +201,16 @@ fn ledger(text: &mut String, material: &Material<'_>) {
         "\nIn the tables below, our number stands below the document's: the median of the runs, followed by their spread \
          ({SPREADS}). [recalled]: {RECALLED_MEANS}."
     );
+}
+
+/// The premises of a claim.
+fn premise(entry: &Entry) -> String {
+    let premises: Vec<String> = entry.premise.iter().map(|rule| format!("`{rule}`")).collect();
+    if premises.is_empty() {
+        String::new()
+    } else {
+        format!("; premise: {}", premises.join(", "))
+    }
 }
 
 /// The label values for which a claim's rules are repeated.
@@ -278,6 +294,17 @@ fn runs(text: &mut String, study: &Study, raw: Raw) {
             count(Status::NotRun),
             count(Status::Failed) + count(Status::Invalid)
         );
+    }
+    let environments = environments(study);
+    if !environments.is_empty() {
+        let _ = writeln!(
+            text,
+            "\n<details><summary>Kernel, congestion control and TCP settings of each measured run</summary>\n"
+        );
+        for (settings, runs) in environments {
+            let _ = writeln!(text, "- {}: `{}`", runs.join(", "), plain(&settings));
+        }
+        text.push_str("\n</details>\n");
     }
     // Each reason is listed once, however many runs share it.
     let mut reasons: Vec<String> = Vec::new();

@@ -12,6 +12,7 @@ use chart::{Axis, Bars, Chart, Pie, Series, Stroke};
 fn color(world: World) -> usize {
     match world {
         World::Simulated => 0,
+        World::Aged => 3,
         World::Measured => 2,
         World::Model => 4,
         World::Published => 6,
@@ -24,10 +25,10 @@ pub(super) fn color_of(verdict: Verdict) -> usize {
         Verdict::SimulatedOnly => 0,
         Verdict::NotReproduced => 1,
         Verdict::Reproduced => 2,
-        Verdict::Assumed => 3,
+        Verdict::Assumed | Verdict::AgedOnly => 3,
         Verdict::Identity => 5,
-        Verdict::NotTestable => 4,
-        Verdict::NotJudged => 6,
+        Verdict::NotTestable | Verdict::Borderline => 4,
+        Verdict::NotJudged | Verdict::PremiseNotMet => 6,
     }
 }
 

@@ -94,7 +94,7 @@ pub fn snippet(material: &Material<'_>) -> String {
          reason for each verdict.\n\n\
          ![Verdicts by document](docs/report/pictures/ledger.svg)\n",
         material.ledger.len(),
-        all.join(", "),
+        all.join("; "),
         material.program,
         super::machine(material)
             .map(|machine| format!(", {machine}"))

@@ -32,7 +32,7 @@ impl Ours {
     /// The spread in the words that the legend explains: `60 to 65 of 3`, `single run`. `None` if the number cannot
     /// vary between repetitions.
     pub(super) fn spread_text(&self) -> Option<String> {
-        if self.world == World::Measured && self.repetitions == 1 {
+        if self.world.is_live() && self.repetitions == 1 {
             return Some("single run".to_owned());
         }
         let (low, high, of) = match self.spread? {
@@ -144,7 +144,7 @@ pub(super) fn spaced(name: &str) -> String {
 
 fn place(study: &Study, table: &Table, cell: &Cell) -> Place {
     let mut ours = Vec::new();
-    for world in [World::Model, World::Simulated, World::Measured] {
+    for world in [World::Model, World::Simulated, World::Aged, World::Measured] {
         let mut labels: Labels = cell.labels.clone();
         labels.extend(table.beside.get(&world).cloned().unwrap_or_default());
         let groups = study.known.select(world, &cell.measure, &labels);

@@ -72,9 +72,12 @@ fn material<'s>(studies: &'s [Study], ledger: &'s [Entry], raw: Raw) -> Material
         ledger,
         program: "weir 0",
         date: "today",
+        others: &NO_OTHERS,
         raw,
     }
 }
+
+static NO_OTHERS: BTreeMap<String, usize> = BTreeMap::new();
 
 #[test]
 fn the_page_has_printed_numbers_ours_links_and_nothing_from_outside() {
@@ -160,7 +163,7 @@ fn what_is_committed_has_every_run_and_number_and_links_to_tables() {
     );
     let snippet = snippet(&material);
     assert!(
-        snippet.starts_with("Of 41 claims: 2 reproduced, 39 not judged (weir 0"),
+        snippet.starts_with("Of 41 claims: 2 reproduced; 39 not judged (weir 0"),
         "{snippet}"
     );
 }
@@ -213,4 +216,61 @@ fn worlds_and_verdicts_have_one_color_each() {
     }
     // "Reproduced" is green, as on the page.
     assert!(ledger.contains("<rect class=\"s2\""), "{ledger}");
+}
+
+#[test]
+fn results_of_another_build_are_named_on_every_page() {
+    let studies = [study()];
+    let ledger = ledger(&studies);
+    let mut material = material(&studies, &ledger, Raw::Tables);
+    let sentence = "It uses those of one build and leaves out 3 of weir 9 (commit x).";
+    for text in [page(&material), text(&material)] {
+        assert!(!text.contains("leaves out"), "{text}");
+    }
+    let others = [("weir 9 (commit x)".to_owned(), 3)].into();
+    material.others = &others;
+    for text in [page(&material), text(&material)] {
+        assert!(text.contains(sentence), "{text}");
+    }
+    assert_eq!(json(&material)["other_builds"]["weir 9 (commit x)"], 3);
+}
+
+#[test]
+fn every_measured_run_has_its_settings_behind_a_fold() {
+    let mut one = study();
+    let set = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        pairs.iter().map(own).collect()
+    };
+    for (place, record) in one.records.values_mut().enumerate() {
+        record.head.kernel = "Linux 9".to_owned();
+        record.head.tcp = set(&[("tcp_congestion_control", "bbr")]);
+        if place == 1 {
+            record.head.run = "aged".to_owned();
+            let near = set(&[("tcp_congestion_control", "reno")]);
+            let far = set(&[("tcp_congestion_control", "reno"), ("tcp_timestamps", "0")]);
+            record.head.links = vec![crate::record::Ends { near, far }];
+        }
+    }
+    let found = environments(&one);
+    assert_eq!(
+        found,
+        [
+            (
+                "Linux 9; this machine: tcp_congestion_control=bbr".to_owned(),
+                vec!["live".to_owned()]
+            ),
+            (
+                "Linux 9; client: tcp_congestion_control=reno; server: tcp_congestion_control=reno tcp_timestamps=0".to_owned(),
+                vec!["aged".to_owned()]
+            ),
+        ]
+    );
+    let studies = [one];
+    let ledger = ledger(&studies);
+    let material = material(&studies, &ledger, Raw::Files);
+    for text in [page(&material), text(&material)] {
+        let fold = text.find("<details><summary>Kernel, congestion").expect("a fold");
+        assert!(text[fold..].contains("tcp_congestion_control=reno"), "{text}");
+    }
 }

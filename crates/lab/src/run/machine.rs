@@ -30,10 +30,13 @@ pub(super) struct Machine {
 
 /// The sysctls below /proc/sys/net/ipv4 that decide how measured TCP behaves. A new network namespace inherits the
 /// machine's congestion control and has the kernel's defaults for the others.
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 10] = [
+    "tcp_autocorking",
     "tcp_congestion_control",
     "tcp_early_retrans",
+    "tcp_ecn",
     "tcp_frto",
+    "tcp_recovery",
     "tcp_sack",
     "tcp_slow_start_after_idle",
     "tcp_timestamps",

@@ -1,0 +1,161 @@
+//! Why a claim fails on today's systems: the smallest set of features that, switched off, makes it hold.
+
+use super::View;
+use super::view::SINGLE;
+use serde::Serialize;
+
+/// The measured results of a claim's rules with some features switched off.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Counterfactual {
+    /// The features that were switched off.
+    pub off: Vec<String>,
+    /// The results; `None` if it has not been run.
+    pub view: Option<View>,
+}
+
+impl Counterfactual {
+    /// The features in words.
+    pub fn name(&self) -> String {
+        match self.off.as_slice() {
+            [] => String::new(),
+            [one] => one.clone(),
+            [first @ .., last] => format!("{} and {last}", first.join(", ")),
+        }
+    }
+
+    /// Whether the claim holds in it, its premises included; `None` if numbers are missing.
+    fn holds(&self) -> Option<bool> {
+        let view = self.view.as_ref()?;
+        Some(view.premise? && view.holds?)
+    }
+
+    /// Whether a rule holds in it.
+    fn meets(&self, rule: usize) -> Option<bool> {
+        self.view.as_ref()?.met.get(rule).copied().flatten()
+    }
+
+    fn mark(&self) -> &'static str {
+        let is_single = self
+            .view
+            .as_ref()
+            .is_some_and(|view| view.value.ends_with(SINGLE));
+        if is_single { SINGLE } else { "" }
+    }
+}
+
+/// The smallest sets for which `holds` is true, in words; `None` if there is none.
+fn smallest(all: &[Counterfactual], holds: impl Fn(&Counterfactual) -> Option<bool>) -> Option<String> {
+    let flips = || all.iter().filter(|one| holds(one) == Some(true));
+    let size = flips().map(|one| one.off.len()).min()?;
+    let names: Vec<String> = flips()
+        .filter(|one| one.off.len() == size)
+        .map(|one| format!("{}{}", one.name(), one.mark()))
+        .collect();
+    Some(names.join(", or without "))
+}
+
+/// The smallest set of features without which the claim holds. If there is none, the set for each rule that fails.
+pub(super) fn named(measured: &View, all: &[Counterfactual]) -> String {
+    if let Some(names) = smallest(all, Counterfactual::holds) {
+        return format!("Cause: the claim holds without {names}");
+    }
+    let is_run = all.iter().all(|one| one.holds().is_some());
+    if !is_run && all.iter().all(|one| one.view.is_none()) {
+        return "Cause not tested: no counterfactual has been run".to_owned();
+    }
+    let whole = if is_run {
+        "Cause unknown: the claim holds in no tested counterfactual"
+    } else {
+        "Cause unknown: some counterfactuals have not been run"
+    };
+    let failing = measured
+        .met
+        .iter()
+        .enumerate()
+        .filter(|(_, met)| **met == Some(false));
+    let parts: Vec<String> = failing
+        .filter(|_| measured.met.len() > 1)
+        .map(|(rule, _)| match smallest(all, |one| one.meets(rule)) {
+            Some(names) => format!("rule {} holds without {names}", rule + 1),
+            None => format!("rule {} in none", rule + 1),
+        })
+        .collect();
+    match parts.as_slice() {
+        [] => whole.to_owned(),
+        parts => format!("{whole}; {}", parts.join("; ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Results with these rules met.
+    fn view(premise: bool, met: &[bool]) -> View {
+        View {
+            value: "1".to_owned(),
+            holds: Some(met.iter().all(|met| *met)),
+            holds_strictly: None,
+            holds_leniently: None,
+            rules: Vec::new(),
+            met: met.iter().copied().map(Some).collect(),
+            premise: Some(premise),
+            premises: Vec::new(),
+            sources: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_smallest_set_is_named_wherever_the_plan_has_it() {
+        let without = |off: &[&str], premise: bool, met: &[bool]| Counterfactual {
+            off: off.iter().map(|name| (*name).to_owned()).collect(),
+            view: Some(view(premise, met)),
+        };
+        let not_run = || Counterfactual {
+            off: vec!["C".to_owned()],
+            view: None,
+        };
+        let today = view(true, &[false, false]);
+        for (all, wanted) in [
+            (
+                vec![
+                    without(&["A", "B"], true, &[true, true]),
+                    without(&["B"], true, &[true, true]),
+                    without(&["A"], true, &[true, false]),
+                ],
+                "Cause: the claim holds without B",
+            ),
+            (
+                vec![
+                    without(&["A", "B", "C"], true, &[true, true]),
+                    without(&["A"], false, &[true, true]),
+                ],
+                "Cause: the claim holds without A, B and C",
+            ),
+            (
+                vec![
+                    without(&["A"], true, &[true, true]),
+                    without(&["B"], true, &[true, true]),
+                ],
+                "Cause: the claim holds without A, or without B",
+            ),
+            (
+                vec![
+                    without(&["A"], true, &[true, false]),
+                    without(&["A", "B"], true, &[true, false]),
+                ],
+                "Cause unknown: the claim holds in no tested counterfactual; rule 1 holds without A; rule 2 in none",
+            ),
+            (
+                vec![without(&["A"], true, &[false, true]), not_run()],
+                "Cause unknown: some counterfactuals have not been run; rule 1 in none; rule 2 holds without A",
+            ),
+            (
+                vec![not_run()],
+                "Cause not tested: no counterfactual has been run",
+            ),
+        ] {
+            assert_eq!(named(&today, &all), wanted);
+        }
+    }
+}

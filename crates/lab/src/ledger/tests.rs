@@ -1,0 +1,341 @@
+//! Verdicts of a small study, by what its runs measured.
+
+use super::*;
+use crate::record::tests::head;
+
+const PLAN: &str = r#"
+document = "004"
+title = "t"
+question = "q"
+prediction = "p"
+[[arm]]
+name = "live"
+world = "measured"
+repetitions = { quick = 1, full = 1, paper = 1 }
+seconds = { quick = 1, full = 1, paper = 1 }
+run = [["x"]]
+read = [{ labels = { mode = "/mode" }, values = { packets = "/packets" } }]
+[[arm]]
+name = "then"
+world = "simulated"
+repetitions = { quick = 1, full = 1, paper = 1 }
+seconds = { quick = 1, full = 1, paper = 1 }
+run = [["x"]]
+read = [{ labels = { mode = "/mode" }, values = { packets = "/packets" } }]
+[[claim]]
+id = "mo-01"
+rules = ["packets{mode=old} / packets{mode=new} >= 2"]
+supposed = "something else"
+[[claim.cause]]
+off = ["this"]
+rules = ["packets{mode=this} / packets{mode=new} >= 2"]
+[[claim.cause]]
+off = ["this", "that"]
+rules = ["packets{mode=that} / packets{mode=new} >= 2"]
+[[claim]]
+id = "mo-02"
+wanted = "a run nobody has written"
+[[claim]]
+id = "mo-03"
+rules = ["seconds > 1"]
+"#;
+
+#[test]
+fn what_was_disturbed_counts_only_where_there_is_nothing_else() {
+    let plan = Plan::parse("p", PLAN).expect("a plan");
+    let run = |place: usize, others: f64, value: f64| {
+        let mut head = head("live", Status::Done);
+        head.parameters.clear();
+        head.disturbance.others_pct = Some(others);
+        let lines = vec![serde_json::json!({"mode": "old", "packets": value})];
+        (format!("results/s/live.{place}.jsonl"), Record { head, lines })
+    };
+    for (runs, wanted) in [
+        (vec![run(0, 5.0, 10.0), run(1, 90.0, 70.0)], 10.0),
+        (vec![run(0, 90.0, 70.0)], 70.0),
+    ] {
+        let study = Study::new("s", PLAN, plan.clone(), runs.into_iter().collect()).expect("a study");
+        let groups = study.known.select(
+            World::Measured,
+            "packets",
+            &[("mode".to_owned(), "old".to_owned())].into(),
+        );
+        assert_eq!(groups[0].median(), wanted);
+    }
+}
+
+fn study(runs: &[(&str, Status, f64)]) -> Study {
+    let plan = Plan::parse("p", PLAN).expect("a plan");
+    let mut records = BTreeMap::new();
+    for (name, status, old) in runs {
+        let mut head = head(name, *status);
+        head.world = if *name == "then" {
+            World::Simulated
+        } else {
+            World::Measured
+        };
+        if *status != Status::Done {
+            head.reason = "it needs root".to_owned();
+        }
+        let lines = vec![
+            serde_json::json!({"mode": "old", "packets": old}),
+            serde_json::json!({"mode": "new", "packets": 100}),
+        ];
+        records.insert((*name).to_owned(), Record { head, lines });
+    }
+    Study::new("s", PLAN, plan, records).expect("a study")
+}
+
+fn verdict(id: &str, runs: &[(&str, Status, f64)]) -> (Verdict, String) {
+    let ledger = ledger(&[study(runs)]);
+    let entry = ledger.into_iter().find(|entry| entry.id == id).expect("a claim");
+    (entry.verdict, entry.reason)
+}
+
+#[test]
+fn what_is_measured_decides_then_what_is_simulated() {
+    use Status::{Done, NotRun};
+    for (runs, want, says) in [
+        (
+            &[("live", Done, 300.0)][..],
+            Verdict::Reproduced,
+            "measured: 3 ≥ 2",
+        ),
+        (
+            &[("live", Done, 150.0), ("then", Done, 300.0)],
+            Verdict::SimulatedOnly,
+            "simulated: 3 ≥ 2; measured: 1.5 is not ≥ 2. Cause not tested: no counterfactual has been \
+                 run. Supposed, not tested: something else",
+        ),
+        (&[("live", Done, 150.0)], Verdict::NotReproduced, "1.5 is not ≥ 2"),
+        (
+            &[("live", Done, 150.0), ("then", Done, 100.0)],
+            Verdict::NotReproduced,
+            "simulated: 1 is not ≥ 2; measured: 1.5 is not ≥ 2. Cause not tested",
+        ),
+        (
+            &[("live", NotRun, 0.0), ("then", Done, 300.0)],
+            Verdict::SimulatedOnly,
+            "not measured: it needs root",
+        ),
+        (
+            &[("then", Done, 100.0)],
+            Verdict::NotReproduced,
+            "simulated: 1 is not ≥ 2",
+        ),
+        (
+            &[("live", NotRun, 0.0), ("then", NotRun, 0.0)],
+            Verdict::NotTestable,
+            "measured: it needs root (not run)",
+        ),
+        (
+            &[("live", NotRun, 0.0)],
+            Verdict::NotJudged,
+            "simulated: it has not been run",
+        ),
+        (&[], Verdict::NotJudged, "measured: it has not been run"),
+    ] {
+        let (verdict, reason) = verdict("mo-01", runs);
+        assert_eq!(verdict, want, "{runs:?}: {reason}");
+        assert!(reason.contains(says), "{runs:?}: {reason}");
+    }
+}
+
+/// The verdict of mo-01 with this in place of its `supposed`, from one measured run with these packets by mode.
+fn judged(keys: &str, packets: &[(&str, f64)]) -> Entry {
+    let text = PLAN.replace("supposed = \"something else\"", keys);
+    let plan = Plan::parse("p", &text).expect("a plan");
+    let lines = packets
+        .iter()
+        .map(|(mode, packets)| serde_json::json!({"mode": mode, "packets": packets}))
+        .collect();
+    let mut head = head("live", Status::Done);
+    head.parameters.clear();
+    let records = [("live".to_owned(), Record { head, lines })].into();
+    let study = Study::new("s", &text, plan, records).expect("a study");
+    let ledger = ledger(&[study]);
+    ledger
+        .into_iter()
+        .find(|entry| entry.id == "mo-01")
+        .expect("a claim")
+}
+
+#[test]
+fn the_smallest_counterfactual_that_meets_all_rules_is_the_cause() {
+    let today = [("old", 150.0), ("new", 100.0)];
+    for (this, that, says) in [
+        (
+            100.0,
+            300.0,
+            "Cause: the claim holds without this and that (single run)",
+        ),
+        (300.0, 300.0, "Cause: the claim holds without this (single run)"),
+        (
+            100.0,
+            100.0,
+            "Cause unknown: the claim holds in no tested counterfactual",
+        ),
+    ] {
+        let packets = [&today[..], &[("this", this), ("that", that)]].concat();
+        let entry = judged("", &packets);
+        assert_eq!(entry.verdict, Verdict::NotReproduced);
+        assert!(entry.reason.contains(says), "{}", entry.reason);
+    }
+    // A rule that holds needs no cause.
+    let entry = judged(
+        "",
+        &[("old", 250.0), ("new", 100.0), ("this", 300.0), ("that", 100.0)],
+    );
+    assert_eq!(
+        (entry.verdict, entry.reason.as_str()),
+        (Verdict::Reproduced, "measured: 2.5 ≥ 2")
+    );
+}
+
+#[test]
+fn what_holds_by_construction_is_no_reproduction() {
+    let holds = [("old", 250.0), ("new", 100.0)];
+    for (keys, packets, wanted, says) in [
+        (
+            "identity = 'I'",
+            &holds[..],
+            Verdict::Identity,
+            "2.5 ≥ 2. Identity: I",
+        ),
+        ("assumed = 'A'", &holds, Verdict::Assumed, "2.5 ≥ 2. Assumed: A"),
+        // A failing check overrides `identity` and `assumed`.
+        (
+            "identity = 'I'",
+            &[("old", 150.0), ("new", 100.0)],
+            Verdict::NotReproduced,
+            "1.5 is not ≥ 2",
+        ),
+        (
+            "conditions = 'C'",
+            &holds,
+            Verdict::Reproduced,
+            "2.5 ≥ 2. Conditions: C",
+        ),
+    ] {
+        let entry = judged(keys, packets);
+        assert_eq!(entry.verdict, wanted, "{}", entry.reason);
+        assert!(entry.reason.contains(says), "{}", entry.reason);
+        assert!(entry.views[&World::Measured].value.ends_with(" (single run)"));
+    }
+    let both = PLAN.replace("supposed = \"something else\"", "identity = 'I'\nassumed = 'A'");
+    let refused = Plan::parse("p", &both).expect_err("both").to_string();
+    assert!(refused.contains("exclude each other"), "{refused}");
+}
+
+#[test]
+fn what_nobody_measures_is_not_judged_and_says_why() {
+    let runs = [("live", Status::Done, 300.0)];
+    assert_eq!(
+        verdict("mo-02", &runs),
+        (
+            Verdict::NotJudged,
+            "no run yet: a run nobody has written".to_owned()
+        )
+    );
+    let (all, reason) = verdict("mo-03", &runs);
+    assert_eq!(all, Verdict::NotJudged);
+    assert!(reason.contains("no arm of the plan"), "{reason}");
+    assert_eq!(
+        verdict("bc-01", &runs).1,
+        "its study was not selected",
+        "a claim of another study"
+    );
+}
+
+#[test]
+fn the_ledger_has_every_claim_once() {
+    let ledger = ledger(&[]);
+    assert_eq!(ledger.len(), 41);
+    assert_eq!(counts(&ledger).iter().map(|(_, count)| count).sum::<usize>(), 41);
+}
+
+/// Declared kinds keep their verdict at the bound; a number at its bound is borderline; one clear of it is not.
+#[test]
+fn a_number_at_its_bound_is_borderline() {
+    for (keys, old, wanted, says) in [
+        (
+            "",
+            200.0,
+            Verdict::Borderline,
+            "measured: 2 ≥ 2. Borderline: with every constant bound moved by 1 % the verdict is \"not reproduced\" or \
+             \"reproduced\"",
+        ),
+        ("", 199.0, Verdict::Borderline, "1.99 is not ≥ 2. Borderline"),
+        ("", 203.0, Verdict::Reproduced, "2.03 ≥ 2"),
+        ("", 197.0, Verdict::NotReproduced, "1.97 is not ≥ 2"),
+        ("identity = 'I'", 200.0, Verdict::Identity, "2 ≥ 2. Identity: I"),
+        ("assumed = 'A'", 200.0, Verdict::Assumed, "2 ≥ 2. Assumed: A"),
+    ] {
+        let entry = judged(keys, &[("old", old), ("new", 100.0)]);
+        assert_eq!(entry.verdict, wanted, "{keys} {old}: {}", entry.reason);
+        assert!(entry.reason.contains(says), "{}", entry.reason);
+    }
+}
+
+#[test]
+fn a_measurement_that_does_not_exercise_the_claim_does_not_decide_it() {
+    let premise = "premise = ['packets{mode=new} <= 100']";
+    for (new, old, wanted, says) in [
+        (100.0, 300.0, Verdict::Reproduced, "measured: 3 ≥ 2"),
+        // Neither a success nor a failure counts without the premise.
+        (
+            120.0,
+            300.0,
+            Verdict::PremiseNotMet,
+            "measured: premise not met: 120 is not ≤ 100",
+        ),
+        (
+            120.0,
+            130.0,
+            Verdict::PremiseNotMet,
+            "premise not met: 120 is not ≤ 100",
+        ),
+    ] {
+        let entry = judged(premise, &[("old", old), ("new", new)]);
+        assert_eq!(entry.verdict, wanted, "{new} {old}: {}", entry.reason);
+        assert!(entry.reason.contains(says), "{}", entry.reason);
+    }
+    // A premise without numbers decides nothing, either.
+    let entry = judged("premise = ['other > 1']", &[("old", 300.0), ("new", 100.0)]);
+    assert_eq!(entry.verdict, Verdict::NotJudged, "{}", entry.reason);
+}
+
+#[test]
+fn an_aged_kernel_is_a_world_of_its_own() {
+    let text = PLAN.replace(
+        "[[claim]]\nid = \"mo-01\"",
+        "[[arm]]\nname = \"aged\"\nworld = \"aged\"\nrepetitions = { quick = 1, full = 1, paper = 1 }\nseconds = { quick = 1, \
+         full = 1, paper = 1 }\nrun = [[\"x\"]]\nread = [{ labels = { mode = \"/mode\" }, values = { packets = \"/packets\" } }]\n\
+         [[claim]]\nid = \"mo-01\"",
+    );
+    let plan = Plan::parse("p", &text).expect("a plan");
+    let run = |name: &str, world: World, old: f64| {
+        let mut head = head(name, Status::Done);
+        head.world = world;
+        head.parameters.clear();
+        let lines = vec![
+            serde_json::json!({"mode": "old", "packets": old}),
+            serde_json::json!({"mode": "new", "packets": 100}),
+        ];
+        (name.to_owned(), Record { head, lines })
+    };
+    let records = [
+        run("live", World::Measured, 150.0),
+        run("aged", World::Aged, 300.0),
+    ]
+    .into();
+    let study = Study::new("s", &text, plan, records).expect("a study");
+    let ledger = ledger(&[study]);
+    let entry = ledger.iter().find(|entry| entry.id == "mo-01").expect("a claim");
+    assert_eq!(entry.verdict, Verdict::AgedOnly, "{}", entry.reason);
+    assert!(
+        entry.reason.starts_with("aged: 3 ≥ 2; measured: 1.5 is not ≥ 2"),
+        "{}",
+        entry.reason
+    );
+}

@@ -1,0 +1,149 @@
+//! The results of a claim's rules in one world. Decides what counts as a result; knows no verdict.
+
+use crate::document::RECALLED;
+use crate::observation::{Observations, World};
+use crate::rule::{Outcome, Rule, short};
+use serde::Serialize;
+
+/// Mark of a value from a single run.
+pub(super) const SINGLE: &str = " (single run)";
+
+/// The results of a claim's rules in one world.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct View {
+    /// Left side of the first rule: one value, or the least and largest of several.
+    pub value: String,
+    /// Whether every rule holds; `None` if one could not be evaluated.
+    pub holds: Option<bool>,
+    /// The same, with every constant bound moved by [`crate::rule::BORDER`] against the rule.
+    pub holds_strictly: Option<bool>,
+    /// The same, with every constant bound moved in favor of the rule.
+    pub holds_leniently: Option<bool>,
+    /// For each rule: how often it was checked and held, and the case nearest to failing.
+    pub rules: Vec<String>,
+    /// For each rule, whether it holds; `None` if it could not be evaluated.
+    pub met: Vec<Option<bool>>,
+    /// Whether every premise holds, so that this world can decide the claim; `None` if one could not be evaluated.
+    pub premise: Option<bool>,
+    /// For each premise, as in `rules`.
+    pub premises: Vec<String>,
+    /// Names of the results used.
+    pub sources: Vec<String>,
+}
+
+/// The results of several rules.
+struct Results {
+    texts: Vec<String>,
+    met: Vec<Option<bool>>,
+    /// As written, strictly, leniently.
+    holds: [Option<bool>; 3],
+    /// Least and largest left side of the first rule.
+    first: Option<(f64, f64)>,
+    is_single: bool,
+    sources: Vec<String>,
+}
+
+impl View {
+    /// The results of premises and rules in a world; `None` if the world has no number for any rule.
+    pub(super) fn of(premise: &[Rule], rules: &[Rule], known: &Observations, world: World) -> Option<View> {
+        let results = Results::of(rules, known, world);
+        if results.sources.is_empty() {
+            return None;
+        }
+        let premises = Results::of(premise, known, world);
+        // Recalled numbers are never shown without that mark.
+        let is_recalled = results.sources.iter().any(|source| source.ends_with(RECALLED));
+        let mark = if is_recalled {
+            " (recalled)"
+        } else if results.is_single && world.is_live() {
+            SINGLE
+        } else {
+            ""
+        };
+        let value = results.first.map(|(low, high)| match (short(low), short(high)) {
+            (low, high) if low == high => low,
+            (low, high) => format!("{low} to {high}"),
+        });
+        let [holds, holds_strictly, holds_leniently] = results.holds;
+        Some(View {
+            value: value.map(|value| value + mark).unwrap_or_default(),
+            holds,
+            holds_strictly,
+            holds_leniently,
+            rules: results.texts,
+            met: results.met,
+            premise: premises.holds[0],
+            premises: premises.texts,
+            sources: results.sources,
+        })
+    }
+
+    /// Whether a premise fails.
+    pub fn is_premise_unmet(&self) -> bool {
+        self.premise == Some(false)
+    }
+
+    /// The numbers that decide in this world, or the premise that fails; `None` if numbers are missing.
+    pub(super) fn says(&self) -> Option<String> {
+        if self.is_premise_unmet() {
+            return Some(format!("premise not met: {}", self.premises.join("; ")));
+        }
+        self.premise.and(self.holds).map(|_| self.rules.join("; "))
+    }
+}
+
+impl Results {
+    fn of(rules: &[Rule], known: &Observations, world: World) -> Results {
+        let mut results = Results {
+            texts: Vec::new(),
+            met: Vec::new(),
+            holds: [Some(true); 3],
+            first: None,
+            is_single: false,
+            sources: Vec::new(),
+        };
+        for (number, rule) in rules.iter().enumerate() {
+            match rule.evaluate(known, world) {
+                Outcome::Missing(what) => {
+                    results.holds = [None; 3];
+                    results.met.push(None);
+                    results.texts.push(what);
+                }
+                Outcome::Evaluated {
+                    checked,
+                    held,
+                    held_strictly,
+                    held_leniently,
+                    range,
+                    worst,
+                    sources,
+                    fewest,
+                } => {
+                    results.is_single |= fewest == 1;
+                    results.met.push(Some(held == checked));
+                    for (all, held) in results
+                        .holds
+                        .iter_mut()
+                        .zip([held, held_strictly, held_leniently])
+                    {
+                        *all = all.map(|before| before && held == checked);
+                    }
+                    if number == 0 {
+                        results.first = Some(range);
+                    }
+                    results.texts.push(if checked == 1 {
+                        worst
+                    } else {
+                        format!("{held} of {checked}; {worst}")
+                    });
+                    for source in sources {
+                        if !results.sources.contains(&source) {
+                            results.sources.push(source);
+                        }
+                    }
+                }
+            }
+        }
+        results
+    }
+}

@@ -1,0 +1,102 @@
+//! Plans: the embedded ones, and what a plan may not say.
+
+use super::*;
+
+const SMALL: &str = r#"
+document = "000"
+title = "t"
+question = "q"
+prediction = "p"
+[[arm]]
+name = "a"
+world = "model"
+over = { x = ["1", "2"], y = ["a/b"] }
+repetitions = { quick = 1, full = 2, paper = 3 }
+seconds = { quick = 1, full = 1, paper = 1 }
+run = [["model", "tables", "{x}", "{y}"]]
+read = [{ values = { v = "/v" } }]
+"#;
+
+fn error(text: &str) -> String {
+    Plan::parse("p.toml", text).expect_err(text).to_string()
+}
+
+#[test]
+fn the_plans_of_this_program_can_be_read_and_name_every_claim_once() {
+    let mut ids: Vec<String> = Vec::new();
+    for (name, text) in EMBEDDED {
+        let plan = Plan::parse(name, text).unwrap_or_else(|error| panic!("{error}"));
+        ids.extend(plan.claims.iter().map(|claim| claim.id.clone()));
+        for table in &plan.tables {
+            assert!(
+                crate::document::table(&table.file).is_ok(),
+                "{name}: {}",
+                table.file
+            );
+        }
+    }
+    let mut known: Vec<String> = crate::document::claims()
+        .iter()
+        .map(|claim| claim.id.clone())
+        .collect();
+    ids.sort();
+    known.sort();
+    assert_eq!(ids, known);
+}
+
+#[test]
+fn parameters_run_over_all_their_values() {
+    let plan = Plan::parse("p.toml", SMALL).expect("a plan");
+    let ids: Vec<String> = plan.runs(Size::Quick).into_iter().map(|run| run.id).collect();
+    assert_eq!(ids, ["a-x=1-y=a_b", "a-x=2-y=a_b"]);
+}
+
+#[test]
+fn a_key_that_means_nothing_names_the_one_that_was_meant() {
+    for (from, to, wanted) in [
+        (
+            "question",
+            "qestion",
+            "line 4: unknown key `qestion`; did you mean `question`?",
+        ),
+        (
+            "repetitions",
+            "repetition",
+            "line 10: unknown key `repetition`; did you mean `repetitions`?",
+        ),
+        (
+            "quick = 1, full = 2",
+            "quik = 1, full = 2",
+            "did you mean `quick`?",
+        ),
+        ("\"model\"\nover", "\"modell\"\nover", "did you mean `model`?"),
+        (
+            "run = [[\"model\", \"tables\", \"{x}\", \"{y}\"]]",
+            "run = [[\"model\", \"{y}\"]]",
+            "`x` is in no command",
+        ),
+    ] {
+        assert!(SMALL.contains(from), "{from}");
+        let said = error(&SMALL.replacen(from, to, 1));
+        assert!(said.starts_with("p.toml: ") && said.contains(wanted), "{said}");
+    }
+    let twice = SMALL.to_owned() + &SMALL[SMALL.find("[[arm]]").expect("an arm")..];
+    assert!(error(&twice).contains("two arms are called `a`"));
+    let claim = SMALL.to_owned() + "[[claim]]\nid = 'x'\nrules = ['a >']\n";
+    assert!(error(&claim).contains("claim x: `a >`"));
+    assert!(error(&(SMALL.to_owned() + "[[claim]]\nid = 'x'\n")).contains("give `rules`"));
+}
+
+#[test]
+fn tables_go_by_their_number_or_by_their_name() {
+    let plan = Plan::parse("barford", EMBEDDED[2].1).expect("a plan");
+    let names: Vec<String> = plan.tables.iter().map(Table::name).collect();
+    assert_eq!(names.first().map(String::as_str), Some("Table 2"));
+    assert_eq!(names.last().map(String::as_str), Some("Memory"));
+}
+
+#[test]
+fn only_what_is_known_is_filled_in() {
+    let known = [("a".to_owned(), "1".to_owned())].into();
+    assert_eq!(fill("x{a}{b}{a", &known), "x1{b}{a");
+}
