@@ -76,6 +76,7 @@ mod messages;
 mod operation;
 mod proxy;
 mod proxy_http2;
+mod proxy_reuse;
 mod reload;
 mod representations;
 mod rights;

@@ -88,7 +88,23 @@ fn ends_here(name: &str, fields: &Fields<'_, '_>) -> bool {
                 .any(|nominated| nominated.eq_ignore_ascii_case(name.as_bytes())))
 }
 
-/// Appends the head of a request for an upstream, with this target and framing of its body.
+/// Whether a field with credentials or a challenge is of a scheme that authenticates a connection instead of a request (RFC
+/// 4559 section 4): requests of other clients must not follow on that connection.
+pub(crate) fn binds_connection(fields: &Fields<'_, '_>, name: &str) -> bool {
+    let is_of = |part: &[u8], scheme: &[u8]| {
+        part.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    fields
+        .iter()
+        .filter(|(its, _)| its.eq_ignore_ascii_case(name))
+        .flat_map(|(_, value)| value.split(|&b| b == b','))
+        .map(<[u8]>::trim_ascii)
+        .any(|part| is_of(part, b"negotiate") || is_of(part, b"ntlm"))
+}
+
+/// Appends the head of a request for an upstream, with this target and framing of its body. `persists`: other requests may
+/// follow on the connection.
 ///
 /// # Errors
 /// [`Misuse::Unwritable`] if a target, host or field cannot be written without changing the message.
@@ -98,6 +114,7 @@ pub(crate) fn write_request(
     framing: Framing,
     target: &[u8],
     from: From,
+    persists: bool,
 ) -> Result<(), Misuse> {
     let host = head.authority().unwrap_or_default();
     // HTTP/1.0 needs no host, and HTTP/1.1 allows an empty one.
@@ -147,7 +164,11 @@ pub(crate) fn write_request(
         out.extend_from_slice(b"\"\r\nX-Forwarded-Host: ");
         out.extend_from_slice(host);
     }
-    out.extend_from_slice(b"\r\nConnection: close\r\n\r\n");
+    out.extend_from_slice(if persists {
+        b"\r\n\r\n"
+    } else {
+        b"\r\nConnection: close\r\n\r\n"
+    });
     Ok(())
 }
 
@@ -312,7 +333,7 @@ mod tests {
             is_secured: false,
         };
         let mut out = Vec::new();
-        write_request(&mut out, &head.semantics(), head.framing, b"/t", from).unwrap();
+        write_request(&mut out, &head.semantics(), head.framing, b"/t", from, false).unwrap();
         String::from_utf8(out).unwrap()
     }
 

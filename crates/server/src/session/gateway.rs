@@ -17,8 +17,9 @@ use units::Instant;
 /// Connections to upstreams that one client's connection may have at a time.
 pub(crate) const PEERS_MAX: usize = 8;
 
-/// Upstreams of a rule are no more, so each has a ticket of its own.
-const TICKETS: u32 = 64;
+/// Connections of a request are no more, so each has a ticket of its own: a rule has 64 upstreams, and one reused connection may
+/// prove stale.
+const TICKETS: u32 = 128;
 
 /// Tickets of upstreams are below this number.
 const TICKETS_END: u32 = 1 << 30;

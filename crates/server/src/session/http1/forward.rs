@@ -214,6 +214,10 @@ impl Http1 {
         }
         match event {
             PeerEvent::Connected => connected(forward, &mut self.http),
+            PeerEvent::Reused => {
+                forward.reused();
+                connected(forward, &mut self.http);
+            }
             PeerEvent::Bytes(bytes) => {
                 let mut client = ForClient {
                     http: &mut self.http,
@@ -229,9 +233,12 @@ impl Http1 {
                 forward.received(bytes, &mut client, now);
             }
             PeerEvent::Sent => forward.sent_up(),
-            PeerEvent::Eof => forward.ended_by_upstream(),
-            PeerEvent::Lost(loss) => {
-                if let Some(why) = forward.lost(loss) {
+            PeerEvent::Eof | PeerEvent::Lost(_) => {
+                let failed = match event {
+                    PeerEvent::Lost(loss) => forward.lost(loss, now),
+                    _ => forward.ended_by_upstream(now),
+                };
+                if let Some(why) = failed {
                     complain(forward, path(&passed.head), why, now);
                     forward.try_another(&mut cx.rng, now);
                 }
@@ -347,7 +354,9 @@ impl Http1 {
         let behind = &passed.input;
         let left = with_head(&passed.head, passed.started, cx, |cx, received| {
             let is_whole = passed.forward.has_whole_request();
-            let mut outcome = self.begin(cx, received, Some(failure), tx);
+            let exchange = Exchange::new(self.client.address(), self.client.is_secured(), passed.started)
+                .after(passed.forward.tried(now));
+            let mut outcome = self.begin_with(cx, exchange, received, Some(failure), tx);
             if !is_whole && let Outcome::Wait(mut exchange, _) = outcome {
                 // The client may still be sending, and a connection that waits for a job does not read.
                 outcome = self.answer_without_page(cx, &mut exchange, received, tx);
