@@ -78,6 +78,7 @@ mod proxy;
 mod proxy_failures;
 mod proxy_http2;
 mod proxy_reuse;
+mod proxy_websocket;
 mod reload;
 mod representations;
 mod rights;

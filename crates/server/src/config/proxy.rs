@@ -81,6 +81,9 @@ pub struct Proxy {
     /// How often a request is repeated at another upstream.
     #[serde(default = "retries")]
     pub retries: u32,
+    /// Whether clients may switch to WebSocket.
+    #[serde(default = "websocket")]
+    pub websocket: bool,
     /// Time without a byte from or to an upstream.
     #[serde(default = "idle_timeout", deserialize_with = "values::duration")]
     pub idle_timeout: Duration,
@@ -107,6 +110,10 @@ fn keepalive_time() -> Duration {
 
 fn retries() -> u32 {
     1
+}
+
+fn websocket() -> bool {
+    true
 }
 
 fn connect_timeout() -> Duration {
@@ -140,6 +147,7 @@ impl Proxy {
             keepalive: keepalive(),
             keepalive_time: keepalive_time(),
             retries: retries(),
+            websocket: websocket(),
             first_byte_timeout: first_byte_timeout(),
             idle_timeout: idle_timeout(),
             max_body_size: body_size(),

@@ -15,20 +15,25 @@
 //! connection, its deadlines and the log. `retry` decides which requests may be repeated, and how many are. How a head goes to the client depends on its version of HTTP ([`ToClient`]);
 //! `http1` has that of HTTP/1.
 
-use super::head::{From, Outgoing, binds_connection, write_content, write_last_chunk, write_request};
+mod switched;
+
+use super::failed::Failed;
+use super::head::{
+    Follows, From, Outgoing, asks_for_websocket, binds_connection, write_content, write_last_chunk,
+    write_request,
+};
 use super::retry;
 use super::{Found, Route, Tried};
 use http_semantics::field::Fields;
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
+use http1::Misuse;
 use http1::client::{Connection, Ended, Step};
 use http1::framing::Framing;
 use http1::head::Response as Head;
 use http1::slots::Slots;
 use http1::version::Version;
-use http1::{Fault, Misuse};
 use runtime::session::{Ask, Parking, PeerLoss, Ticket, Upstream};
-use std::fmt;
 use std::sync::Arc;
 use units::{Duration, Instant, Rng};
 
@@ -73,69 +78,10 @@ enum Response {
     Awaited,
     /// Its body is being passed on.
     Begun(Outgoing),
+    /// Both connections carry another protocol from now on. What either side sends is passed on as it is, until one side ends.
+    Switched,
     /// All of it was passed on.
     Ended,
-}
-
-/// Why an exchange failed, and whose fault it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failed {
-    /// The upstream could not be reached.
-    Unreachable(PeerLoss),
-    /// The upstream did not accept the connection in time.
-    ConnectTimeout,
-    /// This machine or the session has no room for another connection.
-    NoRoom(PeerLoss),
-    /// The client's connection had its bound of upstream connections for too long.
-    NoTurn,
-    /// The upstream closed or lost the connection before its response.
-    Unanswered,
-    /// The upstream closed or lost the connection within its response.
-    Truncated,
-    /// The upstream's response is invalid.
-    Invalid(Fault),
-    /// The upstream's response cannot be written.
-    Unwritable,
-    /// The upstream did not respond in time.
-    Timeout,
-    /// The client's body is invalid.
-    Request(Fault),
-    /// The client's body is too large.
-    TooLarge,
-    /// The client's body did not arrive in time.
-    RequestTimeout,
-    /// The client closed before its request was complete.
-    ClientGone,
-}
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failed::Unreachable(loss) => write!(f, "{loss}; start the upstream or correct its address"),
-            Failed::ConnectTimeout => {
-                f.write_str("no connection within `connect-timeout`; check the upstream")
-            }
-            Failed::NoRoom(loss) => write!(f, "{loss}; raise the limit on open files"),
-            Failed::NoTurn => f.write_str(
-                "no upstream connection of this client became free within `first-byte-timeout`; check the upstream",
-            ),
-            Failed::Unanswered => f.write_str("closed the connection without a response; see its log"),
-            Failed::Truncated => f.write_str("closed the connection within its response; see its log"),
-            Failed::Invalid(fault) => write!(
-                f,
-                "sent an invalid response: {}; correct the upstream",
-                fault.text()
-            ),
-            Failed::Unwritable => f.write_str("sent a field that cannot be passed on; correct the upstream"),
-            Failed::Timeout => {
-                f.write_str("did not respond in time; check the upstream, or raise its timeouts")
-            }
-            Failed::Request(fault) => write!(f, "the client's request is invalid: {}", fault.text()),
-            Failed::TooLarge => f.write_str("the client's body exceeds `max-body-size`"),
-            Failed::RequestTimeout => f.write_str("the client's body did not arrive in time"),
-            Failed::ClientGone => f.write_str("the client closed before its request was complete"),
-        }
-    }
 }
 
 /// How the head of a response goes to the client, in the client's version of HTTP. Content follows as
@@ -143,6 +89,12 @@ impl fmt::Display for Failed {
 pub(crate) trait ToClient {
     /// Passes an interim response on, if the client takes any. Returns the bytes of its head.
     fn interim(&mut self, down: &mut Vec<u8>, head: &Head<'_, '_>) -> u32;
+
+    /// Passes the head on with which both connections switch to another protocol. Returns its bytes.
+    ///
+    /// # Errors
+    /// [`Misuse`] if the client cannot switch, or not to this protocol.
+    fn switch(&mut self, down: &mut Vec<u8>, head: &Head<'_, '_>) -> Result<u32, Misuse>;
 
     /// Prepares the client's connection for this response. The client may still be sending its request.
     ///
@@ -239,8 +191,18 @@ impl Forward {
         let mut up = Vec::with_capacity(1024);
         // Some servers take all requests of a connection for those of the user who logged in on it.
         let keeps = found.route.rule.keepalive > 0 && !binds_connection(&head.fields, "authorization");
-        write_request(&mut up, head, framing, &found.target, from, keeps)?;
+        let switches = found.route.rule.websocket && asks_for_websocket(head, framing);
+        let follows = match (switches, keeps) {
+            (true, _) => Follows::WebSocket,
+            (false, true) => Follows::Requests,
+            (false, false) => Follows::Nothing,
+        };
+        write_request(&mut up, head, framing, &found.target, from, follows)?;
         let is_to_head = head.method == Method::Head;
+        let mut upstream = awaiting(is_to_head, keeps)?;
+        if switches {
+            upstream.await_switch();
+        }
         Ok(Forward {
             attempts: 0,
             is_fresh: false,
@@ -248,7 +210,7 @@ impl Forward {
             keeps,
             again: retry::may_be_repeated(head.method, framing).then(|| up.clone()),
             retries: found.route.rule.retries,
-            upstream: awaiting(is_to_head, keeps)?,
+            upstream,
             at: 0,
             tried: 0,
             leaving: None,
@@ -369,6 +331,10 @@ impl Forward {
         if let Some(before) = self.leaving.take() {
             return Some((before, Ask::Close));
         }
+        let has_all = self.has_whole_request && self.up.is_empty() && !self.is_sending_up;
+        if self.is_switched() && has_all && self.link == Link::Open {
+            self.end_switched();
+        }
         let ticket = self.ticket();
         let ask = match self.link {
             Link::Wanted => {
@@ -463,6 +429,10 @@ impl Forward {
     /// Time is up: why the exchange fails follows from what it waits for. Returns the failure of an upstream in whose
     /// place another one can be tried.
     pub(crate) fn time_out(&mut self) -> Option<Failed> {
+        if self.is_switched() {
+            self.end_switched();
+            return None;
+        }
         if self.link == Link::Open && !self.wants_input() && self.is_retried() {
             self.leaving = Some(self.ticket());
             self.link = Link::Gone;
@@ -489,6 +459,7 @@ impl Forward {
         match self.link {
             Link::Queued => Some(rule.first_byte_timeout),
             Link::Wanted | Link::Dialing => Some(rule.connect_timeout),
+            _ if self.is_switched() && !self.is_sending_down => Some(rule.idle_timeout),
             _ if self.is_sending_down || self.wants_input() => None,
             _ if self.has_whole_request && !self.is_sending_up && !self.has_begun() => {
                 Some(rule.first_byte_timeout)
@@ -552,6 +523,9 @@ impl Forward {
     pub(crate) fn received(&mut self, bytes: &[u8], client: &mut impl ToClient, now: Instant) {
         self.is_reading = false;
         self.again = None;
+        if self.is_switched() {
+            return self.pass_down(bytes);
+        }
         let mut raw = std::mem::take(&mut self.raw);
         raw.extend_from_slice(bytes);
         let mut used = 0;
@@ -559,6 +533,12 @@ impl Forward {
             let mut slots = Slots::new();
             let start = self.down.len();
             match self.upstream.receive(&raw[used..], &mut slots, &LIMITS) {
+                Ok(Step::Interim { head, used: more }) if head.status == 101 => {
+                    let rest = &raw[used + more..];
+                    used = raw.len();
+                    self.switch(&head, rest, client, now);
+                    break;
+                }
                 Ok(Step::Interim { head, used: more }) => {
                     used += more;
                     // This server answers expectations itself.
@@ -640,6 +620,10 @@ impl Forward {
     /// The upstream closed its half. Returns the failure of an upstream in whose place another one is tried.
     pub(crate) fn ended_by_upstream(&mut self, now: Instant) -> Option<Failed> {
         self.is_reading = false;
+        if self.is_switched() {
+            self.end_switched();
+            return None;
+        }
         if self.link == Link::Open && self.again.is_some() {
             let before = self.ticket();
             let is_retried = !self.repeat_if_stale(now) && self.is_retried();
@@ -677,6 +661,9 @@ impl Forward {
     /// The connection to the upstream is gone. Returns the failure of an upstream in whose place the next one is tried.
     pub(crate) fn lost(&mut self, loss: PeerLoss, now: Instant) -> Option<Failed> {
         let before = std::mem::replace(&mut self.link, Link::Gone);
+        if self.is_switched() {
+            self.end_switched();
+        }
         if self.has_ended() || self.failed.is_some() {
             return None;
         }
@@ -722,22 +709,7 @@ impl Forward {
     /// Tells the balancer of this failure, if it is the upstream's. Returns whether the upstream gets no requests for a
     /// while because of it.
     pub(crate) fn blame(&self, why: Failed, now: Instant) -> bool {
-        let is_upstreams = match why {
-            Failed::Unreachable(_)
-            | Failed::ConnectTimeout
-            | Failed::Unanswered
-            | Failed::Truncated
-            | Failed::Invalid(_)
-            | Failed::Unwritable
-            | Failed::Timeout => true,
-            Failed::NoRoom(_)
-            | Failed::NoTurn
-            | Failed::Request(_)
-            | Failed::TooLarge
-            | Failed::RequestTimeout
-            | Failed::ClientGone => false,
-        };
-        is_upstreams && self.route.balancer.failed(self.at, now)
+        why.is_of_upstream() && self.route.balancer.failed(self.at, now)
     }
 }
 

@@ -5,9 +5,11 @@
 //!                                          head ─▶ heads are parsed and written anew
 //! ```
 //! This file decides which route a request takes. `balance` chooses among its upstreams, `forward` carries one request and
-//! its response, `retry` bounds how often a request is repeated, `http1` has its client's side for HTTP/1, `head` decides which field lines pass.
+//! its response, `failed` says why there is none, `retry` bounds how often a request is repeated, `http1` has its client's
+//! side for HTTP/1, `head` decides which field lines pass.
 
 mod balance;
+pub(crate) mod failed;
 pub(crate) mod forward;
 pub(crate) mod head;
 pub(crate) mod http1;

@@ -85,6 +85,11 @@ impl ToClient for Downstream<'_> {
         }
     }
 
+    /// Streams carry WebSocket in another way (RFC 8441), which this server does not offer.
+    fn switch(&mut self, _: &mut Vec<u8>, _: &Response<'_, '_>) -> Result<u32, http1::Misuse> {
+        Err(http1::Misuse::Order)
+    }
+
     fn begin(&mut self, head: &Response<'_, '_>, _: bool) -> Result<Outgoing, http1::Misuse> {
         match head.framing {
             Framing::Empty => Ok(Outgoing::Empty),
