@@ -124,8 +124,7 @@ fn an_upstream_gets_the_head_anew(strategy: Strategy) {
         upstream.first(),
         "GET /api/a.txt?q HTTP/1.1\r\nHost: a.test\r\naccept: */*\r\ncookie: a=b; c=d\r\nVia: 2.0 weir\r\n\
          X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\n\
-         Forwarded: for=127.0.0.1;proto=http;host=\"a.test\"\r\nX-Forwarded-Host: a.test\r\n\
-         Connection: close\r\n\r\n"
+         Forwarded: for=127.0.0.1;proto=http;host=\"a.test\"\r\nX-Forwarded-Host: a.test\r\n\r\n"
     );
     // A body of known length keeps it; another one is sent in chunks.
     let stream = client.open("/api/p", &[(":method", "POST"), ("content-length", "3")], false);
@@ -589,7 +588,7 @@ fn an_upstream_that_keeps_failing_is_ejected(strategy: Strategy) {
     let tree = tree();
     let (bad, good) = (Upstream::answering(b""), Upstream::answering(HELLO));
     let text = format!(
-        "root = \"{}\"\nhttp2 = \"all\"\n[[proxy]]\npath = \"/api/*\"\nejection-time = \"1h\"\nupstreams = [\"{}\", \"{}\"]\n",
+        "root = \"{}\"\nhttp2 = \"all\"\n[[proxy]]\npath = \"/api/*\"\nretries = 0\nejection-time = \"1h\"\nupstreams = [\"{}\", \"{}\"]\n",
         tree.path().display(),
         bad.url,
         good.url

@@ -35,6 +35,8 @@ pub struct Connection {
     persistent: bool,
     /// Whether the current response is the last.
     closing: bool,
+    /// Whether the server may switch to another protocol.
+    may_switch: bool,
 }
 
 /// A response head parsed earlier. Equal bytes have equal meaning, so a client that requests one resource
@@ -68,7 +70,8 @@ pub enum Step<'b, 's> {
         /// Bytes consumed.
         used: usize,
     },
-    /// An interim (1xx) response; the final one follows.
+    /// An interim (1xx) response; the final one follows. Only after 101, for which the caller has to be ready
+    /// ([`Connection::await_switch`]), nothing follows: the rest of the input is not HTTP.
     Interim {
         /// The head.
         head: Response<'b, 's>,
@@ -125,6 +128,7 @@ impl Connection {
             interim: 0,
             persistent: true,
             closing: false,
+            may_switch: false,
         }
     }
 
@@ -162,6 +166,11 @@ impl Connection {
             state::Step::Last
         });
         Ok(())
+    }
+
+    /// The request begun last has `Upgrade`: 101 (Switching Protocols) is no fault from now on.
+    pub fn await_switch(&mut self) {
+        self.may_switch = true;
     }
 
     /// Parses the next event from the front of `input`. Call again with the input after `used` bytes until
@@ -224,6 +233,11 @@ impl Connection {
         used: usize,
         limits: &Limits,
     ) -> Result<Step<'b, 's>, Fault> {
+        if head.status == 101 && self.may_switch && self.outstanding == 1 {
+            self.persistent = false;
+            self.receiving.go(state::Step::Last);
+            return Ok(Step::Interim { head, used });
+        }
         if head.status == 101 {
             return Err(self.fail(Fault::Upgraded));
         }
@@ -529,6 +543,36 @@ mod tests {
             Err(Misuse::Order)
         );
         assert!(!connection.is_reusable());
+    }
+
+    /// Only a client that asked for it gets 101, and nothing behind it is read.
+    #[test]
+    fn a_switch_ends_http() {
+        let input = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\nHTTP/1.1 200 OK\r\n\r\n";
+        for awaits in [false, true] {
+            let mut connection = Connection::new();
+            assert_eq!(
+                connection.begin_request(Method::Get, true, &Limits::DEFAULT),
+                Ok(())
+            );
+            assert_eq!(connection.end_request(), Ok(()));
+            if awaits {
+                connection.await_switch();
+            }
+            let mut slots = Slots::new();
+            let used = match connection.receive(input, &mut slots, &Limits::DEFAULT) {
+                Ok(Step::Interim { head, used }) if awaits => {
+                    assert_eq!(head.status, 101);
+                    used
+                }
+                Err(Fault::Upgraded) if !awaits => continue,
+                other => panic!("{other:?}"),
+            };
+            let mut slots = Slots::new();
+            let rest = connection.receive(&input[used..], &mut slots, &Limits::DEFAULT);
+            assert!(matches!(rest, Ok(Step::Closed)), "{rest:?}");
+            assert!(!connection.is_reusable());
+        }
     }
 
     #[test]

@@ -326,6 +326,12 @@ pub(crate) trait Backend {
         None
     }
 
+    /// Whether a receive under way on a connection that was dialed has brought nothing and would bring nothing now, so that
+    /// the connection is open and quiet. Asked before another session gets the connection.
+    fn is_quiet(&mut self, _id: Id) -> bool {
+        false
+    }
+
     /// Bytes of output the peer has acknowledged since the connection began; `None` if this kind cannot tell.
     fn acknowledged(&mut self, id: Id) -> Option<u64>;
 

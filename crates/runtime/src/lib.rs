@@ -47,6 +47,6 @@ mod timer;
 mod toy;
 
 pub use session::{
-    Accepted, Action, Ask, Body, Context, Dialing, Event, FileRange, Job, Line, NoJob, Path, PeerEvent,
-    PeerLoss, Service, Session, Ticket, Tx, Unsecured, Unshared, Upstream,
+    Accepted, Action, Ask, Body, Context, Dialing, Event, FileRange, Job, Line, NoJob, Parking, Path,
+    PeerEvent, PeerLoss, Service, Session, Ticket, Tx, Unsecured, Unshared, Upstream,
 };

@@ -11,6 +11,7 @@
 //!   Send(bytes) ────────────────┬─ the kernel has all ──▶ Sent
 //!                               └─ reset ───────────────▶ Lost
 //!   End, Close, Abort           no event
+//!   Park ──▶ idle, of no session ── Reuse(upstream) ────▶ Reused; Dial's events if none is idle
 //! ```
 //! A peer belongs to one session and ends with it. The driver carries out each [`Ask`] and polls the session again at
 //! once, as it does for jobs. A session that has dialed works both ways ([`crate::Action::Duplex`]), and its peers are
@@ -20,8 +21,13 @@
 //! and then at the peer. (With io_uring, a receive that is armed brings at most 16 KiB and one more receive unasked.) Output is given in portions of at most [`Dialing::buffered_max`], and the next one after
 //! `Sent`.
 //!
+//! A connection outlives its session only if the session parks it. It then belongs to the driver's event loop, and the next
+//! session there that asks to reuse one to the same upstream gets it. The driver closes a parked connection that
+//! receives anything, its end included, and looks for that once more before it gives one to a session. A session can still
+//! lose a reused connection at any time: the upstream may have closed it a moment ago.
+//!
 //! A session that breaks the order of the picture panics and loses its connection, as any session that panics does: a
-//! ticket with two peers, a second `Read` or `Send` under way, anything but `Close` and `Abort` before `Connected`. Asks
+//! ticket with two peers, a second `Read` or `Send` under way, anything but `Close` and `Abort` before `Connected`, a `Park` with a `Read` or `Send` under way. Asks
 //! to a peer that is gone are ignored.
 
 use std::fmt;
@@ -54,16 +60,32 @@ pub enum Ask {
     /// Open a connection. The outcome is [`PeerEvent::Connected`] or [`PeerEvent::Lost`], within
     /// [`Dialing::connect_time_max`]. Nothing blocks meanwhile.
     Dial(Arc<Upstream>),
+    /// Take a parked connection to this upstream, the one parked last: [`PeerEvent::Reused`]. If there is none, this is
+    /// [`Ask::Dial`].
+    Reuse(Arc<Upstream>),
     /// Receive once: [`PeerEvent::Bytes`], [`PeerEvent::Eof`] or [`PeerEvent::Lost`].
     Read,
     /// Send all of these bytes, then report [`PeerEvent::Sent`]. At most [`Dialing::buffered_max`].
     Send(Vec<u8>),
     /// Close the sending half, with no output under way. The peer may still send.
     End,
+    /// Give the connection to the driver, to be reused. Nothing may be under way, and the protocol must allow the upstream's
+    /// next input to be an answer to what another session sends. No event follows.
+    Park(Parking),
     /// Close the connection; output under way is given up, and the peer is then reset. No event follows.
     Close,
     /// Reset the connection, so that the peer does not take what it received for complete. No event follows.
     Abort,
+}
+
+/// How long the driver keeps a connection that no session uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parking {
+    /// Parked connections to the same upstream, this one included, per event loop. If there are more, the driver closes the
+    /// one that has been parked longest.
+    pub most: usize,
+    /// Time after which the driver closes it, within one tick of the driver's timer (250 ms).
+    pub time: Duration,
 }
 
 /// What happened to a peer.
@@ -71,6 +93,8 @@ pub enum Ask {
 pub enum PeerEvent<'a> {
     /// The connection is open.
     Connected,
+    /// The connection is open, and has been in use before.
+    Reused,
     /// Bytes arrived. The session must consume or store all of them.
     Bytes(&'a [u8]),
     /// All output of the last [`Ask::Send`] was handed to the kernel.
@@ -120,6 +144,9 @@ impl fmt::Display for PeerLoss {
 pub struct Dialing {
     /// Peers of one session at a time. Default: 8.
     pub peers_max: usize,
+    /// Parked connections of one event loop, to all upstreams. Above it, connections are closed instead. Without a
+    /// descriptor left, or if memory is short, the driver closes parked connections first. Default: 1,024.
+    pub parked_max: usize,
     /// Bytes of output that the driver holds for one peer. Default: 256 KiB.
     pub buffered_max: Bytes,
     /// Time for a connection to open, within one tick of the driver's timer (250 ms). Default: 5 s.
@@ -130,6 +157,7 @@ impl Default for Dialing {
     fn default() -> Dialing {
         Dialing {
             peers_max: 8,
+            parked_max: 1_024,
             buffered_max: Bytes::kib(256),
             connect_time_max: Duration::from_secs(5),
         }

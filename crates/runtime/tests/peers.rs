@@ -1,11 +1,12 @@
 //! The limits and the order of the connections that a session opens, each asked for by a line of its client.
 //!
-//! `dial T`, `read T`, `send T N`, `end T`, `close T` and `abort T` are asks for the peer with ticket T. `panic` panics at
+//! `dial T [PORT]`, `reuse T PORT`, `park T MOST SECONDS`, `read T`, `send T N`, `end T`, `close T` and `abort T` are asks for the peer with ticket T. `panic` panics at
 //! the next event of a peer. What peers report is noted for the test to see.
 
 use runtime::sim::{Client, Sim};
 use runtime::{
-    Accepted, Action, Ask, Dialing, Event, NoJob, PeerEvent, Service, Session, Ticket, Tx, Unshared, Upstream,
+    Accepted, Action, Ask, Dialing, Event, NoJob, Parking, PeerEvent, Service, Session, Ticket, Tx, Unshared,
+    Upstream,
 };
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -36,7 +37,12 @@ impl Script {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize| words[at].parse::<u32>().expect("a number");
         let ask = match words[0] {
-            "dial" => Ask::Dial(Arc::new(upstream(number(1) as u16))),
+            "dial" => Ask::Dial(Arc::new(upstream(number(words.len() - 1) as u16))),
+            "reuse" => Ask::Reuse(Arc::new(upstream(number(2) as u16))),
+            "park" => Ask::Park(Parking {
+                most: number(2) as usize,
+                time: Duration::from_secs(number(3).into()),
+            }),
             "read" => Ask::Read,
             "send" => Ask::Send(vec![b'x'; number(2) as usize]),
             "end" => Ask::End,
@@ -299,4 +305,130 @@ fn a_drain_that_is_over_closes_peers_too() {
     rig.sim.advance(Duration::from_secs(2));
     assert!(rig.sim.is_closed(rig.client) && rig.sim.is_closed(peer));
     assert!(rig.sim.is_drained());
+}
+
+impl Rig {
+    /// A connection to this port that is parked, with a bound on all to it and a time in seconds.
+    fn parked(&mut self, ticket: u32, port: u32, most: u32, seconds: u32) -> Client {
+        assert_eq!(self.tell(&format!("dial {ticket} {port}\n")), [""; 0]);
+        let (peer, _) = self.sim.next_dial().expect("it dials");
+        self.sim.answer(peer);
+        self.noted();
+        assert_eq!(self.tell(&format!("park {ticket} {most} {seconds}\n")), [""; 0]);
+        peer
+    }
+}
+
+#[test]
+fn a_parked_connection_goes_to_the_next_session_that_asks() {
+    let mut rig = Rig::new(Dialing::default());
+    let first = rig.parked(0, 80, 8, 60);
+    let second = rig.parked(1, 80, 8, 60);
+    // Its session ends, and the connection stays.
+    rig.sim.finish(rig.client);
+    assert!(!rig.sim.is_closed(first));
+    rig.client = rig.sim.connect_local();
+    assert_eq!(rig.tell("reuse 5 81\n"), [""; 0], "that is another upstream");
+    assert!(rig.sim.next_dial().is_some());
+    // The one parked last comes first.
+    assert_eq!(rig.tell("reuse 0 80\nsend 0 3\n"), ["0 Reused", "0 Sent"]);
+    assert_eq!(rig.sim.take_received(second), b"xxx");
+    assert_eq!(rig.tell("reuse 1 80\nread 1\n"), ["1 Reused"]);
+    rig.sim.send(first, b"abc");
+    assert_eq!(rig.noted(), ["1 3 bytes"]);
+    assert!(rig.sim.next_dial().is_none());
+    // No more are parked.
+    assert_eq!(rig.tell("reuse 2 80\n"), [""; 0]);
+    let (third, _) = rig.sim.next_dial().expect("it dials");
+    rig.sim.answer(third);
+    assert_eq!(rig.noted(), ["2 Connected"]);
+    // A reused connection belongs to its session, and has no time.
+    rig.sim.advance(Duration::from_secs(100));
+    assert!(!rig.sim.is_closed(second));
+    rig.sim.finish(rig.client);
+    assert!(rig.sim.is_closed(second) && rig.sim.is_closed(first));
+}
+
+#[test]
+fn a_parked_connection_that_receives_anything_is_closed() {
+    let mut rig = Rig::new(Dialing::default());
+    for stir in [
+        (|sim, peer| sim.send(peer, b"HTTP/1.1 408 ")) as fn(&mut Sim<Scripted>, Client),
+        |sim, peer| sim.finish(peer),
+        |sim, peer| sim.reset(peer),
+    ] {
+        let peer = rig.parked(0, 80, 8, 60);
+        stir(&mut rig.sim, peer);
+        assert!(rig.sim.is_closed(peer));
+        assert_eq!(rig.noted(), [""; 0], "no session is told");
+        // In the same turn as the request, and before it was seen.
+        let peer = rig.parked(0, 80, 8, 60);
+        rig.sim.queue(rig.client, b"reuse 1 80\n");
+        stir(&mut rig.sim, peer);
+        assert!(rig.sim.is_closed(peer));
+        assert!(rig.sim.next_dial().is_some(), "another one is opened");
+        assert_eq!(rig.tell("abort 1\n"), [""; 0]);
+        // Before it is parked.
+        rig.joined(80);
+        let peer = {
+            let peer = rig.joined(81);
+            rig.sim.queue(peer, b"x");
+            peer
+        };
+        rig.tell("park 81 8 60\nabort 80\n");
+        assert!(rig.sim.is_closed(peer));
+    }
+}
+
+#[test]
+fn parked_connections_have_bounds() {
+    let mut rig = Rig::new(Dialing {
+        parked_max: 4,
+        ..Dialing::default()
+    });
+    // Per upstream: the one parked first goes.
+    let three: Vec<Client> = (0..3).map(|ticket| rig.parked(ticket, 80, 2, 60)).collect();
+    let closed = |rig: &Rig, peers: &[Client]| -> Vec<bool> {
+        peers.iter().map(|peer| rig.sim.is_closed(*peer)).collect()
+    };
+    assert_eq!(closed(&rig, &three), [true, false, false]);
+    // In total: no more are parked.
+    let others: Vec<Client> = (0..3)
+        .map(|ticket| rig.parked(ticket, 81 + ticket, 2, 10))
+        .collect();
+    assert_eq!(closed(&rig, &others), [false, false, true]);
+    // In time.
+    rig.sim.advance(Duration::from_millis(9_999));
+    assert_eq!(closed(&rig, &others), [false, false, true]);
+    rig.sim.advance(Duration::from_millis(2));
+    assert_eq!(closed(&rig, &others), [true, true, true]);
+    assert_eq!(closed(&rig, &three), [true, false, false]);
+    let none = rig.parked(0, 90, 0, 60);
+    assert!(rig.sim.is_closed(none));
+    // A session has no more peers than it may, wherever they come from.
+    for ticket in 10..17 {
+        rig.joined(ticket);
+    }
+    assert_eq!(rig.tell("reuse 1 80\nreuse 2 80\n"), ["1 Reused", "2 TooMany"]);
+}
+
+#[test]
+fn parked_connections_end_with_a_drain_and_only_idle_ones_are_parked() {
+    let mut rig = Rig::new(Dialing::default());
+    let peer = rig.parked(0, 80, 8, 60);
+    let used = rig.joined(1);
+    rig.sim.drain(Duration::from_secs(100));
+    assert!(rig.sim.is_closed(peer));
+    assert_eq!(rig.tell("park 1 8 60\n"), [""; 0]);
+    assert!(rig.sim.is_closed(used), "nobody would use it");
+    for lines in ["read 0\npark 0 8 60\n", "send 0 20\npark 0 8 60\n"] {
+        let mut rig = Rig::new(Dialing::default());
+        let peer = rig.joined(0);
+        rig.sim.stop_reading_after(peer, 10);
+        rig.tell(lines);
+        assert!(
+            rig.sim.is_closed(rig.client) && rig.sim.is_closed(peer),
+            "{lines}"
+        );
+    }
 }

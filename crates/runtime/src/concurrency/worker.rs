@@ -21,6 +21,7 @@
 mod accept;
 mod drain;
 mod duplex;
+mod parked;
 mod patience;
 mod peers;
 mod relief;

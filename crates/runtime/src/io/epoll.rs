@@ -691,6 +691,14 @@ impl Backend for Epoll {
         }
     }
 
+    fn is_quiet(&mut self, id: Id) -> bool {
+        let socket = self.sockets.get_mut(id);
+        // An event that the worker has not processed yet ended the wait for input.
+        socket.is_some_and(|socket| {
+            socket.flags & (WANTS_INPUT | HUNG_UP) == WANTS_INPUT && socket::is_quiet(&socket.fd)
+        })
+    }
+
     fn acknowledged(&mut self, id: Id) -> Option<u64> {
         sys::acknowledged(self.sockets.get_mut(id)?.fd.as_fd())
     }

@@ -153,6 +153,14 @@ pub(crate) fn is_awaited(listener: &OwnedFd) -> bool {
     poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
+/// Whether nothing has arrived on this connection: neither bytes nor its end, and no failure. `false` if that cannot be
+/// told.
+pub(super) fn is_quiet(fd: &OwnedFd) -> bool {
+    let at_once = Timespec::default();
+    let wanted = PollFlags::IN | PollFlags::RDHUP;
+    poll(&mut [PollFd::new(fd, wanted)], Some(&at_once)) == Ok(0)
+}
+
 /// The kernel's send buffer of a connection under memory pressure, in bytes; the kernel uses as much again for its own
 /// structures. Without a limit, a peer that reads nothing can hold megabytes, all counted in a control group of version
 /// 2.

@@ -779,6 +779,13 @@ impl Backend for Uring {
         opened
     }
 
+    /// What arrives stays in the socket until the ring is entered, so looking there suffices.
+    fn is_quiet(&mut self, id: Id) -> bool {
+        let socket = self.sockets.get_mut(id);
+        // A completion that the worker has not processed yet ended the wait for input.
+        socket.is_some_and(|socket| socket.wanted && socket.held.is_none() && socket::is_quiet(&socket.fd))
+    }
+
     fn acknowledged(&mut self, id: Id) -> Option<u64> {
         sys::acknowledged(self.sockets.get_mut(id)?.fd.as_fd())
     }

@@ -416,6 +416,14 @@ impl Backend for Network {
         }
     }
 
+    fn is_quiet(&mut self, id: Id) -> bool {
+        let client = self.sockets.get_mut(id).map(|socket| socket.client);
+        client.is_some_and(|client| {
+            let wire = &self.wires[client];
+            wire.arriving.is_empty() && !wire.gone
+        })
+    }
+
     fn acknowledged(&mut self, id: Id) -> Option<u64> {
         let client = self.sockets.get_mut(id)?.client;
         self.wires[client].acknowledged

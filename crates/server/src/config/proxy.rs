@@ -19,6 +19,12 @@ const UPSTREAMS_MAX: usize = 64;
 /// Largest weight of an upstream.
 const WEIGHT_MAX: u32 = 100;
 
+/// Most connections kept per upstream and event loop. A loop keeps no more in total.
+const KEEPALIVE_MAX: u32 = 1_024;
+
+/// Most times that a request is repeated.
+const RETRIES_MAX: u32 = 10;
+
 /// Longest connect timeout.
 pub(crate) const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
@@ -66,6 +72,18 @@ pub struct Proxy {
     /// Time from the end of the request to the first byte of the response.
     #[serde(default = "first_byte_timeout", deserialize_with = "values::duration")]
     pub first_byte_timeout: Duration,
+    /// Connections kept for later requests, per upstream and event loop; 0: none.
+    #[serde(default = "keepalive")]
+    pub keepalive: u32,
+    /// Time for which an unused connection is kept.
+    #[serde(default = "keepalive_time", deserialize_with = "values::duration")]
+    pub keepalive_time: Duration,
+    /// How often a request is repeated at another upstream.
+    #[serde(default = "retries")]
+    pub retries: u32,
+    /// Whether clients may switch to WebSocket.
+    #[serde(default = "websocket")]
+    pub websocket: bool,
     /// Time without a byte from or to an upstream.
     #[serde(default = "idle_timeout", deserialize_with = "values::duration")]
     pub idle_timeout: Duration,
@@ -80,6 +98,22 @@ fn max_failures() -> u32 {
 
 fn ejection_time() -> Duration {
     Duration::from_secs(10)
+}
+
+fn keepalive() -> u32 {
+    32
+}
+
+fn keepalive_time() -> Duration {
+    Duration::from_secs(30)
+}
+
+fn retries() -> u32 {
+    1
+}
+
+fn websocket() -> bool {
+    true
 }
 
 fn connect_timeout() -> Duration {
@@ -110,6 +144,10 @@ impl Proxy {
             ejection_time: ejection_time(),
             strip: false,
             connect_timeout: connect_timeout(),
+            keepalive: keepalive(),
+            keepalive_time: keepalive_time(),
+            retries: retries(),
+            websocket: websocket(),
             first_byte_timeout: first_byte_timeout(),
             idle_timeout: idle_timeout(),
             max_body_size: body_size(),
@@ -143,6 +181,20 @@ impl Proxy {
         }
         if self.connect_timeout > CONNECT_TIMEOUT_MAX {
             return Err("`connect-timeout` is too long; the maximum is 60s".to_owned());
+        }
+        if self.keepalive > KEEPALIVE_MAX {
+            return Err(format!(
+                "`keepalive` keeps too many connections; the maximum is {KEEPALIVE_MAX}"
+            ));
+        }
+        if self.keepalive_time < Duration::from_secs(1) {
+            return Err(
+                "`keepalive-time` is too short; the minimum is 1s, and `keepalive = 0` keeps no connection"
+                    .to_owned(),
+            );
+        }
+        if self.retries > RETRIES_MAX {
+            return Err(format!("`retries` is too large; the maximum is {RETRIES_MAX}"));
         }
         let least = Duration::from_millis(10);
         let spans = [self.connect_timeout, self.first_byte_timeout, self.idle_timeout];

@@ -26,6 +26,7 @@ use crate::access_log::{self, Journal, RequestLine, Slot};
 use crate::clock::Clock;
 use crate::context::{Cx, Scope, Work};
 use crate::entry::{Answer as Kind, Entry, Missing};
+use crate::proxy::Tried;
 use crate::site::Loaded;
 use choose::{Stage, Start};
 use http_semantics::method::Method;
@@ -80,6 +81,8 @@ pub(crate) struct Exchange {
     /// The log line, from the time the answer is composed.
     slot: Slot,
     waits: Option<Waits>,
+    /// The upstream whose failure the answer tells.
+    tried: Option<Box<Tried>>,
 }
 
 /// What an exchange waits for.
@@ -102,6 +105,15 @@ impl Exchange {
             started,
             slot: Slot::NONE,
             waits: None,
+            tried: None,
+        }
+    }
+
+    /// The exchange of a request that was passed to an upstream, if there is one, and failed there.
+    pub(crate) fn after(self, tried: Option<Tried>) -> Exchange {
+        Exchange {
+            tried: tried.map(Box::new),
+            ..self
         }
     }
 
@@ -189,6 +201,10 @@ impl Exchange {
             return;
         }
         let (peer, started) = (self.peer, self.started);
+        let upstream = self.tried.as_ref().map(|tried| access_log::Upstream {
+            address: &tried.address,
+            took: tried.took,
+        });
         let request = match asked {
             Asked::Request(head) => access_log::Request {
                 peer,
@@ -203,7 +219,7 @@ impl Exchange {
                 host: head.authority(),
                 referer: head.referer(),
                 user_agent: head.user_agent(),
-                upstream: None,
+                upstream: upstream.as_ref(),
             },
             Asked::Input(bytes) => access_log::Request {
                 peer,

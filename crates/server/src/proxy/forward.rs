@@ -7,24 +7,33 @@
 //!   Queued ─▶ Wanted ─▶ Dialing ─┬─▶ Open ─▶ Leaving ─▶ Gone
 //!                ▲               └─ refused, another was not tried ┐
 //!                └─────────────────────────────────────────────────┘
+//!                ▲               Open, without a byte of the response ┐
+//!                └─ the request may be repeated ──────────────────────┘
 //! ```
 //! Either side is read only when the other has taken everything, so an exchange holds a head and one receive a way, whatever
 //! the length of the bodies. Decides what is sent to whom and what has failed; the session knows the client's
-//! connection, its deadlines and the log. How a head goes to the client depends on its version of HTTP ([`ToClient`]);
+//! connection, its deadlines and the log. `retry` decides which requests may be repeated, and how many are. How a head goes to the client depends on its version of HTTP ([`ToClient`]);
 //! `http1` has that of HTTP/1.
 
-use super::head::{From, Outgoing, write_content, write_last_chunk, write_request};
-use super::{Found, Route};
+mod switched;
+
+use super::failed::Failed;
+use super::head::{
+    Follows, From, Outgoing, asks_for_websocket, binds_connection, write_content, write_last_chunk,
+    write_request,
+};
+use super::retry;
+use super::{Found, Route, Tried};
 use http_semantics::field::Fields;
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
+use http1::Misuse;
 use http1::client::{Connection, Ended, Step};
 use http1::framing::Framing;
 use http1::head::Response as Head;
 use http1::slots::Slots;
-use http1::{Fault, Misuse};
-use runtime::session::{Ask, PeerLoss, Ticket, Upstream};
-use std::fmt;
+use http1::version::Version;
+use runtime::session::{Ask, Parking, PeerLoss, Ticket, Upstream};
 use std::sync::Arc;
 use units::{Duration, Instant, Rng};
 
@@ -46,12 +55,20 @@ enum Link {
     Wanted,
     Dialing,
     Open,
-    /// It is to be closed; reset if the upstream must not take what it got for complete.
-    Leaving {
-        abort: bool,
-    },
+    /// It is to be parted with in this way.
+    Leaving(Parting),
     /// There is none any more.
     Gone,
+}
+
+/// How the connection to the upstream is parted with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parting {
+    /// It is kept for another request.
+    Park,
+    Close,
+    /// It is reset: the upstream must not take what it got for complete.
+    Abort,
 }
 
 /// How far the response got.
@@ -61,69 +78,10 @@ enum Response {
     Awaited,
     /// Its body is being passed on.
     Begun(Outgoing),
+    /// Both connections carry another protocol from now on. What either side sends is passed on as it is, until one side ends.
+    Switched,
     /// All of it was passed on.
     Ended,
-}
-
-/// Why an exchange failed, and whose fault it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failed {
-    /// The upstream could not be reached.
-    Unreachable(PeerLoss),
-    /// The upstream did not accept the connection in time.
-    ConnectTimeout,
-    /// This machine or the session has no room for another connection.
-    NoRoom(PeerLoss),
-    /// The client's connection had its bound of upstream connections for too long.
-    NoTurn,
-    /// The upstream closed or lost the connection before its response.
-    Unanswered,
-    /// The upstream closed or lost the connection within its response.
-    Truncated,
-    /// The upstream's response is invalid.
-    Invalid(Fault),
-    /// The upstream's response cannot be written.
-    Unwritable,
-    /// The upstream did not respond in time.
-    Timeout,
-    /// The client's body is invalid.
-    Request(Fault),
-    /// The client's body is too large.
-    TooLarge,
-    /// The client's body did not arrive in time.
-    RequestTimeout,
-    /// The client closed before its request was complete.
-    ClientGone,
-}
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failed::Unreachable(loss) => write!(f, "{loss}; start the upstream or correct its address"),
-            Failed::ConnectTimeout => {
-                f.write_str("no connection within `connect-timeout`; check the upstream")
-            }
-            Failed::NoRoom(loss) => write!(f, "{loss}; raise the limit on open files"),
-            Failed::NoTurn => f.write_str(
-                "no upstream connection of this client became free within `first-byte-timeout`; check the upstream",
-            ),
-            Failed::Unanswered => f.write_str("closed the connection without a response; see its log"),
-            Failed::Truncated => f.write_str("closed the connection within its response; see its log"),
-            Failed::Invalid(fault) => write!(
-                f,
-                "sent an invalid response: {}; correct the upstream",
-                fault.text()
-            ),
-            Failed::Unwritable => f.write_str("sent a field that cannot be passed on; correct the upstream"),
-            Failed::Timeout => {
-                f.write_str("did not respond in time; check the upstream, or raise its timeouts")
-            }
-            Failed::Request(fault) => write!(f, "the client's request is invalid: {}", fault.text()),
-            Failed::TooLarge => f.write_str("the client's body exceeds `max-body-size`"),
-            Failed::RequestTimeout => f.write_str("the client's body did not arrive in time"),
-            Failed::ClientGone => f.write_str("the client closed before its request was complete"),
-        }
-    }
 }
 
 /// How the head of a response goes to the client, in the client's version of HTTP. Content follows as
@@ -131,6 +89,12 @@ impl fmt::Display for Failed {
 pub(crate) trait ToClient {
     /// Passes an interim response on, if the client takes any. Returns the bytes of its head.
     fn interim(&mut self, down: &mut Vec<u8>, head: &Head<'_, '_>) -> u32;
+
+    /// Passes the head on with which both connections switch to another protocol. Returns its bytes.
+    ///
+    /// # Errors
+    /// [`Misuse`] if the client cannot switch, or not to this protocol.
+    fn switch(&mut self, down: &mut Vec<u8>, head: &Head<'_, '_>) -> Result<u32, Misuse>;
 
     /// Prepares the client's connection for this response. The client may still be sending its request.
     ///
@@ -164,9 +128,21 @@ pub(crate) struct Forward {
     tried: u64,
     /// The connection to the upstream before, if it is to be closed.
     leaving: Option<Ticket>,
-    /// Ticket of the first connection; the next upstream has the next.
+    /// Ticket of the first connection; the next one has the next.
     base: u32,
+    /// Connections before this one.
+    attempts: u32,
     link: Link,
+    /// The next connection is to be a new one.
+    is_fresh: bool,
+    /// Requests before this one used the connection.
+    is_reused: bool,
+    /// The connection may serve other requests after this one.
+    keeps: bool,
+    /// The whole request, while it may be repeated.
+    again: Option<Vec<u8>>,
+    /// How often it may be repeated at another upstream.
+    retries: u32,
     is_to_head: bool,
 
     is_chunked: bool,
@@ -188,7 +164,7 @@ pub(crate) struct Forward {
     failed: Option<Failed>,
 
     pub(crate) began: Instant,
-    /// Time from the dial to the head of the response.
+    /// Time from the last dial to the head of the response.
     pub(crate) took: Option<Duration>,
     /// Status of the response; 0 before it.
     pub(crate) status: u16,
@@ -213,23 +189,40 @@ impl Forward {
         now: Instant,
     ) -> Result<Forward, Misuse> {
         let mut up = Vec::with_capacity(1024);
-        write_request(&mut up, head, framing, &found.target, from)?;
-        let mut upstream = Connection::new();
-        upstream.begin_request(head.method, false, &LIMITS)?;
+        // Some servers take all requests of a connection for those of the user who logged in on it.
+        let keeps = found.route.rule.keepalive > 0 && !binds_connection(&head.fields, "authorization");
+        let switches = found.route.rule.websocket && asks_for_websocket(head, framing);
+        let follows = match (switches, keeps) {
+            (true, _) => Follows::WebSocket,
+            (false, true) => Follows::Requests,
+            (false, false) => Follows::Nothing,
+        };
+        write_request(&mut up, head, framing, &found.target, from, follows)?;
+        let is_to_head = head.method == Method::Head;
+        let mut upstream = awaiting(is_to_head, keeps)?;
+        if switches {
+            upstream.await_switch();
+        }
         Ok(Forward {
+            attempts: 0,
+            is_fresh: false,
+            is_reused: false,
+            keeps,
+            again: retry::may_be_repeated(head.method, framing).then(|| up.clone()),
+            retries: found.route.rule.retries,
+            upstream,
             at: 0,
             tried: 0,
             leaving: None,
             route: found.route,
             base,
             link: Link::Queued,
-            is_to_head: head.method == Method::Head,
+            is_to_head,
             is_chunked: framing == Framing::Chunked,
             has_whole_request: framing == Framing::Empty,
             received: 0,
             up,
             is_sending_up: false,
-            upstream,
             raw: Vec::new(),
             is_reading: false,
             response: Response::Awaited,
@@ -257,6 +250,7 @@ impl Forward {
         self.tried = 1 << at;
         self.link = Link::Wanted;
         self.began = now;
+        self.route.budget.earn();
     }
 
     /// Whether no upstream was chosen yet.
@@ -279,15 +273,23 @@ impl Forward {
         self.route.upstream(self.at)
     }
 
+    /// The upstream of an exchange that failed; none if the request waited for one.
+    pub(crate) fn tried(&self, now: Instant) -> Option<Tried> {
+        (self.tried != 0).then(|| Tried {
+            address: Arc::clone(self.address()),
+            took: now - self.began,
+        })
+    }
+
     /// Ticket of the connection to it.
     pub(crate) fn ticket(&self) -> Ticket {
-        Ticket(self.base + self.tried.count_ones().saturating_sub(1))
+        Ticket(self.base + self.attempts)
     }
 
     /// Bytes of memory that the exchange holds.
     pub(crate) fn held(&self) -> usize {
-        let buffers = [&self.up, &self.raw, &self.down];
-        size_of::<Forward>() + buffers.iter().map(|buffer| buffer.capacity()).sum::<usize>()
+        let buffers = [&self.up, &self.raw, &self.down].into_iter().chain(&self.again);
+        size_of::<Forward>() + buffers.map(Vec::capacity).sum::<usize>()
     }
 
     /// Whether the whole request has arrived.
@@ -329,15 +331,25 @@ impl Forward {
         if let Some(before) = self.leaving.take() {
             return Some((before, Ask::Close));
         }
+        let has_all = self.has_whole_request && self.up.is_empty() && !self.is_sending_up;
+        if self.is_switched() && has_all && self.link == Link::Open {
+            self.end_switched();
+        }
         let ticket = self.ticket();
         let ask = match self.link {
             Link::Wanted => {
                 self.link = Link::Dialing;
-                Ask::Dial(Arc::clone(self.address()))
+                let to = Arc::clone(self.address());
+                // The upstream may close a connection that has been idle just when a request arrives.
+                if self.keeps && !self.is_fresh && self.again.is_some() {
+                    Ask::Reuse(to)
+                } else {
+                    Ask::Dial(to)
+                }
             }
-            Link::Leaving { abort } => {
+            Link::Leaving(parting) => {
                 self.link = Link::Gone;
-                if abort { Ask::Abort } else { Ask::Close }
+                self.asked_to(parting)
             }
             Link::Open if !self.is_sending_up && !self.up.is_empty() => {
                 self.is_sending_up = true;
@@ -361,10 +373,22 @@ impl Forward {
         }
         let ask = match link {
             Link::Queued | Link::Wanted | Link::Gone => return None,
-            Link::Leaving { abort: false } => Ask::Close,
-            Link::Dialing | Link::Open | Link::Leaving { abort: true } => Ask::Abort,
+            Link::Leaving(parting) => self.asked_to(parting),
+            Link::Dialing | Link::Open => Ask::Abort,
         };
         Some((self.ticket(), ask))
+    }
+
+    fn asked_to(&self, parting: Parting) -> Ask {
+        let rule = &self.route.rule;
+        match parting {
+            Parting::Park => Ask::Park(Parking {
+                most: rule.keepalive as usize,
+                time: rule.keepalive_time,
+            }),
+            Parting::Close => Ask::Close,
+            Parting::Abort => Ask::Abort,
+        }
     }
 
     /// The exchange failed.
@@ -373,14 +397,47 @@ impl Forward {
         if self.link != Link::Gone {
             self.link = match self.link {
                 Link::Queued | Link::Wanted => Link::Gone,
-                _ => Link::Leaving { abort: true },
+                _ => Link::Leaving(Parting::Abort),
             };
         }
+    }
+
+    /// The upstream failed and sent no byte of a response: whether the request goes to another upstream because of that.
+    /// The session then calls [`Forward::try_another`].
+    fn is_retried(&mut self) -> bool {
+        let is_retried =
+            self.again.is_some() && self.retries > 0 && self.has_another() && self.route.budget.spend();
+        if is_retried {
+            self.retries -= 1;
+        }
+        is_retried
+    }
+
+    /// Repeats the request, if it was sent, on another connection.
+    fn begin_anew(&mut self, now: Instant) {
+        if let Some(again) = &self.again {
+            self.up.clone_from(again);
+        }
+        self.is_sending_up = false;
+        self.is_reading = false;
+        self.is_reused = false;
+        self.attempts += 1;
+        self.link = Link::Wanted;
+        self.began = now;
     }
 
     /// Time is up: why the exchange fails follows from what it waits for. Returns the failure of an upstream in whose
     /// place another one can be tried.
     pub(crate) fn time_out(&mut self) -> Option<Failed> {
+        if self.is_switched() {
+            self.end_switched();
+            return None;
+        }
+        if self.link == Link::Open && !self.wants_input() && self.is_retried() {
+            self.leaving = Some(self.ticket());
+            self.link = Link::Gone;
+            return Some(Failed::Timeout);
+        }
         let why = match self.link {
             Link::Dialing if self.has_another() => {
                 self.leaving = Some(self.ticket());
@@ -402,6 +459,7 @@ impl Forward {
         match self.link {
             Link::Queued => Some(rule.first_byte_timeout),
             Link::Wanted | Link::Dialing => Some(rule.connect_timeout),
+            _ if self.is_switched() && !self.is_sending_down => Some(rule.idle_timeout),
             _ if self.is_sending_down || self.wants_input() => None,
             _ if self.has_whole_request && !self.is_sending_up && !self.has_begun() => {
                 Some(rule.first_byte_timeout)
@@ -412,7 +470,7 @@ impl Forward {
 
     /// Whether content of the request is still of use.
     pub(crate) fn takes_content(&self) -> bool {
-        let is_heard = !matches!(self.link, Link::Leaving { .. } | Link::Gone);
+        let is_heard = !matches!(self.link, Link::Leaving(_) | Link::Gone);
         is_heard && !self.has_whole_request
     }
 
@@ -451,6 +509,11 @@ impl Forward {
         is_awaited
     }
 
+    /// The connection to the upstream is open, and other requests used it before.
+    pub(crate) fn reused(&mut self) {
+        self.is_reused = true;
+    }
+
     /// The upstream took its output.
     pub(crate) fn sent_up(&mut self) {
         self.is_sending_up = false;
@@ -459,6 +522,10 @@ impl Forward {
     /// Bytes came from the upstream.
     pub(crate) fn received(&mut self, bytes: &[u8], client: &mut impl ToClient, now: Instant) {
         self.is_reading = false;
+        self.again = None;
+        if self.is_switched() {
+            return self.pass_down(bytes);
+        }
         let mut raw = std::mem::take(&mut self.raw);
         raw.extend_from_slice(bytes);
         let mut used = 0;
@@ -466,6 +533,12 @@ impl Forward {
             let mut slots = Slots::new();
             let start = self.down.len();
             match self.upstream.receive(&raw[used..], &mut slots, &LIMITS) {
+                Ok(Step::Interim { head, used: more }) if head.status == 101 => {
+                    let rest = &raw[used + more..];
+                    used = raw.len();
+                    self.switch(&head, rest, client, now);
+                    break;
+                }
                 Ok(Step::Interim { head, used: more }) => {
                     used += more;
                     // This server answers expectations itself.
@@ -479,6 +552,8 @@ impl Forward {
                         return self.fail(Failed::Unwritable);
                     };
                     self.route.balancer.succeeded(self.at);
+                    self.keeps &= head.version == Version::Http11
+                        && !binds_connection(&head.fields, "www-authenticate");
                     self.took = Some(now - self.began);
                     self.status = head.status;
                     self.response = match outgoing {
@@ -531,16 +606,35 @@ impl Forward {
 
     fn leave_if_ended(&mut self) {
         if self.response == Response::Ended && self.link == Link::Open {
-            self.raw = Vec::new();
+            let has_more = !std::mem::take(&mut self.raw).is_empty();
             // An upstream that has not got the whole request must not take it for complete.
-            let abort = !self.has_whole_request || self.is_sending_up || !self.up.is_empty();
-            self.link = Link::Leaving { abort };
+            let is_cut = !self.has_whole_request || self.is_sending_up || !self.up.is_empty();
+            self.link = Link::Leaving(match self.keeps && !has_more && self.upstream.is_reusable() {
+                _ if is_cut => Parting::Abort,
+                true => Parting::Park,
+                false => Parting::Close,
+            });
         }
     }
 
-    /// The upstream closed its half.
-    pub(crate) fn ended_by_upstream(&mut self) {
+    /// The upstream closed its half. Returns the failure of an upstream in whose place another one is tried.
+    pub(crate) fn ended_by_upstream(&mut self, now: Instant) -> Option<Failed> {
         self.is_reading = false;
+        if self.is_switched() {
+            self.end_switched();
+            return None;
+        }
+        if self.link == Link::Open && self.again.is_some() {
+            let before = self.ticket();
+            let is_retried = !self.repeat_if_stale(now) && self.is_retried();
+            if is_retried {
+                self.link = Link::Gone;
+            }
+            if self.link != Link::Open {
+                self.leaving = Some(before);
+                return is_retried.then_some(Failed::Unanswered);
+            }
+        }
         match self.upstream.eof() {
             Ok(Ended::Body(_)) => {
                 self.end(&Fields::EMPTY);
@@ -550,12 +644,30 @@ impl Forward {
             Ok(Ended::Idle | Ended::Unanswered(_)) => self.fail(Failed::Unanswered),
             Err(_) => self.fail(Failed::Truncated),
         }
+        None
+    }
+
+    /// Repeats the request on a new connection to the same upstream if this one was reused: the upstream closed it while it
+    /// was idle, which is no failure.
+    fn repeat_if_stale(&mut self, now: Instant) -> bool {
+        let is_stale = self.is_reused && self.again.is_some();
+        if is_stale {
+            self.is_fresh = true;
+            self.begin_anew(now);
+        }
+        is_stale
     }
 
     /// The connection to the upstream is gone. Returns the failure of an upstream in whose place the next one is tried.
-    pub(crate) fn lost(&mut self, loss: PeerLoss) -> Option<Failed> {
+    pub(crate) fn lost(&mut self, loss: PeerLoss, now: Instant) -> Option<Failed> {
         let before = std::mem::replace(&mut self.link, Link::Gone);
+        if self.is_switched() {
+            self.end_switched();
+        }
         if self.has_ended() || self.failed.is_some() {
+            return None;
+        }
+        if matches!(loss, PeerLoss::Open(_)) && self.repeat_if_stale(now) {
             return None;
         }
         let why = match loss {
@@ -568,6 +680,9 @@ impl Forward {
         let may_try = matches!(why, Failed::Unreachable(_) | Failed::ConnectTimeout);
         if before == Link::Dialing && may_try && self.has_another() {
             // Nothing was sent, so any request may go elsewhere.
+            return Some(why);
+        }
+        if why == Failed::Unanswered && self.is_retried() {
             return Some(why);
         }
         self.failed = Some(why);
@@ -588,30 +703,24 @@ impl Forward {
         balancer.leave(self.at);
         self.at = next;
         self.tried |= 1 << next;
-        self.link = Link::Wanted;
-        self.began = now;
+        self.begin_anew(now);
     }
 
     /// Tells the balancer of this failure, if it is the upstream's. Returns whether the upstream gets no requests for a
     /// while because of it.
     pub(crate) fn blame(&self, why: Failed, now: Instant) -> bool {
-        let is_upstreams = match why {
-            Failed::Unreachable(_)
-            | Failed::ConnectTimeout
-            | Failed::Unanswered
-            | Failed::Truncated
-            | Failed::Invalid(_)
-            | Failed::Unwritable
-            | Failed::Timeout => true,
-            Failed::NoRoom(_)
-            | Failed::NoTurn
-            | Failed::Request(_)
-            | Failed::TooLarge
-            | Failed::RequestTimeout
-            | Failed::ClientGone => false,
-        };
-        is_upstreams && self.route.balancer.failed(self.at, now)
+        why.is_of_upstream() && self.route.balancer.failed(self.at, now)
     }
+}
+
+/// A connection that awaits the response to one request.
+fn awaiting(is_to_head: bool, keeps: bool) -> Result<Connection, Misuse> {
+    let mut upstream = Connection::new();
+    let method = if is_to_head { Method::Head } else { Method::Get };
+    upstream.begin_request(method, keeps, &LIMITS)?;
+    // How much of the request was sent is known here: the connection is not reused before all was.
+    upstream.end_request()?;
+    Ok(upstream)
 }
 
 impl Drop for Forward {

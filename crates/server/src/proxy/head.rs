@@ -88,6 +88,77 @@ fn ends_here(name: &str, fields: &Fields<'_, '_>) -> bool {
                 .any(|nominated| nominated.eq_ignore_ascii_case(name.as_bytes())))
 }
 
+/// Whether a field with credentials or a challenge is of a scheme that authenticates a connection instead of a request (RFC
+/// 4559 section 4): requests of other clients must not follow on that connection.
+pub(crate) fn binds_connection(fields: &Fields<'_, '_>, name: &str) -> bool {
+    let is_of = |part: &[u8], scheme: &[u8]| {
+        part.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    fields
+        .iter()
+        .filter(|(its, _)| its.eq_ignore_ascii_case(name))
+        .flat_map(|(_, value)| value.split(|&b| b == b','))
+        .map(<[u8]>::trim_ascii)
+        .any(|part| is_of(part, b"negotiate") || is_of(part, b"ntlm"))
+}
+
+/// What may follow on the connection to the upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follows {
+    Nothing,
+    /// Other requests.
+    Requests,
+    /// WebSocket, if the upstream agrees (RFC 6455), otherwise other requests.
+    WebSocket,
+}
+
+/// The lines of a switch to WebSocket, in either direction.
+const SWITCH: &[u8] = b"Connection: Upgrade\r\nUpgrade: websocket\r\n";
+
+/// Whether fields ask for WebSocket and nothing else, or agree to it.
+fn name_websocket(fields: &Fields<'_, '_>) -> bool {
+    let connection = fields.values(Name::Connection);
+    let mut protocols = fields.values(Name::Upgrade).members();
+    let is_websocket = |name: &[u8]| name.eq_ignore_ascii_case(b"websocket");
+    connection
+        .members()
+        .any(|name| name.eq_ignore_ascii_case(b"upgrade"))
+        && protocols.next().is_some_and(is_websocket)
+        && protocols.next().is_none()
+}
+
+/// Whether a request asks to switch to WebSocket. Other protocols are not passed on: in HTTP/2 in cleartext, for example,
+/// further requests could reach paths that no rule names.
+pub(crate) fn asks_for_websocket(head: &RequestHead<'_, '_>, framing: Framing) -> bool {
+    head.protocol == Protocol::Http11
+        && head.method == Method::Get
+        && framing == Framing::Empty
+        && name_websocket(&head.fields)
+}
+
+/// Appends the head of a response with which the connection of the client switches to WebSocket.
+///
+/// # Errors
+/// [`Misuse::Unwritable`] if the response switches to another protocol, or if a field cannot be written without changing
+/// the message.
+pub(crate) fn write_switch(out: &mut Vec<u8>, head: &Response<'_, '_>) -> Result<(), Misuse> {
+    let status = Status::from_u16(head.status).map_err(|_| Misuse::Unwritable)?;
+    if !name_websocket(&head.fields) {
+        return Err(Misuse::Unwritable);
+    }
+    let nothing = Added {
+        date: b"",
+        hsts: b"",
+        connection: b"",
+    };
+    response::status_line(out, status);
+    write_fields(out, head, false, Outgoing::Empty, nothing)?;
+    out.extend_from_slice(SWITCH);
+    response::end(out);
+    Ok(())
+}
+
 /// Appends the head of a request for an upstream, with this target and framing of its body.
 ///
 /// # Errors
@@ -98,6 +169,7 @@ pub(crate) fn write_request(
     framing: Framing,
     target: &[u8],
     from: From,
+    follows: Follows,
 ) -> Result<(), Misuse> {
     let host = head.authority().unwrap_or_default();
     // HTTP/1.0 needs no host, and HTTP/1.1 allows an empty one.
@@ -147,7 +219,13 @@ pub(crate) fn write_request(
         out.extend_from_slice(b"\"\r\nX-Forwarded-Host: ");
         out.extend_from_slice(host);
     }
-    out.extend_from_slice(b"\r\nConnection: close\r\n\r\n");
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(match follows {
+        Follows::Nothing => b"Connection: close\r\n",
+        Follows::Requests => b"",
+        Follows::WebSocket => SWITCH,
+    });
+    response::end(out);
     Ok(())
 }
 
@@ -312,7 +390,15 @@ mod tests {
             is_secured: false,
         };
         let mut out = Vec::new();
-        write_request(&mut out, &head.semantics(), head.framing, b"/t", from).unwrap();
+        write_request(
+            &mut out,
+            &head.semantics(),
+            head.framing,
+            b"/t",
+            from,
+            Follows::Nothing,
+        )
+        .unwrap();
         String::from_utf8(out).unwrap()
     }
 

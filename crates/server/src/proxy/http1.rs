@@ -1,8 +1,9 @@
 //! The client's side of an exchange if the client speaks HTTP/1: its body is decoded from its input, and the response is
 //! written into the output for it.
 
-use super::forward::{Failed, Forward, ToClient};
-use super::head::{Added, Outgoing, write_response};
+use super::failed::Failed;
+use super::forward::{Forward, ToClient};
+use super::head::{Added, Outgoing, write_response, write_switch};
 use http_semantics::field::Fields;
 use http1::head::Response;
 use http1::response::CONTINUE;
@@ -40,6 +41,12 @@ impl ToClient for ForClient<'_> {
         (down.len() - start) as u32
     }
 
+    fn switch(&mut self, down: &mut Vec<u8>, head: &Response<'_, '_>) -> Result<u32, Misuse> {
+        let start = down.len();
+        write_switch(down, head)?;
+        Ok((down.len() - start) as u32)
+    }
+
     fn begin(&mut self, head: &Response<'_, '_>, has_whole_request: bool) -> Result<Outgoing, Misuse> {
         let outgoing = Outgoing::of(head.framing, self.version);
         // A client that still sends its body could not be told from one that sends a request.
@@ -75,6 +82,10 @@ pub(crate) fn take_input(
     http: &mut Connection,
     limits: &http1::Limits,
 ) {
+    if forward.is_switched() {
+        forward.take_content(input);
+        return input.clear();
+    }
     let mut used = 0;
     while !forward.has_whole_request() && forward.failed().is_none() {
         let mut slots = Slots::new();

@@ -5,12 +5,15 @@
 //!                                          head ─▶ heads are parsed and written anew
 //! ```
 //! This file decides which route a request takes. `balance` chooses among its upstreams, `forward` carries one request and
-//! its response, `http1` has its client's side for HTTP/1, `head` decides which field lines pass.
+//! its response, `failed` says why there is none, `retry` bounds how often a request is repeated, `http1` has its client's
+//! side for HTTP/1, `head` decides which field lines pass.
 
 mod balance;
+pub(crate) mod failed;
 pub(crate) mod forward;
 pub(crate) mod head;
 pub(crate) mod http1;
+mod retry;
 
 use crate::config::{Config, Proxy};
 use crate::hosts::Hosts;
@@ -19,6 +22,7 @@ use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
 use runtime::session::Upstream;
 use std::sync::Arc;
+use units::Duration;
 
 /// The routes of all sites.
 #[derive(Debug, Default)]
@@ -32,12 +36,14 @@ pub(crate) struct Proxies {
 pub(crate) struct Route {
     pub(crate) rule: Proxy,
     balancer: Balancer,
+    budget: retry::Budget,
 }
 
 impl Route {
     pub(crate) fn new(rule: Proxy) -> Route {
         Route {
             balancer: Balancer::new(&rule),
+            budget: retry::Budget::new(),
             rule,
         }
     }
@@ -46,6 +52,14 @@ impl Route {
     fn upstream(&self, index: usize) -> &Arc<Upstream> {
         &self.rule.upstreams[index].0
     }
+}
+
+/// An upstream that did not answer a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Tried {
+    pub(crate) address: Arc<Upstream>,
+    /// Time from the dial to the failure.
+    pub(crate) took: Duration,
 }
 
 /// Where a request goes.

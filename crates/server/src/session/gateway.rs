@@ -8,7 +8,8 @@ use crate::access_log::{self, RequestLine, Slot};
 use crate::context::Cx;
 use crate::exchange::Failure;
 use crate::proxy::Found;
-use crate::proxy::forward::{Failed, Forward};
+use crate::proxy::failed::Failed;
+use crate::proxy::forward::Forward;
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
 use runtime::complaints;
@@ -17,8 +18,9 @@ use units::Instant;
 /// Connections to upstreams that one client's connection may have at a time.
 pub(crate) const PEERS_MAX: usize = 8;
 
-/// Upstreams of a rule are no more, so each has a ticket of its own.
-const TICKETS: u32 = 64;
+/// Connections of a request are no more, so each has a ticket of its own: a rule has 64 upstreams, and one reused connection may
+/// prove stale.
+const TICKETS: u32 = 128;
 
 /// Tickets of upstreams are below this number.
 const TICKETS_END: u32 = 1 << 30;

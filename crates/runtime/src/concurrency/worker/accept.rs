@@ -209,7 +209,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     count(&self.counters.accept_errors, 1);
                     if is_out_of_resources(errno) {
                         // Frees a descriptor for the next attempt, if the limit is this process's.
-                        self.close_eldest(Need::Place);
+                        if !self.close_parked() {
+                            self.close_eldest(Need::Place);
+                        }
                         self.pause_accepting("the system is out of descriptors or memory", errno);
                         return Accepting::Paused;
                     }

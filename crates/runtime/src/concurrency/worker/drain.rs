@@ -75,6 +75,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 }
                 self.accept_paused_until = None;
                 self.waiting.clear();
+                self.close_parked();
                 let _ = self.backend.submit(Op::StopListening);
                 let accepted = self.counters.accepted.load(Ordering::Relaxed);
                 self.stopping = Stopping::Listening { accepted };

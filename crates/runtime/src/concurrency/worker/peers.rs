@@ -4,43 +4,68 @@
 //!   Dial ─▶ opening ── Ready: open ─▶ Connected ─▶ Read, Send, End ─▶ Close, a failure, or the end of the session
 //!              └── refused, or the connect timeout: Lost
 //! ```
+//! `parked` has those that no session uses.
+//!
 //! A peer has a slot of the back end, as an accepted connection does, but none among the worker's connections. What is
 //! done for a slot without a connection comes here, so that accepted connections pay nothing. The events of a peer are
 //! told to the session that owns it, which is then polled.
 
+use super::parked::Parked;
 use super::{Next, Owed, Worker};
 use crate::io::table::Table;
 use crate::io::{Backend, Done, Id, Op, Out};
 use crate::peer::{Ask, Dialing, PeerEvent, PeerLoss, Upstream};
 use crate::session::{Event, JobOf, Loss, Service, Ticket};
 use std::collections::HashMap;
-use units::Instant;
+use std::sync::Arc;
+use units::{Duration, Instant};
 
 /// The peers of a worker's sessions.
 pub(super) struct Peers {
     /// By slot of the back end.
-    table: Table<Peer>,
+    pub(super) table: Table<Peer>,
     /// Those of each session, by the slot of its connection.
     of: HashMap<u32, Vec<(Ticket, Id)>>,
+    /// Those that no session uses.
+    pub(super) parked: Parked,
     /// None for a service that does not dial.
-    bounds: Option<Dialing>,
+    pub(super) bounds: Option<Dialing>,
 }
 
 /// A connection that a session opened.
-struct Peer {
-    owner: Id,
-    ticket: Ticket,
-    /// The end of the connect timeout, while the connection is being opened.
-    opens_by: Option<Instant>,
+pub(super) struct Peer {
+    pub(super) to: Arc<Upstream>,
+    pub(super) stage: Stage,
     /// A receive is under way, or queued for the next turn.
-    is_reading: bool,
+    pub(super) is_reading: bool,
     /// Output is under way.
-    is_sending: bool,
+    pub(super) is_sending: bool,
+}
+
+/// Who uses a peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stage {
+    /// The session with this connection, once it is open; it has to be so by then.
+    Opening { owner: Id, ticket: Ticket, by: Instant },
+    /// The session with this connection.
+    Open { owner: Id, ticket: Ticket },
+    /// Nobody, until then.
+    Parked { until: Instant },
+}
+
+impl Stage {
+    /// The session's connection and its name for the peer.
+    pub(super) const fn owner(self) -> Option<(Id, Ticket)> {
+        match self {
+            Stage::Opening { owner, ticket, .. } | Stage::Open { owner, ticket } => Some((owner, ticket)),
+            Stage::Parked { .. } => None,
+        }
+    }
 }
 
 /// How a peer is parted with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Parting {
+pub(super) enum Parting {
     /// In order, unless output is under way.
     Close,
     Reset,
@@ -51,6 +76,7 @@ impl Peers {
         Peers {
             table: Table::new(),
             of: HashMap::new(),
+            parked: Parked::default(),
             bounds,
         }
     }
@@ -66,7 +92,10 @@ impl Peers {
     pub(super) fn owner(&mut self, id: Id) -> Id {
         match self.are_any() {
             false => id,
-            true => self.table.get_mut(id).map_or(id, |peer| peer.owner),
+            true => {
+                let owner = self.table.get_mut(id).and_then(|peer| peer.stage.owner());
+                owner.map_or(id, |(owner, _)| owner)
+            }
         }
     }
 
@@ -80,21 +109,32 @@ impl Peers {
         peers.iter().find(|(its, _)| *its == ticket).map(|(_, id)| *id)
     }
 
-    fn insert(&mut self, id: Id, peer: Peer) {
-        self.of
-            .entry(peer.owner.index)
-            .or_default()
-            .push((peer.ticket, id));
-        self.table.insert_at(id, peer);
+    /// The session with this connection uses the peer from now on.
+    pub(super) fn give(&mut self, id: Id, owner: Id, ticket: Ticket) {
+        self.of.entry(owner.index).or_default().push((ticket, id));
+    }
+
+    /// Its session no longer uses it.
+    pub(super) fn take_from(&mut self, owner: Id, id: Id) {
+        if let Some(peers) = self.of.get_mut(&owner.index) {
+            peers.retain(|(_, its)| *its != id);
+            if peers.is_empty() {
+                self.of.remove(&owner.index);
+            }
+        }
+    }
+
+    /// Whether this session may have one more.
+    pub(super) fn has_room(&self, owner: Id) -> bool {
+        let most = self.bounds.map_or(0, |bounds| bounds.peers_max);
+        self.of.get(&owner.index).map_or(0, Vec::len) < most
     }
 
     fn remove(&mut self, id: Id) -> Option<Peer> {
         let peer = self.table.remove_at(id)?;
-        if let Some(peers) = self.of.get_mut(&peer.owner.index) {
-            peers.retain(|(_, its)| *its != id);
-            if peers.is_empty() {
-                self.of.remove(&peer.owner.index);
-            }
+        match peer.stage.owner() {
+            Some((owner, _)) => self.take_from(owner, id),
+            None => self.parked.remove(&peer.to, id),
         }
         Some(peer)
     }
@@ -107,16 +147,22 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let asked = self.out.tx.asked.take();
         let (ticket, ask) = *asked.expect("only `Tx::ask` makes this action");
         let found = self.peers.find(owner, ticket);
-        if let Ask::Dial(upstream) = ask {
+        if let Ask::Dial(upstream) | Ask::Reuse(upstream) = &ask {
             assert!(found.is_none(), "a session dialed under a ticket that has a peer");
-            return self.dial(owner, ticket, &upstream);
+            if !self.peers.has_room(owner) {
+                return self.tell(owner, Event::Peer(ticket, PeerEvent::Lost(PeerLoss::TooMany)));
+            }
+            if matches!(ask, Ask::Reuse(_)) && self.unpark(owner, ticket, upstream) {
+                return self.tell(owner, Event::Peer(ticket, PeerEvent::Reused));
+            }
+            return self.dial(owner, ticket, upstream);
         }
         let Some((id, peer)) = found.and_then(|id| Some((id, self.peers.table.get_mut(id)?))) else {
             return Next::Poll(owner);
         };
-        let is_open = peer.opens_by.is_none();
+        let is_open = matches!(peer.stage, Stage::Open { .. });
         match ask {
-            Ask::Dial(_) => Next::Poll(owner),
+            Ask::Dial(_) | Ask::Reuse(_) => Next::Poll(owner),
             Ask::Close => {
                 self.part(id, Parting::Close);
                 Next::Poll(owner)
@@ -150,6 +196,14 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 let out = Out::of(bytes, self.bounds.manner.writing);
                 self.go_on_with(owner, Op::Send { id, out })
             }
+            Ask::Park(parking) => {
+                assert!(
+                    !peer.is_sending && !peer.is_reading,
+                    "a session parked a peer with something under way"
+                );
+                self.park(id, parking);
+                Next::Poll(owner)
+            }
             Ask::End => {
                 assert!(
                     !peer.is_sending,
@@ -169,29 +223,30 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    fn dial(&mut self, owner: Id, ticket: Ticket, upstream: &Upstream) -> Next<JobOf<V::Session>> {
-        let refused = |loss| Event::Peer(ticket, PeerEvent::Lost(loss));
-        let Some(bounds) = self.peers.bounds else {
-            return self.tell(owner, refused(PeerLoss::TooMany));
+    fn dial(&mut self, owner: Id, ticket: Ticket, upstream: &Arc<Upstream>) -> Next<JobOf<V::Session>> {
+        let dialed = match self.backend.dial(upstream) {
+            // Descriptors that nobody uses are to be had.
+            Err(PeerLoss::Here(_)) if self.close_parked() => self.backend.dial(upstream),
+            dialed => dialed,
         };
-        let peers = self.peers.of.get(&owner.index);
-        if peers.is_some_and(|peers| peers.len() >= bounds.peers_max) || bounds.peers_max == 0 {
-            return self.tell(owner, refused(PeerLoss::TooMany));
-        }
-        let id = match self.backend.dial(upstream) {
+        let id = match dialed {
             Ok(id) => id,
-            Err(loss) => return self.tell(owner, refused(loss)),
+            Err(loss) => return self.tell(owner, Event::Peer(ticket, PeerEvent::Lost(loss))),
         };
-        let opens_by = self.now + bounds.connect_time_max;
+        let patience = self
+            .peers
+            .bounds
+            .map_or(Duration::ZERO, |bounds| bounds.connect_time_max);
+        let by = self.now + patience;
         let peer = Peer {
-            owner,
-            ticket,
-            opens_by: Some(opens_by),
+            to: Arc::clone(upstream),
+            stage: Stage::Opening { owner, ticket, by },
             is_reading: false,
             is_sending: false,
         };
-        self.peers.insert(id, peer);
-        self.wheel.arm(id.index, opens_by);
+        self.peers.table.insert_at(id, peer);
+        self.peers.give(id, owner, ticket);
+        self.wheel.arm(id.index, by);
         self.opening(id).unwrap_or(Next::Poll(owner))
     }
 
@@ -199,10 +254,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
     fn opening(&mut self, id: Id) -> Option<Next<JobOf<V::Session>>> {
         let outcome = self.backend.opened(id)?;
         let peer = self.peers.table.get_mut(id)?;
-        let (owner, ticket) = (peer.owner, peer.ticket);
+        let (owner, ticket) = peer.stage.owner()?;
         let event = match outcome {
             Ok(()) => {
-                peer.opens_by = None;
+                peer.stage = Stage::Open { owner, ticket };
                 self.wheel.disarm(id.index);
                 PeerEvent::Connected
             }
@@ -223,10 +278,14 @@ impl<V: Service, B: Backend> Worker<V, B> {
             }
             return Next::Park;
         };
-        let (owner, ticket) = (peer.owner, peer.ticket);
+        let Some((owner, ticket)) = peer.stage.owner() else {
+            self.stir_parked(id, done);
+            return Next::Park;
+        };
+        let is_opening = matches!(peer.stage, Stage::Opening { .. });
         let mut submit = |op| self.backend.submit(op).map_or(Next::Park, Next::Done);
         match done {
-            Done::Ready { .. } if peer.opens_by.is_some() => self.opening(id).unwrap_or(Next::Park),
+            Done::Ready { .. } if is_opening => self.opening(id).unwrap_or(Next::Park),
             Done::Ready { .. } => submit(Op::Resume { id, warmed: Ok(()) }),
             Done::Input { .. } if peer.is_reading => submit(Op::Recv { id }),
             Done::Recv { buf, .. } => {
@@ -246,9 +305,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
             }
             Done::Failed { loss, .. } => {
                 let (Loss::Socket(errno) | Loss::File(errno)) = loss;
-                let loss = match peer.opens_by {
-                    Some(_) => PeerLoss::Opening(errno),
-                    None => PeerLoss::Open(errno),
+                let loss = match is_opening {
+                    true => PeerLoss::Opening(errno),
+                    false => PeerLoss::Open(errno),
                 };
                 self.part(id, Parting::Close);
                 self.tell(owner, Event::Peer(ticket, PeerEvent::Lost(loss)))
@@ -264,26 +323,28 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    /// Gives up a peer that did not open in time.
+    /// Gives up a peer that did not open in time, or that nobody used for too long.
     #[cold]
     pub(super) fn expire_peer(&mut self, index: u32) {
         let Some(id) = self.peers.table.id_at(index) else {
             return;
         };
         let peer = self.peers.table.get_mut(id).expect("its id was just made");
-        let (owner, ticket) = (peer.owner, peer.ticket);
-        match peer.opens_by {
-            Some(at) if at > self.now => self.wheel.arm(index, at),
-            Some(_) => {
+        match peer.stage {
+            Stage::Opening { by: at, .. } | Stage::Parked { until: at } if at > self.now => {
+                self.wheel.arm(index, at);
+            }
+            Stage::Opening { owner, ticket, .. } => {
                 self.part(id, Parting::Close);
                 let event = Event::Peer(ticket, PeerEvent::Lost(PeerLoss::TimedOut));
                 self.tell_aside(owner, event);
             }
-            None => {}
+            Stage::Parked { .. } => self.part(id, Parting::Close),
+            Stage::Open { .. } => {}
         }
     }
 
-    fn part(&mut self, id: Id, parting: Parting) {
+    pub(super) fn part(&mut self, id: Id, parting: Parting) {
         let Some(peer) = self.peers.remove(id) else {
             return;
         };

@@ -75,6 +75,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     #[cold]
     fn close_idle(&mut self) {
+        self.close_parked();
         for _ in 0..CLOSED_MAX {
             if !self.close_eldest(Need::Memory) {
                 break;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   Idle ─ request for a route ─▶ Forward ─┬─ response passed on ──▶ Sending(next) ─▶ as after any response
-//!      ▲                                   ├─ failed before it ────▶ the page for 502 or 504
+//!      ▲                                   ├─ WebSocket, and ended ▶ Sending(closing)
+//!      │                                   ├─ failed before it ────▶ the page for 502 or 504
 //!      └─ the connection goes on           └─ failed within it ────▶ Reset
 //! ```
 //! Decides when a request is passed on, its deadlines, its line in the log and what the client gets if it fails. `crate::proxy`
@@ -14,7 +15,8 @@ use crate::access_log::Cut;
 use crate::context::{Cx, Work};
 use crate::exchange::{Asked, Exchange, Failure, Step as Next};
 use crate::proxy::Found;
-use crate::proxy::forward::{Failed, Forward};
+use crate::proxy::failed::Failed;
+use crate::proxy::forward::Forward;
 use crate::proxy::head::From;
 use crate::proxy::http1::{ForClient, connected, take_input};
 use crate::session::gateway::{self, UNWRITABLE, complain, failure};
@@ -177,9 +179,7 @@ impl Http1 {
         let Phase::Forward(passed) = &mut self.phase else {
             return;
         };
-        if !passed.forward.has_whole_request() {
-            passed.forward.fail(Failed::ClientGone);
-        }
+        passed.forward.ended_by_client();
     }
 
     /// The deadline has come.
@@ -208,16 +208,26 @@ impl Http1 {
         let Phase::Forward(passed) = &mut self.phase else {
             return;
         };
-        let forward = &mut passed.forward;
+        let Passed {
+            forward,
+            input,
+            version,
+            head,
+            ..
+        } = &mut **passed;
         if ticket != forward.ticket() {
             return;
         }
         match event {
             PeerEvent::Connected => connected(forward, &mut self.http),
+            PeerEvent::Reused => {
+                forward.reused();
+                connected(forward, &mut self.http);
+            }
             PeerEvent::Bytes(bytes) => {
                 let mut client = ForClient {
                     http: &mut self.http,
-                    version: passed.version,
+                    version: *version,
                     persists: !self.draining && !self.retiring,
                     date: cx.clock.date_line(),
                     hsts: match self.client.is_secured() {
@@ -227,12 +237,19 @@ impl Http1 {
                     connection: b"",
                 };
                 forward.received(bytes, &mut client, now);
+                if forward.is_switched() {
+                    // A client may have sent more before it got the response.
+                    take_input(forward, input, &mut self.http, &cx.state.http_limits);
+                }
             }
             PeerEvent::Sent => forward.sent_up(),
-            PeerEvent::Eof => forward.ended_by_upstream(),
-            PeerEvent::Lost(loss) => {
-                if let Some(why) = forward.lost(loss) {
-                    complain(forward, path(&passed.head), why, now);
+            PeerEvent::Eof | PeerEvent::Lost(_) => {
+                let failed = match event {
+                    PeerEvent::Lost(loss) => forward.lost(loss, now),
+                    _ => forward.ended_by_upstream(now),
+                };
+                if let Some(why) = failed {
+                    complain(forward, path(head), why, now);
                     forward.try_another(&mut cx.rng, now);
                 }
             }
@@ -308,6 +325,11 @@ impl Http1 {
             return;
         };
         match passed.forward.failed() {
+            None if passed.forward.status == 101 => {
+                self.log(cx, &passed);
+                self.phase = Phase::Sending(self.closing(false, b""));
+                self.sent(cx, tx, now);
+            }
             None => {
                 self.log(cx, &passed);
                 cx.answered(passed.started);
@@ -347,7 +369,9 @@ impl Http1 {
         let behind = &passed.input;
         let left = with_head(&passed.head, passed.started, cx, |cx, received| {
             let is_whole = passed.forward.has_whole_request();
-            let mut outcome = self.begin(cx, received, Some(failure), tx);
+            let exchange = Exchange::new(self.client.address(), self.client.is_secured(), passed.started)
+                .after(passed.forward.tried(now));
+            let mut outcome = self.begin_with(cx, exchange, received, Some(failure), tx);
             if !is_whole && let Outcome::Wait(mut exchange, _) = outcome {
                 // The client may still be sending, and a connection that waits for a job does not read.
                 outcome = self.answer_without_page(cx, &mut exchange, received, tx);

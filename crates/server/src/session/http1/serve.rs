@@ -260,7 +260,20 @@ impl Http1 {
         failure: Option<Failure>,
         tx: &mut Tx,
     ) -> Outcome {
-        let mut exchange = Exchange::new(self.client.address(), self.client.is_secured(), received.started);
+        let exchange = Exchange::new(self.client.address(), self.client.is_secured(), received.started);
+        self.begin_with(cx, exchange, received, failure, tx)
+    }
+
+    /// Begins this exchange, with an error if there is one already.
+    #[inline]
+    pub(super) fn begin_with(
+        &mut self,
+        cx: &mut Cx,
+        mut exchange: Exchange,
+        received: &Received<'_, '_, '_>,
+        failure: Option<Failure>,
+        tx: &mut Tx,
+    ) -> Outcome {
         let (scope, desk) = cx.split();
         let next = match (failure, received.asked) {
             (None, Asked::Request(head)) => {

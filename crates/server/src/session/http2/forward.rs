@@ -85,6 +85,11 @@ impl ToClient for Downstream<'_> {
         }
     }
 
+    /// Streams carry WebSocket in another way (RFC 8441), which this server does not offer.
+    fn switch(&mut self, _: &mut Vec<u8>, _: &Response<'_, '_>) -> Result<u32, http1::Misuse> {
+        Err(http1::Misuse::Order)
+    }
+
     fn begin(&mut self, head: &Response<'_, '_>, _: bool) -> Result<Outgoing, http1::Misuse> {
         match head.framing {
             Framing::Empty => Ok(Outgoing::Empty),
@@ -241,7 +246,10 @@ impl Http2 {
             return;
         };
         match event {
-            PeerEvent::Connected => {
+            PeerEvent::Connected | PeerEvent::Reused => {
+                if let PeerEvent::Reused = event {
+                    passed.forward.reused();
+                }
                 if passed.connected(now) && std::mem::take(&mut passed.expects) {
                     let mut head = Vec::new();
                     block::status(100, &mut head);
@@ -257,7 +265,7 @@ impl Http2 {
                 self.http.consumed(id, taken, out);
             }
             PeerEvent::Lost(loss) => {
-                if let Some(why) = passed.forward.lost(loss) {
+                if let Some(why) = passed.forward.lost(loss, now) {
                     complain(&passed.forward, path(&passed.fields), why, now);
                     passed.forward.try_another(&mut cx.rng, now);
                 }
@@ -291,7 +299,12 @@ impl Http2 {
         };
         match bytes {
             Some(bytes) => forward.received(bytes, &mut client, now),
-            None => forward.ended_by_upstream(),
+            None => {
+                if let Some(why) = forward.ended_by_upstream(now) {
+                    complain(forward, path(&passed.fields), why, now);
+                    forward.try_another(&mut cx.rng, now);
+                }
+            }
         }
         let (trailers, is_whole) = (client.trailers, client.is_whole);
         let (heads, fresh) = (forward.head_bytes - heads, forward.down.len() - before);
@@ -407,6 +420,7 @@ impl Http2 {
             self.http.reset(id, Code::INTERNAL_ERROR, out);
             return self.forget(cx, id, Cut::Upstream, now);
         };
+        let tried = passed.forward.tried(now);
         self.parting.extend(passed.forward.part());
         let unread = passed.release();
         // Interim responses may have gone out.
@@ -419,7 +433,7 @@ impl Http2 {
         let (fields, started) = (passed.fields, passed.started);
         let asked = ask(&self.client, id);
         let outcome = match Control::of(&fields) {
-            Some(control) => request::begin(cx, asked, &control, &fields, Some(page), started).0,
+            Some(control) => request::stand_in(cx, asked, (&control, &fields), page, tried, started),
             None => request::refuse(cx, asked, page, started),
         };
         self.follow(cx, id, outcome, Some(fields), out, now);

@@ -6,6 +6,7 @@ use crate::entry::Entry;
 use crate::exchange::{Asked, Exchange, Failure, Step};
 use crate::field_block::Compression;
 use crate::limits::Limits;
+use crate::proxy::Tried;
 use crate::proxy::forward::Forward;
 use crate::proxy::head::From;
 use crate::session::client::Client;
@@ -79,6 +80,29 @@ pub(in crate::session) fn begin(
             }
         };
         (outcome(desk, exchange, step, ask, asked), is_last)
+    })
+}
+
+/// Answers a request that an upstream did not answer with an error.
+#[cold]
+pub(in crate::session) fn stand_in(
+    cx: &mut Cx,
+    ask: Ask<'_>,
+    (control, fields): (&Control<'_>, &Fields),
+    failure: Failure,
+    tried: Option<Tried>,
+    now: Instant,
+) -> Outcome {
+    with_head(control, fields, ask.protocol, |head| {
+        let asked = match head {
+            Ok(head) => Asked::Request(head),
+            Err(_) => Asked::Input(control.path.unwrap_or_default()),
+        };
+        let exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+        let mut exchange = exchange.after(tried);
+        let (scope, desk) = cx.split();
+        let step = exchange.refuse(scope, asked, failure);
+        outcome(desk, exchange, step, ask, asked)
     })
 }
 

@@ -25,7 +25,7 @@ fn asked(peer: &mut Peer) -> Vec<(Ticket, Ask)> {
 fn dialed(peer: &mut Peer) -> Vec<Ticket> {
     let dials = asked(peer)
         .into_iter()
-        .filter(|(_, ask)| matches!(ask, Ask::Dial(_)));
+        .filter(|(_, ask)| matches!(ask, Ask::Dial(_) | Ask::Reuse(_)));
     dials.map(|(ticket, _)| ticket).collect()
 }
 
@@ -86,10 +86,13 @@ fn eight_connections_at_a_time_in_order() {
     assert!(sent(&mut peer).starts_with(b"GET /api/3 "));
     tell(&mut peer, first[3], PeerEvent::Bytes(OK));
     assert_eq!(peer.got[&streams[3]].body, b"ok");
-    // Its connection is closed before the next one is opened.
+    // Its connection is free before the next one is asked for.
     let asked = asked(&mut peer);
-    assert_eq!(asked[0], (first[3], Ask::Close));
-    assert!(matches!(asked[1], (_, Ask::Dial(_))), "{asked:?}");
+    assert!(
+        matches!(asked[0], (ticket, Ask::Park(_)) if ticket == first[3]),
+        "{asked:?}"
+    );
+    assert!(matches!(asked[1], (_, Ask::Reuse(_))), "{asked:?}");
     tell(&mut peer, asked[1].0, PeerEvent::Connected);
     assert!(sent(&mut peer).starts_with(b"GET /api/8 "));
     // One that is cancelled makes room as well, and one that waits costs nothing.
@@ -212,7 +215,7 @@ fn another_upstream_stands_in() {
         let mut peer = Peer::with(rule);
         let (stream, up) = peer.ask("GET", "/api/x", &[], true);
         peer.send(&up);
-        let [(first, Ask::Dial(ref one))] = asked(&mut peer)[..] else {
+        let [(first, Ask::Reuse(ref one))] = asked(&mut peer)[..] else {
             panic!("one connection is asked for")
         };
         match loss {
@@ -223,7 +226,7 @@ fn another_upstream_stands_in() {
         if loss.is_none() {
             assert_eq!(asked[0], (first, Ask::Close));
         }
-        let (second, Ask::Dial(other)) = &asked[asked.len() - 1] else {
+        let (second, Ask::Reuse(other)) = &asked[asked.len() - 1] else {
             panic!("{asked:?}")
         };
         assert_ne!((first, one), (*second, other));
@@ -257,8 +260,7 @@ fn a_body_does_not_extend_the_time_to_connect() {
 #[test]
 fn failures_by_how_far_the_response_was() {
     for (bytes, loss, status) in [
-        (&b""[..], PeerLoss::Open(104), Some(502)),
-        (b"HTTP/1.1 200", PeerLoss::Open(104), Some(502)),
+        (&b"HTTP/1.1 200"[..], PeerLoss::Open(104), Some(502)),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab",
             PeerLoss::Open(104),
@@ -327,5 +329,123 @@ fn no_field_frames_another_request() {
         peer.send(&up);
         assert_eq!(peer.got[&stream].reset, Some(Code::PROTOCOL_ERROR), "{fields:?}");
         assert_eq!(asked(&mut peer), [], "{fields:?}");
+    }
+}
+
+/// A reused connection that ends before its response is replaced, once. A new one that does so is a failure, after which the
+/// other upstream is asked, once.
+#[test]
+fn a_request_is_repeated_as_often_as_it_may_be() {
+    for end in [PeerEvent::Eof, PeerEvent::Lost(PeerLoss::Open(104))] {
+        let mut peer = Peer::with(rule);
+        let (stream, up) = peer.ask("GET", "/api/x", &[], true);
+        peer.send(&up);
+        let [(first, Ask::Reuse(ref one))] = asked(&mut peer)[..] else {
+            panic!("one connection is asked for")
+        };
+        tell(&mut peer, first, PeerEvent::Reused);
+        let request = sent(&mut peer);
+        assert!(request.starts_with(b"GET /api/x "));
+        tell(&mut peer, first, end);
+        let asks = asked(&mut peer);
+        let (second, Ask::Dial(to)) = &asks[asks.len() - 1] else {
+            panic!("{asks:?}")
+        };
+        assert_eq!((to, asks[0] == (first, Ask::Close)), (one, end == PeerEvent::Eof));
+        let second = *second;
+        // Late news of the first connection is not taken for that of the second.
+        tell(&mut peer, first, PeerEvent::Sent);
+        tell(&mut peer, second, PeerEvent::Connected);
+        assert_eq!(sent(&mut peer), request);
+        tell(&mut peer, second, end);
+        let asks = asked(&mut peer);
+        let (third, Ask::Dial(to)) = &asks[asks.len() - 1] else {
+            panic!("{asks:?}")
+        };
+        assert_ne!(to, one);
+        let third = *third;
+        tell(&mut peer, third, PeerEvent::Connected);
+        assert_eq!(sent(&mut peer), request);
+        tell(&mut peer, third, end);
+        assert_eq!(peer.got[&stream].status(), 502);
+        let left = asked(&mut peer);
+        assert!(left.iter().all(|(_, ask)| *ask == Ask::Abort), "{left:?}");
+    }
+}
+
+#[test]
+fn a_request_is_not_repeated_once_a_byte_came_or_if_it_may_change_something() {
+    for (method, fields, byte, kept) in [
+        ("GET", &[][..], &b"H"[..], true),
+        ("POST", &[("content-length", "0")], b"", false),
+        ("DELETE", &[], b"", true),
+    ] {
+        let mut peer = Peer::with(rule);
+        let (stream, up) = peer.ask(method, "/api/x", fields, true);
+        peer.send(&up);
+        let asks = asked(&mut peer);
+        let (ticket, reuses) = (asks[0].0, matches!(asks[0].1, Ask::Reuse(_)));
+        assert_eq!(reuses, kept, "{method}: {asks:?}");
+        let opened = if reuses {
+            PeerEvent::Reused
+        } else {
+            PeerEvent::Connected
+        };
+        tell(&mut peer, ticket, opened);
+        sent(&mut peer);
+        if !byte.is_empty() {
+            tell(&mut peer, ticket, PeerEvent::Bytes(byte));
+        }
+        tell(&mut peer, ticket, PeerEvent::Lost(PeerLoss::Open(104)));
+        let asks = asked(&mut peer);
+        let is_repeated = asks.iter().any(|(_, ask)| matches!(ask, Ask::Dial(_)));
+        assert_eq!(is_repeated, method == "DELETE", "{method}: {asks:?}");
+        if !is_repeated {
+            assert_eq!(peer.got[&stream].status(), 502);
+        }
+    }
+}
+
+/// A connection is kept only if nothing but another request can follow on it.
+#[test]
+fn only_a_connection_in_order_is_kept() {
+    for (fields, answer, is_kept) in [
+        (&[][..], OK, true),
+        (
+            &[],
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+            true,
+        ),
+        (&[], b"HTTP/1.1 304 Not Modified\r\n\r\n", true),
+        (
+            &[],
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+            false,
+        ),
+        (&[], b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", false),
+        (
+            &[],
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n",
+            false,
+        ),
+        (
+            &[],
+            b"HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=x, NTLM\r\nContent-Length: 0\r\n\r\n",
+            false,
+        ),
+        (&[("authorization", "negotiate YII")], OK, false),
+        (&[("authorization", "Basic YTpi")], OK, true),
+    ] {
+        let (mut peer, stream, ticket) = connected("GET", fields, true);
+        sent(&mut peer);
+        tell(&mut peer, ticket, PeerEvent::Bytes(answer));
+        assert!(peer.got[&stream].has_ended);
+        let (its, ask) = &asked(&mut peer)[0];
+        assert_eq!(*its, ticket);
+        let text = String::from_utf8_lossy(answer);
+        match is_kept {
+            true => assert!(matches!(ask, Ask::Park(_)), "{text}: {ask:?}"),
+            false => assert_eq!(*ask, Ask::Close, "{text}"),
+        }
     }
 }

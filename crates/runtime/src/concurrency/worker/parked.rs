@@ -1,0 +1,127 @@
+//! Connections that sessions opened and that no session uses.
+//!
+//! ```text
+//!   a session's ── Park ─▶ parked ─┬─ Reuse, and nothing has arrived ──▶ another session's
+//!                                  └─ input, its end, its time, a bound, a lack of descriptors or memory ──▶ closed
+//! ```
+//! Decides which connection is reused and which is closed. The one parked last is reused first: the upstream is least
+//! likely to be about to close it, and those that are not needed grow old. A receive is under way on each, so whatever
+//! arrives is noticed; nothing that arrives while nobody waits for it may be taken for the answer to a later request.
+
+use super::Worker;
+use super::peers::{Parting, Stage};
+use crate::io::{Backend, Done, Id, Op};
+use crate::peer::{Parking, Upstream};
+use crate::session::{Service, Ticket};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The parked connections of a worker.
+#[derive(Debug, Default)]
+pub(super) struct Parked {
+    /// Those to each upstream, the one parked last at the end.
+    to: HashMap<Arc<Upstream>, Vec<Id>>,
+    count: usize,
+}
+
+impl Parked {
+    fn insert(&mut self, to: &Arc<Upstream>, id: Id) {
+        self.to.entry(Arc::clone(to)).or_default().push(id);
+        self.count += 1;
+    }
+
+    pub(super) fn remove(&mut self, to: &Arc<Upstream>, id: Id) {
+        let Some(ids) = self.to.get_mut(to) else { return };
+        let before = ids.len();
+        ids.retain(|its| *its != id);
+        self.count -= before - ids.len();
+        if ids.is_empty() {
+            self.to.remove(to);
+        }
+    }
+
+    /// The one parked last.
+    fn last(&self, to: &Arc<Upstream>) -> Option<Id> {
+        self.to.get(to)?.last().copied()
+    }
+
+    /// The one parked first, if there are more than this.
+    fn first_beyond(&self, to: &Arc<Upstream>, most: usize) -> Option<Id> {
+        let ids = self.to.get(to)?;
+        ids.first().copied().filter(|_| ids.len() > most)
+    }
+}
+
+impl<V: Service, B: Backend> Worker<V, B> {
+    /// Parks an open peer of a session.
+    pub(super) fn park(&mut self, id: Id, parking: Parking) {
+        let all = self.peers.bounds.map_or(0, |bounds| bounds.parked_max);
+        let Some(peer) = self.peers.table.get_mut(id) else {
+            return;
+        };
+        // A worker that ends would close it in a moment.
+        if parking.most == 0 || self.peers.parked.count >= all || self.control.is_draining() {
+            return self.part(id, Parting::Close);
+        }
+        let until = self.now + parking.time;
+        let stage = std::mem::replace(&mut peer.stage, Stage::Parked { until });
+        let to = Arc::clone(&peer.to);
+        if let Some((owner, _)) = stage.owner() {
+            self.peers.take_from(owner, id);
+        }
+        self.peers.parked.insert(&to, id);
+        self.wheel.arm(id.index, until);
+        if let Some(done) = self.backend.submit(Op::Recv { id }) {
+            self.stir_parked(id, done);
+        }
+        if let Some(first) = self.peers.parked.first_beyond(&to, parking.most) {
+            self.part(first, Parting::Close);
+        }
+    }
+
+    /// Gives a parked connection to this upstream to a session. `false` if there is none.
+    pub(super) fn unpark(&mut self, owner: Id, ticket: Ticket, to: &Arc<Upstream>) -> bool {
+        while let Some(id) = self.peers.parked.last(to) {
+            // What arrived in this turn may not have been reported yet.
+            if !self.backend.is_quiet(id) {
+                self.part(id, Parting::Close);
+                continue;
+            }
+            let _ = self.backend.submit(Op::Pause { id });
+            self.wheel.disarm(id.index);
+            self.peers.parked.remove(to, id);
+            if let Some(peer) = self.peers.table.get_mut(id) {
+                peer.stage = Stage::Open { owner, ticket };
+            }
+            self.peers.give(id, owner, ticket);
+            return true;
+        }
+        false
+    }
+
+    /// Something was done for a parked connection: input, an end or a failure.
+    #[cold]
+    pub(super) fn stir_parked(&mut self, id: Id, done: Done) {
+        if let Done::Recv { buf, .. } = done {
+            self.backend.recycle(buf);
+        } else if let Done::Input { .. } = done
+            && let Some(done) = self.backend.submit(Op::Recv { id })
+        {
+            return self.stir_parked(id, done);
+        } else if let Done::Input { .. } = done {
+            // It was announced for nothing, and is awaited again.
+            return;
+        }
+        self.part(id, Parting::Close);
+    }
+
+    /// Closes all of them, to free what they hold; returns whether there were any.
+    #[cold]
+    pub(super) fn close_parked(&mut self) -> bool {
+        let ids: Vec<Id> = self.peers.parked.to.values().flatten().copied().collect();
+        for id in &ids {
+            self.part(*id, Parting::Close);
+        }
+        !ids.is_empty()
+    }
+}

@@ -1,0 +1,87 @@
+//! Why a request that was passed on got no whole response, and whose fault that is.
+
+use http1::Fault;
+use runtime::session::PeerLoss;
+use std::fmt;
+
+/// Why an exchange failed, and whose fault it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// The upstream could not be reached.
+    Unreachable(PeerLoss),
+    /// The upstream did not accept the connection in time.
+    ConnectTimeout,
+    /// This machine or the session has no room for another connection.
+    NoRoom(PeerLoss),
+    /// The client's connection had its bound of upstream connections for too long.
+    NoTurn,
+    /// The upstream closed or lost the connection before its response.
+    Unanswered,
+    /// The upstream closed or lost the connection within its response.
+    Truncated,
+    /// The upstream's response is invalid.
+    Invalid(Fault),
+    /// The upstream's response cannot be written.
+    Unwritable,
+    /// The upstream did not respond in time.
+    Timeout,
+    /// The client's body is invalid.
+    Request(Fault),
+    /// The client's body is too large.
+    TooLarge,
+    /// The client's body did not arrive in time.
+    RequestTimeout,
+    /// The client closed before its request was complete.
+    ClientGone,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failed::Unreachable(loss) => write!(f, "{loss}; start the upstream or correct its address"),
+            Failed::ConnectTimeout => {
+                f.write_str("no connection within `connect-timeout`; check the upstream")
+            }
+            Failed::NoRoom(loss) => write!(f, "{loss}; raise the limit on open files"),
+            Failed::NoTurn => f.write_str(
+                "no upstream connection of this client became free within `first-byte-timeout`; check the upstream",
+            ),
+            Failed::Unanswered => f.write_str("closed the connection without a response; see its log"),
+            Failed::Truncated => f.write_str("closed the connection within its response; see its log"),
+            Failed::Invalid(fault) => write!(
+                f,
+                "sent an invalid response: {}; correct the upstream",
+                fault.text()
+            ),
+            Failed::Unwritable => f.write_str("sent a field that cannot be passed on; correct the upstream"),
+            Failed::Timeout => {
+                f.write_str("did not respond in time; check the upstream, or raise its timeouts")
+            }
+            Failed::Request(fault) => write!(f, "the client's request is invalid: {}", fault.text()),
+            Failed::TooLarge => f.write_str("the client's body exceeds `max-body-size`"),
+            Failed::RequestTimeout => f.write_str("the client's body did not arrive in time"),
+            Failed::ClientGone => f.write_str("the client closed before its request was complete"),
+        }
+    }
+}
+
+impl Failed {
+    /// Whether the upstream is to blame.
+    pub(crate) fn is_of_upstream(self) -> bool {
+        match self {
+            Failed::Unreachable(_)
+            | Failed::ConnectTimeout
+            | Failed::Unanswered
+            | Failed::Truncated
+            | Failed::Invalid(_)
+            | Failed::Unwritable
+            | Failed::Timeout => true,
+            Failed::NoRoom(_)
+            | Failed::NoTurn
+            | Failed::Request(_)
+            | Failed::TooLarge
+            | Failed::RequestTimeout
+            | Failed::ClientGone => false,
+        }
+    }
+}
