@@ -90,6 +90,8 @@ pub struct Balancer {
 struct Times {
     service: Vec<f64>,
     network: Vec<f64>,
+    /// How often the growth of a queue counts.
+    later: f64,
     known: Vec<Option<Known>>,
     at: Instant,
 }
@@ -116,6 +118,21 @@ impl Times {
         self.network.clear();
         self.network
             .extend(upstreams.iter().map(|one| one.network.get().unwrap_or(mean)));
+        let rates = upstreams.iter().map(|one| one.rate.get(now));
+        // The speeds of all together serve the requests of all.
+        let speed: f64 = self.service.iter().map(|service| 1.0 / service).sum();
+        self.later = turnaround::later(rates.sum::<f64>() / speed);
+    }
+}
+
+impl Times {
+    fn growth(&self, at: usize, upstream: &Upstream) -> f64 {
+        turnaround::cost(&turnaround::Line {
+            network: self.network[at],
+            service: self.service[at],
+            present: (f64::from(upstream.under_way) - upstream.clock.travelling).max(0.0),
+            later: self.later,
+        })
     }
 }
 
@@ -140,6 +157,7 @@ impl Balancer {
             times: Times {
                 service: vec![1.0; count],
                 network: vec![0.0; count],
+                later: 1.0,
                 known: Vec::new(),
                 at: Instant::ZERO,
             },
@@ -170,7 +188,10 @@ impl Balancer {
             return None;
         }
         let followed = self.needs_times(self.policy);
-        let counted = self.dry_run.as_ref().is_some_and(|dry| self.needs_times(dry.policy));
+        let counted = self
+            .dry_run
+            .as_ref()
+            .is_some_and(|dry| self.needs_times(dry.policy));
         if (followed || counted) && now - self.times.at > TIMES_AGE_MAX {
             self.times.compute(&self.upstreams, now);
         }
@@ -203,7 +224,11 @@ impl Balancer {
         let open: Vec<usize> = untried()
             .filter(|&at| self.upstreams[at].health.is_open(now))
             .collect();
-        if open.is_empty() { untried().collect() } else { open }
+        if open.is_empty() {
+            untried().collect()
+        } else {
+            open
+        }
     }
 
     fn needs_times(&self, policy: Policy) -> bool {
@@ -244,8 +269,7 @@ impl Balancer {
 
     /// How much the total turnaround grows with a request to this upstream, in seconds.
     fn growth(&self, at: usize) -> f64 {
-        let Times { service, network, .. } = &self.times;
-        turnaround::cost(network[at], service[at], self.upstreams[at].under_way)
+        self.times.growth(at, &self.upstreams[at])
     }
 
     fn visit(&mut self, at: usize, now: Instant) -> Visit {
@@ -255,6 +279,7 @@ impl Balancer {
         let clock = upstream.clock.advance(now);
         upstream.clock.present += 1;
         self.requests[at] += 1;
+        upstream.rate.add(now);
         Visit {
             at,
             began: now,
@@ -283,14 +308,21 @@ impl Balancer {
         let took = now - visit.began;
         upstream.response.add(took, now);
         let network = upstream.network.spent(visit.connect);
+        // Little's law.
+        upstream.clock.travelling = upstream.rate.get(now) * upstream.network.get().unwrap_or(0.0);
         let seconds = took.as_secs_f64();
         if seconds > 0.0 {
             // The network's part of the time is shared like the rest.
-            upstream.demand.add(shared * (seconds - network).max(0.0) / seconds, now);
+            upstream
+                .demand
+                .add(shared * (seconds - network).max(0.0) / seconds, now);
         }
         upstream.health.succeeded(now);
         let is_used = self.needs_times(self.policy)
-            || self.dry_run.as_ref().is_some_and(|dry| self.needs_times(dry.policy));
+            || self
+                .dry_run
+                .as_ref()
+                .is_some_and(|dry| self.needs_times(dry.policy));
         if is_used {
             self.times.compute(&self.upstreams, now);
         }
@@ -335,7 +367,7 @@ impl Balancer {
                 response: upstream.response.last(),
                 service: times.known[at].map(|_| service),
                 network: upstream.network.get(),
-                growth: turnaround::cost(times.network[at], service, upstream.under_way),
+                growth: times.growth(at, upstream),
             }
         };
         self.upstreams.iter().enumerate().map(state).collect()

@@ -9,7 +9,7 @@ use units::{Duration, Instant};
 
 /// Time constant after which a response counts 1/e, in seconds. Shorter ones follow changes sooner and are noisier;
 /// requests under way show a sudden change at once.
-pub(crate) const MEMORY_SECONDS: f64 = 10.0;
+pub(crate) const MEMORY_SECONDS: f64 = 3.0;
 
 /// Least service time in seconds: the logarithm of zero has no value.
 const DEMAND_MIN: f64 = 1e-6;
@@ -24,13 +24,17 @@ pub(crate) struct SharingClock {
     at: Instant,
     /// Requests whose response has not begun.
     pub(crate) present: u32,
+    /// Those of them that are in the network, on average.
+    pub(crate) travelling: f64,
 }
 
 impl SharingClock {
     /// The reading now.
     pub(crate) fn advance(&mut self, now: Instant) -> f64 {
         if self.present > 0 {
-            self.read += (now - self.at).as_secs_f64() / f64::from(self.present);
+            // A request that runs the clock is there.
+            let sharing = (f64::from(self.present) - self.travelling).max(1.0);
+            self.read += (now - self.at).as_secs_f64() / sharing;
         }
         self.at = self.at.max(now);
         self.read
@@ -76,8 +80,13 @@ impl Demand {
     }
 
     fn age(&mut self, now: Instant) {
-        let kept = libm::exp(-(now - self.at).as_secs_f64() / MEMORY_SECONDS);
-        for sum in [&mut self.weight, &mut self.sum, &mut self.squares, &mut self.plain] {
+        let kept = kept(self.at, now);
+        for sum in [
+            &mut self.weight,
+            &mut self.sum,
+            &mut self.squares,
+            &mut self.plain,
+        ] {
             *sum *= kept;
         }
         self.at = self.at.max(now);
@@ -96,6 +105,31 @@ impl Demand {
             }
         })
     }
+}
+
+/// Requests a second, by their ages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rate {
+    count: f64,
+    at: Instant,
+}
+
+impl Rate {
+    /// A request begins.
+    pub(crate) fn add(&mut self, now: Instant) {
+        self.count = self.count * kept(self.at, now) + 1.0;
+        self.at = self.at.max(now);
+    }
+
+    /// The rate now.
+    pub(crate) fn get(self, now: Instant) -> f64 {
+        self.count * kept(self.at, now) / MEMORY_SECONDS
+    }
+}
+
+/// What is left of the weight of something of this age.
+fn kept(at: Instant, now: Instant) -> f64 {
+    libm::exp(-(now - at).as_secs_f64() / MEMORY_SECONDS)
 }
 
 /// Time of a request in the network, in seconds: for its connection to open, if it opens one, and one round trip more for
@@ -168,7 +202,7 @@ mod tests {
         for _ in 0..100 {
             demand.add(0.01, at(0));
         }
-        let later = demand.known(at(10_000)).unwrap();
+        let later = demand.known(at(3_000)).unwrap();
         assert!((later.count - 100.0 * libm::exp(-1.0)).abs() < 1e-9);
         assert!((later.log - libm::log(0.01)).abs() < 1e-9 && later.spread < 1e-6);
         assert_eq!(demand.known(at(1_000_000)), None);

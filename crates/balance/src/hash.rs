@@ -16,12 +16,7 @@ const BOUND: f64 = 1.25;
 
 /// The upstream for this key. `open` is not empty; `share` is the part of its load that an upstream takes during its slow
 /// start.
-pub(crate) fn of(
-    upstreams: &[Upstream],
-    open: &[usize],
-    key: u64,
-    share: impl Fn(usize) -> f64,
-) -> usize {
+pub(crate) fn of(upstreams: &[Upstream], open: &[usize], key: u64, share: impl Fn(usize) -> f64) -> usize {
     let weight = |at: usize| f64::from(upstreams[at].weight);
     let capacity_all: f64 = open.iter().map(|&at| weight(at) * share(at)).sum();
     let under_way: f64 = open.iter().map(|&at| f64::from(upstreams[at].under_way)).sum();
@@ -60,7 +55,9 @@ mod tests {
 
     fn upstreams(weights: &[u32]) -> Vec<Upstream> {
         let ids = 1_u64..;
-        ids.zip(weights).map(|(id, &weight)| Upstream::new(id, weight)).collect()
+        ids.zip(weights)
+            .map(|(id, &weight)| Upstream::new(id, weight))
+            .collect()
     }
 
     fn owner(upstreams: &[Upstream], open: &[usize], key: u64) -> usize {
@@ -110,7 +107,8 @@ mod tests {
         let upstreams = upstreams(&[1, 1]);
         let slow = |key| of(&upstreams, &[0, 1], key, |at| [0.2, 1.0][at]);
         let own = (0..10_000).filter(|&key| owner(&upstreams, &[0, 1], key) == 0);
-        let (own, kept): (Vec<u64>, Vec<u64>) = (own.clone().collect(), own.filter(|&key| slow(key) == 0).collect());
+        let (own, kept): (Vec<u64>, Vec<u64>) =
+            (own.clone().collect(), own.filter(|&key| slow(key) == 0).collect());
         let part = kept.len() as f64 / own.len() as f64;
         assert!((part - 0.2).abs() < 0.02, "{part}");
         assert!((0..10_000).all(|key| slow(key) == 1 || own.contains(&key)));

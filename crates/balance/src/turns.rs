@@ -35,8 +35,7 @@ fn schedule(weights: &[u32]) -> Vec<u8> {
     let mut taken = vec![0; weights.len()];
     (1..=total)
         .map(|turn| {
-            let behind =
-                |at: &usize| (u64::from(weights[*at]) * turn) as i64 - (taken[*at] * total) as i64;
+            let behind = |at: &usize| (u64::from(weights[*at]) * turn) as i64 - (taken[*at] * total) as i64;
             // The first of equals.
             let next = (0..weights.len()).rev().max_by_key(behind).unwrap_or(0);
             taken[next] += 1;

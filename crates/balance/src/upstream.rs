@@ -1,6 +1,6 @@
 //! What is known of one upstream: its load, its health and its estimates. Decides nothing.
 
-use crate::estimate::{Demand, Network, SharingClock};
+use crate::estimate::{Demand, Network, Rate, SharingClock};
 use crate::ewma::Peak;
 use crate::health::Health;
 
@@ -18,6 +18,7 @@ pub(crate) struct Upstream {
     pub(crate) clock: SharingClock,
     pub(crate) demand: Demand,
     pub(crate) network: Network,
+    pub(crate) rate: Rate,
 }
 
 impl Upstream {
@@ -31,6 +32,7 @@ impl Upstream {
             clock: SharingClock::default(),
             demand: Demand::default(),
             network: Network::default(),
+            rate: Rate::default(),
         }
     }
 }

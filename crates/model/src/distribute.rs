@@ -80,10 +80,11 @@ fn total(offer: &Offer, users: u64, packets: u64) -> f64 {
     m * offer.fixed.0 + m * (m * (n - 0.5) + 0.5) * offer.packet_time.0
 }
 
-/// How much the total turnaround of a line grows with one more user: the line has `users` already, and each fetches
-/// `packets` packets. Document 004, Eq. 4, times users, as a difference: `fixed + t ((2m+1)(n-1/2) + 1/2)`.
-pub fn growth(fixed: Seconds, packet_time: Seconds, users: u64, packets: u64) -> Seconds {
-    let (m, n) = (users as f64, packets as f64);
+/// How much the total turnaround of a line grows with one more user: the line has `users` already (an estimate may be no
+/// whole number), and each fetches `packets` packets. Document 004, Eq. 4, times users, as a difference:
+/// `fixed + t ((2m+1)(n-1/2) + 1/2)`.
+pub fn growth(fixed: Seconds, packet_time: Seconds, users: f64, packets: u64) -> Seconds {
+    let (m, n) = (users, packets as f64);
     Seconds(fixed.0 + packet_time.0 * ((2.0 * m + 1.0) * (n - 0.5) + 0.5))
 }
 
@@ -101,7 +102,11 @@ fn than_one_line(savings: f64) -> String {
 pub fn split(users: u64, packets: u64, offers: &[Offer]) -> Result<Explained<Split>, DomainError> {
     check(users, packets, offers)?;
     // Positive floats order as bits.
-    let growth = |offer: &Offer, m: u64| growth(offer.fixed, offer.packet_time, m, packets).0.to_bits();
+    let growth = |offer: &Offer, m: u64| {
+        growth(offer.fixed, offer.packet_time, m as f64, packets)
+            .0
+            .to_bits()
+    };
     let mut given = vec![0u64; offers.len()];
     let mut next: BinaryHeap<Reverse<(u64, usize)>> = offers
         .iter()
@@ -318,8 +323,11 @@ mod tests {
                 ..offer("a", 0.036)
             };
             let apart = total(&offer, m + 1, n) - total(&offer, m, n);
-            let grown = growth(offer.fixed, offer.packet_time, m, n).0;
-            assert!((grown - apart).abs() < 1e-9, "{m} users, {n} packets: {grown} {apart}");
+            let grown = growth(offer.fixed, offer.packet_time, m as f64, n).0;
+            assert!(
+                (grown - apart).abs() < 1e-9,
+                "{m} users, {n} packets: {grown} {apart}"
+            );
         }
     }
 

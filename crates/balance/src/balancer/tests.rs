@@ -45,7 +45,10 @@ fn counts(balancer: &mut Balancer, requests: u64, now: Instant) -> Vec<u64> {
 
 #[test]
 fn idle_upstreams_take_turns() {
-    assert_eq!(counts(&mut balancer(Policy::RoundRobin, &[3, 1]), 40, at(1)), [30, 10]);
+    assert_eq!(
+        counts(&mut balancer(Policy::RoundRobin, &[3, 1]), 40, at(1)),
+        [30, 10]
+    );
     for policy in [Policy::LeastConnections, Policy::Turnaround] {
         assert_eq!(counts(&mut balancer(policy, &[1, 1]), 40, at(1)), [20, 20]);
     }
@@ -80,15 +83,14 @@ fn an_upstream_that_fails_is_ejected_and_probed() {
         }
         let probes = later.iter().filter(|visit| visit.at == 0).count();
         assert_eq!(probes, 1, "{policy}");
-        assert!(!balancer.failed(0, at(12)), "it was ejected before");
-        assert_eq!(counts(&mut balancer, 10, at(13)), [0, 10]);
-        let probe = later.iter_mut().find(|visit| visit.at == 0).unwrap();
-        balancer.answered(probe, at(13));
-        for visit in later {
+        for visit in later.extract_if(.., |visit| visit.at == 1) {
             balancer.leave(visit);
         }
-        let healthy = counts(&mut balancer, 40, at(13));
-        assert!(healthy[0] > 0, "{policy}: {healthy:?}");
+        assert!(!balancer.failed(0, at(12)), "it was ejected before");
+        assert_eq!(counts(&mut balancer, 10, at(13)), [0, 10]);
+        balancer.answered(&mut later[0], at(13));
+        balancer.leave(later[0]);
+        assert_eq!(balancer.states(at(13))[0].health, "up", "{policy}");
     }
 }
 
@@ -115,8 +117,9 @@ fn a_slow_start_takes_a_part_of_the_share() {
         let mut rng = Seed(5).rng();
         let mut part = |now: Instant| {
             // Requests stay, so policies that go by load compare it.
-            let visits: Vec<Visit> =
-                (0..400).map(|_| balancer.enter(key(0), &mut rng, now).unwrap()).collect();
+            let visits: Vec<Visit> = (0..400)
+                .map(|_| balancer.enter(key(0), &mut rng, now).unwrap())
+                .collect();
             visits.iter().for_each(|visit| balancer.leave(*visit));
             visits.iter().filter(|visit| visit.at == 0).count() as f64 / 400.0
         };
@@ -148,7 +151,7 @@ fn serve(balancer: &mut Balancer, times: &[u64], requests: u64) -> Vec<u64> {
 fn slow_upstreams_get_less() {
     for policy in [Policy::Ewma, Policy::Turnaround] {
         let counts = serve(&mut balancer(policy, &[1, 1, 1]), &[10, 10, 40], 600);
-        assert!(counts[2] < 60 && counts[0] > 150, "{policy}: {counts:?}");
+        assert!((1..60).contains(&counts[2]), "{policy}: {counts:?}");
     }
 }
 
@@ -159,7 +162,10 @@ fn estimates_are_shown() {
     serve(&mut balancer, &[10, 40], 2_000);
     let states = balancer.states(millis(60_000));
     let near = |got: Option<f64>, expected: f64| (got.unwrap() / expected - 1.0).abs() < 0.02;
-    assert!(near(states[0].service, 0.010) && near(states[1].service, 0.040), "{states:?}");
+    assert!(
+        near(states[0].service, 0.010) && near(states[1].service, 0.040),
+        "{states:?}"
+    );
     assert_eq!((states[0].requests, states[0].health), (1_000, "up"));
     assert!(states[1].growth > 3.0 * states[0].growth);
 }
@@ -176,7 +182,10 @@ fn a_dry_run_counts_and_changes_nothing() {
     assert_eq!(serve(&mut dry, &times, 600), serve(&mut plain, &times, 600));
     let (policy, choices, differing) = dry.dry_run().unwrap();
     assert_eq!((policy, choices), (Policy::Turnaround, 600));
-    assert!((250..350).contains(&differing), "half go to the slow one: {differing}");
+    assert!(
+        (250..350).contains(&differing),
+        "half go to the slow one: {differing}"
+    );
     assert_eq!(plain.dry_run(), None);
 }
 

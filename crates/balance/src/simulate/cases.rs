@@ -165,10 +165,18 @@ mod tests {
     #[test]
     fn requests_offer_the_load_of_their_case() {
         for case in cases(&[8], 400.0) {
-            let work: f64 = case.requests(&mut Seed(1).rng()).iter().map(|(_, work)| work).sum();
+            let work: f64 = case
+                .requests(&mut Seed(1).rng())
+                .iter()
+                .map(|(_, work)| work)
+                .sum();
             let load = work / (case.seconds * case.speeds().sum::<f64>());
             let tolerance = if case.name == "heavy-tailed" { 0.2 } else { 0.03 };
-            assert!((load / case.load - 1.0).abs() < tolerance, "{}: {load}", case.name);
+            assert!(
+                (load / case.load - 1.0).abs() < tolerance,
+                "{}: {load}",
+                case.name
+            );
             assert!((case.speeds().sum::<f64>() - 8.0).abs() < 1e-9);
         }
     }

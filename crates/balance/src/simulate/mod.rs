@@ -150,7 +150,10 @@ pub fn run(case: &Case, contender: Contender, seed: Seed) -> Outcome {
         case,
         queue: BinaryHeap::new(),
         events: 0,
-        stations: case.speeds().map(|speed| Station::new(speed, case.cores)).collect(),
+        stations: case
+            .speeds()
+            .map(|speed| Station::new(speed, case.cores))
+            .collect(),
         jobs: Vec::new(),
         is_faulty: false,
     };
@@ -199,7 +202,9 @@ pub fn run(case: &Case, contender: Contender, seed: Seed) -> Outcome {
                 }
             }
             Event::Reach(job) => {
-                let Job { process, work, visit, .. } = &mut world.jobs[job as usize];
+                let Job {
+                    process, work, visit, ..
+                } = &mut world.jobs[job as usize];
                 let Some(visit) = visit else { continue };
                 let (work, upstream) = (*work, visit.at as u32);
                 let way = nanos(case.round_trips[visit.at % case.round_trips.len()]) / 2;
@@ -226,7 +231,9 @@ pub fn run(case: &Case, contender: Contender, seed: Seed) -> Outcome {
             }
             Event::Return { job, is_error } => {
                 let job = &mut world.jobs[job as usize];
-                let Some(mut visit) = job.visit.take() else { continue };
+                let Some(mut visit) = job.visit.take() else {
+                    continue;
+                };
                 let balancer = &mut processes[job.process].balancer;
                 if is_error {
                     errors += 1;
@@ -354,7 +361,11 @@ mod tests {
         case.upstreams = 1;
         let got = run(&case, Contender::Ours(Policy::RoundRobin), Seed(3));
         let expected = 0.010 / 0.3 + 0.001;
-        assert!((got.mean / expected - 1.0).abs() < 0.03, "{} {expected}", got.mean);
+        assert!(
+            (got.mean / expected - 1.0).abs() < 0.03,
+            "{} {expected}",
+            got.mean
+        );
         assert_eq!(got.errors, 0.0);
     }
 

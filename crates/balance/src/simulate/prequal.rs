@@ -150,6 +150,6 @@ mod tests {
         for _ in 0..100 {
             prequal.add(probe(0, 1, 500));
         }
-        assert_eq!((prequal.pool.len(), prequal.loads.len()), (POOL_MAX, 100));
+        assert_eq!((prequal.pool.len(), prequal.loads.len()), (POOL_MAX, 112));
     }
 }

@@ -4,7 +4,7 @@ use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Weight of a new latency in the average that a probe gets.
-const LATENCY_GAIN: f64 = 0.25;
+const LATENCY_GAIN: f64 = 0.05;
 
 /// Loads whose latencies are told apart.
 const LOADS: usize = 64;
@@ -101,6 +101,8 @@ impl Station {
         let load = (load as usize).min(LOADS - 1);
         let known = self.latencies.iter().enumerate();
         let known = known.filter_map(|(at, latency)| Some((at.abs_diff(load), (*latency)?)));
-        known.min_by_key(|(apart, _)| *apart).map_or(0.0, |(_, latency)| latency)
+        known
+            .min_by_key(|(apart, _)| *apart)
+            .map_or(0.0, |(_, latency)| latency)
     }
 }
