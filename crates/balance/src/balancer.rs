@@ -83,6 +83,7 @@ pub struct Balancer {
     slow_start: Duration,
     times: Times,
     dry_run: Option<DryRun>,
+    latest: Instant,
 }
 
 /// Service times of all upstreams at some instant.
@@ -161,6 +162,7 @@ impl Balancer {
                 known: Vec::new(),
                 at: Instant::ZERO,
             },
+            latest: Instant::ZERO,
             dry_run: settings.dry_run.map(|policy| DryRun {
                 policy,
                 turns: Turns::new(&weights),
@@ -174,6 +176,11 @@ impl Balancer {
     /// Number of upstreams.
     pub fn len(&self) -> usize {
         self.upstreams.len()
+    }
+
+    /// The time of the last event.
+    pub fn latest(&self) -> Instant {
+        self.latest
     }
 
     /// Whether there is no upstream.
@@ -273,6 +280,7 @@ impl Balancer {
     }
 
     fn visit(&mut self, at: usize, now: Instant) -> Visit {
+        self.latest = self.latest.max(now);
         let upstream = &mut self.upstreams[at];
         upstream.health.entered(self.ejection, now);
         upstream.under_way += 1;
@@ -302,6 +310,7 @@ impl Balancer {
             return;
         }
         visit.is_answered = true;
+        self.latest = self.latest.max(now);
         let upstream = &mut self.upstreams[visit.at];
         let shared = upstream.clock.advance(now) - visit.clock;
         upstream.clock.present -= 1;
@@ -330,12 +339,14 @@ impl Balancer {
 
     /// The upstream failed the request. Returns whether it is ejected because of that. A single upstream never is.
     pub fn failed(&mut self, at: usize, now: Instant) -> bool {
+        self.latest = self.latest.max(now);
         let failures_max = if self.len() == 1 { 0 } else { self.failures_max };
         self.upstreams[at].health.failed(failures_max, self.ejection, now)
     }
 
     /// An active check of the upstream ended. Returns whether it goes out of use or comes back because of that.
     pub fn checked(&mut self, at: usize, is_good: bool, now: Instant) -> bool {
+        self.latest = self.latest.max(now);
         self.upstreams[at].health.checked(is_good, now)
     }
 

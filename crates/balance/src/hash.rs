@@ -35,6 +35,13 @@ pub(crate) fn of(upstreams: &[Upstream], open: &[usize], key: u64, share: impl F
     bounded.or_else(|| best(&has_room)).unwrap_or(open[0])
 }
 
+/// The hash of a key or of an upstream's name: FNV-1a (Fowler, Noll and Vo), finished by [`mix`]. It is the same in every
+/// process and version, so that keys stay where they are.
+pub fn of_bytes(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    mix(bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
 /// A permutation whose output bits all depend on all input bits: the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
 fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);

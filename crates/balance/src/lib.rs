@@ -23,4 +23,5 @@ mod turns;
 mod upstream;
 
 pub use balancer::{Balancer, Request, Settings, State, Visit};
+pub use hash::of_bytes;
 pub use policy::Policy;

@@ -5,11 +5,11 @@ units::words! {
     #[derive(Default)]
     pub enum Policy {
         /// They take turns.
-        #[default]
         RoundRobin = "round-robin",
         /// The one with the fewest requests under way.
         LeastConnections = "least-connections",
         /// The one of two random ones that has fewer requests under way.
+        #[default]
         TwoChoices = "two-choices",
         /// The one of two random ones with the least product of peak response time and requests under way.
         Ewma = "ewma",

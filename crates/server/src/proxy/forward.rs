@@ -14,7 +14,8 @@
 //! `http1` has that of HTTP/1.
 
 use super::head::{From, Outgoing, write_content, write_last_chunk, write_request};
-use super::{Found, Route};
+use super::{Found, Route, balance};
+use ::balance::Visit;
 use http_semantics::field::Fields;
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
@@ -160,6 +161,10 @@ pub(crate) struct Forward {
     route: Arc<Route>,
     /// Index of the upstream.
     at: usize,
+    /// The request at it; `None` before the choice.
+    visit: Option<Visit>,
+    /// Hash of its key for the balancer.
+    key: u64,
     /// A bit for each upstream that was tried, this one included.
     tried: u64,
     /// The connection to the upstream before, if it is to be closed.
@@ -214,10 +219,13 @@ impl Forward {
     ) -> Result<Forward, Misuse> {
         let mut up = Vec::with_capacity(1024);
         write_request(&mut up, head, framing, &found.target, from)?;
+        let key = balance::of_request(&found.route.rule.hash_key, head, &found.target, from.peer);
         let mut upstream = Connection::new();
         upstream.begin_request(head.method, false, &LIMITS)?;
         Ok(Forward {
             at: 0,
+            visit: None,
+            key,
             tried: 0,
             leaving: None,
             route: found.route,
@@ -250,11 +258,12 @@ impl Forward {
             return;
         }
         // No upstream was tried, so there is one.
-        let Some(at) = self.route.balancer.enter(0, rng, now) else {
+        let Some(visit) = self.route.balancer.enter(0, self.key, rng, now) else {
             return self.fail(Failed::NoTurn);
         };
-        self.at = at;
-        self.tried = 1 << at;
+        self.at = visit.at;
+        self.visit = Some(visit);
+        self.tried = 1 << visit.at;
         self.link = Link::Wanted;
         self.began = now;
     }
@@ -443,10 +452,13 @@ impl Forward {
     }
 
     /// The connection to the upstream is open. Returns whether it was awaited.
-    pub(crate) fn opened(&mut self) -> bool {
+    pub(crate) fn opened(&mut self, now: Instant) -> bool {
         let is_awaited = self.link == Link::Dialing;
         if is_awaited {
             self.link = Link::Open;
+            if let Some(visit) = &mut self.visit {
+                self.route.balancer.opened(visit, now);
+            }
         }
         is_awaited
     }
@@ -478,7 +490,9 @@ impl Forward {
                     let Ok(outgoing) = client.begin(&head, self.has_whole_request) else {
                         return self.fail(Failed::Unwritable);
                     };
-                    self.route.balancer.succeeded(self.at);
+                    if let Some(visit) = &mut self.visit {
+                        self.route.balancer.answered(visit, now);
+                    }
                     self.took = Some(now - self.began);
                     self.status = head.status;
                     self.response = match outgoing {
@@ -582,12 +596,14 @@ impl Forward {
     /// Goes on to another upstream.
     pub(crate) fn try_another(&mut self, rng: &mut Rng, now: Instant) {
         let balancer = &self.route.balancer;
-        let Some(next) = balancer.enter(self.tried, rng, now) else {
+        let Some(next) = balancer.enter(self.tried, self.key, rng, now) else {
             return self.fail(Failed::ConnectTimeout);
         };
-        balancer.leave(self.at);
-        self.at = next;
-        self.tried |= 1 << next;
+        self.at = next.at;
+        self.tried |= 1 << next.at;
+        if let Some(before) = self.visit.replace(next) {
+            balancer.leave(before);
+        }
         self.link = Link::Wanted;
         self.began = now;
     }
@@ -616,8 +632,8 @@ impl Forward {
 
 impl Drop for Forward {
     fn drop(&mut self) {
-        if self.tried != 0 {
-            self.route.balancer.leave(self.at);
+        if let Some(visit) = self.visit {
+            self.route.balancer.leave(visit);
         }
     }
 }

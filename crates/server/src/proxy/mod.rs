@@ -12,9 +12,10 @@ pub(crate) mod forward;
 pub(crate) mod head;
 pub(crate) mod http1;
 
+use self::balance::{Balancer, DryRun};
 use crate::config::{Config, Proxy};
 use crate::hosts::Hosts;
-use balance::Balancer;
+use ::balance::{Policy, State};
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
 use runtime::session::Upstream;
@@ -48,6 +49,17 @@ impl Route {
     }
 }
 
+/// A route as the live page and the metrics show it.
+#[derive(Debug)]
+pub(crate) struct Forwarding {
+    /// Pattern of the rule.
+    pub(crate) path: String,
+    pub(crate) policy: Policy,
+    /// Address and state of each upstream.
+    pub(crate) upstreams: Vec<(String, State)>,
+    pub(crate) dry_run: Option<DryRun>,
+}
+
 /// Where a request goes.
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -70,6 +82,25 @@ impl Proxies {
         Proxies {
             sites: sites.map(|place| routes(&place.config)).collect(),
         }
+    }
+
+    /// What is known of the upstreams of all routes, site by site.
+    pub(crate) fn report(&self) -> Vec<Forwarding> {
+        let routes = self.sites.iter().flatten();
+        routes
+            .map(|route| Forwarding {
+                path: route.rule.path.to_string(),
+                policy: route.rule.balance,
+                upstreams: route
+                    .rule
+                    .upstreams
+                    .iter()
+                    .map(ToString::to_string)
+                    .zip(route.balancer.states())
+                    .collect(),
+                dry_run: route.balancer.dry_run(),
+            })
+            .collect()
     }
 
     /// Whether there are no routes.

@@ -213,7 +213,7 @@ impl Http1 {
             return;
         }
         match event {
-            PeerEvent::Connected => connected(forward, &mut self.http),
+            PeerEvent::Connected => connected(forward, &mut self.http, now),
             PeerEvent::Bytes(bytes) => {
                 let mut client = ForClient {
                     http: &mut self.http,
