@@ -11,6 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
+use std::collections::HashSet;
 use std::fmt;
 
 /// `Content-Type` of the OpenMetrics text.
@@ -265,37 +266,51 @@ fn upstreams(encoder: &mut DescriptorEncoder<'_>, rules: &[Forwarding]) -> Resul
             |state| state.network,
         ),
     ];
-    let each = || {
-        rules.iter().flat_map(|rule| {
-            let named = |(address, state)| ([("rule", rule.path.as_str()), ("upstream", address)], state);
-            rule.upstreams
-                .iter()
-                .map(move |(address, state)| named((address.as_str(), state)))
-        })
-    };
+    // A rule or upstream that occurs twice has one series, that of the first.
+    let mut seen = HashSet::new();
+    let mut each = Vec::new();
+    for rule in rules {
+        for (address, state) in &rule.upstreams {
+            let labels = [
+                ("site", rule.site.as_str()),
+                ("rule", rule.path.as_str()),
+                ("upstream", address.as_str()),
+            ];
+            if seen.insert(labels) {
+                each.push((labels, state));
+            }
+        }
+    }
     if rules.is_empty() {
         return Ok(());
     }
     for (name, help, unit, value) in gauges {
         let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
-        for (labels, state) in each() {
+        for (labels, state) in &each {
             if let Some(value) = value(state) {
-                ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+                ConstGauge::new(value).encode(family.encode_family(labels)?)?;
             }
         }
     }
     let help = "Requests sent to the upstream, in the process that answers";
     let mut family = encoder.encode_descriptor("upstream_requests", help, None, MetricType::Counter)?;
-    for (labels, state) in each() {
-        ConstCounter::new(state.requests).encode(family.encode_family(&labels)?)?;
+    for (labels, state) in &each {
+        ConstCounter::new(state.requests).encode(family.encode_family(labels)?)?;
     }
     let help = "Choices of an upstream that the dry run of a policy would have made otherwise, in the process that answers";
     let mut family =
         encoder.encode_descriptor("balance_dry_run_differing", help, None, MetricType::Counter)?;
+    let mut seen = HashSet::new();
     for rule in rules {
-        if let Some(dry) = rule.dry_run {
-            let policy = dry.policy.to_string();
-            let labels = [("rule", rule.path.as_str()), ("policy", policy.as_str())];
+        let policy = rule.dry_run.map(|dry| dry.policy.to_string());
+        if let (Some(dry), Some(policy)) = (rule.dry_run, &policy)
+            && seen.insert((rule.site.as_str(), rule.path.as_str()))
+        {
+            let labels = [
+                ("site", rule.site.as_str()),
+                ("rule", rule.path.as_str()),
+                ("policy", policy.as_str()),
+            ];
             ConstCounter::new(dry.differing).encode(family.encode_family(&labels)?)?;
         }
     }

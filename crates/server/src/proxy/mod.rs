@@ -52,6 +52,8 @@ impl Route {
 /// A route as the live page and the metrics show it.
 #[derive(Debug)]
 pub(crate) struct Forwarding {
+    /// Number of its site: 0 is the top level, others are hosts in the order of the file.
+    pub(crate) site: String,
     /// Pattern of the rule.
     pub(crate) path: String,
     pub(crate) policy: Policy,
@@ -86,9 +88,11 @@ impl Proxies {
 
     /// What is known of the upstreams of all routes, site by site.
     pub(crate) fn report(&self) -> Vec<Forwarding> {
-        let routes = self.sites.iter().flatten();
+        let numbered = self.sites.iter().enumerate();
+        let routes = numbered.flat_map(|(site, routes)| routes.iter().map(move |route| (site, route)));
         routes
-            .map(|route| Forwarding {
+            .map(|(site, route)| Forwarding {
+                site: site.to_string(),
                 path: route.rule.path.to_string(),
                 policy: route.rule.balance,
                 upstreams: route
