@@ -27,6 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tcp", &["units"]),
     ("trace", &["http2", "http3", "units"]),
     ("model", &["units"]),
+    ("balance", &["model", "units"]),
     ("runtime", &["units"]),
     ("netem", &["link", "runtime", "units"]),
     // `runtime` for its contracts only: nothing here makes a system call.
@@ -38,6 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "server",
         &[
+            "balance",
             "http-semantics",
             "http1",
             "http2",

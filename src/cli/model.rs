@@ -7,7 +7,7 @@ mod values;
 
 pub(crate) use queues::{ClosedFlags, FlowFlags, QueueFlags, SrptFlags};
 pub(crate) use sender::SenderFlags;
-pub(crate) use trials::{ExperimentFlags, FitFlags, ValidateFlags};
+pub(crate) use trials::{BalanceFlags, ExperimentFlags, FitFlags, ValidateFlags};
 pub(crate) use values::{LineOffer, Unit};
 
 use ::model::transaction::Mode;
@@ -175,6 +175,13 @@ pub(crate) enum Question {
                       Exit codes: 0 every prediction is within both tolerances; 1 some are not, and are named; 2 usage."
     )]
     Validate(ValidateFlags),
+    /// The reverse proxy's policies for several upstreams, simulated: response times and errors of each in each case
+    #[command(
+        after_help = "Examples:\n  weir model balance --format markdown\n  weir model balance --upstreams 4 --runs 5\n\n\
+                      Requests come for --duration; a policy's own random numbers and the requests come from the seed.\n\
+                      docs/proxy.md has the cases and the result."
+    )]
+    Balance(BalanceFlags),
 }
 
 /// Flags of `weir model transaction`.

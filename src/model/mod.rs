@@ -1,6 +1,7 @@
 //! `weir model`: parses a question, calls the crate with the formulas, and prints the answer in the requested form.
 //! Computes only grids and curves, which combine many answers.
 
+mod balance;
 mod bursts;
 mod count;
 mod document;
@@ -76,6 +77,7 @@ fn name(question: &Question) -> &'static str {
         Question::Fit(_) => "fit",
         Question::Experiment(_) => "experiment",
         Question::Validate(_) => "validate",
+        Question::Balance(_) => "balance",
     }
 }
 
@@ -98,6 +100,7 @@ fn answer(question: &Question, measured: Measured<'_>, voice: &Voice) -> Result<
         Question::Fit(flags) => fit::fit(flags, measured),
         Question::Experiment(flags) => experiment::experiment(flags, voice),
         Question::Validate(flags) => validate::validate(flags, voice),
+        Question::Balance(flags) => balance::balance(flags),
     }
 }
 

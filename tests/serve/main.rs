@@ -75,6 +75,7 @@ mod memory;
 mod messages;
 mod operation;
 mod proxy;
+mod proxy_balance;
 mod proxy_failures;
 mod proxy_http2;
 mod proxy_reuse;

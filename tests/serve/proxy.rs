@@ -100,7 +100,7 @@ fn launch(strategy: Strategy, tree: &Tree, url: &str) -> Server {
 }
 
 /// A server with a table `[[proxy]]` for `/api/*`.
-fn configured(strategy: Strategy, tree: &Tree, table: &str) -> Server {
+pub(crate) fn configured(strategy: Strategy, tree: &Tree, table: &str) -> Server {
     let text = format!(
         "root = \"{}\"\n[[proxy]]\npath = \"/api/*\"\n{table}\n",
         tree.path().display()

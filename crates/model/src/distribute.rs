@@ -80,6 +80,14 @@ fn total(offer: &Offer, users: u64, packets: u64) -> f64 {
     m * offer.fixed.0 + m * (m * (n - 0.5) + 0.5) * offer.packet_time.0
 }
 
+/// How much the total turnaround of a line grows with one more user: the line has `users` already (an estimate may be no
+/// whole number), and each fetches `packets` packets. Document 004, Eq. 4, times users, as a difference:
+/// `fixed + t ((2m+1)(n-1/2) + 1/2)`.
+pub fn growth(fixed: Seconds, packet_time: Seconds, users: f64, packets: u64) -> Seconds {
+    let (m, n) = (users, packets as f64);
+    Seconds(fixed.0 + packet_time.0 * ((2.0 * m + 1.0) * (n - 0.5) + 0.5))
+}
+
 /// Savings in percent, in words: a given split may cost more than no split.
 fn than_one_line(savings: f64) -> String {
     let (percent, word) = if savings < 0.0 {
@@ -93,11 +101,11 @@ fn than_one_line(savings: f64) -> String {
 /// The split of `users`, each fetching `packets` packets, with the least mean turnaround.
 pub fn split(users: u64, packets: u64, offers: &[Offer]) -> Result<Explained<Split>, DomainError> {
     check(users, packets, offers)?;
-    let n = packets as f64;
-    // The total grows by fixed + t ((2m+1)(n-1/2) + 1/2) with the (m+1)th user; positive floats order as bits.
+    // Positive floats order as bits.
     let growth = |offer: &Offer, m: u64| {
-        let next = offer.fixed.0 + offer.packet_time.0 * ((2.0 * m as f64 + 1.0) * (n - 0.5) + 0.5);
-        next.to_bits()
+        growth(offer.fixed, offer.packet_time, m as f64, packets)
+            .0
+            .to_bits()
     };
     let mut given = vec![0u64; offers.len()];
     let mut next: BinaryHeap<Reverse<(u64, usize)>> = offers
@@ -305,6 +313,22 @@ mod tests {
         assert!((e.answer.waiting.0 - 9.936).abs() < 1e-9);
         assert!((e.answer.turnaround_per_line.0 - 10.368).abs() < 1e-9);
         assert!(e.bounds[0].contains(e.answer.turnaround.0));
+    }
+
+    #[test]
+    fn growth_is_the_difference_of_two_totals() {
+        for (m, n) in [(0, 1), (1, 1), (7, 12), (50, 3)] {
+            let offer = Offer {
+                fixed: Seconds(0.1),
+                ..offer("a", 0.036)
+            };
+            let apart = total(&offer, m + 1, n) - total(&offer, m, n);
+            let grown = growth(offer.fixed, offer.packet_time, m as f64, n).0;
+            assert!(
+                (grown - apart).abs() < 1e-9,
+                "{m} users, {n} packets: {grown} {apart}"
+            );
+        }
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub mod memory;
 pub mod peer;
 pub mod process;
 mod roll;
+pub mod rounds;
 pub mod seccomp;
 pub mod sensors;
 pub mod session;

@@ -12,7 +12,7 @@ use crate::counters::{Board, Readings, Totals};
 use crate::filter::{Filter, Filters};
 use crate::hosts::{Hosts, MissingPage};
 use crate::limits::Limits;
-use crate::proxy::Proxies;
+use crate::proxy::{Forwarding, Proxies};
 use crate::rate_limit::{Paces, Rate};
 use crate::site::{OpenError, Site, Source};
 use crate::store::StoreCounters;
@@ -336,6 +336,11 @@ impl Server {
     /// The configuration in force.
     pub fn config(&self) -> Config {
         self.hub.current().1.config.clone()
+    }
+
+    /// What the routes to other servers are like now: by rule and upstream, in the process that answers.
+    pub(crate) fn upstreams(&self) -> Vec<Forwarding> {
+        self.hub.current().1.proxies.report()
     }
 
     /// The sites in force, that of the top level first.

@@ -27,6 +27,27 @@ pub(crate) struct FitFlags {
     pub(crate) sender: SenderFlags,
 }
 
+/// Flags of `weir model balance`.
+#[derive(Debug, Args)]
+pub(crate) struct BalanceFlags {
+    /// Number of upstreams; may be repeated
+    #[arg(long, value_name = "N", default_values = ["2", "8", "32"],
+        value_parser = clap::value_parser!(u8).range(2..=64))]
+    pub(crate) upstreams: Vec<u8>,
+
+    /// Time in which requests come, for each run
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = seconds)]
+    pub(crate) duration: Seconds,
+
+    /// Number of runs of each policy in each case, each with its own seed
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u64).range(2..=1_000))]
+    pub(crate) runs: u64,
+
+    /// First seed; the others follow it
+    #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
+    pub(crate) seed: Seed,
+}
+
 /// Flags of `weir model experiment`.
 #[derive(Debug, Args)]
 pub(crate) struct ExperimentFlags {

@@ -5,6 +5,7 @@
 
 use super::pattern::PathPattern;
 use super::values;
+use balance::Policy;
 use core::fmt;
 use core::str::FromStr;
 use runtime::session::Upstream;
@@ -28,19 +29,8 @@ const RETRIES_MAX: u32 = 10;
 /// Longest connect timeout.
 pub(crate) const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
-units::words! {
-    /// Which of several upstreams gets the next request.
-    #[derive(Default)]
-    pub enum Balance {
-        /// They take turns.
-        #[default]
-        RoundRobin = "round-robin",
-        /// The one with the fewest requests under way.
-        LeastConnections = "least-connections",
-        /// The one of two random ones that has fewer requests under way.
-        TwoChoices = "two-choices",
-    }
-}
+/// Longest time between two checks.
+const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(3600);
 
 /// A table `[[proxy]]`: requests for matching paths are passed to one of these upstreams.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -53,7 +43,13 @@ pub struct Proxy {
     pub upstreams: Vec<UpstreamAddress>,
     /// Which of them gets the next request.
     #[serde(default)]
-    pub balance: Balance,
+    pub balance: Policy,
+    /// A policy whose choices are counted and not followed.
+    #[serde(default)]
+    pub balance_dry_run: Option<Policy>,
+    /// What of a request `balance = "hash"` hashes.
+    #[serde(default)]
+    pub hash_key: HashKey,
     /// Shares of the upstreams, in their order; empty: equal ones.
     #[serde(default)]
     pub weights: Vec<u32>,
@@ -63,6 +59,12 @@ pub struct Proxy {
     /// Time for which an ejected upstream gets no request.
     #[serde(default = "ejection_time", deserialize_with = "values::duration")]
     pub ejection_time: Duration,
+    /// Time in which an upstream that comes back gets more and more requests; zero: it gets its whole share at once.
+    #[serde(default, deserialize_with = "values::duration_or_off")]
+    pub slow_start: Duration,
+    /// How upstreams are checked without requests of clients; `None`: not at all.
+    #[serde(default)]
+    pub check: Option<Check>,
     /// Whether the upstream gets only the part of the path that the star stands for.
     #[serde(default)]
     pub strip: bool,
@@ -138,10 +140,14 @@ impl Proxy {
         Proxy {
             path,
             upstreams,
-            balance: Balance::default(),
+            balance: Policy::default(),
+            balance_dry_run: None,
+            hash_key: HashKey::default(),
             weights: Vec::new(),
             max_failures: max_failures(),
             ejection_time: ejection_time(),
+            slow_start: Duration::ZERO,
+            check: None,
             strip: false,
             connect_timeout: connect_timeout(),
             keepalive: keepalive(),
@@ -178,6 +184,14 @@ impl Proxy {
             .any(|weight| !(1..=WEIGHT_MAX).contains(weight))
         {
             return Err(format!("a weight is a number from 1 to {WEIGHT_MAX}"));
+        }
+        let measures = |policy| policy == Policy::Turnaround;
+        if !self.weights.is_empty() && (measures(self.balance) || self.balance_dry_run.is_some_and(measures))
+        {
+            return Err("`weights` have no meaning with `turnaround`, which measures the speed of each upstream; remove them".to_owned());
+        }
+        if let Some(check) = &self.check {
+            check.validate()?;
         }
         if self.connect_timeout > CONNECT_TIMEOUT_MAX {
             return Err("`connect-timeout` is too long; the maximum is 60s".to_owned());
@@ -224,6 +238,94 @@ impl Proxy {
             target.extend_from_slice(query);
         }
         Some(target)
+    }
+}
+
+/// What of a request decides its upstream: `address`, `path`, or `header:NAME`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum HashKey {
+    /// The address of the client.
+    #[default]
+    Address,
+    /// The path for the upstream, without the query.
+    Path,
+    /// A field of the request; requests without it go by the address of the client.
+    Header(String),
+}
+
+impl FromStr for HashKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<HashKey, String> {
+        let is_token = |name: &str| {
+            !name.is_empty()
+                && name
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+        };
+        match (text, text.strip_prefix("header:")) {
+            ("address", _) => Ok(HashKey::Address),
+            ("path", _) => Ok(HashKey::Path),
+            (_, Some(name)) if is_token(name) => Ok(HashKey::Header(name.to_owned())),
+            _ => Err(format!(
+                "`{}` is no key of a request; write address, path, or header: and a name, as in header:X-User",
+                text.escape_debug()
+            )),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for HashKey {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<HashKey, D::Error> {
+        String::deserialize(d)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// A table `[proxy.check]`: each upstream is asked for this path again and again.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Check {
+    /// Path, and query if there is one.
+    pub path: String,
+    /// Time from the end of a round of checks to the next one.
+    #[serde(default = "check_interval", deserialize_with = "values::duration")]
+    pub interval: Duration,
+    /// Time for a check, its connection included.
+    #[serde(default = "check_timeout", deserialize_with = "values::duration")]
+    pub timeout: Duration,
+    /// Status of a good answer; `None`: any from 200 to 399.
+    #[serde(default)]
+    pub status: Option<u16>,
+}
+
+fn check_interval() -> Duration {
+    Duration::from_secs(5)
+}
+
+fn check_timeout() -> Duration {
+    Duration::from_secs(2)
+}
+
+impl Check {
+    fn validate(&self) -> Result<(), String> {
+        let is_plain = |b: u8| b.is_ascii_graphic() && b != b'#';
+        if !self.path.starts_with('/') || !self.path.bytes().all(is_plain) {
+            return Err(format!(
+                "`check` has the path `{}`; write one that begins with a slash, without spaces, as in /healthz",
+                self.path.escape_debug()
+            ));
+        }
+        let valid = Duration::from_millis(10)..=CHECK_INTERVAL_MAX;
+        if !valid.contains(&self.interval) {
+            return Err("`interval` of a check is from 10ms to 1h".to_owned());
+        }
+        if self.timeout < Duration::from_millis(10) || self.timeout > CONNECT_TIMEOUT_MAX {
+            return Err("`timeout` of a check is from 10ms to 60s".to_owned());
+        }
+        if self.status.is_some_and(|status| !(100..=599).contains(&status)) {
+            return Err("`status` of a check is from 100 to 599".to_owned());
+        }
+        Ok(())
     }
 }
 
@@ -363,6 +465,44 @@ mod tests {
         }
         assert!("/api".parse::<ProxyFlag>().is_err());
         assert!("api=http://127.0.0.1:1".parse::<ProxyFlag>().is_err());
+    }
+
+    #[test]
+    fn tables_are_read_and_mistakes_named() {
+        let read = |more: &str| {
+            let text = format!(
+                "path = \"/a/*\"\nupstreams = [\"http://127.0.0.1:1\", \"http://127.0.0.1:2\"]\n{more}"
+            );
+            let rule: Proxy = toml::from_str(&text).map_err(|error| error.to_string())?;
+            rule.validate().map(|()| rule)
+        };
+        let rule = read("balance = \"hash\"\nhash-key = \"header:X-User\"\nslow-start = \"30s\"\nbalance-dry-run = \"turnaround\"\n[check]\npath = \"/healthz?x\"\nstatus = 204\n").unwrap();
+        assert_eq!(rule.hash_key, HashKey::Header("X-User".to_owned()));
+        assert_eq!(
+            (rule.balance, rule.balance_dry_run),
+            (Policy::Hash, Some(Policy::Turnaround))
+        );
+        let check = rule.check.unwrap();
+        assert_eq!(
+            (check.interval, check.timeout, check.status),
+            (check_interval(), check_timeout(), Some(204))
+        );
+        assert_eq!(read("").unwrap().balance, Policy::TwoChoices);
+        for (more, said) in [
+            ("balance = \"fair\"", "`fair`"),
+            ("hash-key = \"cookie\"", "header:X-User"),
+            ("hash-key = \"header:a b\"", "header:X-User"),
+            ("balance = \"turnaround\"\nweights = [1, 2]", "`weights`"),
+            ("balance-dry-run = \"turnaround\"\nweights = [1, 2]", "`weights`"),
+            ("[check]\npath = \"healthz\"", "/healthz"),
+            ("[check]\npath = \"/a b\"", "/healthz"),
+            ("[check]\npath = \"/\"\ninterval = \"1ms\"", "`interval`"),
+            ("[check]\npath = \"/\"\ntimeout = \"61s\"", "`timeout`"),
+            ("[check]\npath = \"/\"\nstatus = 99", "`status`"),
+        ] {
+            let why = read(more).unwrap_err();
+            assert!(why.contains(said), "{more}: {why}");
+        }
     }
 
     #[test]

@@ -4,8 +4,10 @@ use crate::adapt::Noted;
 use crate::config::{Adapt, Config, show_duration};
 use crate::counters::Totals;
 use crate::latency::Durations;
+use crate::proxy::Forwarding;
 use crate::service::{Certificate, Server};
 use crate::store::StoreCounters;
+use balance::State;
 use std::fmt::Write;
 use units::{Duration, UnixTime};
 
@@ -32,6 +34,8 @@ pub(super) struct Figures {
     pub(super) decisions: Vec<String>,
     /// Certificates and how long each is valid. Empty without TLS.
     pub(super) certificates: Vec<String>,
+    /// Upstreams of `[[proxy]]` rules in the process that answers, each in a line.
+    pub(super) upstreams: Vec<String>,
     pub(super) sites: usize,
     pub(super) uptime_secs: u64,
     /// ID of the process that answers, if there are several. The figures cover all of them.
@@ -75,6 +79,7 @@ impl Figures {
                 .iter()
                 .map(|certificate| validity(certificate, wall))
                 .collect(),
+            upstreams: server.upstreams().iter().flat_map(upstreams).collect(),
             sites: 1 + config.host.len(),
             process: about.process,
             processes: readings.processes,
@@ -88,7 +93,7 @@ impl Figures {
         let millis = self.wall.secs * 1_000 + i64::from(self.wall.nanos / 1_000_000);
         let _ = write!(
             out,
-            "\"at-ms\":{millis},\"process\":{},\"processes\":{},\"uptime-s\":{},\"strategy\":\"{}\",\"cache-policy\":\"{}\",\"certificates\":[{}],\"sites\":{},\
+            "\"at-ms\":{millis},\"process\":{},\"processes\":{},\"uptime-s\":{},\"strategy\":\"{}\",\"cache-policy\":\"{}\",\"certificates\":[{}],\"upstreams\":[{}],\"sites\":{},\
              \"connections\":{},\"addresses\":{},\"cache\":{{\"entries\":{},\"bytes\":{},\"bytes-max\":{},\
              \"descriptors\":{},\"evictions\":{},\"turned-away\":{},\"ahead\":{}}},\"totals\":",
             self.process.map_or("null".to_owned(), |pid| pid.to_string()),
@@ -97,6 +102,11 @@ impl Figures {
             self.strategy,
             self.policy,
             self.certificates
+                .iter()
+                .map(|text| format!("\"{text}\""))
+                .collect::<Vec<_>>()
+                .join(","),
+            self.upstreams
                 .iter()
                 .map(|text| format!("\"{text}\""))
                 .collect::<Vec<_>>()
@@ -157,6 +167,44 @@ fn idle(config: &Config) -> Duration {
         Duration::ZERO => config.idle_timeout,
         early => early.min(config.idle_timeout),
     }
+}
+
+/// A rule's upstreams in words, and its dry run. Paths and addresses may be anything, so only what they are usually made of
+/// is shown.
+fn upstreams(forwarding: &Forwarding) -> Vec<String> {
+    let plain = |text: &str| -> String {
+        let is_plain = |c: &char| c.is_ascii_alphanumeric() || ".-*_:/[]".contains(*c);
+        text.chars().filter(is_plain).collect()
+    };
+    let path = plain(&forwarding.path);
+    let time = |name: &str, seconds: Option<f64>| {
+        seconds.map_or(String::new(), |seconds| {
+            format!(", {name} {:.3} ms", seconds * 1e3)
+        })
+    };
+    let line = |(address, state): &(String, State)| {
+        // Before the first response, the growth has no unit.
+        let growth = state.service.map(|_| state.growth);
+        format!(
+            "{path} {}: {}, {} under way of {}{}{}{}{}",
+            plain(address),
+            state.health,
+            state.under_way,
+            state.requests,
+            time("response", state.response),
+            time("service", state.service),
+            time("network", state.network),
+            time("next request adds", growth),
+        )
+    };
+    let mut lines: Vec<String> = forwarding.upstreams.iter().map(line).collect();
+    if let Some(dry) = forwarding.dry_run {
+        lines.push(format!(
+            "{path}: {} of {} choices would differ with {} in place of {}",
+            dry.differing, dry.choices, dry.policy, forwarding.policy
+        ));
+    }
+    lines
 }
 
 /// A certificate in words. Its name may be anything, so only what names are made of is shown.

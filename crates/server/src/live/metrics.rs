@@ -2,13 +2,16 @@
 //! processes, without a lock: neither workers nor the reader wait.
 
 use crate::counters::Totals;
+use crate::proxy::Forwarding;
 use crate::service::Server;
+use balance::State;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
+use std::collections::HashSet;
 use std::fmt;
 
 /// `Content-Type` of the OpenMetrics text.
@@ -146,6 +149,7 @@ impl Collector for Gathered {
             let encoder = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
             gauge.encode(encoder)?;
         }
+        upstreams(&mut encoder, &server.upstreams())?;
         let certificates = server.about().certificates;
         if !certificates.is_empty() {
             let help = "End of validity of a certificate, in Unix time";
@@ -220,4 +224,95 @@ impl Collector for Gathered {
             None,
         )
     }
+}
+
+/// Families of the upstreams of `[[proxy]]` rules, if there are any. Like the balancer, they are of one process.
+fn upstreams(encoder: &mut DescriptorEncoder<'_>, rules: &[Forwarding]) -> Result<(), fmt::Error> {
+    type Value = fn(&State) -> Option<f64>;
+    let seconds = Some(Unit::Seconds);
+    let gauges: [(&str, &str, &Option<Unit>, Value); 5] = [
+        (
+            "upstream_up",
+            "1 if the upstream gets requests, 0 while it is ejected or its check fails, in the process that answers",
+            &None,
+            |state| {
+                Some(f64::from(u8::from(
+                    state.health == "up" || state.health == "slow start",
+                )))
+            },
+        ),
+        (
+            "upstream_under_way",
+            "Requests at the upstream, in the process that answers",
+            &None,
+            |state| Some(f64::from(state.under_way)),
+        ),
+        (
+            "upstream_response",
+            "Peak-sensitive average of the time to the head of a response, in the process that answers",
+            &seconds,
+            |state| state.response,
+        ),
+        (
+            "upstream_service",
+            "Estimated service time without other requests, in the process that answers",
+            &seconds,
+            |state| state.service,
+        ),
+        (
+            "upstream_network",
+            "Estimated time in the network for connection and request, in the process that answers",
+            &seconds,
+            |state| state.network,
+        ),
+    ];
+    // A rule or upstream that occurs twice has one series, that of the first.
+    let mut seen = HashSet::new();
+    let mut each = Vec::new();
+    for rule in rules {
+        for (address, state) in &rule.upstreams {
+            let labels = [
+                ("site", rule.site.as_str()),
+                ("rule", rule.path.as_str()),
+                ("upstream", address.as_str()),
+            ];
+            if seen.insert(labels) {
+                each.push((labels, state));
+            }
+        }
+    }
+    if rules.is_empty() {
+        return Ok(());
+    }
+    for (name, help, unit, value) in gauges {
+        let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
+        for (labels, state) in &each {
+            if let Some(value) = value(state) {
+                ConstGauge::new(value).encode(family.encode_family(labels)?)?;
+            }
+        }
+    }
+    let help = "Requests sent to the upstream, in the process that answers";
+    let mut family = encoder.encode_descriptor("upstream_requests", help, None, MetricType::Counter)?;
+    for (labels, state) in &each {
+        ConstCounter::new(state.requests).encode(family.encode_family(labels)?)?;
+    }
+    let help = "Choices of an upstream that the dry run of a policy would have made otherwise, in the process that answers";
+    let mut family =
+        encoder.encode_descriptor("balance_dry_run_differing", help, None, MetricType::Counter)?;
+    let mut seen = HashSet::new();
+    for rule in rules {
+        let policy = rule.dry_run.map(|dry| dry.policy.to_string());
+        if let (Some(dry), Some(policy)) = (rule.dry_run, &policy)
+            && seen.insert((rule.site.as_str(), rule.path.as_str()))
+        {
+            let labels = [
+                ("site", rule.site.as_str()),
+                ("rule", rule.path.as_str()),
+                ("policy", policy.as_str()),
+            ];
+            ConstCounter::new(dry.differing).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
 }

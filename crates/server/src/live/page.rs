@@ -148,6 +148,16 @@ pub(super) fn html(figures: &Figures) -> String {
         );
         row(out, "=cache.evictions", "evictions", figures.cache.evictions, "");
     });
+    if !figures.upstreams.is_empty() {
+        section(&mut out, "Upstreams", |out| {
+            for (index, said) in figures.upstreams.iter().enumerate() {
+                let _ = writeln!(
+                    out,
+                    "<tr><td class=said colspan=3 data-key=\"upstreams.{index}\">{said}"
+                );
+            }
+        });
+    }
     section(&mut out, "Adaptation", |out| {
         text_row(out, "adaptation.idle", "idle timeout in force", &figures.idle);
         row(out, "=adaptation.changes", "changes", figures.changes, "");

@@ -23,7 +23,8 @@ use super::head::{
     write_request,
 };
 use super::retry;
-use super::{Found, Route, Tried};
+use super::{Found, Route, Tried, balance};
+use ::balance::Visit;
 use http_semantics::field::Fields;
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
@@ -124,6 +125,10 @@ pub(crate) struct Forward {
     route: Arc<Route>,
     /// Index of the upstream.
     at: usize,
+    /// The request at it; `None` before the choice.
+    visit: Option<Visit>,
+    /// Hash of its key for the balancer.
+    key: u64,
     /// A bit for each upstream that was tried, this one included.
     tried: u64,
     /// The connection to the upstream before, if it is to be closed.
@@ -203,6 +208,7 @@ impl Forward {
         if switches {
             upstream.await_switch();
         }
+        let key = balance::of_request(&found.route.rule.hash_key, head, &found.target, from.peer);
         Ok(Forward {
             attempts: 0,
             is_fresh: false,
@@ -212,6 +218,8 @@ impl Forward {
             retries: found.route.rule.retries,
             upstream,
             at: 0,
+            visit: None,
+            key,
             tried: 0,
             leaving: None,
             route: found.route,
@@ -243,11 +251,12 @@ impl Forward {
             return;
         }
         // No upstream was tried, so there is one.
-        let Some(at) = self.route.balancer.enter(0, rng, now) else {
+        let Some(visit) = self.route.balancer.enter(0, self.key, rng, now) else {
             return self.fail(Failed::NoTurn);
         };
-        self.at = at;
-        self.tried = 1 << at;
+        self.at = visit.at;
+        self.visit = Some(visit);
+        self.tried = 1 << visit.at;
         self.link = Link::Wanted;
         self.began = now;
         self.route.budget.earn();
@@ -501,12 +510,23 @@ impl Forward {
     }
 
     /// The connection to the upstream is open. Returns whether it was awaited.
-    pub(crate) fn opened(&mut self) -> bool {
+    pub(crate) fn opened(&mut self, now: Instant) -> bool {
         let is_awaited = self.link == Link::Dialing;
         if is_awaited {
             self.link = Link::Open;
+            // The time of a connection that was open says nothing about the path to the upstream.
+            if let Some(visit) = self.visit.as_mut().filter(|_| !self.is_reused) {
+                self.route.balancer.opened(visit, now);
+            }
         }
         is_awaited
+    }
+
+    /// The head of the response arrived.
+    fn answered(&mut self, now: Instant) {
+        if let Some(visit) = &mut self.visit {
+            self.route.balancer.answered(visit, now);
+        }
     }
 
     /// The connection to the upstream is open, and other requests used it before.
@@ -551,7 +571,7 @@ impl Forward {
                     let Ok(outgoing) = client.begin(&head, self.has_whole_request) else {
                         return self.fail(Failed::Unwritable);
                     };
-                    self.route.balancer.succeeded(self.at);
+                    self.answered(now);
                     self.keeps &= head.version == Version::Http11
                         && !binds_connection(&head.fields, "www-authenticate");
                     self.took = Some(now - self.began);
@@ -697,12 +717,14 @@ impl Forward {
     /// Goes on to another upstream.
     pub(crate) fn try_another(&mut self, rng: &mut Rng, now: Instant) {
         let balancer = &self.route.balancer;
-        let Some(next) = balancer.enter(self.tried, rng, now) else {
+        let Some(next) = balancer.enter(self.tried, self.key, rng, now) else {
             return self.fail(Failed::ConnectTimeout);
         };
-        balancer.leave(self.at);
-        self.at = next;
-        self.tried |= 1 << next;
+        self.at = next.at;
+        self.tried |= 1 << next.at;
+        if let Some(before) = self.visit.replace(next) {
+            balancer.leave(before);
+        }
         self.begin_anew(now);
     }
 
@@ -725,8 +747,8 @@ fn awaiting(is_to_head: bool, keeps: bool) -> Result<Connection, Misuse> {
 
 impl Drop for Forward {
     fn drop(&mut self) {
-        if self.tried != 0 {
-            self.route.balancer.leave(self.at);
+        if let Some(visit) = self.visit {
+            self.route.balancer.leave(visit);
         }
     }
 }

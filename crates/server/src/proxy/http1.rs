@@ -11,6 +11,7 @@ use http1::server::{Connection, Step};
 use http1::slots::Slots;
 use http1::version::Version;
 use http1::{Misuse, server};
+use units::Instant;
 
 /// What a response needs of the client's connection.
 pub(crate) struct ForClient<'a> {
@@ -112,8 +113,8 @@ pub(crate) fn take_input(
 
 /// The connection to the upstream is open. A client that waits for 100 gets it now: this server answers expectations
 /// itself.
-pub(crate) fn connected(forward: &mut Forward, http: &mut Connection) {
-    if forward.opened() && http.awaits_continue() {
+pub(crate) fn connected(forward: &mut Forward, http: &mut Connection, now: Instant) {
+    if forward.opened(now) && http.awaits_continue() {
         http.continued();
         forward.down.extend_from_slice(CONTINUE);
         forward.head_bytes += CONTINUE.len() as u32;

@@ -15,9 +15,10 @@ pub(crate) mod head;
 pub(crate) mod http1;
 mod retry;
 
+use self::balance::{Balancer, DryRun};
 use crate::config::{Config, Proxy};
 use crate::hosts::Hosts;
-use balance::Balancer;
+use ::balance::{Policy, State};
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
 use runtime::session::Upstream;
@@ -62,6 +63,19 @@ pub(crate) struct Tried {
     pub(crate) took: Duration,
 }
 
+/// A route as the live page and the metrics show it.
+#[derive(Debug)]
+pub(crate) struct Forwarding {
+    /// Number of its site: 0 is the top level, others are hosts in the order of the file.
+    pub(crate) site: String,
+    /// Pattern of the rule.
+    pub(crate) path: String,
+    pub(crate) policy: Policy,
+    /// Address and state of each upstream.
+    pub(crate) upstreams: Vec<(String, State)>,
+    pub(crate) dry_run: Option<DryRun>,
+}
+
 /// Where a request goes.
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -84,6 +98,27 @@ impl Proxies {
         Proxies {
             sites: sites.map(|place| routes(&place.config)).collect(),
         }
+    }
+
+    /// What is known of the upstreams of all routes, site by site.
+    pub(crate) fn report(&self) -> Vec<Forwarding> {
+        let numbered = self.sites.iter().enumerate();
+        let routes = numbered.flat_map(|(site, routes)| routes.iter().map(move |route| (site, route)));
+        routes
+            .map(|(site, route)| Forwarding {
+                site: site.to_string(),
+                path: route.rule.path.to_string(),
+                policy: route.rule.balance,
+                upstreams: route
+                    .rule
+                    .upstreams
+                    .iter()
+                    .map(ToString::to_string)
+                    .zip(route.balancer.states())
+                    .collect(),
+                dry_run: route.balancer.dry_run(),
+            })
+            .collect()
     }
 
     /// Whether there are no routes.

@@ -29,7 +29,7 @@ impl Forward {
             self.down.truncate(start);
             return self.fail(Failed::Invalid(Fault::Upgraded));
         };
-        self.route.balancer.succeeded(self.at);
+        self.answered(now);
         self.took = Some(now - self.began);
         self.status = head.status;
         self.head_bytes += bytes;

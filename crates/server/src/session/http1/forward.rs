@@ -219,10 +219,10 @@ impl Http1 {
             return;
         }
         match event {
-            PeerEvent::Connected => connected(forward, &mut self.http),
+            PeerEvent::Connected => connected(forward, &mut self.http, now),
             PeerEvent::Reused => {
                 forward.reused();
-                connected(forward, &mut self.http);
+                connected(forward, &mut self.http, now);
             }
             PeerEvent::Bytes(bytes) => {
                 let mut client = ForClient {

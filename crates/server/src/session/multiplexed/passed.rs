@@ -92,7 +92,7 @@ impl Passed {
     /// The upstream is connected.
     pub(in crate::session) fn connected(&mut self, now: Instant) -> bool {
         self.since = now;
-        self.forward.opened()
+        self.forward.opened(now)
     }
 
     /// What the driver is to do for the connection to the upstream.

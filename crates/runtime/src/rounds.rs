@@ -1,0 +1,203 @@
+//! Work that is done again and again on a thread of its own, and a short exchange with an upstream that blocks it.
+//!
+//! A round begins one interval after the one before has ended, so slow rounds never pile up. What the work is, only the
+//! caller knows.
+
+use crate::clock;
+use crate::peer::Upstream;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use units::{Duration, Instant};
+
+/// A thread that works in rounds until this is dropped. Nothing waits for its last round.
+pub struct Rounds {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    is_closed: Mutex<bool>,
+    closed: Condvar,
+}
+
+impl Rounds {
+    /// Starts the thread; its first round begins at once. If `work` panics, only that round is lost.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub fn start(name: &str, interval: Duration, work: impl Fn() + Send + 'static) -> io::Result<Rounds> {
+        let shared = Arc::new(Shared::default());
+        let rounds = Rounds {
+            shared: Arc::clone(&shared),
+        };
+        std::thread::Builder::new().name(name.into()).spawn(move || {
+            loop {
+                // The panic hook has reported the panic.
+                let _ = catch_unwind(AssertUnwindSafe(&work));
+                let closed = shared.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
+                let waited = shared
+                    .closed
+                    .wait_timeout_while(closed, interval, |closed| !*closed);
+                if *waited.unwrap_or_else(PoisonError::into_inner).0 {
+                    return;
+                }
+            }
+        })?;
+        Ok(rounds)
+    }
+}
+
+impl Drop for Rounds {
+    fn drop(&mut self) {
+        *self
+            .shared
+            .is_closed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = true;
+        self.shared.closed.notify_one();
+    }
+}
+
+impl fmt::Debug for Rounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rounds").finish_non_exhaustive()
+    }
+}
+
+/// Sends bytes to an upstream on a new connection and returns the line that it answers, at most `line_max` bytes of it,
+/// without its end; and when that was. Blocks this thread for at most about `patience`.
+///
+/// # Errors
+/// The connection fails, ends before the line does, or `patience` is over.
+pub fn ask(
+    upstream: &Upstream,
+    bytes: &[u8],
+    line_max: usize,
+    patience: Duration,
+) -> (io::Result<Vec<u8>>, Instant) {
+    let answer = try_ask(upstream, bytes, line_max, patience);
+    (answer, clock::now())
+}
+
+fn try_ask(upstream: &Upstream, bytes: &[u8], line_max: usize, patience: Duration) -> io::Result<Vec<u8>> {
+    let until = clock::now() + patience;
+    match upstream {
+        Upstream::Tcp(address) => {
+            let mut stream = TcpStream::connect_timeout(address, patience)?;
+            let bound = |stream: &TcpStream, left| {
+                stream.set_write_timeout(Some(left))?;
+                stream.set_read_timeout(Some(left))
+            };
+            exchange(&mut stream, bytes, line_max, until, bound)
+        }
+        Upstream::Unix(path) => {
+            let mut stream = UnixStream::connect(path)?;
+            let bound = |stream: &UnixStream, left| {
+                stream.set_write_timeout(Some(left))?;
+                stream.set_read_timeout(Some(left))
+            };
+            exchange(&mut stream, bytes, line_max, until, bound)
+        }
+    }
+}
+
+fn exchange<S: Read + Write>(
+    stream: &mut S,
+    bytes: &[u8],
+    line_max: usize,
+    until: Instant,
+    bound: impl Fn(&S, Duration) -> io::Result<()>,
+) -> io::Result<Vec<u8>> {
+    let in_time = |stream: &S| match until - clock::now() {
+        Duration::ZERO => Err(io::Error::from(io::ErrorKind::TimedOut)),
+        left => bound(stream, left),
+    };
+    in_time(stream)?;
+    stream.write_all(bytes)?;
+    let mut line = Vec::new();
+    let mut part = [0; 256];
+    loop {
+        in_time(stream)?;
+        let got = match stream.read(&mut part) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(got) => got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            Err(error) => return Err(error),
+        };
+        line.extend_from_slice(&part[..got]);
+        if let Some(end) = line.iter().position(|&byte| byte == b'\n') {
+            line.truncate(end);
+            if line.ends_with(b"\r") {
+                line.pop();
+            }
+            line.truncate(line_max);
+            return Ok(line);
+        }
+        if line.len() >= line_max {
+            line.truncate(line_max);
+            return Ok(line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+
+    #[test]
+    fn rounds_go_on_until_their_owner_is_gone() {
+        let (done, rounds_done) = mpsc::channel();
+        let work = move || {
+            // Nobody listens any more after the drop below.
+            let _ = done.send(());
+            assert!(!std::thread::panicking());
+        };
+        let rounds = Rounds::start("test", Duration::from_millis(1), work).unwrap();
+        for _ in 0..3 {
+            rounds_done.recv().unwrap();
+        }
+        drop(rounds);
+        // The thread drops its end of the channel when it ends.
+        while rounds_done.recv().is_ok() {}
+    }
+
+    #[test]
+    fn an_answer_is_its_first_line() {
+        for (answer, expected) in [
+            (&b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n"[..], Ok("HTTP/1.1 200 OK")),
+            (b"0123456789012345678901234", Ok("01234567890123456789")),
+            (b"0123", Err(io::ErrorKind::UnexpectedEof)),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let upstream = Upstream::Tcp(listener.local_addr().unwrap());
+            let server = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.read_exact(&mut [0; 3]).unwrap();
+                stream.write_all(answer).unwrap();
+            });
+            let (got, _) = ask(&upstream, b"abc", 20, Duration::from_secs(20));
+            server.join().unwrap();
+            let got = got.map(|line| String::from_utf8(line).unwrap());
+            assert_eq!(got.map_err(|error| error.kind()), expected.map(str::to_owned));
+        }
+    }
+
+    #[test]
+    fn silence_ends_with_the_patience() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let upstream = Upstream::Tcp(listener.local_addr().unwrap());
+        let began = clock::now();
+        let (got, ended) = ask(&upstream, b"abc", 20, Duration::from_millis(30));
+        assert!(ended - began >= Duration::from_millis(30));
+        assert_eq!(got.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+}
