@@ -887,6 +887,10 @@ fn put_below(config: &mut Config, folder: &Path) {
     for file in pairs.flatten() {
         *file = folder.join(&*file);
     }
+    let rules = config.host.iter_mut().filter_map(|host| host.access.as_mut());
+    for rule in config.access.iter_mut().chain(rules.flatten()) {
+        rule.htpasswd.iter_mut().for_each(|file| *file = folder.join(&*file));
+    }
     let tildes = config.host.iter_mut().filter_map(|host| host.tilde.as_mut());
     for tilde in config.tilde.iter_mut().chain(tildes) {
         for home in tilde.users.iter_mut().flat_map(|users| users.values_mut()) {
@@ -1252,6 +1256,7 @@ mod tests {
                 "root",
                 "types",
                 "header-rule",
+                "access",
                 "redirect",
                 "host",
                 "listener",

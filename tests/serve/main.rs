@@ -3,6 +3,7 @@
 //! looks at: one that has not has no such test, instead of one that passes without looking. Responses that the session alone
 //! decides (`files`, `representations`, `hosts`, `tilde`, `messages`) run once per back end.
 //!
+//! - `access`: who may have which paths, by network and by password
 //! - `adapt`: what the server notices, and what its controllers would do
 //! - `ahead`: what a page embeds is in memory before it is asked for
 //! - `files`: which file answers which path; redirects, listings, error pages, methods
@@ -51,6 +52,7 @@ mod process;
 mod tree;
 mod wire;
 
+mod access;
 mod acme;
 mod adapt;
 mod ahead;

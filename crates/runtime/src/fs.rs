@@ -10,6 +10,7 @@ mod found;
 mod graft;
 mod inside;
 mod open;
+mod small;
 mod walk;
 pub mod watch;
 
@@ -17,6 +18,7 @@ use crate::{clock, sys};
 use found::Found;
 pub use graft::{Graft, Grafts};
 pub use open::{How, Listed, Listing, OpenError, Refreshed, Root, Symlinks};
+pub use small::read_small;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fmt;
 use std::io::IoSliceMut;

@@ -5,6 +5,7 @@
 //! crate move the bytes and run jobs that may block.
 
 mod acceptor;
+mod access;
 pub mod access_log;
 pub mod adapt;
 mod admission;
