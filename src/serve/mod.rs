@@ -22,6 +22,7 @@ mod datagrams;
 mod descriptors;
 mod drivers;
 mod environment;
+mod explain;
 mod managed;
 mod manager;
 mod passwords;
@@ -117,6 +118,10 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         let config = configuration(flags)?;
         choose_all(&config, machine::usable_cores())?;
         return check::run(config, flags, voice);
+    }
+    if let Some(text) = &flags.explain {
+        let config = configuration(flags)?;
+        return explain::run(config, text, flags, voice);
     }
     let (mut predecessor, given) = Given::find()?;
     let outcome = serve(flags, voice, &mut predecessor, given);

@@ -47,13 +47,19 @@ mod tests {
                 None,
             ),
             ("[[access]]\npath = '/a/*'\ndeny = 'all'\n".to_owned(), None),
-            (format!("[[host]]\nnames = ['a']\n{}", RULE.replace("[[", "[[host.")), Some("127.0.0.1:8080")),
+            (
+                format!("[[host]]\nnames = ['a']\n{}", RULE.replace("[[", "[[host.")),
+                Some("127.0.0.1:8080"),
+            ),
         ] {
             let config = Config::from_toml(&text, "w.toml").expect("valid");
             let warning = cleartext(&config);
             assert_eq!(warning.is_some(), warned.is_some(), "{text}");
             if let (Some(warning), Some(address)) = (warning, warned) {
-                assert!(warning.contains(address) && warning.contains("`/a/*`"), "{warning}");
+                assert!(
+                    warning.contains(address) && warning.contains("`/a/*`"),
+                    "{warning}"
+                );
             }
         }
     }

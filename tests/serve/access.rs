@@ -138,11 +138,7 @@ fn a_password_opens_a_path(strategy: Strategy) {
     // Redirects, of the configuration and to a directory, say what there is.
     for path in ["/admin/old", "/admin"] {
         let answer = connection.get(path);
-        assert_eq!(
-            (answer.status, answer.field("Location")),
-            (401, None),
-            "{path}"
-        );
+        assert_eq!((answer.status, answer.field("Location")), (401, None), "{path}");
         assert_eq!(connection.request("GET", path, &[ANN]).status, 301, "{path}");
     }
     // The live page is no exception.
@@ -225,7 +221,10 @@ fn http2_asks_for_passwords_too(strategy: Strategy) {
     for _ in 0..3 {
         let answer = client.get("/admin/a.txt", &[]);
         let realm = "Basic realm=\"Administration\", charset=\"UTF-8\"";
-        assert_eq!((answer.status, answer.field("www-authenticate")), (401, Some(realm)));
+        assert_eq!(
+            (answer.status, answer.field("www-authenticate")),
+            (401, Some(realm))
+        );
         for (who, wanted) in [(ANN, 200), (WRONG, 401), (BOB, 200)] {
             let answer = client.get("/admin/a.txt", &[("authorization", who.1)]);
             assert_eq!(answer.status, wanted, "{who:?}");

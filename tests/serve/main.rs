@@ -12,6 +12,7 @@
 //! - `connections`: persistence, pipelining, half-close, bytes that nobody read
 //! - `bounds`: what happens when a limit or a timeout is reached, and that the others do not feel it
 //! - `disk`: files that change, vanish, shrink, or are no files at all; the way out of the root
+//! - `explained`: which rules `--explain` names, and that a server answers alike
 //! - `behavior`: what other servers do, switched on, singly and as presets
 //! - `operation`: configuration, signals, logs, exit codes
 //! - `upgrade`: one process follows another, and no request is lost
@@ -63,6 +64,7 @@ mod clients;
 mod connections;
 mod control;
 mod disk;
+mod explained;
 mod files;
 mod hosts;
 mod http2;

@@ -21,6 +21,7 @@ mod entity_tag;
 pub mod entry;
 pub mod error_page;
 mod exchange;
+mod explain;
 mod field_block;
 pub mod field_list;
 pub mod filter;
@@ -45,6 +46,7 @@ pub mod store;
 mod waiting;
 
 pub use context::{Cx, Work};
+pub use explain::{Explanation, Question, Step};
 pub use hosts::{MissingPage, NamedBy};
 pub use service::handler;
 pub use service::{About, Additions, Certificate, Interprocess, LogSink, Server};

@@ -260,6 +260,20 @@ impl Gates {
     }
 }
 
+impl Gates {
+    /// The rules that a request to the site at this index must satisfy, with their indexes.
+    pub(crate) fn covering(&self, site: usize, head: &RequestHead<'_, '_>) -> Vec<(usize, &Access)> {
+        let (Some(gate), Some(raw)) = (self.sites.get(site), head.target.path()) else {
+            return Vec::new();
+        };
+        let Some(spelled) = spelling(raw) else {
+            return Vec::new();
+        };
+        let rules = gate.covering(raw, &spelled).into_iter();
+        rules.map(|at| (at, &gate.rules[at].access)).collect()
+    }
+}
+
 impl Gate {
     /// Indexes of the rules that a request for this path must satisfy, in order.
     fn covering(&self, raw: &[u8], spelled: &[u8]) -> Vec<usize> {
@@ -294,7 +308,9 @@ fn with_slashes(spelled: &[u8]) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(spelled.len());
     let mut rest = spelled;
     while let Some((&first, behind)) = rest.split_first() {
-        let is_slash = [&b"%2F"[..], b"%5C"].iter().any(|escape| rest.starts_with(escape));
+        let is_slash = [&b"%2F"[..], b"%5C"]
+            .iter()
+            .any(|escape| rest.starts_with(escape));
         decoded.push(if is_slash { b'/' } else { first });
         rest = if is_slash { &rest[3..] } else { behind };
     }

@@ -246,10 +246,7 @@ fn the_number_of_checks_is_bounded() {
 
 #[test]
 fn a_file_that_cannot_be_used_is_an_error() {
-    let config = Config::from_toml(
-        "[[access]]\npath = '/'\nhtpasswd = '/nowhere/users'",
-        "w.toml",
-    );
+    let config = Config::from_toml("[[access]]\npath = '/'\nhtpasswd = '/nowhere/users'", "w.toml");
     let sites = config.unwrap().sites().unwrap();
     let why = Gates::open(sites.iter()).unwrap_err();
     assert!(why.contains("`/nowhere/users`"), "{why}");

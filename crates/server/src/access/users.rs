@@ -112,7 +112,9 @@ impl Hash {
     fn of(text: &[u8]) -> Option<Hash> {
         let text = std::str::from_utf8(text).ok()?;
         if let Ok(parts) = text.parse::<HashParts>() {
-            let is_known = ["$2a$", "$2b$", "$2y$"].iter().any(|start| text.starts_with(start));
+            let is_known = ["$2a$", "$2b$", "$2y$"]
+                .iter()
+                .any(|start| text.starts_with(start));
             let is_possible = (4..=COST_MAX).contains(&parts.get_cost());
             return (is_known && is_possible).then(|| Hash::Bcrypt(text.into()));
         }
@@ -149,7 +151,8 @@ mod tests {
 
     /// The password is `secret` in each.
     const BCRYPT: &str = "$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a";
-    const SHA512: &str = "$6$saltsalt$TVLlQcbpFVof5W3Yz4DTP6gRstiNuHwwTt6GLc1E5n0U0aDehy0S5knV8wiOQSpT0Y77vwPZN.Pq.H91p5hVO1";
+    const SHA512: &str =
+        "$6$saltsalt$TVLlQcbpFVof5W3Yz4DTP6gRstiNuHwwTt6GLc1E5n0U0aDehy0S5knV8wiOQSpT0Y77vwPZN.Pq.H91p5hVO1";
     const SHA256: &str = "$5$saltsalt$0IyaXrmV7.sGNS6tirgqHLqX/G.FBvgkYA.lpPdS5sA";
 
     #[test]
@@ -208,7 +211,10 @@ mod tests {
         ] {
             let why = Users::of(format!("\nann:{hash}").as_bytes()).unwrap_err();
             assert!(why.contains("line 2") && why.contains("htpasswd -B"), "{why}");
-            assert!(hash.is_empty() || !why.contains(hash), "the error shows no password");
+            assert!(
+                hash.is_empty() || !why.contains(hash),
+                "the error shows no password"
+            );
         }
         assert!(Hash::of(BCRYPT.replace("$05$", "$15$").as_bytes()).is_some());
         assert!(Hash::of(SHA512.replace("$6$", "$6$rounds=1000000$").as_bytes()).is_some());

@@ -115,7 +115,9 @@ impl FromStr for Network {
         let network = match (address, address.to_canonical()) {
             (IpAddr::V6(_), IpAddr::V4(ip)) => {
                 // An IPv4 network mapped into IPv6.
-                let bits = bits.map_or(Some(32), |bits| bits.checked_sub(96)).ok_or_else(wrong)?;
+                let bits = bits
+                    .map_or(Some(32), |bits| bits.checked_sub(96))
+                    .ok_or_else(wrong)?;
                 Network::V4(ip.into(), bits)
             }
             (IpAddr::V4(ip), _) => Network::V4(ip.into(), bits.unwrap_or(32)),
@@ -180,7 +182,9 @@ impl Access {
     }
 
     fn validate(&self) -> Result<(), String> {
-        let Access { path, allow, deny, .. } = self;
+        let Access {
+            path, allow, deny, ..
+        } = self;
         if allow.is_empty() && deny.is_empty() && self.htpasswd.is_none() {
             return Err(format!(
                 "the rule for `{path}` has no condition; set `allow`, `deny` or `htpasswd`; `allow = \"all\"` admits everyone"
@@ -283,21 +287,9 @@ mod tests {
             ("deny = '192.0.2.0/24'", "192.0.2.7", false),
             ("deny = '192.0.2.0/24'", "192.0.3.7", true),
             ("deny = '192.0.2.0/24'", "::1", true),
-            (
-                "allow = '192.0.2.0/24'\ndeny = '192.0.2.7'",
-                "192.0.2.7",
-                false,
-            ),
-            (
-                "allow = '192.0.2.7'\ndeny = '192.0.2.0/24'",
-                "192.0.2.7",
-                true,
-            ),
-            (
-                "allow = '192.0.2.7'\ndeny = '192.0.2.0/24'",
-                "192.0.2.8",
-                false,
-            ),
+            ("allow = '192.0.2.0/24'\ndeny = '192.0.2.7'", "192.0.2.7", false),
+            ("allow = '192.0.2.7'\ndeny = '192.0.2.0/24'", "192.0.2.7", true),
+            ("allow = '192.0.2.7'\ndeny = '192.0.2.0/24'", "192.0.2.8", false),
             ("allow = 'all'\ndeny = '10.0.0.0/8'", "10.1.2.3", false),
             ("allow = '10.0.0.0/8'\ndeny = 'all'", "10.1.2.3", true),
             ("allow = '0.0.0.0/0'\ndeny = 'all'", "10.1.2.3", true),

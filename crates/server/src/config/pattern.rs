@@ -48,14 +48,19 @@ impl PathPattern {
         let Some(after) = &self.after else {
             return path.eq_ignore_ascii_case(before);
         };
-        if after.is_empty() && before.strip_suffix(b"/").is_some_and(|end| path.eq_ignore_ascii_case(end)) {
+        if after.is_empty()
+            && before
+                .strip_suffix(b"/")
+                .is_some_and(|end| path.eq_ignore_ascii_case(end))
+        {
             return true;
         }
         let Some((start, rest)) = path.split_at_checked(before.len()) else {
             return false;
         };
         let end = rest.len().checked_sub(after.len()).and_then(|at| rest.get(at..));
-        start.eq_ignore_ascii_case(before) && end.is_some_and(|end| end.eq_ignore_ascii_case(after.as_bytes()))
+        start.eq_ignore_ascii_case(before)
+            && end.is_some_and(|end| end.eq_ignore_ascii_case(after.as_bytes()))
     }
 
     /// The pattern in normalized spelling. `None` if no normalized path can match it.

@@ -187,8 +187,7 @@ impl Exchange {
     ) -> Step<'c> {
         let start = match self.waits.take() {
             Some(Waits {
-                stage: Stage::Access,
-                ..
+                stage: Stage::Access, ..
             }) => Start::Request,
             Some(waits) => Start::Found(entry, waits.stage),
             None => Start::Failure(Failure::of_missing(Missing::Unavailable)),

@@ -42,7 +42,11 @@ pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>) -> Opti
 /// Whether a request may be passed on, for the site at this index.
 pub(super) fn admits(cx: &Cx, client: &Client, site: usize, head: &RequestHead<'_, '_>) -> bool {
     let gates = &cx.state.gates;
-    gates.is_empty() || matches!(gates.verdict(site, head, client.address(), false), Verdict::Open(_))
+    gates.is_empty()
+        || matches!(
+            gates.verdict(site, head, client.address(), false),
+            Verdict::Open(_)
+        )
 }
 
 /// The user of a request that was passed on, if its path needs a password.
