@@ -60,6 +60,11 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) check: bool,
 
+    /// Says which rules apply to a request and where its answer comes from, and exits: "GET /old/page" or
+    /// "GET https://example.org/ from 192.0.2.1". Exit code 1 if the answer is an error
+    #[arg(long, value_name = "REQUEST")]
+    pub(crate) explain: Option<String>,
+
     /// Applies settings measured by `weir tune`; flags, environment, file and preset override them [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_PROFILE", help_heading = "Strategy")]
     profile: Option<PathBuf>,
@@ -599,6 +604,7 @@ impl Flags {
     pub(crate) fn blame(&self, key: &str, why: String) -> Failure {
         let is_flag = match key {
             "root" => self.root.is_some(),
+            "explain" => true,
             "access-log" => self.access_log.is_some(),
             "record" => self.record.is_some(),
             "control" => self.control.is_some(),
@@ -886,6 +892,12 @@ fn put_below(config: &mut Config, folder: &Path) {
         .flat_map(|host| [&mut host.tls_cert, &mut host.tls_key]);
     for file in pairs.flatten() {
         *file = folder.join(&*file);
+    }
+    let rules = config.host.iter_mut().filter_map(|host| host.access.as_mut());
+    for rule in config.access.iter_mut().chain(rules.flatten()) {
+        rule.htpasswd
+            .iter_mut()
+            .for_each(|file| *file = folder.join(&*file));
     }
     let tildes = config.host.iter_mut().filter_map(|host| host.tilde.as_mut());
     for tilde in config.tilde.iter_mut().chain(tildes) {
@@ -1252,6 +1264,7 @@ mod tests {
                 "root",
                 "types",
                 "header-rule",
+                "access",
                 "redirect",
                 "host",
                 "listener",
@@ -1275,7 +1288,7 @@ mod tests {
         let mut flags: Vec<&str> = serve
             .get_arguments()
             .filter_map(|flag| flag.get_long())
-            .filter(|name| !["config", "check", "help", "version"].contains(name))
+            .filter(|name| !["config", "check", "explain", "help", "version"].contains(name))
             .map(|name| if name == "error-page" { "error-pages" } else { name })
             .collect();
         flags.sort_unstable();

@@ -22,8 +22,10 @@ mod datagrams;
 mod descriptors;
 mod drivers;
 mod environment;
+mod explain;
 mod managed;
 mod manager;
+mod passwords;
 mod processes;
 mod report;
 mod rights;
@@ -117,6 +119,10 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         choose_all(&config, machine::usable_cores())?;
         return check::run(config, flags, voice);
     }
+    if let Some(text) = &flags.explain {
+        let config = configuration(flags)?;
+        return explain::run(config, text, flags, voice);
+    }
     let (mut predecessor, given) = Given::find()?;
     let outcome = serve(flags, voice, &mut predecessor, given);
     if let (Err(failure), Some(predecessor)) = (&outcome, predecessor) {
@@ -177,7 +183,7 @@ fn serve(
     let handed_on = datagrams::hand_on(&datagrams);
     let additions = additions(managed.as_ref(), datagrams::port(&datagrams));
     let server = open(config.clone(), prefork, additions, log.as_ref(), flags).map_err(explained)?;
-    warn_of_missing_pages(&server, flags);
+    warn_of_mistakes(&server, flags);
     let server = Arc::new(server);
     let how = Listening {
         no_delay: !config.behavior.nagle,
@@ -354,7 +360,6 @@ fn open(
         .map_err(|error| unservable(&error, flags))
 }
 
-/// Warns of configured pages that do not exist. Not fatal, because they may be created later.
 /// What the server gets besides its configuration: answers for a CA that checks names, and the port of HTTP/3.
 fn additions(managed: Option<&Managed>, http3_port: Option<u16>) -> Additions {
     let handlers = managed.map(|managed| (managed::ANSWERS_AT.to_owned(), managed.answers()));
@@ -365,7 +370,10 @@ fn additions(managed: Option<&Managed>, http3_port: Option<u16>) -> Additions {
     }
 }
 
-fn warn_of_missing_pages(server: &Server, flags: &Flags) {
+/// Warns of passwords in cleartext, and of configured pages that do not exist. Not fatal: there may be a proxy with TLS, and
+/// pages may be created later.
+fn warn_of_mistakes(server: &Server, flags: &Flags) {
+    passwords::warn_of_cleartext(&server.config());
     for missing in server.missing_pages(clock::now(), clock::wall()) {
         tracing::warn!("{}", flags.blame_page(&missing));
     }
@@ -728,7 +736,7 @@ impl Operator<'_> {
             unused.close();
         }
         if self.member().is_none() {
-            warn_of_missing_pages(&self.server, self.flags);
+            warn_of_mistakes(&self.server, self.flags);
             say_reloaded(&waiting, self.flags);
         }
         if let Role::Whole { adaptation, .. } = &mut self.role
@@ -941,7 +949,7 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
             root.display()
         )),
         OpenError::Root(..) => flags.blame_root(format!("{error}; name a readable directory")),
-        OpenError::Hosts(_) | OpenError::NoRoot => Failure::Usage(error.to_string()),
+        OpenError::Hosts(_) | OpenError::NoRoot | OpenError::Users(_) => Failure::Usage(error.to_string()),
         OpenError::Logins(_) => Failure::System(format!("{error}; list logins and homes in `[tilde.users]`")),
         OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),
     }

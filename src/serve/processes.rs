@@ -34,7 +34,7 @@ use super::upgrade::{self, Upgrade};
 use super::{
     AccessLog, Change, LOG_GRACE, Operator, Role, Wish, about, additions, announce, bound,
     complain_of_reload, configuration_again, control, demo_size, fit, memory_limit, open, open_control,
-    refused, say_certificates, say_reloaded, say_stopping, warn_of_missing_pages, watched,
+    refused, say_certificates, say_reloaded, say_stopping, warn_of_mistakes, watched,
 };
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
@@ -238,7 +238,7 @@ impl Founder<'_> {
                 log.as_ref(),
                 flags,
             )?;
-            warn_of_missing_pages(&server, flags);
+            warn_of_mistakes(&server, flags);
             Ok(())
         })
     }

@@ -334,6 +334,9 @@ fn reach(
     read.extend(file.map(folder));
     // A reload reads certificates again, and tools that renew them replace the files.
     read.extend(tls::files::named(config).iter().flat_map(|file| around(file)));
+    // The same for files of users.
+    let users = config.access_rules().filter_map(|rule| rule.htpasswd.as_deref());
+    read.extend(users.flat_map(around));
     // The recording is appended to, and the successor of an upgrade opens it again.
     let record = config.record.as_deref().map(folder);
     read.extend(record.clone());

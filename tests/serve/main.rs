@@ -3,6 +3,7 @@
 //! looks at: one that has not has no such test, instead of one that passes without looking. Responses that the session alone
 //! decides (`files`, `representations`, `hosts`, `tilde`, `messages`) run once per back end.
 //!
+//! - `access`: who may have which paths, by network and by password
 //! - `adapt`: what the server notices, and what its controllers would do
 //! - `ahead`: what a page embeds is in memory before it is asked for
 //! - `files`: which file answers which path; redirects, listings, error pages, methods
@@ -11,6 +12,7 @@
 //! - `connections`: persistence, pipelining, half-close, bytes that nobody read
 //! - `bounds`: what happens when a limit or a timeout is reached, and that the others do not feel it
 //! - `disk`: files that change, vanish, shrink, or are no files at all; the way out of the root
+//! - `explained`: which rules `--explain` names, and that a server answers alike
 //! - `behavior`: what other servers do, switched on, singly and as presets
 //! - `operation`: configuration, signals, logs, exit codes
 //! - `upgrade`: one process follows another, and no request is lost
@@ -51,6 +53,7 @@ mod process;
 mod tree;
 mod wire;
 
+mod access;
 mod acme;
 mod adapt;
 mod ahead;
@@ -61,6 +64,7 @@ mod clients;
 mod connections;
 mod control;
 mod disk;
+mod explained;
 mod files;
 mod hosts;
 mod http2;

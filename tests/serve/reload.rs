@@ -56,9 +56,9 @@ const UNSEEN: [&str; 5] = [
     "disk-timeout",
     "max-disk-queue",
 ];
-/// Keys whose effect `tls`, `certificates`, `listeners`, `http2`, `proxy` and unit tests look at: certificates change with a reload,
+/// Keys whose effect `access`, `tls`, `certificates`, `listeners`, `http2`, `proxy` and unit tests look at: certificates change with a reload,
 /// listeners at the next start.
-const ELSEWHERE: [&str; 13] = [
+const ELSEWHERE: [&str; 14] = [
     "tls-cert",
     "tls-key",
     "tls-client-ca",
@@ -68,6 +68,7 @@ const ELSEWHERE: [&str; 13] = [
     "hsts",
     "listener",
     "proxy",
+    "access",
     "max-streams",
     "early-hints",
     "max-handshakes",

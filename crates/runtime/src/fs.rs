@@ -10,6 +10,7 @@ mod found;
 mod graft;
 mod inside;
 mod open;
+mod small;
 mod walk;
 pub mod watch;
 
@@ -18,6 +19,7 @@ use found::Found;
 pub use graft::{Graft, Grafts};
 pub use open::{How, Listed, Listing, OpenError, Refreshed, Root, Symlinks};
 use rustix::io::{Errno, ReadWriteFlags};
+pub use small::read_small;
 use std::fmt;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

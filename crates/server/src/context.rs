@@ -4,6 +4,7 @@
 //! A worker notices a reload at the start of a turn, by one relaxed load. It uses the new state for every response it
 //! begins; a response under way keeps its parts of the old state.
 
+use crate::access::Check;
 use crate::access_log::Journal;
 use crate::adapt::turn_max;
 use crate::admission::Admission;
@@ -403,6 +404,8 @@ pub(crate) enum Task {
     Load(Load),
     /// Compress a file.
     Encode(Encode),
+    /// Check a password.
+    Check(Box<Check>),
     /// Read a piece of a body, the last one if the flag is set.
     Read(FileRange, bool),
 }
@@ -440,6 +443,8 @@ impl Job for Work {
                 Ok(loaded) => return Ok(Done::Loaded(loaded)),
                 Err(job) => Task::Encode(job),
             },
+            // It waits for no disk, and has a limit of its own.
+            Task::Check(_) => return Err(self),
             Task::Read(range, is_last) => {
                 // The response has begun: it waits in no queue that could refuse it.
                 return match range.read(is_last, Wait::Cached) {
@@ -460,7 +465,7 @@ impl Job for Work {
             None => Ok(Done::Loaded(match task {
                 Task::Load(job) => job.refuse(),
                 Task::Encode(job) => job.refuse(),
-                Task::Read(..) => unreachable!("it returned above"),
+                Task::Check(_) | Task::Read(..) => unreachable!("it returned above"),
             })),
         }
     }
@@ -469,6 +474,7 @@ impl Job for Work {
         match self.task {
             Task::Load(job) => Done::Loaded(job.run()),
             Task::Encode(job) => Done::Loaded(job.run()),
+            Task::Check(check) => Done::Loaded(Loaded::checked(check.run())),
             Task::Read(range, is_last) => {
                 let read = range.read(is_last, Wait::Block);
                 Done::Read(read.unwrap_or(Err(Loss::File(0))))

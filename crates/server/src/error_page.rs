@@ -29,6 +29,7 @@ impl ErrorPage {
         let detail = match status.as_u16() {
             301 | 302 | 303 | 307 | 308 => "This page is at another address.",
             400 => "The request could not be understood.",
+            401 => "This page needs a user name and a password.",
             403 => "You do not have permission to read this page.",
             404 => "There is no page at this address.",
             405 => "This server only sends files: it answers GET, HEAD and OPTIONS.",
@@ -107,6 +108,7 @@ fn status_text(status: Status) -> &'static str {
         307 => "307",
         308 => "308",
         400 => "400",
+        401 => "401",
         403 => "403",
         404 => "404",
         405 => "405",

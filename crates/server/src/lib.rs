@@ -5,6 +5,7 @@
 //! crate move the bytes and run jobs that may block.
 
 mod acceptor;
+mod access;
 pub mod access_log;
 pub mod adapt;
 mod admission;
@@ -20,6 +21,7 @@ mod entity_tag;
 pub mod entry;
 pub mod error_page;
 mod exchange;
+mod explain;
 mod field_block;
 pub mod field_list;
 pub mod filter;
@@ -44,6 +46,7 @@ pub mod store;
 mod waiting;
 
 pub use context::{Cx, Work};
+pub use explain::{Explanation, Question, Step};
 pub use hosts::{MissingPage, NamedBy};
 pub use service::handler;
 pub use service::{About, Additions, Certificate, Interprocess, LogSink, Server};

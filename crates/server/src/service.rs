@@ -5,6 +5,7 @@
 
 pub mod handler;
 
+use crate::access::Gates;
 use crate::adapt::{Decision, Decisions, Knobs, Sample, Settings};
 use crate::config::{Config, LiveFor};
 use crate::connection_limit::Peers;
@@ -76,6 +77,8 @@ pub(crate) struct State {
     pub(crate) log: Option<Arc<dyn LogSink>>,
     /// Handlers by path.
     pub(crate) mounts: Mounts,
+    /// Access rules.
+    pub(crate) gates: Gates,
     /// Routes to other servers.
     pub(crate) proxies: Proxies,
     /// Filters that run for each response.
@@ -104,7 +107,9 @@ impl State {
         additions: Additions,
         hosts: Hosts,
         log: Option<Arc<dyn LogSink>>,
-    ) -> State {
+    ) -> Result<State, OpenError> {
+        let gates = Gates::open(hosts.places().iter().map(|place| &place.config));
+        let gates = gates.map_err(OpenError::Users)?;
         let limits = config.limits();
         let cap = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         let ranges_max = limits.ranges.try_into().unwrap_or(u16::MAX);
@@ -156,7 +161,7 @@ impl State {
         for (at, handler) in own(&config) {
             mounts.add(at, handler);
         }
-        State {
+        Ok(State {
             rate: Rate::new(limits.request_rate, limits.request_burst),
             is_timed: config.live != LiveFor::Nobody
                 || config.record.is_some()
@@ -172,6 +177,7 @@ impl State {
             additions,
             wants_path: config.log_tcp && log.is_some(),
             mounts,
+            gates,
             proxies: Proxies::of(&config, &hosts),
             config,
             limits,
@@ -182,7 +188,7 @@ impl State {
             hosts,
             embedded,
             log,
-        }
+        })
     }
 }
 
@@ -287,7 +293,7 @@ impl Server {
         seed: Seed,
     ) -> Result<Server, OpenError> {
         let hosts = Hosts::open(&config, &embedded, &additions.filters, None)?;
-        let state = State::new(own, config, embedded, additions, hosts, log);
+        let state = State::new(own, config, embedded, additions, hosts, log)?;
         let dials = !state.proxies.is_empty();
         Ok(Server {
             hub: Arc::new(Hub {
@@ -323,7 +329,7 @@ impl Server {
         let embedded = before.embedded.clone();
         let additions = before.additions.clone();
         let hosts = Hosts::open(&config, &embedded, &additions.filters, Some(&before.hosts))?;
-        let state = Arc::new(State::new(self.hub.own, config, embedded, additions, hosts, log));
+        let state = Arc::new(State::new(self.hub.own, config, embedded, additions, hosts, log)?);
         let mut current = self.hub.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.hub
             .connections_max

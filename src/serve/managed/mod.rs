@@ -390,6 +390,10 @@ impl Handler for Answers {
             content: Bytes::from(content),
         })
     }
+
+    fn is_guarded(&self) -> bool {
+        false
+    }
 }
 
 impl Challenges for Answers {

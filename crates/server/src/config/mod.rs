@@ -16,6 +16,7 @@
 //! 5xx = "/errors/sorry.html"
 //! ```
 
+mod access;
 mod behavior;
 mod content_type;
 mod duration;
@@ -35,6 +36,7 @@ mod tilde;
 mod tuned;
 mod values;
 
+pub use access::{Access, Network, Satisfy};
 pub use behavior::{Behavior, CacheLock, ColdReads, FileName, LookupTime};
 pub use content_type::ContentTypes;
 pub use duration::{parse_duration, parse_duration_or_off, show_duration};
@@ -183,6 +185,8 @@ pub struct Config {
     pub header: Vec<FieldLine>,
     /// Field lines for certain paths.
     pub header_rule: Vec<HeaderRule>,
+    /// Which clients may request which paths; the first rule that covers a path applies.
+    pub access: Vec<Access>,
     /// Redirects, tried in order.
     pub redirect: Vec<Redirect>,
     /// Paths whose requests are passed to other servers, tried in order, before redirects and files.
@@ -364,6 +368,7 @@ impl Default for Config {
             error_pages: ErrorPages::default(),
             header: Vec::new(),
             header_rule: Vec::new(),
+            access: Vec::new(),
             redirect: Vec::new(),
             proxy: Vec::new(),
             tilde: None,
@@ -661,6 +666,7 @@ impl Config {
         if let Some(page) = &self.spa_fallback {
             values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
         }
+        access::validate(&self.access).map_err(|why| ConfigError::invalid("access", why))?;
         redirect::all_end(&self.redirect).map_err(|why| ConfigError::invalid("redirect", why))?;
         for proxy in &self.proxy {
             proxy
@@ -679,6 +685,12 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// The access rules of the top level and of all hosts.
+    pub fn access_rules(&self) -> impl Iterator<Item = &Access> {
+        let own = self.host.iter().filter_map(|host| host.access.as_ref());
+        self.access.iter().chain(own.flatten())
     }
 
     /// The rules by which requests are passed to other servers: of the top level and of all hosts.

@@ -35,6 +35,34 @@ impl PathPattern {
         self.captures(path).is_some()
     }
 
+    /// Whether `path`, in normalized spelling, or a path above it matches. `/a/*` also covers `/a`. Upper and lower case
+    /// of ASCII letters are equal, because some file systems and upstreams do not tell them apart.
+    pub(crate) fn covers(&self, path: &[u8]) -> bool {
+        let slashes = path.iter().enumerate().filter(|(_, b)| **b == b'/');
+        let mut above = slashes.flat_map(|(at, _)| [&path[..at], &path[..=at]]);
+        self.covers_itself(path) || above.any(|above| self.covers_itself(above))
+    }
+
+    fn covers_itself(&self, path: &[u8]) -> bool {
+        let before = self.before.as_bytes();
+        let Some(after) = &self.after else {
+            return path.eq_ignore_ascii_case(before);
+        };
+        if after.is_empty()
+            && before
+                .strip_suffix(b"/")
+                .is_some_and(|end| path.eq_ignore_ascii_case(end))
+        {
+            return true;
+        }
+        let Some((start, rest)) = path.split_at_checked(before.len()) else {
+            return false;
+        };
+        let end = rest.len().checked_sub(after.len()).and_then(|at| rest.get(at..));
+        start.eq_ignore_ascii_case(before)
+            && end.is_some_and(|end| end.eq_ignore_ascii_case(after.as_bytes()))
+    }
+
     /// The pattern in normalized spelling. `None` if no normalized path can match it.
     fn spelled(&self) -> Option<PathPattern> {
         // A leading star also matches the leading slash. A sample name in place of the star keeps it from being read as
@@ -184,6 +212,36 @@ mod tests {
             }
             let parsed = parsed.ok().map(|pattern| pattern.to_string());
             assert_eq!(parsed.as_deref(), spelled, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_covers_all_below_it_in_any_case() {
+        for (pattern, path, covered) in [
+            ("/admin", "/admin", true),
+            ("/admin", "/admin/", true),
+            ("/admin", "/admin/x/y", true),
+            ("/admin", "/ADMIN/x", true),
+            ("/admin", "/administration", false),
+            ("/admin", "/x/admin", false),
+            ("/admin/", "/admin/x", true),
+            ("/admin/*", "/admin", true),
+            ("/admin/*", "/Admin/", true),
+            ("/admin/*", "/admin/x", true),
+            ("/admin/*", "/administration", false),
+            ("/admin*", "/administration", true),
+            ("/", "/x", true),
+            ("/*", "/", true),
+            ("*", "/x/y", true),
+            ("*.php", "/x.php", true),
+            ("*.php", "/x.PHP/y", true),
+            ("*.php", "/x.php.txt", false),
+            ("/a*b", "/aXb/c", true),
+            ("/a*b", "/a", false),
+            ("/a*a", "/a", false),
+        ] {
+            let parsed: PathPattern = pattern.parse().unwrap();
+            assert_eq!(parsed.covers(path.as_bytes()), covered, "{pattern} {path}");
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::failure::{ALLOW, Failure};
 use super::multipart::Multipart;
-use crate::config::Redirect;
+use crate::config::{Access, Redirect};
 use crate::context::Lines;
 use crate::entry::{Content, Representation, Resource};
 use crate::error_page::{self, ErrorPage};
@@ -87,6 +87,8 @@ pub(super) struct Composer<'e, 'b> {
     sends_content: bool,
     /// Lines added by filters.
     added: Added,
+    /// Access rules of the site.
+    rules: &'e [Access],
     /// Fields of the request that the answer depends on, in addition to those its representation names.
     varies: &'static [&'static str],
 }
@@ -106,8 +108,15 @@ impl<'e, 'b> Composer<'e, 'b> {
             query: head.and_then(|head| head.target.query()),
             sends_content: head.is_none_or(|head| head.method != Method::Head),
             added,
+            rules: &[],
             varies: &[],
         }
+    }
+
+    /// A composer of answers of a site with these access rules.
+    #[inline]
+    pub(super) fn guarded_by(self, rules: &'e [Access]) -> Composer<'e, 'b> {
+        Composer { rules, ..self }
     }
 
     /// Adds these fields to `Vary`.
@@ -248,13 +257,13 @@ impl<'e, 'b> Composer<'e, 'b> {
     /// An error with the built-in page.
     #[cold]
     pub(super) fn page(self, failure: Failure) -> Answer<'e> {
-        failure.extra.write(&mut self.lines.head);
+        failure.extra.write(&mut self.lines.head, self.rules);
         self.built_in(failure.page(), failure.status)
     }
 
     /// An error with a page of the site.
     pub(super) fn site_page(self, failure: Failure, page: &'e Representation) -> Answer<'e> {
-        failure.extra.write(&mut self.lines.head);
+        failure.extra.write(&mut self.lines.head, self.rules);
         self.lines.head.extend(page.own_fields());
         self.answer(failure.status, Source::Entry(&page.content, 0), page.len)
     }

@@ -16,6 +16,7 @@ use super::answer::{Answer, Composer};
 use super::failure::Failure;
 use super::search::{Decision, Next, Search, Stepped, ToMake, What};
 use super::{Asked, Exchange, Scope, Step, Waits};
+use crate::access::{Check, Verdict};
 use crate::ask::Ask;
 use crate::clock::Clock;
 use crate::config::CacheLock;
@@ -24,7 +25,8 @@ use crate::entry::{Answer as Kind, Entry, Missing};
 use crate::filter::Added;
 use crate::head_cache::Settled;
 use crate::limits::Limits;
-use crate::service::{Server, State};
+use crate::service::handler::Made;
+use crate::service::{Hub, Server, State};
 use crate::site::{Located, Spot};
 use http_semantics::field::Name;
 use http_semantics::method::Method;
@@ -36,6 +38,8 @@ use units::Rng;
 /// The step of the search.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stage {
+    /// Before the search: whether the client's password is right.
+    Access,
     /// The target of the request.
     Target,
     /// The target, after one compression; no further one is made for this request.
@@ -50,6 +54,7 @@ impl Stage {
     /// The step at which nothing more is compressed.
     pub(super) fn settled(self) -> Stage {
         match self {
+            Stage::Access => Stage::Access,
             Stage::Target | Stage::Coded | Stage::Fallback => Stage::Coded,
             Stage::Page(failure) => Stage::Page(failure),
         }
@@ -102,6 +107,31 @@ impl Exchange {
             _ => Added::default(),
         };
         let composer = Composer::new(lines, head, added);
+        let composer = composer.guarded_by(&state.hosts.place(site).config.access);
+        let mut start = start;
+        if let (Start::Request, Some(head), false) = (start, head, state.gates.is_empty()) {
+            if let Some(made) = unguarded(state, clock, hub, head, self.peer) {
+                return Step::Answer(composer.made(made));
+            }
+            let verdict = state.gates.verdict(site, head, self.peer, self.is_wrong);
+            let is_ruled = !matches!(&verdict, Verdict::Open(admitted) if !admitted.is_ruled);
+            // Nobody is asked for a password in cleartext, or answered, if there is a safe address.
+            if let (true, Some(port), false) = (is_ruled, state.https_port, self.is_secured) {
+                return Step::Answer(composer.secure_address(head, port));
+            }
+            self.is_ruled = is_ruled;
+            match verdict {
+                Verdict::Open(admitted) => self.user = admitted.user,
+                Verdict::Check(check) => {
+                    let work = self.check((generation, site), check, (hub, state));
+                    return Step::Wait(work, None);
+                }
+                Verdict::Forbidden => start = Start::Failure(Failure::FORBIDDEN),
+                Verdict::Challenge(rule) => start = Start::Failure(Failure::unauthorized(rule)),
+                Verdict::Busy => start = Start::Failure(Failure::BEHIND),
+                Verdict::Malformed => start = Start::Failure(Failure::TARGET),
+            }
+        }
         // HTTP/0.9 names no host, which handlers may need to authorize the client, and its response has no status.
         if let (Start::Request, Some(head)) = (start, head)
             && head.protocol != Protocol::Http09
@@ -243,8 +273,36 @@ impl Exchange {
         };
         Step::Answer(Answer {
             _held: held,
-            ..compose(composer, decision, entry, site, rng)
+            ..self.unsettled(compose(composer, decision, entry, site, rng))
         })
+    }
+
+    /// The answer; the same head gets another one from another client if an access rule covers its path.
+    #[inline]
+    fn unsettled<'c>(&self, answer: Answer<'c>) -> Answer<'c> {
+        match self.is_ruled {
+            true => Answer {
+                settled: None,
+                ..answer
+            },
+            false => answer,
+        }
+    }
+
+    /// The job that checks a password, for the site at this index.
+    #[cold]
+    pub(crate) fn check(
+        &mut self,
+        (generation, site): (u64, usize),
+        check: Check,
+        (hub, state): (&Hub, &State),
+    ) -> Work {
+        self.waits = Some(Waits {
+            stage: Stage::Access,
+            generation,
+            site,
+        });
+        Work::new(Task::Check(Box::new(check)), hub, state)
     }
 }
 
@@ -324,6 +382,26 @@ fn costs_much(entry: &Entry) -> bool {
         Kind::Resource(resource) => resource.identity().len > Limits::COPIED_BODY,
         Kind::Listing(_) | Kind::Redirect(_) | Kind::Missing(_) => false,
     }
+}
+
+/// The response of a handler to which access rules do not apply.
+#[cold]
+fn unguarded(
+    state: &State,
+    clock: &Clock,
+    hub: &Arc<Hub>,
+    head: &RequestHead<'_, '_>,
+    peer: IpAddr,
+) -> Option<Made> {
+    let (handler, below) = state.mounts.of(head)?;
+    if handler.is_guarded() || head.protocol == Protocol::Http09 {
+        return None;
+    }
+    let ask = Ask {
+        path: below,
+        ..ask(clock, head, peer)
+    };
+    handler.answer(&ask, &Server::of(hub))
 }
 
 /// Field lines that filters add to the response.

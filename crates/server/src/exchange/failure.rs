@@ -1,5 +1,6 @@
 //! Errors as answers: the status, the field lines it asks for, and the sentence of its page.
 
+use crate::config::Access;
 use crate::entry::Missing;
 use crate::error_page::ErrorPage;
 use crate::field_list::FieldListBuf;
@@ -22,10 +23,13 @@ pub(crate) enum Extra {
     RetryAfter,
     /// `Vary`: the response depends on `Accept-Encoding`.
     VaryCoding,
+    /// `WWW-Authenticate`: the realm of the access rule at this index.
+    Authenticate(u16),
 }
 
 impl Extra {
-    pub(super) fn write(self, lines: &mut FieldListBuf) {
+    /// Adds the lines. `rules` are the access rules of the site.
+    pub(super) fn write(self, lines: &mut FieldListBuf, rules: &[Access]) {
         match self {
             Extra::None => {}
             Extra::Allow => lines.add("Allow", ALLOW.as_bytes()),
@@ -34,6 +38,12 @@ impl Extra {
             }
             Extra::RetryAfter => lines.add("Retry-After", b"1"),
             Extra::VaryCoding => lines.add("Vary", b"Accept-Encoding"),
+            Extra::Authenticate(at) => {
+                // After a reload, the rule may be gone.
+                let realm = rules.get(usize::from(at)).map_or("", Access::realm);
+                let value = format!("Basic realm=\"{realm}\", charset=\"UTF-8\"");
+                lines.add("WWW-Authenticate", value.as_bytes());
+            }
         }
     }
 }
@@ -72,6 +82,17 @@ impl Failure {
         detail: Some("the request target is malformed"),
         ..Failure::of(Status::BAD_REQUEST)
     };
+
+    /// 403: the client's network is not admitted.
+    pub(crate) const FORBIDDEN: Failure = Failure::of(Status::FORBIDDEN);
+
+    /// 401: the access rule at this index needs a password (RFC 9110 section 15.5.2).
+    pub(crate) const fn unauthorized(rule: u16) -> Failure {
+        Failure {
+            extra: Extra::Authenticate(rule),
+            ..Failure::of(Status::UNAUTHORIZED)
+        }
+    }
 
     pub(crate) const fn of(status: Status) -> Failure {
         Failure {

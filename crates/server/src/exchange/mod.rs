@@ -83,6 +83,12 @@ pub(crate) struct Exchange {
     waits: Option<Waits>,
     /// The upstream whose failure the answer tells.
     tried: Option<Box<Tried>>,
+    /// A check has shown that the password is wrong.
+    is_wrong: bool,
+    /// Whether an access rule covers the path. The answer then depends on the client.
+    is_ruled: bool,
+    /// The user whose password is right.
+    user: Option<Box<[u8]>>,
 }
 
 /// What an exchange waits for.
@@ -106,6 +112,9 @@ impl Exchange {
             slot: Slot::NONE,
             waits: None,
             tried: None,
+            is_wrong: false,
+            is_ruled: false,
+            user: None,
         }
     }
 
@@ -148,6 +157,10 @@ impl Exchange {
             debug_assert!(false, "a job finished that was not given");
             return Arc::clone(loaded.entry());
         };
+        if let Some(is_right) = loaded.is_right {
+            self.is_wrong = !is_right;
+            return Arc::clone(loaded.entry());
+        }
         match cx.views.get_mut(waits.site) {
             Some(view) if waits.generation == cx.generation => view.finish(loaded),
             // Found in a site that is no longer served: valid for this response, but not for the view.
@@ -156,6 +169,11 @@ impl Exchange {
                 Arc::clone(loaded.entry())
             }
         }
+    }
+
+    /// Whether a check has shown that the password is wrong.
+    pub(crate) fn is_wrong(&self) -> bool {
+        self.is_wrong
     }
 
     /// Gives up the job, which takes too long. The entry is for [`Exchange::resume`], and leads to an error.
@@ -180,6 +198,9 @@ impl Exchange {
         entry: &'c Arc<Entry>,
     ) -> Step<'c> {
         let start = match self.waits.take() {
+            Some(Waits {
+                stage: Stage::Access, ..
+            }) => Start::Request,
             Some(waits) => Start::Found(entry, waits.stage),
             None => Start::Failure(Failure::of_missing(Missing::Unavailable)),
         };
@@ -205,6 +226,7 @@ impl Exchange {
             address: &tried.address,
             took: tried.took,
         });
+        let user = self.user.as_deref().or(user);
         let request = match asked {
             Asked::Request(head) => access_log::Request {
                 peer,

@@ -126,7 +126,7 @@ impl<'p> Search<'p> {
     /// The path to look up at a stage.
     pub(super) fn path_of(&self, stage: Stage) -> &'p [u8] {
         let configured = match stage {
-            Stage::Target | Stage::Coded => None,
+            Stage::Target | Stage::Coded | Stage::Access => None,
             Stage::Fallback => self.config.spa_fallback.as_deref(),
             Stage::Page(failure) => self.config.error_pages.page(failure.status.as_u16()),
         };
@@ -186,6 +186,10 @@ impl<'p> Search<'p> {
                 self.failed(Failure::of_missing(*missing))
             }
             (Answer::Redirect(_), Stage::Fallback) => self.failed(Failure::of_missing(Missing::NotFound)),
+            (_, Stage::Access) => {
+                debug_assert!(false, "the check of a password finds no entry");
+                answer(Decision::Page(Failure::of_missing(Missing::Unavailable)))
+            }
             (Answer::Resource(_), Stage::Page(failure)) => answer(Decision::SitePage(failure)),
             (Answer::Listing(_) | Answer::Redirect(_) | Answer::Missing(_), Stage::Page(failure)) => {
                 answer(Decision::Page(failure))

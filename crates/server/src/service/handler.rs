@@ -39,6 +39,11 @@ pub trait Handler: Send + Sync + fmt::Debug {
     fn is_rate_limited(&self) -> bool {
         true
     }
+
+    /// Whether access rules apply. Answers to a CA are exempt: the CA has no password, and its addresses are not known.
+    fn is_guarded(&self) -> bool {
+        true
+    }
 }
 
 /// Handlers by path, in the order of search.

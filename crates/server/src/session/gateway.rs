@@ -4,6 +4,7 @@
 //! `crate::proxy` knows the exchange with the upstream; each session knows its client's connection.
 
 use super::client::Client;
+use super::guard;
 use crate::access_log::{self, RequestLine, Slot};
 use crate::context::Cx;
 use crate::exchange::Failure;
@@ -44,7 +45,7 @@ pub(super) fn route(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>) -> Opt
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());
-    cx.state.proxies.find(site, head)
+    guard::admits(cx, client, site, head).then(|| cx.state.proxies.find(site, head))?
 }
 
 /// The path of a target.
@@ -76,9 +77,10 @@ pub(super) fn log(
     started: Instant,
     forward: &Forward,
 ) {
+    let user = guard::user(cx, client, head);
     let request = access_log::Request {
         peer: client.address(),
-        user: client.user(),
+        user: user.as_deref().or(client.user()),
         stream,
         started,
         line: RequestLine::Parsed {

@@ -23,6 +23,7 @@ mod again;
 mod forward;
 mod reply;
 mod serve;
+mod stopped;
 
 use super::client::{Client, Layer};
 use super::gateway::of_fault;
@@ -150,6 +151,8 @@ struct Wait {
     bytes: Vec<u8>,
     /// Whether `bytes` is a complete and valid request.
     is_request: bool,
+    /// Whether its body, if it has one, is in `rest`: it may have a route to an upstream.
+    is_unread: bool,
     /// Input behind the request.
     rest: Vec<u8>,
 }

@@ -436,6 +436,11 @@ impl Http2 {
             }
             // It came too late: the request was answered with an error.
             (State::Sending(_), Done::Loaded(_)) => {}
+            (State::Forward(passed), Done::Loaded(loaded)) if passed.check.is_some() => {
+                self.checked(cx, id, loaded, out, now);
+            }
+            // Its upstream failed meanwhile.
+            (State::Forward(_), Done::Loaded(_)) => {}
             (State::Waiting(_) | State::Receiving(_) | State::Forward(_), _) => {
                 debug_assert!(false, "a job finished that was not given");
             }

@@ -13,6 +13,7 @@
 
 mod client;
 pub(crate) mod gateway;
+mod guard;
 mod http1;
 mod http2;
 mod http3;

@@ -149,6 +149,8 @@ pub enum OpenError {
     Hosts(ConfigError),
     /// The password database cannot be read.
     Logins(std::io::Error),
+    /// A file of users cannot be used: which, and why.
+    Users(String),
     /// `/~login/` with the embedded site, which has no directories.
     NoRoot,
     /// The thread that watches for changes could not be started.
@@ -164,6 +166,7 @@ impl fmt::Display for OpenError {
             OpenError::Root(path, cause) => write!(f, "cannot serve `{}`: {cause}", path.display()),
             OpenError::Hosts(cause) => cause.fmt(f),
             OpenError::Logins(cause) => write!(f, "cannot look up logins for `tilde`: {cause}"),
+            OpenError::Users(why) => write!(f, "`htpasswd`: {why}"),
             OpenError::NoRoot => {
                 f.write_str("`tilde` needs a document root: the embedded site cannot have pages of logins; set `root`, too")
             }
@@ -178,7 +181,7 @@ impl std::error::Error for OpenError {
             OpenError::Root(_, cause) => Some(cause),
             OpenError::Hosts(cause) => Some(cause),
             OpenError::Logins(cause) | OpenError::Watch(cause) => Some(cause),
-            OpenError::NoRoot => None,
+            OpenError::NoRoot | OpenError::Users(_) => None,
         }
     }
 }

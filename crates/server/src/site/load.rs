@@ -65,6 +65,8 @@ pub struct Loaded {
     pub(crate) entry: Arc<Entry>,
     /// Whether the job was rejected because too many were waiting.
     pub(crate) is_refused: bool,
+    /// Nothing was loaded: a password was checked, and this is whether it is right.
+    pub(crate) is_right: Option<bool>,
 }
 
 impl Loaded {
@@ -72,6 +74,15 @@ impl Loaded {
         Loaded {
             entry,
             is_refused: false,
+            is_right: None,
+        }
+    }
+
+    /// The result of the check of a password.
+    pub(crate) fn checked(is_right: bool) -> Loaded {
+        Loaded {
+            is_right: Some(is_right),
+            ..Loaded::of(Arc::new(Entry::new(Answer::Missing(Missing::Unavailable))))
         }
     }
 
@@ -216,6 +227,7 @@ impl Load {
         Loaded {
             entry: self.missing(Missing::Unavailable, Some(Cause::Waited)),
             is_refused: true,
+            is_right: None,
         }
     }
 

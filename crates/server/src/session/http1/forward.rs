@@ -64,7 +64,7 @@ impl Http1 {
         }
     }
 
-    /// Begins to pass a request on.
+    /// Begins to pass a request on. `is_counted`: it is counted, and within the limits.
     #[expect(
         clippy::too_many_arguments,
         reason = "the parts of the request, and the arguments of every step"
@@ -77,16 +77,22 @@ impl Http1 {
         request: &Request<'_, '_>,
         received: &Received<'_, '_, '_>,
         behind: &[u8],
+        is_counted: bool,
         tx: &mut Tx,
         now: Instant,
     ) {
-        self.count(cx);
+        if !is_counted {
+            self.count(cx);
+        }
         let length = match request.framing {
             Framing::Length(length) => length,
             _ => 0,
         };
         let too_large = (length > found.route.rule.max_body_size.0).then_some(Failure::TOO_LARGE);
-        let refused = too_large.or_else(|| self.limit(cx, received, now));
+        let refused = match is_counted {
+            true => too_large,
+            false => too_large.or_else(|| self.limit(cx, received, now)),
+        };
         let from = From {
             peer: self.client.address(),
             is_secured: self.client.is_secured(),

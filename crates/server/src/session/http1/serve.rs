@@ -12,6 +12,7 @@ use crate::context::{Cx, Desk, Work};
 use crate::entry::Entry;
 use crate::exchange::{Asked, Exchange, Failure, Multipart, Step as Next};
 use crate::limits::Limits;
+use crate::session::guard;
 use crate::site::Loaded;
 use ::http2::frame::PREFACE;
 use http_semantics::method::Method;
@@ -94,6 +95,8 @@ pub(super) enum Outcome {
     Parts(Multipart),
     /// A job must run.
     Wait(Exchange, Work),
+    /// A password must be checked before the request, whose body was not read, is passed to an upstream.
+    Check(Exchange, Work),
 }
 
 /// How far a body was read.
@@ -162,8 +165,14 @@ impl Http1 {
                     let semantics = head.semantics();
                     if let Some(found) = self.route(cx, &head, &semantics) {
                         let received = Received::request(&head, &semantics, bytes, started);
-                        self.pass(cx, found, &head, &received, behind, tx, now);
+                        self.pass(cx, found, &head, &received, behind, false, tx, now);
                         return None;
+                    }
+                    if head.expect != Expect::Unknown
+                        && let Some(stop) = guard::stop(cx, &self.client, &semantics)
+                    {
+                        let received = Received::request(&head, &semantics, bytes, started);
+                        return self.stop(cx, stop, &head, &received, behind, tx, now);
                     }
                 }
                 if head.framing == Framing::Empty && head.expect != Expect::Unknown {
@@ -340,7 +349,7 @@ impl Http1 {
         tx: &mut Tx,
         now: Instant,
     ) -> Option<&'b [u8]> {
-        if !matches!(outcome, Outcome::Wait(..)) {
+        if !matches!(outcome, Outcome::Wait(..) | Outcome::Check(..)) {
             cx.answered(received.started);
         }
         match outcome {
@@ -360,7 +369,11 @@ impl Http1 {
                 let then = Then::Parts(Box::new(Parts { multipart, then }));
                 self.depart(cx, tx, then, now);
             }
-            Outcome::Wait(exchange, job) => {
+            Outcome::Wait(..) | Outcome::Check(..) => {
+                let is_unread = matches!(outcome, Outcome::Check(..));
+                let (Outcome::Wait(exchange, job) | Outcome::Check(exchange, job)) = outcome else {
+                    return None;
+                };
                 cx.counters.loads().add(1);
                 let kept = received.bytes.len() + behind.len();
                 let wait = Box::new(Wait {
@@ -369,6 +382,7 @@ impl Http1 {
                     job: Some(job),
                     bytes: received.bytes.to_vec(),
                     is_request: received.request.is_some(),
+                    is_unread,
                     rest: behind.to_vec(),
                 });
                 if tx.is_empty() {
@@ -603,11 +617,34 @@ impl Http1 {
             mut exchange,
             bytes,
             is_request,
+            is_unread,
             rest,
             ..
         } = wait;
         let started = exchange.started();
         let go = |cx: &mut Cx, received: &Received<'_, '_, '_>| {
+            if is_unread && let (Some(request), Asked::Request(head)) = (received.request, received.asked) {
+                if !exchange.is_wrong()
+                    && let Some(found) = self.route(cx, request, head)
+                {
+                    self.pass(cx, found, request, received, &rest, true, tx, now);
+                    return None;
+                }
+                let has_body = request.framing != Framing::Empty;
+                if has_body {
+                    // What follows is the body, which nobody reads.
+                    self.http.drain();
+                }
+                let (scope, desk) = cx.split();
+                let next = match exchange.is_wrong() {
+                    true => exchange.resume(scope, received.asked, entry),
+                    // The check took too long, or the configuration has changed meanwhile.
+                    false => exchange.refuse(scope, received.asked, Failure::BEHIND),
+                };
+                let outcome = self.follow(desk, exchange, received, next, tx);
+                let behind = if has_body { &[][..] } else { &rest[..] };
+                return self.conclude(cx, received, outcome, behind, tx, now);
+            }
             let (scope, desk) = cx.split();
             let next = exchange.resume(scope, received.asked, entry);
             let outcome = self.follow(desk, exchange, received, next, tx);

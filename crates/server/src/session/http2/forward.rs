@@ -197,6 +197,9 @@ impl Http2 {
             let State::Forward(passed) = &mut stream.state else {
                 continue;
             };
+            if passed.check.is_some() {
+                continue;
+            }
             if passed.forward.is_queued() {
                 queued = queued.or(Some(passed));
                 continue;

@@ -69,10 +69,12 @@ impl Http2 {
                         false => ask::pass(cx, ask(&self.client, id), &control, fields, end, now),
                     };
                     let (refused, ends) = match passing {
-                        Some(Passing::Begun(forward)) => {
+                        Some(Passing::Begun(forward, check)) => {
                             let expects = !end && ask::expectation(fields).is_some();
-                            let passed = Passed::new(forward, fields.clone(), Protocol::Http2, expects, now);
+                            let mut passed =
+                                Passed::new(forward, fields.clone(), Protocol::Http2, expects, now);
                             self.count(cx, id, !end, false, out, now);
+                            passed.check = check.map(|(exchange, job)| Box::new((exchange, Some(job))));
                             self.pass(id, passed);
                             continue;
                         }
@@ -391,7 +393,8 @@ impl Http2 {
             let work = match &mut stream.state {
                 State::Waiting(waiting) => waiting.job.take(),
                 State::Sending(content) => content.next_job(cx, share, until),
-                State::Receiving(_) | State::Forward(_) | State::Gone(_) => None,
+                State::Forward(passed) => passed.check.as_mut().and_then(|check| check.1.take()),
+                State::Receiving(_) | State::Gone(_) => None,
             }?;
             stream.is_working = true;
             Some((stream.id, work))
@@ -401,6 +404,33 @@ impl Http2 {
     /// A job has found something.
     pub(super) fn found(&mut self, cx: &mut Cx, id: u32, loaded: Loaded, out: &mut Vec<u8>, now: Instant) {
         self.resume(cx, id, |exchange, cx| exchange.found(cx, loaded), out, now);
+    }
+
+    /// The password of a request that has a route was checked: it is passed on, or answered with an error.
+    #[cold]
+    pub(super) fn checked(&mut self, cx: &mut Cx, id: u32, loaded: Loaded, out: &mut Vec<u8>, now: Instant) {
+        let Ok(at) = self.at(id) else { return };
+        let State::Forward(passed) = &mut self.streams[at].state else {
+            return;
+        };
+        let Some(check) = passed.check.take() else {
+            return;
+        };
+        let (mut exchange, _) = *check;
+        let entry = exchange.found(cx, loaded);
+        if !exchange.is_wrong() {
+            passed.rewind(&cx.state.limits, now);
+            return;
+        }
+        let State::Forward(mut passed) = std::mem::replace(&mut self.streams[at].state, State::Gone(None))
+        else {
+            return;
+        };
+        self.parting.extend(passed.forward.part());
+        self.http.consumed(id, passed.release(), out);
+        let fields = passed.fields;
+        let outcome = ask::resume(cx, ask(&self.client, id), exchange, Some(&fields), |_, _| entry);
+        self.follow(cx, id, outcome, Some(fields), out, now);
     }
 
     /// A job takes too long: its request is answered without it.

@@ -11,6 +11,7 @@ use crate::proxy::forward::Forward;
 use crate::proxy::head::From;
 use crate::session::client::Client;
 use crate::session::gateway::{self, UNWRITABLE};
+use crate::session::guard::{self, Stop};
 use http_semantics::compression::Fields;
 use http_semantics::field::{Line, MAX_FIELDS};
 use http_semantics::message::Control;
@@ -108,8 +109,8 @@ pub(in crate::session) fn stand_in(
 
 /// What became of a request that has a route to an upstream.
 pub(in crate::session) enum Passing {
-    /// The exchange with the upstream.
-    Begun(Forward),
+    /// The exchange with the upstream, and the check of the client's password that must come before it, if any.
+    Begun(Forward, Option<(Exchange, Work)>),
     /// It gets this error instead. Whether no further request should be awaited.
     Refused(Failure, bool),
 }
@@ -129,7 +130,13 @@ pub(in crate::session) fn pass(
     }
     with_head(control, fields, ask.protocol, |head| {
         let head = head.ok()?;
-        let found = gateway::route(cx, ask.client, head)?;
+        let (found, check) = match gateway::route(cx, ask.client, head) {
+            Some(found) => (found, None),
+            None => match guard::stop(cx, ask.client, head)? {
+                Stop::Refused(failure) => return Some(Passing::Refused(failure, false)),
+                Stop::Check(check, found) => (found, Some(check)),
+            },
+        };
         let bound = found.route.rule.max_body_size.0;
         if control.length.is_some_and(|length| length > bound) {
             return Some(Passing::Refused(Failure::TOO_LARGE, false));
@@ -148,7 +155,14 @@ pub(in crate::session) fn pass(
         };
         let base = gateway::first_ticket(ask.client.requests);
         Some(match Forward::new(found, head, framing, from, base, now) {
-            Ok(forward) => Passing::Begun(forward),
+            Ok(forward) => {
+                let check = check.map(|check| {
+                    let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+                    let work = guard::begin(cx, &mut exchange, head, check);
+                    (exchange, work)
+                });
+                Passing::Begun(forward, check)
+            }
             Err(_) => Passing::Refused(UNWRITABLE, false),
         })
     })

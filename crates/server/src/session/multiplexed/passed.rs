@@ -7,7 +7,8 @@
 //! So a stream holds its receive window one way and two receives the other way, whatever the length of the bodies.
 
 use crate::access_log::Slot;
-use crate::context::Cx;
+use crate::context::{Cx, Work};
+use crate::exchange::Exchange;
 use crate::limits::Limits;
 use crate::proxy::forward::Forward;
 use crate::session::client::Client;
@@ -40,6 +41,8 @@ pub(in crate::session) struct Passed {
     /// Bytes of the body whose window is not given back: those that this server has, and those that the driver has.
     kept: u32,
     given: u32,
+    /// The check of the client's password, before which nothing is passed on; the driver gets the job at the next poll.
+    pub(in crate::session) check: Option<Box<(Exchange, Option<Work>)>>,
     /// When the exchange is given up.
     until: Option<Instant>,
 }
@@ -65,6 +68,7 @@ impl Passed {
             trailers: None,
             kept: 0,
             given: 0,
+            check: None,
             until,
         })
     }

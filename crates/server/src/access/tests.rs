@@ -1,0 +1,253 @@
+//! Which requests the rules admit, in every spelling of a path.
+
+use super::*;
+use http_semantics::field::{Fields, Line};
+use http_semantics::method::Method;
+use http_semantics::request::Protocol;
+use http_semantics::target::Target;
+
+/// The password is `secret`.
+const ANN: &str = "ann:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
+
+/// `ann:secret`, and with a wrong password.
+const RIGHT: &[u8] = b"Basic YW5uOnNlY3JldA==";
+const WRONG: &[u8] = b"Basic YW5uOndyb25n";
+
+const NEAR: &str = "192.0.2.7";
+const FAR: &str = "198.51.100.7";
+
+struct World {
+    gates: Gates,
+    _folder: tempfile::TempDir,
+}
+
+/// The gates of a configuration, in which `USERS` is a file with the user `ann`.
+fn world(text: &str) -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    #[expect(clippy::disallowed_methods, reason = "the test makes the file")]
+    std::fs::write(&file, ANN).unwrap();
+    let text = text.replace("USERS", &format!("htpasswd = '{}'", file.display()));
+    let config = Config::from_toml(&text, "w.toml").unwrap();
+    World {
+        gates: Gates::open(config.sites().unwrap().iter()).unwrap(),
+        _folder: folder,
+    }
+}
+
+fn ask(world: &World, path: &str, authorization: &[&[u8]], peer: &str, is_wrong: bool) -> Verdict {
+    let lines: Vec<Line<'_>> = authorization
+        .iter()
+        .map(|value| Line {
+            name: "Authorization",
+            value,
+        })
+        .collect();
+    let head = RequestHead {
+        method: Method::Get,
+        method_name: "GET",
+        target: Target::parse(path.as_bytes(), Method::Get).unwrap(),
+        target_raw: path.as_bytes(),
+        protocol: Protocol::Http11,
+        fields: Fields::new(&lines),
+    };
+    world.gates.verdict(0, &head, peer.parse().unwrap(), is_wrong)
+}
+
+/// The verdict in a word, after a check if one is needed.
+fn word(world: &World, path: &str, authorization: &[&[u8]], peer: &str) -> &'static str {
+    let mut verdict = ask(world, path, authorization, peer, false);
+    if let Verdict::Check(check) = verdict {
+        let is_wrong = !check.run();
+        verdict = ask(world, path, authorization, peer, is_wrong);
+    }
+    match verdict {
+        Verdict::Open(Admitted { user: Some(user), .. }) if *user == *b"ann" => "ann",
+        Verdict::Open(Admitted { user: Some(_), .. }) => "somebody",
+        Verdict::Open(Admitted { is_ruled: true, .. }) => "open",
+        Verdict::Open(_) => "free",
+        Verdict::Forbidden => "403",
+        Verdict::Challenge(_) => "401",
+        Verdict::Check(_) => "check",
+        Verdict::Busy => "503",
+        Verdict::Malformed => "400",
+    }
+}
+
+#[test]
+fn no_spelling_of_a_path_avoids_its_rule() {
+    let world = world("[[access]]\npath = '/admin/*'\ndeny = 'all'");
+    for path in [
+        "/admin",
+        "/admin/",
+        "/admin/x/y?z",
+        "//admin/x",
+        "/%61dmin/x",
+        "/%61%64%6d%69%6e",
+        "/x/../admin/x",
+        "/x/%2e%2e/admin/x",
+        "/x/%2E./admin",
+        "/./admin/./x",
+        "/admin/../admin/x",
+        "/admin/..",
+        "/admin/../x",
+        "/ADMIN/x",
+        "/Admin",
+        "/%41dmin",
+        "/admin%2fx",
+        "/admin%2Fx/..",
+        "/x%2f..%2fadmin/y",
+        "/x/..%2fadmin/y",
+        "/admin%5cx",
+        "/admin//",
+        "/admin/x.gz",
+        "/admin.gz",
+        "/admin.BR",
+        "http://a.test/admin/x",
+        "http://a.test//admin",
+    ] {
+        assert_eq!(word(&world, path, &[], NEAR), "403", "{path}");
+    }
+    for path in [
+        "/",
+        "/administration",
+        "/x/admin",
+        "/x/../y",
+        "/admi",
+        "/admin%20",
+        "/admin;x",
+        "/%2561dmin",
+    ] {
+        assert_eq!(word(&world, path, &[], NEAR), "free", "{path}");
+    }
+    for path in ["/admin/%zz", "/%00", "/x%"] {
+        assert_eq!(word(&world, path, &[], NEAR), "400", "{path}");
+    }
+}
+
+#[test]
+fn a_file_has_one_rule_under_each_of_its_paths() {
+    let world = world(
+        "index = ['index.html', 'a b.htm']\n\
+         [[access]]\npath = '/a/index.html'\ndeny = 'all'\n\
+         [[access]]\npath = '/b/*.htm'\ndeny = 'all'\n\
+         [[access]]\npath = '/c.css'\ndeny = 'all'\n\
+         [[access]]\npath = '*.html'\nallow = 'all'\n\
+         [[access]]\npath = '/d/'\ndeny = 'all'",
+    );
+    for (path, found) in [
+        ("/a/", "403"),
+        ("/a/index.html", "403"),
+        ("/a/index.html.br", "403"),
+        ("/a/other", "free"),
+        ("/b/", "403"),
+        ("/b/a%20b.htm", "403"),
+        ("/b/x.html", "open"),
+        ("/c.css", "403"),
+        ("/c.css.zst", "403"),
+        ("/c.css.map", "free"),
+        // Its listing is not a page.
+        ("/d/", "403"),
+        ("/d/x.html", "open"),
+        ("/d/x.css", "403"),
+    ] {
+        assert_eq!(word(&world, path, &[], NEAR), found, "{path}");
+    }
+}
+
+#[test]
+fn the_first_rule_applies() {
+    let world = world(
+        "[[access]]\npath = '/a/public/*'\nallow = 'all'\n\
+         [[access]]\npath = '/a/*'\nallow = '192.0.2.0/24'\n\
+         [[access]]\npath = '/a/late/*'\nallow = 'all'",
+    );
+    for (path, peer, found) in [
+        ("/a/public/x", FAR, "open"),
+        ("/a/public/../x", FAR, "403"),
+        ("/a/x", FAR, "403"),
+        ("/a/x", NEAR, "open"),
+        ("/a/x", "::ffff:192.0.2.7", "open"),
+        ("/a/x", "2001:db8::1", "403"),
+        ("/a/late/x", FAR, "403"),
+        ("/b", FAR, "free"),
+    ] {
+        assert_eq!(word(&world, path, &[], peer), found, "{path} {peer}");
+    }
+}
+
+#[test]
+fn passwords_and_networks_combine() {
+    let world = world(
+        "[[access]]\npath = '/all/*'\nallow = '192.0.2.0/24'\nUSERS\n\
+         [[access]]\npath = '/any/*'\nallow = '192.0.2.0/24'\nUSERS\nsatisfy = 'any'\n\
+         [[access]]\npath = '/word/*'\nUSERS",
+    );
+    for (path, authorization, peer, found) in [
+        ("/all/", &[][..], NEAR, "401"),
+        ("/all/", &[RIGHT], NEAR, "ann"),
+        ("/all/", &[RIGHT], FAR, "403"),
+        ("/any/", &[], NEAR, "open"),
+        ("/any/", &[WRONG], NEAR, "open"),
+        ("/any/", &[], FAR, "401"),
+        ("/any/", &[WRONG], FAR, "401"),
+        ("/any/", &[RIGHT], FAR, "ann"),
+        ("/word/", &[], FAR, "401"),
+        ("/word/", &[WRONG], FAR, "401"),
+        ("/word/", &[RIGHT], FAR, "ann"),
+        ("/word/", &[RIGHT, RIGHT], FAR, "401"),
+        ("/word/", &[RIGHT, WRONG], FAR, "401"),
+        ("/word/", &[b"Bearer x"], FAR, "401"),
+    ] {
+        assert_eq!(word(&world, path, authorization, peer), found, "{path} {peer}");
+    }
+}
+
+#[test]
+fn a_password_is_checked_once() {
+    let world = world("[[access]]\npath = '/'\nUSERS");
+    for _ in 0..2 {
+        // Wrong ones are not remembered.
+        let Verdict::Check(check) = ask(&world, "/", &[WRONG], NEAR, false) else {
+            panic!("it is not known");
+        };
+        assert!(!check.run());
+    }
+    let two = [(); 2].map(|()| match ask(&world, "/", &[RIGHT], NEAR, false) {
+        Verdict::Check(check) => check,
+        other => panic!("it is not known: {other:?}"),
+    });
+    for check in two {
+        assert!(check.run());
+        let Verdict::Open(admitted) = ask(&world, "/other", &[RIGHT], FAR, false) else {
+            panic!("it is known");
+        };
+        assert_eq!(admitted.user.as_deref(), Some(&b"ann"[..]));
+    }
+}
+
+#[test]
+fn the_number_of_checks_is_bounded() {
+    let world = world("[[access]]\npath = '/'\nUSERS");
+    let check = |peer: &str| match ask(&world, "/", &[WRONG], peer, false) {
+        Verdict::Check(check) => Some(check),
+        Verdict::Busy => None,
+        other => panic!("{other:?}"),
+    };
+    let of_one: Vec<Check> = (0..=CHECKS_OF_ADDRESS_MAX).map_while(|_| check(NEAR)).collect();
+    assert_eq!(of_one.len() as u32, CHECKS_OF_ADDRESS_MAX);
+    let of_all: Vec<Check> = (0..=CHECKS_MAX)
+        .map_while(|n| check(&format!("10.0.0.{n}")))
+        .collect();
+    assert_eq!((of_one.len() + of_all.len()) as u32, CHECKS_MAX);
+    drop(of_one);
+    assert!(check(NEAR).is_some(), "a check that is dropped leaves its place");
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_an_error() {
+    let config = Config::from_toml("[[access]]\npath = '/'\nhtpasswd = '/nowhere/users'", "w.toml");
+    let sites = config.unwrap().sites().unwrap();
+    let why = Gates::open(sites.iter()).unwrap_err();
+    assert!(why.contains("`/nowhere/users`"), "{why}");
+}

@@ -1,0 +1,353 @@
+//! Access rules: which clients may request which paths, by network and by password.
+//!
+//! Decides what a rule says and which clients its networks admit. Files with passwords are read elsewhere.
+
+use super::pattern::PathPattern;
+use core::fmt;
+use core::str::FromStr;
+use serde::{Deserialize, Deserializer, de};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Maximum number of rules of a site. A request is compared with each of them.
+const RULES_MAX: usize = 1_000;
+
+/// Maximum number of networks of a rule.
+const NETWORKS_MAX: usize = 10_000;
+
+/// A table `[[access]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Access {
+    /// The rule applies to matching paths and to those below them.
+    pub path: PathPattern,
+    /// Networks whose clients are admitted; all others are not. Empty: all but `deny`.
+    #[serde(default, deserialize_with = "networks")]
+    pub allow: Vec<Network>,
+    /// Networks whose clients are not admitted.
+    #[serde(default, deserialize_with = "networks")]
+    pub deny: Vec<Network>,
+    /// File with users and their hashed passwords. `None`: no password is needed.
+    pub htpasswd: Option<PathBuf>,
+    /// Name of the protected area, which browsers show (RFC 9110 section 11.5).
+    pub realm: Option<String>,
+    /// Whether a client needs both an admitted network and a password.
+    #[serde(default)]
+    pub satisfy: Satisfy,
+}
+
+units::words! {
+    /// Which conditions of a rule a client must meet.
+    #[derive(Default)]
+    pub enum Satisfy {
+        /// Its network is admitted, and its password is correct.
+        #[default]
+        All = "all",
+        /// One of the two.
+        Any = "any",
+    }
+}
+
+/// A network of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// All addresses.
+    All,
+    /// The IPv4 addresses that begin with these bits.
+    V4(u32, u8),
+    /// The IPv6 addresses that begin with these bits.
+    V6(u128, u8),
+}
+
+impl Network {
+    /// Length of the matching prefix, plus one; 0 for [`Network::All`]. `None`: the address is outside. `address` must be
+    /// canonical, not an IPv4 address mapped into IPv6.
+    fn matches(self, address: IpAddr) -> Option<u8> {
+        match (self, address) {
+            (Network::All, _) => Some(0),
+            (Network::V4(start, bits), IpAddr::V4(ip)) => {
+                (u32::from(ip) & mask_v4(bits) == start).then_some(bits + 1)
+            }
+            (Network::V6(start, bits), IpAddr::V6(ip)) => {
+                (u128::from(ip) & mask_v6(bits) == start).then_some(bits + 1)
+            }
+            (Network::V4(..), IpAddr::V6(_)) | (Network::V6(..), IpAddr::V4(_)) => None,
+        }
+    }
+}
+
+fn mask_v4(bits: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0)
+}
+
+fn mask_v6(bits: u8) -> u128 {
+    u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0)
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Network::All => f.write_str("all"),
+            Network::V4(start, bits) => write!(f, "{}/{bits}", std::net::Ipv4Addr::from(start)),
+            Network::V6(start, bits) => write!(f, "{}/{bits}", std::net::Ipv6Addr::from(start)),
+        }
+    }
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Network, String> {
+        if text == "all" {
+            return Ok(Network::All);
+        }
+        let wrong = || {
+            format!(
+                "`{}` is not a network; write an address, a prefix or all, as in 192.0.2.0/24, 2001:db8::/32 or 127.0.0.1",
+                text.escape_debug()
+            )
+        };
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse::<u8>().map_err(|_| wrong())?)),
+            None => (text, None),
+        };
+        let (address, bits): (IpAddr, Option<u8>) = (address.parse().map_err(|_| wrong())?, bits);
+        let network = match (address, address.to_canonical()) {
+            (IpAddr::V6(_), IpAddr::V4(ip)) => {
+                // An IPv4 network mapped into IPv6.
+                let bits = bits
+                    .map_or(Some(32), |bits| bits.checked_sub(96))
+                    .ok_or_else(wrong)?;
+                Network::V4(ip.into(), bits)
+            }
+            (IpAddr::V4(ip), _) => Network::V4(ip.into(), bits.unwrap_or(32)),
+            (IpAddr::V6(ip), _) => Network::V6(ip.into(), bits.unwrap_or(128)),
+        };
+        let whole = match network {
+            Network::V4(_, 33..) | Network::V6(_, 129..) => return Err(wrong()),
+            Network::V4(start, bits) => Network::V4(start & mask_v4(bits), bits),
+            Network::V6(start, bits) => Network::V6(start & mask_v6(bits), bits),
+            Network::All => Network::All,
+        };
+        if whole != network {
+            return Err(format!(
+                "`{text}` has bits behind its prefix; write the network as `{whole}`, or one address without `/`"
+            ));
+        }
+        Ok(network)
+    }
+}
+
+/// One network or a list of them.
+fn networks<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Network>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        One(String),
+        Several(Vec<String>),
+    }
+    let written = match Written::deserialize(d) {
+        Ok(Written::One(one)) => vec![one],
+        Ok(Written::Several(several)) => several,
+        Err(_) => {
+            return Err(de::Error::custom(
+                "these are no networks; write a list, as in [\"192.0.2.0/24\", \"2001:db8::/32\"]",
+            ));
+        }
+    };
+    written
+        .iter()
+        .map(|text| text.parse().map_err(de::Error::custom))
+        .collect()
+}
+
+impl Access {
+    /// Whether the client's network is admitted: the longest matching prefix decides. `peer` must be canonical.
+    pub(crate) fn admits(&self, peer: IpAddr) -> bool {
+        let longest = |networks: &[Network]| networks.iter().filter_map(|one| one.matches(peer)).max();
+        match (longest(&self.allow), longest(&self.deny)) {
+            (allowed, Some(denied)) => allowed.is_some_and(|allowed| allowed > denied),
+            (allowed, None) => allowed.is_some() || self.allow.is_empty(),
+        }
+    }
+
+    /// The realm that clients are told.
+    pub(crate) fn realm(&self) -> &str {
+        self.realm.as_deref().unwrap_or("Restricted")
+    }
+
+    /// Whether no other rule has an effect behind this one.
+    fn covers_all(&self) -> bool {
+        self.path.covers(b"/") && self.path.covers(b"/x") && self.path.covers(b"/x/y.z")
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        let Access {
+            path, allow, deny, ..
+        } = self;
+        if allow.is_empty() && deny.is_empty() && self.htpasswd.is_none() {
+            return Err(format!(
+                "the rule for `{path}` has no condition; set `allow`, `deny` or `htpasswd`; `allow = \"all\"` admits everyone"
+            ));
+        }
+        if let Some(both) = allow.iter().find(|one| deny.contains(one)) {
+            return Err(format!(
+                "the rule for `{path}` allows and denies `{both}`; remove one of the two"
+            ));
+        }
+        if allow.len() + deny.len() > NETWORKS_MAX {
+            return Err(format!(
+                "the rule for `{path}` has more than {NETWORKS_MAX} networks; summarize them"
+            ));
+        }
+        if self.realm.is_some() && self.htpasswd.is_none() {
+            return Err(format!(
+                "the rule for `{path}` has a realm and no passwords; set `htpasswd`, too"
+            ));
+        }
+        if self.satisfy == Satisfy::Any && (self.htpasswd.is_none() || allow.is_empty()) {
+            return Err(format!(
+                "the rule for `{path}` has nothing to choose from; `satisfy = \"any\"` needs `htpasswd` and `allow`"
+            ));
+        }
+        let is_plain = |b: u8| (0x20..0x7f).contains(&b) && b != b'"' && b != b'\\';
+        if !self.realm().bytes().all(is_plain) || self.realm().is_empty() {
+            return Err(format!(
+                "the realm of the rule for `{path}` is not plain text; write ASCII characters without quotes and backslashes"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Validates the rules of a site.
+pub(super) fn validate(rules: &[Access]) -> Result<(), String> {
+    if rules.len() > RULES_MAX {
+        return Err(format!("more than {RULES_MAX} rules; combine some"));
+    }
+    for (at, rule) in rules.iter().enumerate() {
+        rule.validate()?;
+        if rule.covers_all()
+            && let Some(next) = rules.get(at + 1)
+        {
+            return Err(format!(
+                "the rule for `{}` never applies, because `{}` before it covers every path; put it first",
+                next.path, rule.path
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Access, String> {
+        toml::from_str::<Access>(text).map_err(|error| error.message().to_owned())
+    }
+
+    #[test]
+    fn networks_are_read_and_mistakes_explained() {
+        for (text, shown) in [
+            ("192.0.2.0/24", "192.0.2.0/24"),
+            ("192.0.2.1", "192.0.2.1/32"),
+            ("0.0.0.0/0", "0.0.0.0/0"),
+            ("2001:db8::/32", "2001:db8::/32"),
+            ("::/0", "::/0"),
+            ("::1", "::1/128"),
+            ("::ffff:192.0.2.0/120", "192.0.2.0/24"),
+            ("::ffff:192.0.2.9", "192.0.2.9/32"),
+            ("all", "all"),
+        ] {
+            let network: Network = text.parse().unwrap();
+            assert_eq!(network.to_string(), shown);
+        }
+        for (text, advice) in [
+            ("192.0.2.1/24", "192.0.2.0/24"),
+            ("2001:db8::1/32", "2001:db8::/32"),
+            ("192.0.2.0/33", "is not a network"),
+            ("::/129", "is not a network"),
+            ("::ffff:192.0.2.0/24", "is not a network"),
+            ("192.0.2/24", "is not a network"),
+            ("example.org", "is not a network"),
+            ("", "is not a network"),
+        ] {
+            let why = text.parse::<Network>().unwrap_err();
+            assert!(why.contains(advice), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn the_longest_prefix_decides() {
+        for (lists, peer, admitted) in [
+            ("allow = '192.0.2.0/24'", "192.0.2.7", true),
+            ("allow = '192.0.2.0/24'", "192.0.3.7", false),
+            ("allow = '192.0.2.0/24'", "2001:db8::1", false),
+            ("deny = '192.0.2.0/24'", "192.0.2.7", false),
+            ("deny = '192.0.2.0/24'", "192.0.3.7", true),
+            ("deny = '192.0.2.0/24'", "::1", true),
+            ("allow = '192.0.2.0/24'\ndeny = '192.0.2.7'", "192.0.2.7", false),
+            ("allow = '192.0.2.7'\ndeny = '192.0.2.0/24'", "192.0.2.7", true),
+            ("allow = '192.0.2.7'\ndeny = '192.0.2.0/24'", "192.0.2.8", false),
+            ("allow = 'all'\ndeny = '10.0.0.0/8'", "10.1.2.3", false),
+            ("allow = '10.0.0.0/8'\ndeny = 'all'", "10.1.2.3", true),
+            ("allow = '0.0.0.0/0'\ndeny = 'all'", "10.1.2.3", true),
+            ("allow = '::/0'", "10.1.2.3", false),
+            ("deny = 'all'", "::1", false),
+            (
+                "allow = '2001:db8::/32'\ndeny = '2001:db8:1::/48'",
+                "2001:db8:1::9",
+                false,
+            ),
+            (
+                "allow = '2001:db8::/32'\ndeny = '2001:db8:1::/48'",
+                "2001:db8:2::9",
+                true,
+            ),
+        ] {
+            let rule = read(&format!("path = '/a'\n{lists}")).unwrap();
+            assert_eq!(rule.validate(), Ok(()));
+            assert_eq!(rule.admits(peer.parse().unwrap()), admitted, "{lists} {peer}");
+        }
+    }
+
+    #[test]
+    fn rules_without_effect_are_rejected() {
+        for (text, advice) in [
+            ("path = '/a'", "no condition"),
+            ("path = '/a'\nallow = []", "no condition"),
+            (
+                "path = '/a'\nallow = '::1'\ndeny = ['::1']",
+                "allows and denies `::1/128`",
+            ),
+            ("path = '/a'\nallow = 'all'\nrealm = 'A'", "`htpasswd`"),
+            ("path = '/a'\nhtpasswd = 'h'\nsatisfy = 'any'", "`allow`"),
+            ("path = '/a'\nhtpasswd = 'h'\nrealm = 'a\"b'", "plain text"),
+            ("path = '/a'\nhtpasswd = 'h'\nrealm = ''", "plain text"),
+        ] {
+            let why = read(text).unwrap().validate().unwrap_err();
+            assert!(why.contains(advice), "{text}: {why}");
+        }
+        for first in ["/", "*", "/*"] {
+            let rules = [first, "/a"].map(|path| read(&format!("path = '{path}'\ndeny = 'all'")).unwrap());
+            let why = validate(&rules).unwrap_err();
+            assert!(why.contains("`/a` never applies"), "{why}");
+            assert_eq!(validate(&[rules[1].clone(), rules[0].clone()]), Ok(()));
+        }
+        let many = vec![read("path = '/a'\ndeny = 'all'").unwrap(); RULES_MAX];
+        assert_eq!(validate(&many), Ok(()));
+        let more = [&many[..], &many[..1]].concat();
+        assert!(validate(&more).unwrap_err().contains("more than 1000"));
+        let list: Vec<String> = (0..=NETWORKS_MAX)
+            .map(|n| format!("'{}'", std::net::Ipv4Addr::from(n as u32)))
+            .collect();
+        let rule = read(&format!("path = '/a'\nallow = [{}]", list.join(","))).unwrap();
+        assert!(rule.validate().unwrap_err().contains("more than 10000 networks"));
+        let fewer = Access {
+            allow: rule.allow[1..].to_vec(),
+            ..rule
+        };
+        assert_eq!(fewer.validate(), Ok(()));
+    }
+}

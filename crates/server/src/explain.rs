@@ -1,0 +1,459 @@
+//! Explains how a request would be answered: each rule that applies, in the order in which a server applies them, and the
+//! source of the answer.
+//!
+//! The answer comes from the same exchange as that of a session, so the explanation cannot differ from it. This file knows no
+//! connection, and it passes nothing to upstreams.
+
+use crate::access::Verdict;
+use crate::config::{Config, spelling};
+use crate::context::{Cx, Done};
+use crate::entry::{Answer as Kind, Entry};
+use crate::exchange::{Asked, Exchange, Head, Step as Next};
+use crate::service::Server;
+use crate::site::Lookup;
+use http_semantics::field::{Fields, Line};
+use http_semantics::method::Method;
+use http_semantics::request::{Protocol, RequestHead};
+use http_semantics::target::Target;
+use runtime::Context as _;
+use runtime::session::Job;
+use std::net::IpAddr;
+use std::sync::Arc;
+use units::{Instant, UnixTime};
+
+/// A request to explain.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'q> {
+    /// Method.
+    pub method: &'q str,
+    /// Name of the server, as the client knows it.
+    pub host: &'q str,
+    /// Path and query.
+    pub target: &'q str,
+    /// Whether it comes over TLS.
+    pub is_secured: bool,
+    /// Address of the client.
+    pub peer: IpAddr,
+}
+
+/// What would happen to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// What applies, in order.
+    pub steps: Vec<Step>,
+    /// Status of the answer; `None`: an upstream decides it.
+    pub status: Option<u16>,
+    /// Where the answer comes from, in words.
+    pub source: String,
+    /// Field lines of the answer that depend on the configuration, as `Name: value`.
+    pub fields: Vec<String>,
+}
+
+/// One thing that applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The key of the configuration, or the part of the request.
+    pub subject: &'static str,
+    /// What it does, in words.
+    pub text: String,
+}
+
+impl Server {
+    /// Explains how a request would be answered now. Reads the file that answers it. The request has no password, and accepts
+    /// HTML as browsers do.
+    ///
+    /// # Errors
+    /// Why it is no request, as a clause.
+    pub fn explain(
+        &self,
+        question: &Question<'_>,
+        now: Instant,
+        wall: UnixTime,
+    ) -> Result<Explanation, String> {
+        let method = Method::of(question.method);
+        let target = Target::parse(question.target.as_bytes(), method)
+            .map_err(|_| format!("`{}` is not a path", question.target))?;
+        let line = |name, value| Line { name, value };
+        let lines = [
+            line("Host", question.host.as_bytes()),
+            line("Accept", b"text/html,*/*;q=0.8"),
+        ];
+        let head = RequestHead {
+            method,
+            method_name: question.method,
+            target,
+            target_raw: question.target.as_bytes(),
+            protocol: Protocol::Http11,
+            fields: Fields::new(&lines),
+        };
+        let mut cx = runtime::Service::context(self, 0);
+        cx.turn(now, wall);
+        Ok(explain(&mut cx, &head, question, now))
+    }
+}
+
+fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now: Instant) -> Explanation {
+    let state = Arc::clone(&cx.state);
+    let site = state.hosts.index_of(head.authority());
+    let config = &state.hosts.place(site).config;
+    let mut steps = Vec::new();
+    let mut say = |subject, text: String| steps.push(Step { subject, text });
+    say("host", host(&state.config, site, config));
+    let raw = head.target.path().unwrap_or(b"*");
+    let spelled = spelling(raw).unwrap_or_default();
+    if spelled != raw && !spelled.is_empty() {
+        say("path", format!("rules compare `{}`", spelled.escape_ascii()));
+    }
+    let mut source = None;
+    let verdict = state.gates.verdict(site, head, question.peer, false);
+    for (at, rule) in state.gates.covering(site, head) {
+        say("access", format!("rule {} for `{}`", at + 1, rule.path));
+    }
+    let is_ruled = !matches!(&verdict, Verdict::Open(admitted) if !admitted.is_ruled);
+    let is_redirected = state.https_port.is_some() && !question.is_secured;
+    let handled = state.mounts.of(head).is_some();
+    if is_ruled && !is_redirected {
+        let (text, stops) = match verdict {
+            Verdict::Open(_) => (format!("{} is admitted", question.peer), false),
+            Verdict::Forbidden => (format!("{} is not admitted", question.peer), true),
+            Verdict::Challenge(_) | Verdict::Check(_) => ("a password is needed".to_owned(), true),
+            Verdict::Busy => ("too many passwords are being checked".to_owned(), true),
+            Verdict::Malformed => ("the path is malformed".to_owned(), true),
+        };
+        say("access", text);
+        if stops {
+            source = Some("the access rule".to_owned());
+        }
+    }
+    if is_redirected && (is_ruled || !handled) {
+        say("https-redirect", "requests in cleartext go to https".to_owned());
+        source.get_or_insert("the redirect to https".to_owned());
+    }
+    if handled {
+        say(
+            "live, health",
+            "this path belongs to the server itself".to_owned(),
+        );
+    }
+    let proxies = config.proxy.iter().enumerate();
+    let mut proxies = proxies.filter(|(_, rule)| rule.path.matches(&spelled));
+    let is_passed = state.proxies.find(site, head).is_some();
+    if let Some((at, rule)) = proxies.next()
+        && is_passed
+    {
+        let upstreams: Vec<String> = rule.upstreams.iter().map(ToString::to_string).collect();
+        let text = format!("rule {} for `{}`: to {}", at + 1, rule.path, upstreams.join(", "));
+        say("proxy", text.clone());
+        if source.is_none() && !handled {
+            return Explanation {
+                steps,
+                status: None,
+                source: format!("proxy, {text}"),
+                fields: Vec::new(),
+            };
+        }
+    }
+    let redirects = config.redirect.iter().enumerate();
+    let redirect = redirects
+        .filter_map(|(at, rule)| Some((at, rule, rule.applies(&spelled)?)))
+        .next();
+    if let Some((at, rule, status)) = redirect {
+        let mut location = Vec::new();
+        rule.location(&spelled, head.target.query(), &mut location, |query, out| {
+            out.extend_from_slice(query);
+        });
+        let location = location.escape_ascii();
+        say(
+            "redirect",
+            format!("rule {}: {} to {location}", at + 1, status.as_u16()),
+        );
+        if !handled {
+            source.get_or_insert(format!("redirect rule {}", at + 1));
+        }
+    }
+    let found = match source {
+        None if !handled && matches!(head.method, Method::Get | Method::Head) => file(cx, site, raw, config),
+        _ => None,
+    };
+    let (status, fields) = answer(cx, head, question, now);
+    if let Some((path, _)) = &found {
+        let rules = config.header_rule.iter().enumerate();
+        for (at, rule) in rules.filter(|(_, rule)| rule.path.matches(&spelled) || rule.path.matches(path)) {
+            let lines: Vec<String> = rule.header.iter().map(ToString::to_string).collect();
+            say(
+                "header-rule",
+                format!("rule {} for `{}`: {}", at + 1, rule.path, lines.join("; ")),
+            );
+        }
+    }
+    let source = source.unwrap_or_else(|| match (&found, status) {
+        _ if handled && status != 404 => "the server itself".to_owned(),
+        (Some((_, what)), 200..400) => what.clone(),
+        (None, 200) if config.spa_fallback.is_some() && head.method != Method::Options => {
+            let page = config.spa_fallback.as_deref().unwrap_or_default();
+            say(
+                "spa-fallback",
+                format!("no file has this path, so `{page}` answers"),
+            );
+            format!("the file `{page}`")
+        }
+        (_, 204) => "the methods that this server answers".to_owned(),
+        _ => "no file".to_owned(),
+    });
+    if status >= 400
+        && let Some(page) = config.error_pages.page(status)
+    {
+        say(
+            "error-pages",
+            format!("`{page}` for {status}, if this file exists"),
+        );
+    }
+    Explanation {
+        steps,
+        status: Some(status),
+        source,
+        fields,
+    }
+}
+
+/// The site of a request, in words.
+fn host(whole: &Config, site: usize, config: &Config) -> String {
+    let root = match &config.root {
+        Some(root) => format!("files in `{}`", root.display()),
+        None => "the embedded site".to_owned(),
+    };
+    let host = site.checked_sub(1).and_then(|at| whole.host.get(at));
+    match host {
+        Some(host) => {
+            let names: Vec<String> = host.names.iter().map(ToString::to_string).collect();
+            format!("host {site}, {}: {root}", names.join(", "))
+        }
+        None => format!("the top level: {root}"),
+    }
+}
+
+/// The path, as it is spelled, and the description of what a lookup of `raw` finds.
+fn file(cx: &mut Cx, site: usize, raw: &[u8], config: &Config) -> Option<(Vec<u8>, String)> {
+    let spelled = spelling(raw)?;
+    let found = look_up(cx, site, raw)?;
+    let shown = |path: &[u8]| format!("the file `{}`", path.escape_ascii());
+    match &found.answer {
+        Kind::Resource(_) if spelled.ends_with(b"/") => {
+            let mut pages = config.index.iter().map(|name| {
+                let mut page = spelled.clone();
+                crate::path::encode(name.as_bytes(), &mut page);
+                page
+            });
+            let is_page = |page: &Vec<u8>| {
+                look_up(cx, site, page).is_some_and(|entry| matches!(entry.answer, Kind::Resource(_)))
+            };
+            let page = pages.find(is_page)?;
+            let text = shown(&page);
+            Some((page, text))
+        }
+        Kind::Resource(_) => {
+            let text = shown(&spelled);
+            Some((spelled, text))
+        }
+        Kind::Listing(_) => Some((spelled, "the listing of the directory".to_owned())),
+        Kind::Redirect(_) => Some((spelled, "the directory, whose path ends with a slash".to_owned())),
+        Kind::Missing(_) => None,
+    }
+}
+
+fn look_up(cx: &mut Cx, site: usize, path: &[u8]) -> Option<Arc<Entry>> {
+    let view = cx.views.get_mut(site)?;
+    Some(match view.lookup(path) {
+        Lookup::Hit(entry) => Arc::clone(entry),
+        Lookup::Load(load) => view.finish(load.try_now().unwrap_or_else(Job::run)),
+        Lookup::Refused => return None,
+    })
+}
+
+/// Status and field lines of the answer.
+fn answer(
+    cx: &mut Cx,
+    head: &RequestHead<'_, '_>,
+    question: &Question<'_>,
+    now: Instant,
+) -> (u16, Vec<String>) {
+    let mut exchange = Exchange::new(question.peer, question.is_secured, now);
+    let mut entry: Option<Arc<Entry>> = None;
+    loop {
+        let (scope, _) = cx.split();
+        let work = match match &entry {
+            None => exchange.begin(scope, head),
+            Some(entry) => exchange.resume(scope, Asked::Request(head), entry),
+        } {
+            Next::Answer(answer) => {
+                let lines = match answer.head {
+                    Head::Prepared(representation) => representation.all_fields(),
+                    Head::Composed(lines) => lines,
+                };
+                let text = String::from_utf8_lossy(lines.text());
+                let fields = text.lines().map(str::to_owned).collect();
+                return (answer.status.as_u16(), fields);
+            }
+            Next::Wait(work, _) => work,
+        };
+        match work.try_now().unwrap_or_else(Job::run) {
+            Done::Loaded(loaded) => entry = Some(exchange.found(cx, loaded)),
+            Done::Read(_) => return (500, Vec::new()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::site::Source;
+
+    fn server(text: &str) -> Server {
+        let config = Config::from_toml(text, "w.toml").unwrap();
+        let source = Source::Embedded {
+            files: &[
+                ("/index.html", b"<p>Home"),
+                ("/digits.bin", b"0123456789"),
+                ("/dir/index.html", b"<p>In a directory"),
+                ("/errors/404.html", b"<p>Nothing here"),
+                ("/app.html", b"<p>The application"),
+            ],
+            modified: UnixTime::from_secs(784_111_777),
+        };
+        Server::open(config, source, None, units::Seed(1)).unwrap()
+    }
+
+    fn explained(server: &Server, method: &str, target: &str, is_secured: bool) -> Explanation {
+        let question = Question {
+            method,
+            host: "a.test",
+            target,
+            is_secured,
+            peer: "192.0.2.7".parse().unwrap(),
+        };
+        server
+            .explain(&question, Instant::ZERO, UnixTime::from_secs(1_000_000_000))
+            .unwrap()
+    }
+
+    const CONFIG: &str = "spa-fallback = '/app.html'\nhealth = true\nheader = ['X-All: 1']\n\
+        [error-pages]\n404 = '/errors/404.html'\n\
+        [[access]]\npath = '/secret/*'\nallow = '10.0.0.0/8'\n\
+        [[access]]\npath = '/dir/*'\nallow = '192.0.2.0/24'\n\
+        [[proxy]]\npath = '/api/*'\nupstreams = ['http://127.0.0.1:1']\n\
+        [[redirect]]\nfrom = '/old/*'\nto = '/new/*'\n\
+        [[header-rule]]\npath = '*.html'\nheader = ['X-Page: 1']\n\
+        [[host]]\nnames = ['*.b.test']\n";
+
+    #[test]
+    fn the_source_of_an_answer_is_named() {
+        let server = server(CONFIG);
+        for (method, target, status, source, subjects) in [
+            (
+                "GET",
+                "/",
+                Some(200),
+                "the file `/index.html`",
+                "host header-rule",
+            ),
+            ("HEAD", "/digits.bin", Some(200), "the file `/digits.bin`", "host"),
+            (
+                "GET",
+                "/x/../%64igits.bin",
+                Some(200),
+                "the file `/digits.bin`",
+                "host path",
+            ),
+            (
+                "GET",
+                "/dir",
+                Some(301),
+                "ends with a slash",
+                "host access access",
+            ),
+            (
+                "GET",
+                "/dir/",
+                Some(200),
+                "the file `/dir/index.html`",
+                "host access access header-rule",
+            ),
+            ("GET", "/old/a?b", Some(301), "redirect rule 1", "host redirect"),
+            ("GET", "/api/x", None, "http://127.0.0.1:1", "host proxy"),
+            ("POST", "/api/x", None, "proxy, rule 1 for `/api/*`", "host proxy"),
+            (
+                "GET",
+                "/secret/x",
+                Some(403),
+                "the access rule",
+                "host access access",
+            ),
+            ("GET", "/view", Some(200), "`/app.html`", "host spa-fallback"),
+            ("GET", "/none.css", Some(404), "no file", "host error-pages"),
+            ("DELETE", "/", Some(405), "no file", "host"),
+            ("OPTIONS", "/", Some(204), "methods", "host"),
+            (
+                "GET",
+                "/healthz",
+                Some(200),
+                "the server itself",
+                "host live, health",
+            ),
+            ("GET", "/%zz", Some(400), "the access rule", "host access"),
+        ] {
+            let explanation = explained(&server, method, target, false);
+            let found: Vec<&str> = explanation.steps.iter().map(|step| step.subject).collect();
+            assert_eq!(
+                (explanation.status, found.join(" ").as_str()),
+                (status, subjects),
+                "{method} {target}: {explanation:?}"
+            );
+            assert!(explanation.source.contains(source), "{explanation:?}");
+        }
+    }
+
+    #[test]
+    fn the_lines_of_an_answer_are_those_that_are_sent() {
+        let server = server(CONFIG);
+        let explanation = explained(&server, "GET", "/", false);
+        for line in ["X-All: 1", "X-Page: 1"] {
+            assert!(
+                explanation.fields.iter().any(|field| field == line),
+                "{explanation:?}"
+            );
+        }
+        let explanation = explained(&server, "GET", "/old/a?b", false);
+        assert!(explanation.fields.contains(&"Location: /new/a?b".to_owned()));
+    }
+
+    #[test]
+    fn https_comes_first() {
+        let server = server(
+            "https-redirect = 8443\ntls-cert = 'a'\ntls-key = 'a'\n[[access]]\npath = '/dir/*'\ndeny = 'all'",
+        );
+        for target in ["/", "/dir/"] {
+            let explanation = explained(&server, "GET", target, false);
+            assert_eq!(
+                (explanation.status, &*explanation.source),
+                (Some(308), "the redirect to https")
+            );
+        }
+        assert_eq!(explained(&server, "GET", "/", true).status, Some(200));
+        assert_eq!(explained(&server, "GET", "/dir/", true).status, Some(403));
+    }
+
+    #[test]
+    fn what_is_no_request_is_an_error() {
+        let server = server("");
+        let question = Question {
+            method: "GET",
+            host: "a.test",
+            target: "/a b",
+            is_secured: false,
+            peer: "::1".parse().unwrap(),
+        };
+        let wall = UnixTime::from_secs(1_000_000_000);
+        let outcome = server.explain(&question, Instant::ZERO, wall);
+        assert!(outcome.is_err() || outcome.is_ok_and(|explanation| explanation.status >= Some(400)));
+    }
+}
