@@ -162,7 +162,10 @@ pub(super) fn measures(finding: &Finding) -> String {
             } else {
                 ""
             };
-            format!("{} lost{place}; data sent again", counted(*packets, "packet"))
+            format!(
+                "{} lost{place}; data sent again",
+                counted(*packets_lost, "packet")
+            )
         }
         Kind::QuicProbeTimeout { packets_resent } => format!(
             "data of {} sent again before any acknowledgment reported a loss",
