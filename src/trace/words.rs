@@ -153,20 +153,23 @@ pub(super) fn measures(finding: &Finding) -> String {
             format!("the server does not speak {}", quic::version(*offered))
         }
         Kind::QuicRetry => format!("a round trip of {}", milliseconds(finding.cost)),
-        Kind::QuicLossRecovery { packets, upstream } => {
+        Kind::QuicLossRecovery {
+            packets_lost,
+            upstream,
+        } => {
             let place = if *upstream {
                 " before the capture point"
             } else {
                 ""
             };
             format!(
-                "{} lost{place}, their data sent again",
-                counted(*packets, "packet")
+                "{} lost{place}; data sent again",
+                counted(*packets_lost, "packet")
             )
         }
-        Kind::QuicProbeTimeout { packets } => format!(
+        Kind::QuicProbeTimeout { packets_resent } => format!(
             "data of {} sent again before any acknowledgment reported a loss",
-            counted(*packets, "packet")
+            counted(*packets_resent, "packet")
         ),
         Kind::QuicFlowControl { stream, waits } => match stream {
             Some(stream) => format!("stream {stream}: {} for a limit", counted(*waits, "wait")),

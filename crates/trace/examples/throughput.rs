@@ -174,7 +174,8 @@ fn run(name: &str, mut source: impl Read) {
     let mut drain = |analyzer: &mut Analyzer| {
         while let Some(event) = analyzer.next_event() {
             match event {
-                trace::Event::Connection(_) => connections += 1,
+                trace::Event::Connection(_) | trace::Event::Quic(_) => connections += 1,
+                trace::Event::Lookup(_) | trace::Event::Datagrams(_) | trace::Event::Packet(_) => {}
                 trace::Event::Finding(_) => findings += 1,
                 trace::Event::Transaction(_) => transactions += 1,
             }

@@ -261,7 +261,7 @@ pub enum Kind {
     /// repair; only the streams concerned waited.
     QuicLossRecovery {
         /// Number of lost packets.
-        packets: u32,
+        packets_lost: u32,
         /// Whether they were lost before the capture point, which saw only the retransmissions.
         upstream: bool,
     },
@@ -269,7 +269,7 @@ pub enum Kind {
     /// cost as for [`Kind::QuicLossRecovery`].
     QuicProbeTimeout {
         /// Number of packets whose data was sent again.
-        packets: u32,
+        packets_resent: u32,
     },
     /// Data waited because a limit of QUIC's flow control was reached (RFC 9000, section 4). Packets: both ends of the longest wait.
     /// Cost: all waits together.

@@ -108,6 +108,7 @@ fn results_are_json_with_units_in_their_names() {
                 assert_eq!(json["from_server"]["retransmissions"]["timeout"], 1);
                 assert_eq!(json["from_server"]["volume"]["overhead_40_percent"], 30.0);
             }
+            other => panic!("the capture has TCP only: {other:?}"),
         }
     }
     kinds.sort();

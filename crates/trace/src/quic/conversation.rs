@@ -422,12 +422,9 @@ impl Conversation {
             QuicFrame::DataBlocked { .. }
             | QuicFrame::StreamDataBlocked { .. }
             | QuicFrame::StreamsBlocked { .. } => self.halves[side as usize].totals.blocked += 1,
-            QuicFrame::NewConnectionId { .. } => {
-                // Its length is that of all connection IDs of this end (RFC 9000, section 5.1 does not ask for it; every known
-                // implementation does so).
-                if !data.is_empty() {
-                    self.halves[side as usize].id = data.to_vec();
-                }
+            // A short header does not say how long its connection ID is, so ends choose one length for all of theirs.
+            QuicFrame::NewConnectionId { .. } if !data.is_empty() => {
+                self.halves[side as usize].id = data.to_vec();
             }
             QuicFrame::ResetStream {
                 stream_id,

@@ -68,10 +68,18 @@ struct Half {
     expected: [u64; 3],
 }
 
+/// Keys of Initial packets, by version and connection ID.
+#[derive(Debug)]
+struct Initial {
+    version: u32,
+    destination: Vec<u8>,
+    openers: [Box<dyn PacketOpener>; 2],
+}
+
 /// The keys of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Protection {
-    initial: Vec<(u32, Vec<u8>, [Box<dyn PacketOpener>; 2])>,
+    initial: Vec<Initial>,
     halves: [Half; 2],
     /// Key updates of both directions.
     pub(super) updates: u64,
@@ -136,7 +144,7 @@ impl Protection {
         let known = self
             .initial
             .iter()
-            .position(|(of, id, _)| *of == version && id == destination);
+            .position(|known| known.version == version && known.destination == destination);
         let at = match known {
             Some(at) => at,
             None => {
@@ -144,11 +152,15 @@ impl Protection {
                 if self.initial.len() >= INITIAL_MAX {
                     self.initial.remove(0);
                 }
-                self.initial.push((version, destination.to_vec(), openers));
+                self.initial.push(Initial {
+                    version,
+                    destination: destination.to_vec(),
+                    openers,
+                });
                 self.initial.len() - 1
             }
         };
-        self.initial.get(at).map(|(_, _, openers)| openers)
+        self.initial.get(at).map(|known| &known.openers)
     }
 
     /// Makes the key for packets of this kind, if there is none and its secret is known.

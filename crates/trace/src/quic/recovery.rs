@@ -206,12 +206,12 @@ pub(super) fn report(side: Side, episode: Option<Episode>, cx: &mut Context<'_>)
     };
     let kind = if episode.is_reported {
         Kind::QuicLossRecovery {
-            packets: episode.packets,
+            packets_lost: episode.packets,
             upstream: episode.upstream,
         }
     } else {
         Kind::QuicProbeTimeout {
-            packets: episode.packets,
+            packets_resent: episode.packets,
         }
     };
     let cost = episode.last.0.since(episode.lost.0);

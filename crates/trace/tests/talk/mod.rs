@@ -286,6 +286,7 @@ fn collect(analyzer: &mut Analyzer, error: Option<trace::ReadError>) -> Outcome 
             Event::Finding(finding) => outcome.findings.push(finding),
             Event::Transaction(transaction) => outcome.transactions.push(transaction),
             Event::Connection(connection) => outcome.connections.push(*connection),
+            Event::Lookup(_) | Event::Datagrams(_) | Event::Quic(_) | Event::Packet(_) => {}
         }
     }
     outcome
