@@ -325,5 +325,5 @@ fn the_settings_of_a_link_are_kept_with_the_result() {
     };
     assert_eq!((ends.near["a"].as_str(), ends.far["a"].as_str()), ("1", "2"));
     // The path of the file is of this machine.
-    assert!(head.commands[0][2].starts_with("SCRATCH/"), "{:?}", head.commands);
+    assert!(head.commands[0][3].starts_with("SCRATCH/"), "{:?}", head.commands);
 }
