@@ -76,12 +76,17 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
     let outcome = link.run(&plan, &commands, observer).map_err(refused)?;
     report(&outcome.tally, outcome.took);
     if let Some(path) = &flags.settings {
-        let [near, far] = &outcome.settings;
-        let text = serde_json::json!({ "near": near, "far": far }).to_string() + "\n";
-        std::fs::write(path, text)
-            .map_err(|error| Failure::System(format!("cannot write {}: {error}", path.display())))?;
+        keep(path, &outcome.settings)?;
     }
     ended(outcome.code, &trouble)
+}
+
+/// Writes the TCP settings of the near and the far end as one JSON object.
+#[allow(clippy::disallowed_methods, reason = "a command writes the file it is given")]
+fn keep(path: &std::path::Path, [near, far]: &[netem::Settings; 2]) -> Result<(), Failure> {
+    let text = serde_json::json!({ "near": near, "far": far }).to_string() + "\n";
+    std::fs::write(path, text)
+        .map_err(|error| Failure::System(format!("cannot write {}: {error}", path.display())))
 }
 
 /// The command's exit code; an incomplete recording turns success into an error.

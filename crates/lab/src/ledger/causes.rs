@@ -47,11 +47,17 @@ impl Counterfactual {
 fn smallest(all: &[Counterfactual], holds: impl Fn(&Counterfactual) -> Option<bool>) -> Option<String> {
     let flips = || all.iter().filter(|one| holds(one) == Some(true));
     let size = flips().map(|one| one.off.len()).min()?;
+    let is_missing = |one: &Counterfactual| one.off.len() < size && holds(one).is_none();
+    let caveat = if all.iter().any(is_missing) {
+        " (smaller sets have not been run)"
+    } else {
+        ""
+    };
     let names: Vec<String> = flips()
         .filter(|one| one.off.len() == size)
         .map(|one| format!("{}{}", one.name(), one.mark()))
         .collect();
-    Some(names.join(", or without "))
+    Some(names.join(", or without ") + caveat)
 }
 
 /// The smallest set of features without which the claim holds. If there is none, the set for each rule that fails.
@@ -149,6 +155,10 @@ mod tests {
             (
                 vec![without(&["A"], true, &[false, true]), not_run()],
                 "Cause unknown: some counterfactuals have not been run; rule 1 in none; rule 2 holds without A",
+            ),
+            (
+                vec![without(&["A", "B"], true, &[true, true]), not_run()],
+                "Cause: the claim holds without A and B (smaller sets have not been run)",
             ),
             (
                 vec![not_run()],

@@ -305,3 +305,25 @@ fn what_is_about_a_server_needs_one() {
     let error = Plan::parse("p", &text).expect_err("an expression").to_string();
     assert!(error.contains("arm a: `/v +`: unexpected `the end`"), "{error}");
 }
+
+#[test]
+fn the_settings_of_a_link_are_kept_with_the_result() {
+    let script = "echo \"{\\\"near\\\":{\\\"a\\\":\\\"1\\\"},\\\"far\\\":{\\\"a\\\":\\\"2\\\"}}\" > $3; echo '{\"v\": 1}'";
+    let (folder, settings) = lab(script);
+    let text = PLAN.replace("[\"say\", \"{x}\", \"{seed}\"]", "[\"link\", \"lan\", \"{x}\"]");
+    let plan = Plan::parse("p", &text).expect("a plan");
+    run("s", &text, &plan, &settings, &mut |_| {}).expect("a run");
+    assert!(
+        calls(&folder)[0].starts_with("link --settings "),
+        "{:?}",
+        calls(&folder)
+    );
+    let results = results(&settings.out, "s", &plan, None).expect("results");
+    let head = &results["results/s/a-x=1.0.jsonl"].head;
+    let [ends] = head.links.as_slice() else {
+        panic!("{:?}", head.links);
+    };
+    assert_eq!((ends.near["a"].as_str(), ends.far["a"].as_str()), ("1", "2"));
+    // The path of the file is of this machine.
+    assert!(head.commands[0][3].starts_with("SCRATCH/"), "{:?}", head.commands);
+}
