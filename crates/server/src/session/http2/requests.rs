@@ -71,7 +71,7 @@ impl Http2 {
                     let (refused, ends) = match passing {
                         Some(Passing::Begun(forward)) => {
                             let expects = !end && ask::expectation(fields).is_some();
-                            let passed = Passed::new(forward, fields.clone(), Protocol::Http2, expects, now);
+                            let passed = Passed::new(*forward, fields.clone(), Protocol::Http2, expects, now);
                             self.count(cx, id, !end, false, out, now);
                             self.pass(id, passed);
                             continue;

@@ -109,7 +109,7 @@ pub(in crate::session) fn stand_in(
 /// What became of a request that has a route to an upstream.
 pub(in crate::session) enum Passing {
     /// The exchange with the upstream.
-    Begun(Forward),
+    Begun(Box<Forward>),
     /// It gets this error instead. Whether no further request should be awaited.
     Refused(Failure, bool),
 }
@@ -148,7 +148,7 @@ pub(in crate::session) fn pass(
         };
         let base = gateway::first_ticket(ask.client.requests);
         Some(match Forward::new(found, head, framing, from, base, now) {
-            Ok(forward) => Passing::Begun(forward),
+            Ok(forward) => Passing::Begun(Box::new(forward)),
             Err(_) => Passing::Refused(UNWRITABLE, false),
         })
     })
