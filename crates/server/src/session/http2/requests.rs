@@ -72,7 +72,7 @@ impl Http2 {
                         Some(Passing::Begun(forward, check)) => {
                             let expects = !end && ask::expectation(fields).is_some();
                             let mut passed =
-                                Passed::new(forward, fields.clone(), Protocol::Http2, expects, now);
+                                Passed::new(*forward, fields.clone(), Protocol::Http2, expects, now);
                             self.count(cx, id, !end, false, out, now);
                             passed.check = check.map(|(exchange, job)| Box::new((exchange, Some(job))));
                             self.pass(id, passed);

@@ -110,7 +110,7 @@ pub(in crate::session) fn stand_in(
 /// What became of a request that has a route to an upstream.
 pub(in crate::session) enum Passing {
     /// The exchange with the upstream, and the check of the client's password that must come before it, if any.
-    Begun(Forward, Option<(Exchange, Work)>),
+    Begun(Box<Forward>, Option<(Exchange, Work)>),
     /// It gets this error instead. Whether no further request should be awaited.
     Refused(Failure, bool),
 }
@@ -161,7 +161,7 @@ pub(in crate::session) fn pass(
                     let work = guard::begin(cx, &mut exchange, head, check);
                     (exchange, work)
                 });
-                Passing::Begun(forward, check)
+                Passing::Begun(Box::new(forward), check)
             }
             Err(_) => Passing::Refused(UNWRITABLE, false),
         })
