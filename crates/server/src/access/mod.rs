@@ -13,7 +13,7 @@ mod credentials;
 mod users;
 mod verified;
 
-use crate::config::{Access, Config, Satisfy, spelling};
+use crate::config::{Access, Config, Satisfy, TryFiles, spelling};
 use crate::connection_limit::Peers;
 use crate::path;
 use credentials::Credentials;
@@ -49,6 +49,8 @@ struct Gate {
     rules: Vec<Rule>,
     /// Names of index files, as they are spelled in paths.
     index: Vec<Vec<u8>>,
+    /// Rules by which other files answer a path.
+    tries: Vec<TryFiles>,
 }
 
 #[derive(Debug)]
@@ -169,6 +171,7 @@ impl Gates {
             gates.push(Gate {
                 rules,
                 index: index.collect(),
+                tries: config.try_files.clone(),
             });
         }
         let verified = Verified::new().ok_or("the system has no random numbers for the key of passwords")?;
@@ -296,6 +299,10 @@ impl Gate {
         if spelled.ends_with(b"/") {
             let pages = self.index.iter().map(|name| [spelled, name].concat());
             rules.extend(pages.filter_map(|page| first(&page)));
+        }
+        let tries = self.tries.iter().find(|tries| tries.path.matches(spelled));
+        if let Some(tries) = tries {
+            rules.extend(tries.all(spelled).filter_map(|file| first(&file)));
         }
         rules.sort_unstable();
         rules.dedup();
