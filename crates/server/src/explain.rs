@@ -404,7 +404,7 @@ mod tests {
                 "host access access header-rule",
             ),
             ("GET", "/old/a?b", Some(301), "redirect rule 1", "host redirect"),
-            ("GET", "/api/x", None, "http://127.0.0.1:1", "host proxy"),
+            ("GET", "/api/x", None, "to 127.0.0.1:1", "host proxy"),
             ("POST", "/api/x", None, "proxy, rule 1 for `/api/*`", "host proxy"),
             (
                 "GET",

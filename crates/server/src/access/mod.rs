@@ -287,7 +287,7 @@ impl Gate {
             rules.extend(first(raw));
         }
         // Some upstreams take an escaped slash for a slash.
-        rules.extend(with_slashes(spelled).as_deref().and_then(first));
+        rules.extend(with_slashes(raw).as_deref().and_then(first));
         // The content of a precompressed sibling is that of its file.
         let original = SIBLINGS.iter().find_map(|suffix| {
             let end = spelled.len().checked_sub(suffix.len())?;
@@ -310,18 +310,22 @@ impl Gate {
     }
 }
 
-/// A path in normalized spelling with its escaped slashes and backslashes as slashes; `None` if it has none.
-fn with_slashes(spelled: &[u8]) -> Option<Vec<u8>> {
-    let mut decoded = Vec::with_capacity(spelled.len());
-    let mut rest = spelled;
-    while let Some((&first, behind)) = rest.split_first() {
-        let is_slash = [&b"%2F"[..], b"%5C"]
-            .iter()
-            .any(|escape| rest.starts_with(escape));
-        decoded.push(if is_slash { b'/' } else { first });
-        rest = if is_slash { &rest[3..] } else { behind };
+/// The normalized spelling of a path whose escaped slashes and backslashes are slashes; `None` if it has none.
+fn with_slashes(raw: &[u8]) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let [first, behind @ ..] = rest {
+        rest = behind;
+        match (first, behind) {
+            (b'\\', _) => decoded.push(b'/'),
+            (b'%', [b'2', b'F' | b'f', after @ ..] | [b'5', b'C' | b'c', after @ ..]) => {
+                decoded.push(b'/');
+                rest = after;
+            }
+            _ => decoded.push(*first),
+        }
     }
-    (decoded.len() < spelled.len()).then_some(())?;
+    (decoded != raw).then_some(())?;
     spelling(&decoded)
 }
 

@@ -104,6 +104,8 @@ fn no_spelling_of_a_path_avoids_its_rule() {
         "/x%2f..%2fadmin/y",
         "/x/..%2fadmin/y",
         "/admin%5cx",
+        "/admin\\x/..",
+        "/x/..\\admin",
         "/admin//",
         "/admin/x.gz",
         "/admin.gz",

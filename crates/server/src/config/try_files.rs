@@ -3,6 +3,7 @@
 //! Decides which paths are tried; does not know which files exist.
 
 use super::pattern::PathPattern;
+use super::redirect::spelling;
 use super::values::site_path;
 use core::fmt;
 use core::str::FromStr;
@@ -51,14 +52,19 @@ impl FromStr for Tried {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Tried, String> {
+        // Access rules compare normalized spellings.
+        let spelled = |path: &str| site_path(path).ok().and_then(|()| spelling(path.as_bytes()));
         if let Some(suffix) = text.strip_prefix("$path") {
             // The path may be anything; a name in its place must make a path.
+            let example = format!("/x{suffix}");
             let is_suffix = suffix.is_empty() || suffix.starts_with(['.', '/', '-', '_']);
-            if is_suffix && !suffix.ends_with('/') && site_path(&format!("/x{suffix}")).is_ok() {
+            if is_suffix && !suffix.ends_with('/') && spelled(&example) == Some(example.into_bytes()) {
                 return Ok(Tried::Path(suffix.to_owned()));
             }
-        } else if site_path(text).is_ok() && !text.contains('$') {
-            return Ok(Tried::File(text.to_owned()));
+        } else if !text.contains('$')
+            && let Some(path) = spelled(text).and_then(|path| String::from_utf8(path).ok())
+        {
+            return Ok(Tried::File(path));
         }
         Err(format!(
             "`{}` is not a file to try; write $path, $path with an ending, or a path of the site, as in $path.html, \
@@ -215,11 +221,14 @@ mod tests {
             "/a$path",
             "//a",
             "$path/../x",
+            "$path%2ehtml",
             "$path.%zz",
         ] {
             let why = text.parse::<Tried>().unwrap_err();
             assert!(why.contains("$path/index.html"), "{why}");
         }
+        let file: Tried = "/x/../%61.html".parse().unwrap();
+        assert_eq!(file, Tried::File("/a.html".to_owned()));
         let many = format!("files = [{}]", "'/a', ".repeat(FILES_MAX + 1));
         for (text, advice) in [
             ("files = []", "name 1 to 8"),
