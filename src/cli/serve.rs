@@ -1265,6 +1265,7 @@ mod tests {
                 "types",
                 "header-rule",
                 "access",
+                "try-files",
                 "redirect",
                 "host",
                 "listener",

@@ -4,6 +4,7 @@
 
 mod client;
 
+use crate::access::USERS;
 use crate::clients::run;
 use crate::files::noise;
 use crate::process::{Launch, Server, Strategy, eventually, signal, within};
@@ -128,6 +129,34 @@ fn answers_are_those_of_http1() {
         compared += 1;
     }
     assert_eq!(compared, 15);
+}
+
+#[test]
+fn access_rules_hold() {
+    let pairs = site(&[("admin/a.txt", b"admin"), ("nobody/a.txt", b"nobody")]);
+    pairs.tree.write("users", USERS);
+    let text = "[[access]]\npath = '/admin/*'\nhtpasswd = 'users'\n\
+        [[access]]\npath = '/nobody/*'\ndeny = 'all'\n";
+    let config = pairs.tree.write("weir.toml", text).display().to_string();
+    let server = launch(Strategy::LOOPS, &pairs, &["--config", &config]);
+    let mut client = open(&server, &pairs);
+    // Of `ann`, whose password is `secret`, and with a wrong one.
+    let right = [("authorization", "Basic YW5uOnNlY3JldA==")];
+    let wrong = [("authorization", "Basic YW5uOndyb25n")];
+    for _ in 0..2 {
+        for (path, fields, status) in [
+            ("/admin/a.txt", &[][..], 401),
+            ("/%61dmin/a.txt", &[], 401),
+            ("/admin/a.txt", &wrong, 401),
+            ("/admin/a.txt", &right, 200),
+            ("/nobody/a.txt", &right, 403),
+            ("/x/../nobody/a.txt", &[], 403),
+        ] {
+            let stream = client.ask_as("GET", path, fields);
+            assert!(client.run(Client::is_done), "{path}: {:?}", client.closed);
+            assert_eq!(client.got[&stream].status, status, "{path} {fields:?}");
+        }
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@
 //! - `warnings`: what the log says of requests that failed
 //! - `rights`: what the process may still do once it listens
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
+//! - `tried`: files that are tried for a path
 //! - `http2`: many requests over one connection, and stops, upgrades and floods under them
 //! - `http3`: the same over QUIC
 //! - `proxy`: requests that other servers answer, and how those servers can fail
@@ -93,6 +94,7 @@ mod supervision;
 mod tilde;
 mod tls;
 mod tls_abuse;
+mod tried;
 mod upgrade;
 mod uring;
 mod warnings;

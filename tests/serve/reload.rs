@@ -56,9 +56,9 @@ const UNSEEN: [&str; 5] = [
     "disk-timeout",
     "max-disk-queue",
 ];
-/// Keys whose effect `access`, `tls`, `certificates`, `listeners`, `http2`, `proxy` and unit tests look at: certificates change with a reload,
+/// Keys whose effect `access`, `tried`, `tls`, `certificates`, `listeners`, `http2`, `proxy` and unit tests look at: certificates change with a reload,
 /// listeners at the next start.
-const ELSEWHERE: [&str; 14] = [
+const ELSEWHERE: [&str; 15] = [
     "tls-cert",
     "tls-key",
     "tls-client-ca",
@@ -69,6 +69,7 @@ const ELSEWHERE: [&str; 14] = [
     "listener",
     "proxy",
     "access",
+    "try-files",
     "max-streams",
     "early-hints",
     "max-handshakes",

@@ -5,7 +5,7 @@
 //! connection, and it passes nothing to upstreams.
 
 use crate::access::Verdict;
-use crate::config::{Config, spelling};
+use crate::config::{Config, TrailingSlash, spelling};
 use crate::context::{Cx, Done};
 use crate::entry::{Answer as Kind, Entry};
 use crate::exchange::{Asked, Exchange, Head, Step as Next};
@@ -171,6 +171,15 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
             source.get_or_insert(format!("redirect rule {}", at + 1));
         }
     }
+    let mut tries = config.try_files.iter().enumerate();
+    let tries = tries.find(|(_, rule)| rule.path.matches(&spelled));
+    if let Some((at, rule)) = tries {
+        let files: Vec<String> = rule.files.iter().map(ToString::to_string).collect();
+        say(
+            "try-files",
+            format!("rule {} for `{}`: {}", at + 1, rule.path, files.join(", ")),
+        );
+    }
     let found = match source {
         None if !handled && matches!(head.method, Method::Get | Method::Head) => file(cx, site, raw, config),
         _ => None,
@@ -188,6 +197,9 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
     }
     let source = source.unwrap_or_else(|| match (&found, status) {
         _ if handled && status != 404 => "the server itself".to_owned(),
+        (_, 301) if tries.is_some_and(|(_, rule)| rule.trailing_slash != TrailingSlash::Keep) => {
+            "`trailing-slash` of the rule in `try-files`".to_owned()
+        }
         (Some((_, what)), 200..400) => what.clone(),
         (None, 200) if config.spa_fallback.is_some() && head.method != Method::Options => {
             let page = config.spa_fallback.as_deref().unwrap_or_default();
@@ -235,7 +247,20 @@ fn host(whole: &Config, site: usize, config: &Config) -> String {
 /// The path, as it is spelled, and the description of what a lookup of `raw` finds.
 fn file(cx: &mut Cx, site: usize, raw: &[u8], config: &Config) -> Option<(Vec<u8>, String)> {
     let spelled = spelling(raw)?;
-    let found = look_up(cx, site, raw)?;
+    let mut found = look_up(cx, site, raw)?;
+    if matches!(found.answer, Kind::Missing(_) | Kind::Redirect(_))
+        && let Some(rule) = config.try_files.iter().find(|rule| rule.path.matches(&spelled))
+        && rule.tries(&spelled)
+    {
+        for path in rule.all(&spelled) {
+            found = look_up(cx, site, &path)?;
+            if let Kind::Resource(_) = found.answer {
+                let text = format!("the file `{}`", path.escape_ascii());
+                return Some((path, text));
+            }
+        }
+        found = look_up(cx, site, raw)?;
+    }
     let shown = |path: &[u8]| format!("the file `{}`", path.escape_ascii());
     match &found.answer {
         Kind::Resource(_) if spelled.ends_with(b"/") => {
@@ -379,7 +404,7 @@ mod tests {
                 "host access access header-rule",
             ),
             ("GET", "/old/a?b", Some(301), "redirect rule 1", "host redirect"),
-            ("GET", "/api/x", None, "http://127.0.0.1:1", "host proxy"),
+            ("GET", "/api/x", None, "to 127.0.0.1:1", "host proxy"),
             ("POST", "/api/x", None, "proxy, rule 1 for `/api/*`", "host proxy"),
             (
                 "GET",

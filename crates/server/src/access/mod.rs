@@ -13,7 +13,7 @@ mod credentials;
 mod users;
 mod verified;
 
-use crate::config::{Access, Config, Satisfy, spelling};
+use crate::config::{Access, Config, Satisfy, TryFiles, spelling};
 use crate::connection_limit::Peers;
 use crate::path;
 use credentials::Credentials;
@@ -49,6 +49,8 @@ struct Gate {
     rules: Vec<Rule>,
     /// Names of index files, as they are spelled in paths.
     index: Vec<Vec<u8>>,
+    /// Rules by which other files answer a path.
+    tries: Vec<TryFiles>,
 }
 
 #[derive(Debug)]
@@ -169,6 +171,7 @@ impl Gates {
             gates.push(Gate {
                 rules,
                 index: index.collect(),
+                tries: config.try_files.clone(),
             });
         }
         let verified = Verified::new().ok_or("the system has no random numbers for the key of passwords")?;
@@ -284,7 +287,7 @@ impl Gate {
             rules.extend(first(raw));
         }
         // Some upstreams take an escaped slash for a slash.
-        rules.extend(with_slashes(spelled).as_deref().and_then(first));
+        rules.extend(with_slashes(raw).as_deref().and_then(first));
         // The content of a precompressed sibling is that of its file.
         let original = SIBLINGS.iter().find_map(|suffix| {
             let end = spelled.len().checked_sub(suffix.len())?;
@@ -297,24 +300,32 @@ impl Gate {
             let pages = self.index.iter().map(|name| [spelled, name].concat());
             rules.extend(pages.filter_map(|page| first(&page)));
         }
+        let tries = self.tries.iter().find(|tries| tries.path.matches(spelled));
+        if let Some(tries) = tries {
+            rules.extend(tries.all(spelled).filter_map(|file| first(&file)));
+        }
         rules.sort_unstable();
         rules.dedup();
         rules
     }
 }
 
-/// A path in normalized spelling with its escaped slashes and backslashes as slashes; `None` if it has none.
-fn with_slashes(spelled: &[u8]) -> Option<Vec<u8>> {
-    let mut decoded = Vec::with_capacity(spelled.len());
-    let mut rest = spelled;
-    while let Some((&first, behind)) = rest.split_first() {
-        let is_slash = [&b"%2F"[..], b"%5C"]
-            .iter()
-            .any(|escape| rest.starts_with(escape));
-        decoded.push(if is_slash { b'/' } else { first });
-        rest = if is_slash { &rest[3..] } else { behind };
+/// The normalized spelling of a path whose escaped slashes and backslashes are slashes; `None` if it has none.
+fn with_slashes(raw: &[u8]) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let [first, behind @ ..] = rest {
+        rest = behind;
+        match (first, behind) {
+            (b'\\', _) => decoded.push(b'/'),
+            (b'%', [b'2', b'F' | b'f', after @ ..] | [b'5', b'C' | b'c', after @ ..]) => {
+                decoded.push(b'/');
+                rest = after;
+            }
+            _ => decoded.push(*first),
+        }
     }
-    (decoded.len() < spelled.len()).then_some(())?;
+    (decoded != raw).then_some(())?;
     spelling(&decoded)
 }
 

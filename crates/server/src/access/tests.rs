@@ -1,10 +1,15 @@
 //! Which requests the rules admit, in every spelling of a path.
 
 use super::*;
+use crate::service::handler::{Ask, Handler, Made};
+use crate::site::Source;
+use crate::{Additions, Interprocess, Question, Server};
 use http_semantics::field::{Fields, Line};
 use http_semantics::method::Method;
 use http_semantics::request::Protocol;
+use http_semantics::status::Status;
 use http_semantics::target::Target;
+use units::{Instant, Seed, UnixTime};
 
 /// The password is `secret`.
 const ANN: &str = "ann:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
@@ -99,6 +104,8 @@ fn no_spelling_of_a_path_avoids_its_rule() {
         "/x%2f..%2fadmin/y",
         "/x/..%2fadmin/y",
         "/admin%5cx",
+        "/admin\\x/..",
+        "/x/..\\admin",
         "/admin//",
         "/admin/x.gz",
         "/admin.gz",
@@ -150,6 +157,25 @@ fn a_file_has_one_rule_under_each_of_its_paths() {
         ("/d/", "403"),
         ("/d/x.html", "open"),
         ("/d/x.css", "403"),
+    ] {
+        assert_eq!(word(&world, path, &[], NEAR), found, "{path}");
+    }
+}
+
+#[test]
+fn files_that_are_tried_have_their_rules() {
+    let world = world(
+        "[[try-files]]\npath = '*'\nfiles = ['$path', '$path.html', '/last.html']\n\
+         [[access]]\npath = '/a.html'\ndeny = 'all'\n\
+         [[access]]\npath = '/b/*'\ndeny = 'all'",
+    );
+    for (path, found) in [
+        ("/a", "403"),
+        ("/a/", "403"),
+        ("/%61", "403"),
+        ("/a.html", "403"),
+        ("/b", "403"),
+        ("/c", "free"),
     ] {
         assert_eq!(word(&world, path, &[], NEAR), found, "{path}");
     }
@@ -250,4 +276,54 @@ fn a_file_that_cannot_be_used_is_an_error() {
     let sites = config.unwrap().sites().unwrap();
     let why = Gates::open(sites.iter()).unwrap_err();
     assert!(why.contains("`/nowhere/users`"), "{why}");
+}
+
+/// Answers to one token, as a CA that checks names asks for it.
+#[derive(Debug)]
+struct Answers;
+
+impl Handler for Answers {
+    fn answer(&self, ask: &Ask<'_>, _: &Server) -> Option<Made> {
+        (ask.path == b"token").then(|| Made {
+            status: Status::OK,
+            media_type: "text/plain",
+            content: "key".into(),
+        })
+    }
+
+    fn is_guarded(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn answers_to_a_ca_are_exempt_and_files_beside_them_are_not() {
+    let additions = Additions {
+        handlers: vec![("/.well-known/acme-challenge/".to_owned(), Arc::new(Answers))],
+        ..Additions::default()
+    };
+    let source = Source::Embedded {
+        files: &[("/.well-known/acme-challenge/file", b"x")],
+        modified: UnixTime::from_secs(784_111_777),
+    };
+    let config = Config::from_toml("[[access]]\npath = '/'\ndeny = 'all'", "w.toml").unwrap();
+    let processes = Interprocess::default();
+    let server = Server::open_with(additions, processes, config, source, None, Seed(1)).unwrap();
+    for (target, status) in [
+        ("/.well-known/acme-challenge/token", 200),
+        ("/.well-known/acme-challenge/file", 403),
+        ("/.well-known/acme-challenge/../x", 403),
+        ("/x", 403),
+    ] {
+        let question = Question {
+            method: "GET",
+            host: "a.test",
+            target,
+            is_secured: false,
+            peer: NEAR.parse().unwrap(),
+        };
+        let wall = UnixTime::from_secs(1_000_000_000);
+        let explanation = server.explain(&question, Instant::ZERO, wall).unwrap();
+        assert_eq!(explanation.status, Some(status), "{target}");
+    }
 }

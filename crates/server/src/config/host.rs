@@ -7,7 +7,7 @@ use super::proxy::Proxy;
 use super::redirect::Redirect;
 use super::tilde::Tilde;
 use super::values::{self, ErrorPages, FieldLine};
-use super::{Access, Config, ConfigError, ContentTypes, HeaderRule};
+use super::{Access, Config, ConfigError, ContentTypes, HeaderRule, TryFiles};
 use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Deserializer, de};
@@ -113,6 +113,8 @@ pub struct Host {
     pub header: Option<Vec<FieldLine>>,
     /// See [`Config::header_rule`].
     pub header_rule: Option<Vec<HeaderRule>>,
+    /// See [`Config::try_files`].
+    pub try_files: Option<Vec<TryFiles>>,
     /// See [`Config::access`].
     pub access: Option<Vec<Access>>,
     /// See [`Config::redirect`].
@@ -206,6 +208,7 @@ impl Host {
             error_pages,
             header,
             header_rule,
+            try_files,
             access,
             redirect,
             proxy,

@@ -33,6 +33,7 @@ mod proxy;
 mod redirect;
 mod secure;
 mod tilde;
+mod try_files;
 mod tuned;
 mod values;
 
@@ -58,6 +59,7 @@ pub use runtime::strategy::Concurrency;
 pub use secure::{ClientAuth, Crypto, Hsts, HttpsRedirect};
 pub use tilde::{HomeDirectory, Tilde};
 pub use toml::Table as Keys;
+pub use try_files::{TrailingSlash, Tried, TryFiles};
 pub use tuned::{Machine, Probe, Tuned};
 pub use values::{
     Adapt, ErrorPages, FieldLine, Http2, IoKind, Landlock, LineOrder, Listen, LiveFor, LogFormat, MaxTurn,
@@ -185,6 +187,8 @@ pub struct Config {
     pub header: Vec<FieldLine>,
     /// Field lines for certain paths.
     pub header_rule: Vec<HeaderRule>,
+    /// Files that are tried for certain paths; the first rule that matches a path applies.
+    pub try_files: Vec<TryFiles>,
     /// Which clients may request which paths; the first rule that covers a path applies.
     pub access: Vec<Access>,
     /// Redirects, tried in order.
@@ -368,6 +372,7 @@ impl Default for Config {
             error_pages: ErrorPages::default(),
             header: Vec::new(),
             header_rule: Vec::new(),
+            try_files: Vec::new(),
             access: Vec::new(),
             redirect: Vec::new(),
             proxy: Vec::new(),
@@ -666,6 +671,7 @@ impl Config {
         if let Some(page) = &self.spa_fallback {
             values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
         }
+        try_files::validate(&self.try_files).map_err(|why| ConfigError::invalid("try-files", why))?;
         access::validate(&self.access).map_err(|why| ConfigError::invalid("access", why))?;
         redirect::all_end(&self.redirect).map_err(|why| ConfigError::invalid("redirect", why))?;
         for proxy in &self.proxy {

@@ -5,10 +5,10 @@
 //!  moved ────▶ 301 and its like
 //!  Target ─┬─ resource ──▶ 200, 206, 304, 412, 416      Coded: the same, once the coding is made
 //!          ├─ directory ─▶ 301                          Fallback: a resource, always 200
-//!          └─ missing ───▶ Fallback ─▶ Page ─▶ 4xx, 5xx
+//!          └─ missing ───▶ Try ─▶ Fallback ─▶ Page ─▶ 4xx, 5xx
 //! ```
 //!
-//! Every arrow leads downwards, so a request ends after at most four lookups. RFC 9110 leaves two decisions open. A
+//! Every arrow leads downwards, so a request ends after at most four lookups, and one for each file that a rule tries. RFC 9110 leaves two decisions open. A
 //! client that rejects every available coding, including identity, gets 406. Several ranges of a compressed
 //! representation are ignored, because the parts could not state the coding.
 
@@ -44,6 +44,8 @@ pub(super) enum Stage {
     Target,
     /// The target, after one compression; no further one is made for this request.
     Coded,
+    /// A file that is tried for the path of the request: its index in the rule. `is_coded`: after one compression.
+    Try { at: u8, is_coded: bool },
     /// The page for unknown paths.
     Fallback,
     /// The page for this error.
@@ -55,9 +57,23 @@ impl Stage {
     pub(super) fn settled(self) -> Stage {
         match self {
             Stage::Access => Stage::Access,
+            Stage::Try { at, .. } => Stage::Try { at, is_coded: true },
             Stage::Target | Stage::Coded | Stage::Fallback => Stage::Coded,
             Stage::Page(failure) => Stage::Page(failure),
         }
+    }
+
+    /// Whether this is the first lookup of a request.
+    #[inline]
+    fn is_first(self) -> bool {
+        matches!(
+            self,
+            Stage::Target
+                | Stage::Try {
+                    at: 0,
+                    is_coded: false
+                }
+        )
     }
 }
 
@@ -183,9 +199,9 @@ impl Exchange {
             search.is_new = given.is_some();
             let at = match given.take() {
                 Some(entry) => Found::Given(entry),
-                None => match view.locate(path) {
+                None => match view.locate(&path) {
                     Located::Hit(spot) => {
-                        if matches!(stage, Stage::Target)
+                        if stage.is_first()
                             && !asked.is_head_method()
                             && costs_much(view.entry(spot))
                             && !admission.admits()
@@ -197,7 +213,7 @@ impl Exchange {
                         Found::At(spot)
                     }
                     Located::Load(job) => {
-                        if matches!(stage, Stage::Target) && !admission.admits() {
+                        if stage.is_first() && !admission.admits() {
                             counters.overloaded().add(1);
                             break Decision::Page(Failure::BEHIND);
                         }
@@ -236,7 +252,7 @@ impl Exchange {
                     && let Some(job) = view.encode_part(entry, part, coding)
                 {
                     self.waits = Some(Waits {
-                        stage: Stage::Coded,
+                        stage: stage.settled(),
                         generation,
                         site,
                     });
@@ -244,7 +260,7 @@ impl Exchange {
                     return Step::Wait(Work::new(Task::Encode(job), hub, state), hint);
                 }
                 // Another request is compressing it, or it should not be compressed; this request does not wait.
-                stepped = search.step(entry, Stage::Coded);
+                stepped = search.step(entry, stage.settled());
             }
             next = match stepped {
                 Stepped::Next(next) => next,
@@ -326,6 +342,7 @@ fn compose<'c>(
                 _ => composer.page(failure),
             };
         }
+        Decision::Slash(location) => return composer.redirect(&location),
         Decision::Redirect => {
             return match entry.map(|entry| &entry.answer) {
                 Some(Kind::Redirect(location)) => composer.redirect(location),

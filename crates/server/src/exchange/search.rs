@@ -4,7 +4,7 @@
 use super::accept;
 use super::choose::Stage;
 use super::failure::{Extra, Failure};
-use crate::config::{Config, Redirect, spelling};
+use crate::config::{Config, Redirect, TrailingSlash, TryFiles, spelling};
 use crate::entry::{Answer, Entry, Missing, Part, Representation, Resource};
 use http_semantics::coding::Coding;
 use http_semantics::conditional::{self, Validators, Verdict};
@@ -14,6 +14,7 @@ use http_semantics::negotiate::Preferences;
 use http_semantics::range::{self, ByteRange, Selection};
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
+use std::borrow::Cow;
 use units::UnixTime;
 
 /// What to answer, before it is composed.
@@ -26,6 +27,8 @@ pub(super) enum Decision<'p> {
     Options,
     /// A configured redirect of this path.
     Moved(&'p Redirect, Status, Box<[u8]>),
+    /// A redirect to the path with or without a slash at its end.
+    Slash(Box<[u8]>),
     /// A redirect to the location that was found.
     Redirect,
     /// A representation that was found.
@@ -56,7 +59,7 @@ pub(super) enum What {
 pub(super) enum Next<'p> {
     Answer(Decision<'p>),
     /// Look up this path at this stage.
-    Look(&'p [u8], Stage),
+    Look(Cow<'p, [u8]>, Stage),
 }
 
 /// The step that follows from an entry at a stage.
@@ -117,22 +120,71 @@ impl<'p> Search<'p> {
             }
         }
         match (head.method, path) {
-            (Method::Get | Method::Head, Some(path)) => Next::Look(path, Stage::Target),
+            (Method::Get | Method::Head, Some(path)) if self.config.try_files.is_empty() => {
+                Next::Look(Cow::Borrowed(path), Stage::Target)
+            }
+            (Method::Get | Method::Head, Some(path)) => self.first_file(path),
             (Method::Options, _) => Next::Answer(Decision::Options),
             (method, _) => self.page(Failure::of_method(method)),
         }
     }
 
+    /// The rule by which other files answer the path of the request, and this path in normalized spelling.
+    fn tries(&self) -> Option<(&'p TryFiles, Vec<u8>)> {
+        let spelled = self.head?.target.path().and_then(spelling)?;
+        let mut rules = self.config.try_files.iter();
+        Some((rules.find(|rule| rule.path.matches(&spelled))?, spelled))
+    }
+
+    /// The first step of a request for a site where other files answer some paths.
+    #[cold]
+    fn first_file(&self, path: &'p [u8]) -> Next<'p> {
+        let itself = Next::Look(Cow::Borrowed(path), Stage::Target);
+        let Some((rule, spelled)) = self.tries() else {
+            return itself;
+        };
+        if let Some(location) = rule.redirect(&spelled) {
+            return Next::Answer(Decision::Slash(location.into()));
+        }
+        match rule.is_path(0) {
+            true => itself,
+            false => self.next_file(0).unwrap_or(itself),
+        }
+    }
+
+    /// The lookup of the next file that is tried, from this index on.
+    #[cold]
+    fn next_file(&self, from: u8) -> Option<Next<'p>> {
+        let (rule, spelled) = self.tries()?;
+        if !rule.tries(&spelled) {
+            return None;
+        }
+        (from..u8::try_from(rule.files.len()).ok()?).find_map(|at| {
+            let file = rule.file(at.into(), &spelled)?;
+            let stage = Stage::Try { at, is_coded: false };
+            Some(Next::Look(Cow::Owned(file), stage))
+        })
+    }
+
     /// The path to look up at a stage.
-    pub(super) fn path_of(&self, stage: Stage) -> &'p [u8] {
+    pub(super) fn path_of(&self, stage: Stage) -> Cow<'p, [u8]> {
         let configured = match stage {
             Stage::Target | Stage::Coded | Stage::Access => None,
+            Stage::Try { at, .. } => {
+                let file = self
+                    .tries()
+                    .and_then(|(rule, spelled)| rule.file(at.into(), &spelled));
+                if let Some(file) = file {
+                    return Cow::Owned(file);
+                }
+                None
+            }
             Stage::Fallback => self.config.spa_fallback.as_deref(),
             Stage::Page(failure) => self.config.error_pages.page(failure.status.as_u16()),
         };
         match configured {
-            Some(path) => path.as_bytes(),
-            None => self.head.and_then(|head| head.target.path()).unwrap_or(b"/"),
+            Some(path) => Cow::Borrowed(path.as_bytes()),
+            None => Cow::Borrowed(self.head.and_then(|head| head.target.path()).unwrap_or(b"/")),
         }
     }
 
@@ -140,7 +192,7 @@ impl<'p> Search<'p> {
     #[cold]
     pub(super) fn page(&self, failure: Failure) -> Next<'p> {
         match self.config.error_pages.page(failure.status.as_u16()) {
-            Some(path) => Next::Look(path.as_bytes(), Stage::Page(failure)),
+            Some(path) => Next::Look(Cow::Borrowed(path.as_bytes()), Stage::Page(failure)),
             None => Next::Answer(Decision::Page(failure)),
         }
     }
@@ -152,15 +204,25 @@ impl<'p> Search<'p> {
     /// The step that follows from an entry at a stage.
     #[inline]
     pub(super) fn step(&mut self, entry: &Entry, stage: Stage) -> Stepped<'p> {
-        if !matches!(stage, Stage::Target) && self.config.spa_fallback.is_some() {
+        if !matches!(stage, Stage::Target | Stage::Try { .. }) && self.config.spa_fallback.is_some() {
             self.varies = FALLBACK_VARIES;
+        }
+        if let Stage::Try { at, .. } = stage
+            && let Some(stepped) = self.tried(&entry.answer, at)
+        {
+            return stepped;
         }
         let answer = |decision| Stepped::Next(Next::Answer(decision));
         match (&entry.answer, stage) {
-            (Answer::Resource(resource), Stage::Target | Stage::Coded | Stage::Fallback) => {
-                self.found(Part::File, resource, stage)
-            }
-            (Answer::Listing(listing), Stage::Target | Stage::Coded | Stage::Fallback) => {
+            (Answer::Redirect(_), Stage::Target) if !self.config.try_files.is_empty() => self.directory(),
+            (
+                Answer::Resource(resource),
+                Stage::Target | Stage::Coded | Stage::Fallback | Stage::Try { .. },
+            ) => self.found(Part::File, resource, stage),
+            (
+                Answer::Listing(listing),
+                Stage::Target | Stage::Coded | Stage::Fallback | Stage::Try { .. },
+            ) => {
                 let likes_json = self.head.is_some_and(|head| accept::prefers_json(&head.fields));
                 let (part, resource) = match likes_json {
                     true => (Part::Json, &listing.json),
@@ -171,20 +233,20 @@ impl<'p> Search<'p> {
                 }
                 self.found(part, resource, stage)
             }
-            (Answer::Redirect(_), Stage::Target | Stage::Coded) => answer(Decision::Redirect),
-            (Answer::Missing(Missing::NotFound), Stage::Target) => match &self.config.spa_fallback {
-                None => self.failed(Failure::of_missing(Missing::NotFound)),
-                Some(path) => {
-                    self.varies = FALLBACK_VARIES;
-                    match self.head.is_some_and(wants_fallback) {
-                        true => Stepped::Next(Next::Look(path.as_bytes(), Stage::Fallback)),
-                        false => self.failed(Failure::of_missing(Missing::NotFound)),
-                    }
-                }
-            },
-            (Answer::Missing(missing), Stage::Target | Stage::Coded | Stage::Fallback) => {
-                self.failed(Failure::of_missing(*missing))
+            (Answer::Redirect(_), Stage::Target | Stage::Coded | Stage::Try { .. }) => {
+                answer(Decision::Redirect)
             }
+            (Answer::Missing(Missing::NotFound), Stage::Target) if !self.config.try_files.is_empty() => {
+                match self.next_file(1) {
+                    Some(next) => Stepped::Next(next),
+                    None => self.unknown(),
+                }
+            }
+            (Answer::Missing(Missing::NotFound), Stage::Target) => self.unknown(),
+            (
+                Answer::Missing(missing),
+                Stage::Target | Stage::Coded | Stage::Fallback | Stage::Try { .. },
+            ) => self.failed(Failure::of_missing(*missing)),
             (Answer::Redirect(_), Stage::Fallback) => self.failed(Failure::of_missing(Missing::NotFound)),
             (_, Stage::Access) => {
                 debug_assert!(false, "the check of a password finds no entry");
@@ -197,13 +259,60 @@ impl<'p> Search<'p> {
         }
     }
 
+    /// The step that follows from a path that names no file.
+    fn unknown(&mut self) -> Stepped<'p> {
+        let Some(path) = &self.config.spa_fallback else {
+            return self.failed(Failure::of_missing(Missing::NotFound));
+        };
+        self.varies = FALLBACK_VARIES;
+        match self.head.is_some_and(wants_fallback) {
+            true => Stepped::Next(Next::Look(Cow::Borrowed(path.as_bytes()), Stage::Fallback)),
+            false => self.failed(Failure::of_missing(Missing::NotFound)),
+        }
+    }
+
+    /// The step that follows from a directory without its slash, where other files answer some paths.
+    #[cold]
+    fn directory(&mut self) -> Stepped<'p> {
+        let removes = |(rule, _): &(&TryFiles, _)| rule.trailing_slash == TrailingSlash::Remove;
+        match self.tries().filter(removes) {
+            // Its slash would be removed again.
+            Some(_) => match self.next_file(1) {
+                Some(next) => Stepped::Next(next),
+                None => self.unknown(),
+            },
+            None => Stepped::Next(Next::Answer(Decision::Redirect)),
+        }
+    }
+
+    /// The step that follows from what the file at this index is; `None`: it is the answer.
+    #[cold]
+    fn tried(&mut self, found: &Answer, at: u8) -> Option<Stepped<'p>> {
+        let (rule, spelled) = self.tries()?;
+        let is_path = rule.is_path(at.into());
+        match found {
+            Answer::Resource(_) if rule.adds_slash(at.into(), &spelled) => {
+                let location = [&spelled, &b"/"[..]].concat();
+                Some(Stepped::Next(Next::Answer(Decision::Slash(location.into()))))
+            }
+            Answer::Redirect(_) if is_path && rule.trailing_slash != TrailingSlash::Remove => None,
+            Answer::Redirect(_) | Answer::Missing(Missing::NotFound) => {
+                Some(match self.next_file(at.saturating_add(1)) {
+                    Some(next) => Stepped::Next(next),
+                    None => self.unknown(),
+                })
+            }
+            Answer::Resource(_) | Answer::Listing(_) | Answer::Missing(_) => None,
+        }
+    }
+
     /// The step that follows from a resource.
     #[inline]
     fn found(&self, part: Part, resource: &Resource, stage: Stage) -> Stepped<'p> {
         let Some(head) = self.head else {
             return self.failed(Failure::of(Status::BAD_REQUEST));
         };
-        let may_make = !matches!(stage, Stage::Coded);
+        let may_make = !matches!(stage, Stage::Coded | Stage::Try { is_coded: true, .. });
         let representation = match choose(resource, head.accept_encoding(), may_make) {
             Choice::Send(representation) => representation,
             Choice::Make { coding, is_needed } => {

@@ -74,7 +74,7 @@ impl Http2 {
                             let mut passed =
                                 Passed::new(*forward, fields.clone(), Protocol::Http2, expects, now);
                             self.count(cx, id, !end, false, out, now);
-                            passed.check = check.map(|(exchange, job)| Box::new((exchange, Some(job))));
+                            passed.check = check;
                             self.pass(id, passed);
                             continue;
                         }

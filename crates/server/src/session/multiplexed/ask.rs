@@ -110,7 +110,7 @@ pub(in crate::session) fn stand_in(
 /// What became of a request that has a route to an upstream.
 pub(in crate::session) enum Passing {
     /// The exchange with the upstream, and the check of the client's password that must come before it, if any.
-    Begun(Box<Forward>, Option<(Exchange, Work)>),
+    Begun(Box<Forward>, Option<Box<(Exchange, Option<Work>)>>),
     /// It gets this error instead. Whether no further request should be awaited.
     Refused(Failure, bool),
 }
@@ -159,7 +159,7 @@ pub(in crate::session) fn pass(
                 let check = check.map(|check| {
                     let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
                     let work = guard::begin(cx, &mut exchange, head, check);
-                    (exchange, work)
+                    Box::new((exchange, Some(work)))
                 });
                 Passing::Begun(Box::new(forward), check)
             }
