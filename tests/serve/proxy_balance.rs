@@ -135,7 +135,7 @@ fn the_live_page_explains_the_choice() {
     let table = format!(
         "upstreams = [\"{a}\", \"{b}\"]\nbalance = \"turnaround\"\nbalance-dry-run = \"round-robin\""
     );
-    let server = configured(Strategy::LOOP, &tree, &table);
+    let server = configured(Strategy::LOOPS, &tree, &table);
     for _ in 0..10 {
         ask(&server, &[]);
     }
@@ -170,7 +170,7 @@ fn the_live_page_explains_the_choice() {
         .map(|line| {
             line.rsplit(' ')
                 .next()
-                .and_then(|count| count.parse().ok())
+                .and_then(|count| count.parse::<u64>().ok())
                 .expect("a count")
         })
         .sum();
