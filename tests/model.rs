@@ -153,6 +153,7 @@ const QUESTIONS: [(&str, &str); 16] = [
     ("srpt", "--sizes exponential(10ms)"),
     ("flow", "--users 100 --lines 2 --rate 10M --page 12500 --think 1s"),
     ("fit", "RESULTS"),
+    ("balance", "--upstreams 2 --runs 2 --duration 1s"),
     ("experiment", "--size 3000 --users 1 --users 5"),
     (
         "validate",

@@ -36,6 +36,18 @@ fn named(name: &'static str, health: &Arc<AtomicU16>) -> String {
     url
 }
 
+/// As [`configured`], with the live page.
+fn shown(tree: &Tree, table: &str) -> Server {
+    let text = format!(
+        "root = \"{}\"\nlive = \"local\"\n[[proxy]]\npath = \"/api/*\"\n{table}\n",
+        tree.path().display()
+    );
+    let config = tree.write("weir.toml", text);
+    Launch::new(Strategy::LOOPS)
+        .args(["--config".as_ref(), config.as_os_str()])
+        .start()
+}
+
 fn well() -> Arc<AtomicU16> {
     Arc::new(AtomicU16::new(200))
 }
@@ -101,7 +113,7 @@ fn a_failed_check_takes_an_upstream_out_and_a_good_one_brings_it_back() {
     let table = format!(
         "upstreams = [\"{a}\", \"{b}\"]\nbalance = \"round-robin\"\n[proxy.check]\npath = \"/healthz\"\ninterval = \"20ms\"\nstatus = 200"
     );
-    let server = configured(Strategy::LOOPS, &tree, &table);
+    let server = shown(&tree, &table);
     let four = || -> Vec<String> { (0..4).map(|_| ask(&server, &[])).collect() };
     assert!(four().contains(&"a".to_owned()));
     health.store(503, Ordering::SeqCst);
@@ -135,7 +147,7 @@ fn the_live_page_explains_the_choice() {
     let table = format!(
         "upstreams = [\"{a}\", \"{b}\"]\nbalance = \"turnaround\"\nbalance-dry-run = \"round-robin\""
     );
-    let server = configured(Strategy::ONE_LOOP, &tree, &table);
+    let server = shown(&tree, &table);
     for _ in 0..10 {
         ask(&server, &[]);
     }
@@ -170,7 +182,7 @@ fn the_live_page_explains_the_choice() {
         .map(|line| {
             line.rsplit(' ')
                 .next()
-                .and_then(|count| count.parse().ok())
+                .and_then(|count| count.parse::<u64>().ok())
                 .expect("a count")
         })
         .sum();

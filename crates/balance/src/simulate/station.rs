@@ -9,6 +9,10 @@ const LATENCY_GAIN: f64 = 0.05;
 /// Loads whose latencies are told apart.
 const LOADS: usize = 64;
 
+/// A request that is there: the attained work at which it ends, as bits of a float; its job; when it came; how many were
+/// there then. In this order, because the heap compares it.
+type Present = (u64, u32, u64, u32);
+
 /// An upstream.
 #[derive(Debug)]
 pub(super) struct Station {
@@ -17,9 +21,7 @@ pub(super) struct Station {
     cores: u32,
     /// Work that each request present since the begin has received, and requests by the value at which they end.
     attained: f64,
-    ends: BinaryHeap<Reverse<(u64, u32)>>,
-    /// When a request began and how many were there then, by job.
-    began: Vec<(u32, u64, u32)>,
+    ends: BinaryHeap<Reverse<Present>>,
     now: u64,
     /// Number of changes.
     pub(super) version: u64,
@@ -34,7 +36,6 @@ impl Station {
             cores,
             attained: 0.0,
             ends: BinaryHeap::new(),
-            began: Vec::new(),
             now: 0,
             version: 0,
             latencies: vec![None; LOADS],
@@ -65,14 +66,14 @@ impl Station {
             // Small numbers are precise.
             self.attained = 0.0;
         }
-        self.began.push((job, now, self.present()));
         // Positive floats order as bits.
-        self.ends.push(Reverse(((self.attained + work).to_bits(), job)));
+        let end = (self.attained + work).to_bits();
+        self.ends.push(Reverse((end, job, now, self.present())));
     }
 
     /// When the next service ends, if nothing changes.
     pub(super) fn next_end(&self) -> Option<u64> {
-        let Reverse((end, _)) = self.ends.peek()?;
+        let Reverse((end, ..)) = self.ends.peek()?;
         let left = (f64::from_bits(*end) - self.attained).max(0.0);
         Some(self.now + (left / self.rate() * 1e9).ceil() as u64)
     }
@@ -80,13 +81,10 @@ impl Station {
     /// The service that ends now.
     pub(super) fn end(&mut self, now: u64) -> Option<u32> {
         self.advance(now);
-        let Reverse((_, job)) = self.ends.pop()?;
-        if let Some(at) = self.began.iter().position(|(one, ..)| *one == job) {
-            let (_, began, found) = self.began.swap_remove(at);
-            let took = (now - began) as f64 / 1e9;
-            let average = &mut self.latencies[(found as usize).min(LOADS - 1)];
-            *average = Some(average.map_or(took, |before| before + LATENCY_GAIN * (took - before)));
-        }
+        let Reverse((_, job, began, found)) = self.ends.pop()?;
+        let took = (now - began) as f64 / 1e9;
+        let average = &mut self.latencies[(found as usize).min(LOADS - 1)];
+        *average = Some(average.map_or(took, |before| before + LATENCY_GAIN * (took - before)));
         Some(job)
     }
 

@@ -1,7 +1,7 @@
 //! The live page, its figures for programs, and the health checks.
 //!
 //! Decides which figures are shown, and to which clients. Workers count for themselves; readers take no lock that
-//! would delay a worker.
+//! would delay a worker, except the lock of each route to upstreams while its state is copied.
 
 mod figures;
 mod metrics;
