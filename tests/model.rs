@@ -126,7 +126,7 @@ fn json_says_why_there_is_no_answer() {
 }
 
 /// Every question, each with words that make it quick.
-const QUESTIONS: [(&str, &str); 16] = [
+const QUESTIONS: [(&str, &str); 17] = [
     (
         "transaction",
         "--size 6000 --rate T1 --rtt 100ms --mss 512 --paper",
