@@ -458,7 +458,7 @@ fn upstreams_take_turns_and_stand_in(strategy: Strategy) {
     let tcp = Upstream::answering(HELLO);
     let gone = GONE.to_owned();
     let table = format!(
-        "strip = true\nupstreams = [\"unix:{}\", \"{}\", \"{gone}\"]",
+        "strip = true\nbalance = \"round-robin\"\nupstreams = [\"unix:{}\", \"{}\", \"{gone}\"]",
         socket.display(),
         tcp.url
     );
