@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What every full segment carries here: 1,500 bytes less IP's 20, TCP's 20 and its time stamps' 12.
+/// What every full segment carries here: 1,500 bytes less IP's 20, TCP's 20 and its timestamps' 12.
 const FULL: usize = 1_448;
 
 /// A file that a server at the far end gives away, and what the bench needs besides.
@@ -287,7 +287,7 @@ fn codel_keeps_the_queue_short_that_drop_tail_fills() {
     assert!(full >= Some(1) && aged == Some(0), "{full:?} {aged:?}");
 }
 
-/// An aged TCP has no time stamps, so that segments are full with 1,460 bytes, and begins with two of them. What the
+/// An aged TCP has no timestamps, so that segments are full with 1,460 bytes, and begins with two of them. What the
 /// hosts had is on record, with what a command changed.
 #[test]
 fn aged_hosts_send_as_in_1997_and_say_so() {

@@ -504,7 +504,7 @@ fn a_spurious_timeout_is_noticed_and_costs_one_segment() {
     use SpuriousTimeouts::{GoBack, Undo};
     let back = late(true, GoBack, false);
     assert!(back.0 > 5 && back.1 == 0, "{back:?}");
-    // By time stamps (RFC 3522), and without them by F-RTO (RFC 5682).
+    // By timestamps (RFC 3522), and without them by F-RTO (RFC 5682).
     for stamps in [true, false] {
         let undone = late(stamps, Undo, false);
         assert!(

@@ -120,7 +120,7 @@ fn status_of(line: &[u8]) -> Option<u16> {
             b @ b'0'..=b'9',
             c @ b'0'..=b'9',
             rest @ ..,
-        ] if matches!(rest, [] | [b' ', ..]) => {
+        ] if rest.first().is_none_or(|&byte| byte == b' ') => {
             let digit = |byte: &u8| u16::from(byte - b'0');
             Some(100 * digit(a) + 10 * digit(b) + digit(c))
         }
