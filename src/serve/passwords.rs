@@ -43,7 +43,9 @@ mod tests {
                 Some("127.0.0.1:81"),
             ),
             (
-                format!("{TLS}https-redirect = true\n{RULE}[[listener]]\naddress = '127.0.0.1:81'\n"),
+                format!(
+                    "{TLS}listen = ['127.0.0.1:443']\nhttps-redirect = true\n{RULE}[[listener]]\naddress = '127.0.0.1:81'\n"
+                ),
                 None,
             ),
             ("[[access]]\npath = '/a/*'\ndeny = 'all'\n".to_owned(), None),

@@ -8,6 +8,7 @@ use crate::tree::Tree;
 use crate::wire::{Connection, Response, head};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -67,8 +68,12 @@ impl Drop for Group {
     }
 }
 
+/// Held while a test has thousands of connections: those of several tests together exceed the descriptors of a process.
+static THOUSANDS: Mutex<()> = Mutex::new(());
+
 /// Clients that ask for much and read nothing; the system gives up before it holds more for one than it will.
-fn crowd(server: &Server, clients: usize) -> Vec<TcpStream> {
+fn crowd(server: &Server, clients: usize) -> (Vec<TcpStream>, MutexGuard<'static, ()>) {
+    let turn = THOUSANDS.lock().unwrap_or_else(PoisonError::into_inner);
     let requests = head("GET", "/8k.bin", &[]).repeat(100);
     let ask = |_| {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).ok()?;
@@ -81,7 +86,7 @@ fn crowd(server: &Server, clients: usize) -> Vec<TcpStream> {
         let _ = std::io::Write::write(&mut &stream, requests.as_bytes());
         Some(stream)
     };
-    (0..clients).filter_map(ask).collect()
+    ((0..clients).filter_map(ask).collect(), turn)
 }
 
 /// The answer to a GET on a connection of its own, if there is one soon.

@@ -336,7 +336,7 @@ fn another_upstream_answers_what_one_did_not(strategy: Strategy) {
         (silent.url.clone(), "300ms"),
     ] {
         let table = format!(
-            "max-failures = 0\nfirst-byte-timeout = \"{timeout}\"\n{}",
+            "balance = \"round-robin\"\nmax-failures = 0\nfirst-byte-timeout = \"{timeout}\"\n{}",
             upstreams(&[&bad, &good.url])
         );
         let server = launch(strategy, &tree, &table);

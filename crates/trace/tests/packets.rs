@@ -165,7 +165,7 @@ fn what_is_no_tcp_is_counted_as_what_it_is() {
     udp[9] = 17;
     assert!(matches!(
         Packet::decode(&frame(LinkType::RAW, &udp)),
-        Packet::Udp(datagram) if datagram.payload_len == 12
+        Packet::Udp(datagram) if datagram.payload_len == 24
     ));
     udp[9] = 132;
     assert!(matches!(

@@ -31,7 +31,7 @@ pub(crate) struct FitFlags {
 #[derive(Debug, Args)]
 pub(crate) struct BalanceFlags {
     /// Number of upstreams; may be repeated
-    #[arg(long, value_name = "N", default_values = ["2", "8", "32"],
+    #[arg(long, value_name = "N", default_values = ["2", "8"],
         value_parser = clap::value_parser!(u8).range(2..=64))]
     pub(crate) upstreams: Vec<u8>,
 
