@@ -60,8 +60,8 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// Says which rules apply to a request and where its answer comes from, and exits: "GET /old/page" or
-    /// "GET https://example.org/ from 192.0.2.1". Exit code 1 if the answer is an error
+    /// Says which rules apply to a request and where its answer comes from, and exits: `GET /old/page` or
+    /// `GET https://example.org/ from 192.0.2.1`. Exit code 1 if the answer is an error
     #[arg(long, value_name = "REQUEST")]
     pub(crate) explain: Option<String>,
 
