@@ -325,8 +325,8 @@ pub(crate) struct HowFlags {
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_duration, help_heading = "Valid runs")]
     pub(crate) lag_max: Duration,
 
-    /// Longest stall in a valid run. A stall is a period in which requests are pending and none completes; at the rate
-    /// of the rest of the run, ten or more would have completed [default: 2s; with --users or --clients a quarter of
+    /// Longest stall in a valid run: a period in which requests are pending and none completes. At the rate of the rest
+    /// of the run, ten or more would have completed in it. [default: 2s; with --users or --clients a quarter of
     /// --duration, between 1s and 2s]
     #[arg(long, value_name = "TIME", value_parser = parse_span, help_heading = "Valid runs")]
     pub(crate) stall_max: Option<Duration>,

@@ -8,9 +8,9 @@
 //!          └─ missing ───▶ Try ─▶ Fallback ─▶ Page ─▶ 4xx, 5xx
 //! ```
 //!
-//! Every arrow leads downwards, so a request ends after at most four lookups, and one for each file that a rule tries. RFC 9110 leaves two decisions open. A
-//! client that rejects every available coding, including identity, gets 406. Several ranges of a compressed
-//! representation are ignored, because the parts could not state the coding.
+//! Every arrow leads downwards, so a request ends after at most four lookups, and one for each file that a rule tries.
+//! RFC 9110 leaves two decisions open. A client that rejects every available coding, including identity, gets 406.
+//! Several ranges of a compressed representation are ignored, because the parts could not state the coding.
 
 use super::answer::{Answer, Composer};
 use super::failure::Failure;

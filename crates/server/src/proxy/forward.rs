@@ -10,10 +10,10 @@
 //!                ▲               Open, without a byte of the response ┐
 //!                └─ the request may be repeated ──────────────────────┘
 //! ```
-//! Either side is read only when the other has taken everything, so an exchange holds a head and one receive a way, whatever
-//! the length of the bodies. Decides what is sent to whom and what has failed; the session knows the client's
-//! connection, its deadlines and the log. `retry` decides which requests may be repeated, and how many are. How a head goes to the client depends on its version of HTTP ([`ToClient`]);
-//! `http1` has that of HTTP/1.
+//! Either side is read only when the other has taken everything, so an exchange holds a head and one receive a way,
+//! whatever the length of the bodies. Decides what is sent to whom and what has failed; the session knows the client's
+//! connection, its deadlines and the log. `retry` decides which requests may be repeated, and how many are. How a head
+//! goes to the client depends on its version of HTTP ([`ToClient`]); `http1` has that of HTTP/1.
 
 mod switched;
 
