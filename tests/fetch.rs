@@ -7,9 +7,7 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
-mod fixture;
-
-use fixture::{Served, served, serving};
+use crate::fixture::{Served, served, serving};
 use serde_json::Value;
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -6,9 +6,6 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
-#[path = "workload/schema.rs"]
-mod schema;
-
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
@@ -178,7 +175,7 @@ fn checked(out: &Output, question: &str) -> Value {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/model.schema.json");
     let schema = std::fs::read_to_string(file).expect("a schema");
     let schema = serde_json::from_str(&schema).expect("JSON");
-    schema::check(&schema, &value, question);
+    crate::schema::check(&schema, &value, question);
     assert_eq!(value["command"], question);
     value
 }

@@ -7,11 +7,7 @@
     reason = "a black-box test is the outside world: it speaks over sockets and reads files"
 )]
 
-mod cli;
-#[path = "workload/schema.rs"]
-mod schema;
-
-use cli::{WEIR, text, weir};
+use crate::cli::{WEIR, text, weir};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -48,7 +44,7 @@ fn profile(args: &[&str]) -> Value {
     let value: Value = serde_json::from_str(line).expect("JSON");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/profile.schema.json");
     let text = std::fs::read_to_string(path).expect("a schema");
-    schema::check(&serde_json::from_str(&text).expect("JSON"), &value, "profile");
+    crate::schema::check(&serde_json::from_str(&text).expect("JSON"), &value, "profile");
     value
 }
 

@@ -7,10 +7,9 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
-mod cli;
 mod over_quic;
 
-use cli::{WEIR, text};
+use crate::cli::{WEIR, text};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -130,7 +129,7 @@ impl Server {
 }
 
 fn weir(words: &[&str]) -> Output {
-    cli::weir(words)
+    crate::cli::weir(words)
 }
 
 fn json(output: &Output) -> Value {

@@ -6,9 +6,7 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
-mod cli;
-
-use cli::{WEIR, text, weir};
+use crate::cli::{WEIR, text, weir};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

@@ -1,10 +1,5 @@
 //! The built binary, run to its end without a terminal, and what it said: what the black boxes ask it with.
 
-#![allow(
-    dead_code,
-    reason = "each of the test binaries that include this uses a part of it"
-)]
-
 use std::process::{Command, Output, Stdio};
 
 /// The binary.

@@ -2,8 +2,8 @@
 //!
 //! One download from a server at the far end, or a few bytes, behind a link that differs in the one key.
 
-use crate::capture::{Segment, segments};
-use crate::{WEIR, no_links, text, weir};
+use crate::link::capture::{Segment, segments};
+use crate::link::{WEIR, no_links, text, weir};
 use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! `weir link --proxy`: works without namespaces, says what it is, delays and paces, refuses what it cannot do.
 
-use crate::{echo, text, weir};
+use crate::link::{echo, text, weir};
 use serde_json::Value;
 use std::io::Write;
 use std::net::TcpListener;

@@ -1,6 +1,6 @@
 //! A link carries from the first packet: what is sent at once is not lost to interfaces that are still coming up.
 
-use crate::{WEIR, echo, no_links, text};
+use crate::link::{WEIR, echo, no_links, text};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,12 +1,12 @@
 //! Access rules: who may have which paths, however the path is spelled and whatever answers it.
 
-use crate::frames;
-use crate::on_each_back_end;
-use crate::process::{Launch, Server, Strategy, eventually};
-use crate::proxy::{HELLO, Upstream};
-use crate::tls::Pairs;
-use crate::tree::Tree;
-use crate::wire::Connection;
+use crate::serve::frames;
+use crate::serve::on_each_back_end;
+use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::proxy::{HELLO, Upstream};
+use crate::serve::tls::Pairs;
+use crate::serve::tree::Tree;
+use crate::serve::wire::Connection;
 
 /// `ann`'s password is `secret`, hashed by bcrypt; `bob`'s is too, by SHA-512-crypt.
 pub(crate) const USERS: &str = "# users\n\
@@ -334,13 +334,13 @@ fn upstreams_get_admitted_requests_only(strategy: Strategy) {
     for who in [&[][..], &[WRONG]] {
         let mut other = server.connect();
         let fields = [&[("Content-Length", "3")], who].concat();
-        other.send(crate::wire::head("POST", "/admin/api/0", &fields) + "abc");
+        other.send(crate::serve::wire::head("POST", "/admin/api/0", &fields) + "abc");
         assert_eq!(other.receive("POST").status, 401, "{who:?}");
     }
     // The first request with a password waits for its check, and its body with it; the next does not.
     for n in 1..3 {
         let fields = [("Content-Length", "3"), ANN];
-        connection.send(crate::wire::head("POST", &format!("/admin/api/{n}"), &fields) + "abc");
+        connection.send(crate::serve::wire::head("POST", &format!("/admin/api/{n}"), &fields) + "abc");
         assert_eq!(connection.receive("POST").text(), "hello");
         assert_eq!(connection.get("/a.txt").text(), "public");
     }
@@ -456,7 +456,7 @@ on_each_back_end!(
 
 mod where_sessions_dial {
     use super::*;
-    crate::on_strategy!(loops, LOOPS: upstreams_get_admitted_requests_only);
-    crate::on_strategy!(process_loops, PROCESS_LOOPS: upstreams_get_admitted_requests_only);
-    crate::on_strategy!(loops_uring, LOOPS_URING: upstreams_get_admitted_requests_only);
+    crate::serve::on_strategy!(loops, LOOPS: upstreams_get_admitted_requests_only);
+    crate::serve::on_strategy!(process_loops, PROCESS_LOOPS: upstreams_get_admitted_requests_only);
+    crate::serve::on_strategy!(loops_uring, LOOPS_URING: upstreams_get_admitted_requests_only);
 }

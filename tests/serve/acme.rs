@@ -4,12 +4,12 @@
 //! Pebble refuses a fifth of all nonces here and asks a name server of ours, for which every name is this machine. Text
 //! records are the lines of a file, which the hook of these tests writes.
 
-use crate::control::ctl;
-use crate::process::{Launch, Server, Strategy, eventually, within};
-use crate::tls::Secure;
-use crate::tree::Tree;
-use crate::upgrade::Line;
-use crate::wire::Connection;
+use crate::serve::control::ctl;
+use crate::serve::process::{Launch, Server, Strategy, eventually, within};
+use crate::serve::tls::Secure;
+use crate::serve::tree::Tree;
+use crate::serve::upgrade::Line;
+use crate::serve::wire::Connection;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! A server that notices: what it writes down, what the controllers make of that, and who has the last word.
 
-use crate::process::{Launch, Strategy, eventually};
-use crate::tree::Tree;
+use crate::serve::process::{Launch, Strategy, eventually};
+use crate::serve::tree::Tree;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;

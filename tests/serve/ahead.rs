@@ -1,10 +1,10 @@
 //! The policies that anticipate: what a page embeds is in memory before it is asked for, as the counters
 //! of the live page show; never more than the bounds, never from outside the root, never stale.
 
-use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy, eventually, within};
-use crate::tree::Tree;
-use crate::wire::Connection;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Launch, Server, Strategy, eventually, within};
+use crate::serve::tree::Tree;
+use crate::serve::wire::Connection;
 use serde_json::Value;
 use std::time::Duration;
 

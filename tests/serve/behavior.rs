@@ -1,10 +1,10 @@
 //! What other servers do, switched on: every answer stays what it was; only how it comes about differs.
 
-use crate::files::noise;
-use crate::on_every_strategy;
-use crate::process::{Launch, Strategy, eventually, within};
-use crate::tree::Tree;
-use crate::wire::{Connection, Response, head};
+use crate::serve::files::noise;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Launch, Strategy, eventually, within};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{Connection, Response, head};
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;

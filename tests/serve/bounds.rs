@@ -1,11 +1,11 @@
 //! What happens when a limit or a timeout is reached, and that everybody else is served meanwhile.
 //! Timeouts are configured short, and the tests wait for what they cause, never for a clock.
 
-use crate::files::noise;
-use crate::process::{Launch, Server, Strategy, eventually, within};
-use crate::tree::Tree;
-use crate::wire::{Connection, End, head};
-use crate::{on_every_strategy, where_connections_share_a_process};
+use crate::serve::files::noise;
+use crate::serve::process::{Launch, Server, Strategy, eventually, within};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{Connection, End, head};
+use crate::serve::{on_every_strategy, where_connections_share_a_process};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -592,7 +592,7 @@ fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
         keep_busy(connection);
     }
     assert!(limit(1024));
-    outside.patience(crate::process::PATIENCE);
+    outside.patience(crate::serve::process::PATIENCE);
     assert_eq!(outside.receive("GET").text(), "a");
 }
 

@@ -1,10 +1,10 @@
 //! Certificates in operation: replaced while the server runs, asked of clients, listed; and what goes with them: the way
 //! from http to https, the file of secrets, the counters.
 
-use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy, eventually};
-use crate::tls::{Pairs, Secure};
-use crate::wire::Connection;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::tls::{Pairs, Secure};
+use crate::serve::wire::Connection;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::process::Command;

@@ -1,10 +1,10 @@
 //! Programs people use, each against the embedded site: what they make of our answers is the test.
 //! A program that is not on this machine says `skipped`.
 
-use crate::on_every_strategy;
-use crate::process::{Launch, Strategy};
-use crate::tls::Pairs;
-use crate::tree::Tree;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Launch, Strategy};
+use crate::serve::tls::Pairs;
+use crate::serve::tree::Tree;
 use std::path::Path;
 use std::process::{Command, Output};
 

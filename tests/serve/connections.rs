@@ -1,10 +1,10 @@
 //! How long a connection lives and that no byte is lost at its end (RFC 9112 section 9).
 
-use crate::files::noise;
-use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy};
-use crate::tree::Tree;
-use crate::wire::{End, head};
+use crate::serve::files::noise;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Launch, Server, Strategy};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{End, head};
 
 fn a_connection_carries_many_requests(strategy: Strategy) {
     let tree = Tree::with(&[("a.txt", "a"), ("b.txt", "bb")]);
@@ -110,7 +110,8 @@ fn more_requests_than_any_buffer_holds(strategy: Strategy) {
     let server = Server::of(strategy, tree.path());
     let mut connection = server.connect();
     let batch = head("GET", "/a.txt", &[]).repeat(2_000);
-    let mut reader = crate::wire::Connection::over(connection.stream().try_clone().expect("a second handle"));
+    let mut reader =
+        crate::serve::wire::Connection::over(connection.stream().try_clone().expect("a second handle"));
     let writer = std::thread::spawn(move || connection.send(batch));
     for _ in 0..2_000 {
         assert_eq!(reader.receive("GET").text(), "a");

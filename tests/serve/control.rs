@@ -1,12 +1,12 @@
 //! The control socket: who may ask, what can be asked, and a strategy that changes under load without a request
 //! lost.
 
-use crate::load::{Load, tree};
-use crate::process::{Launch, Server, Strategy, eventually, within};
-use crate::tree::Tree;
-use crate::upgrade::{ENDING, Line};
-use crate::where_workers_are_processes;
-use crate::wire::Connection;
+use crate::serve::load::{Load, tree};
+use crate::serve::process::{Launch, Server, Strategy, eventually, within};
+use crate::serve::tree::Tree;
+use crate::serve::upgrade::{ENDING, Line};
+use crate::serve::where_workers_are_processes;
+use crate::serve::wire::Connection;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 //! Files that change, vanish, shrink, or are no files at all; and that nothing outside the root is
 //! reachable, by any spelling or link.
 
-use crate::files::noise;
-use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy, eventually, within};
-use crate::tree::Tree;
-use crate::wire::{Connection, head};
+use crate::serve::files::noise;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Launch, Server, Strategy, eventually, within};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{Connection, head};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -108,7 +108,7 @@ fn a_file_replaced_while_being_sent_arrives_whole(strategy: Strategy) {
     assert_eq!(connection.exactly(8), b"HTTP/1.1", "the answer has begun");
     tree.replace("large.bin", "new");
     let mut rest = connection.exactly(old.len());
-    rest.extend(connection.exactly(crate::wire::find(&rest, b"\r\n\r\n").expect("a head") + 4));
+    rest.extend(connection.exactly(crate::serve::wire::find(&rest, b"\r\n\r\n").expect("a head") + 4));
     assert!(rest.ends_with(&old), "the file it had opened");
     within(VISIBLE, "the new file", || {
         (connection.get("/large.bin").text() == "new").then_some(())
@@ -127,7 +127,7 @@ fn a_file_removed_while_being_sent_arrives_whole(strategy: Strategy) {
     assert_eq!(connection.exactly(8), b"HTTP/1.1", "the answer has begun");
     std::fs::remove_file(path).expect("a file of the tree");
     let mut rest = connection.exactly(old.len());
-    rest.extend(connection.exactly(crate::wire::find(&rest, b"\r\n\r\n").expect("a head") + 4));
+    rest.extend(connection.exactly(crate::serve::wire::find(&rest, b"\r\n\r\n").expect("a head") + 4));
     assert!(rest.ends_with(&old));
 }
 

@@ -1,8 +1,8 @@
 //! `weir serve --explain`: which rules apply to a request, and that its answer is the one that a server sends.
 
-use crate::access::USERS;
-use crate::process::{Launch, Strategy};
-use crate::tree::Tree;
+use crate::serve::access::USERS;
+use crate::serve::process::{Launch, Strategy};
+use crate::serve::tree::Tree;
 use std::process::Command;
 
 const CONFIG: &str = r#"

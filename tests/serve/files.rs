@@ -1,8 +1,8 @@
 //! Which file answers which path, and how everything that is not a file is refused.
 
-use crate::on_each_back_end;
-use crate::process::{Launch, Server, Strategy};
-use crate::tree::Tree;
+use crate::serve::on_each_back_end;
+use crate::serve::process::{Launch, Server, Strategy};
+use crate::serve::tree::Tree;
 use std::path::Path;
 use std::sync::OnceLock;
 

@@ -51,10 +51,10 @@ pub(crate) struct Client<S> {
 }
 
 /// A client in cleartext.
-pub(crate) fn connect(server: &crate::process::Server) -> Client<TcpStream> {
+pub(crate) fn connect(server: &crate::serve::process::Server) -> Client<TcpStream> {
     let stream = TcpStream::connect(server.address).expect("a connection");
     stream
-        .set_read_timeout(Some(crate::process::PATIENCE))
+        .set_read_timeout(Some(crate::serve::process::PATIENCE))
         .expect("a timeout");
     Client::new(stream)
 }

@@ -1,8 +1,8 @@
 //! Sites told apart by name, paths that have moved, field lines for some paths.
 
-use crate::on_each_back_end;
-use crate::process::{Launch, Server, Strategy, eventually};
-use crate::tree::Tree;
+use crate::serve::on_each_back_end;
+use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::tree::Tree;
 use std::path::Path;
 
 const CONFIG: &str = r#"

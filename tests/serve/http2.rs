@@ -6,13 +6,13 @@
 #[path = "../../crates/server/src/session/http2/tests/floods.rs"]
 mod floods;
 
-use crate::control::ctl;
-use crate::files::noise;
-use crate::frames::{Client, Got, connect};
-use crate::process::{Launch, Server, Strategy, eventually, signal, within};
-use crate::tls::{Pairs, Secure};
-use crate::tree::Tree;
-use crate::upgrade::{ENDING, Line, pid_of};
+use crate::serve::control::ctl;
+use crate::serve::files::noise;
+use crate::serve::frames::{Client, Got, connect};
+use crate::serve::process::{Launch, Server, Strategy, eventually, signal, within};
+use crate::serve::tls::{Pairs, Secure};
+use crate::serve::tree::Tree;
+use crate::serve::upgrade::{ENDING, Line, pid_of};
 use http2::Code;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -150,7 +150,7 @@ const BESIDE: Duration = Duration::from_secs(1);
 fn hostile(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.address).expect("a connection");
     stream
-        .set_read_timeout(Some(crate::process::PATIENCE))
+        .set_read_timeout(Some(crate::serve::process::PATIENCE))
         .expect("a timeout");
     stream.set_write_timeout(Some(BESIDE)).expect("a timeout");
     stream
@@ -384,7 +384,7 @@ fn a_page_that_is_not_ready_is_announced_with_what_it_embeds(strategy: Strategy)
 
 mod everywhere {
     use super::*;
-    crate::on_every_strategy!(
+    crate::serve::on_every_strategy!(
         many_requests_at_once_are_answered,
         a_stop_loses_no_stream,
         an_upgrade_loses_no_stream,
@@ -393,7 +393,7 @@ mod everywhere {
 
 mod on_each_back_end {
     use super::*;
-    crate::on_each_back_end!(
+    crate::serve::on_each_back_end!(
         a_flood_ends_its_connection_alone,
         streams_beyond_the_limit_are_refused,
         a_page_that_is_not_ready_is_announced_with_what_it_embeds,
@@ -402,6 +402,6 @@ mod on_each_back_end {
 
 mod on_a_line {
     use super::*;
-    crate::on_strategy!(loops, LOOPS: the_least_left_goes_first_on_a_line);
-    crate::on_strategy!(loops_uring, LOOPS_URING: the_least_left_goes_first_on_a_line);
+    crate::serve::on_strategy!(loops, LOOPS: the_least_left_goes_first_on_a_line);
+    crate::serve::on_strategy!(loops_uring, LOOPS_URING: the_least_left_goes_first_on_a_line);
 }

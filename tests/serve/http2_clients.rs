@@ -1,11 +1,11 @@
 //! Programs people use, over HTTP/2 and TLS, and h2spec: what they make of our answers is the test.
 //! A program that is not on this machine says `skipped`.
 
-use crate::clients::{ended, run};
-use crate::files::noise;
-use crate::on_every_strategy;
-use crate::process::{Server, Strategy, eventually};
-use crate::tls::Pairs;
+use crate::serve::clients::{ended, run};
+use crate::serve::files::noise;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Server, Strategy, eventually};
+use crate::serve::tls::Pairs;
 
 /// A server with TLS and three files.
 fn secure(strategy: Strategy) -> (Pairs, Server) {

@@ -4,13 +4,13 @@
 
 mod client;
 
-use crate::access::USERS;
-use crate::clients::run;
-use crate::files::noise;
-use crate::process::{Launch, Server, Strategy, eventually, signal, within};
-use crate::tls::{Pairs, Secure};
-use crate::upgrade::{ENDING, Line, pid_of};
-use crate::wire::head;
+use crate::serve::access::USERS;
+use crate::serve::clients::run;
+use crate::serve::files::noise;
+use crate::serve::process::{Launch, Server, Strategy, eventually, signal, within};
+use crate::serve::tls::{Pairs, Secure};
+use crate::serve::upgrade::{ENDING, Line, pid_of};
+use crate::serve::wire::head;
 use client::{Client, config};
 use std::net::UdpSocket;
 use std::sync::Arc;

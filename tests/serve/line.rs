@@ -1,10 +1,10 @@
 //! A line whose rate was declared: what is sent keeps to it, and who has least left to be sent goes first.
 
-use crate::files::noise;
-use crate::on_strategy;
-use crate::process::{Launch, Server, Strategy, eventually, within};
-use crate::tree::Tree;
-use crate::wire::{Connection, head};
+use crate::serve::files::noise;
+use crate::serve::on_strategy;
+use crate::serve::process::{Launch, Server, Strategy, eventually, within};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{Connection, head};
 use std::io::Read;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

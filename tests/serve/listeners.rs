@@ -1,8 +1,8 @@
 //! Tables `[[listener]]`: addresses with a strategy, a connection limit and TLS of their own.
 
-use crate::process::{Launch, Server, eventually};
-use crate::tree::Tree;
-use crate::wire::Connection;
+use crate::serve::process::{Launch, Server, eventually};
+use crate::serve::tree::Tree;
+use crate::serve::wire::Connection;
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! What the server shows of itself: the live page, metrics, health and readiness.
 
-use crate::process::{Launch, Server, Strategy, eventually};
-use crate::tree::Tree;
-use crate::wire::{Connection, head};
-use crate::{on_every_strategy, where_workers_are_processes};
+use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{Connection, head};
+use crate::serve::{on_every_strategy, where_workers_are_processes};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;

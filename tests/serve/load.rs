@@ -5,11 +5,11 @@
 //! later one may find the connection closed without a byte of an answer, on which RFC 9112 section 9.3.1 has the client
 //! ask again elsewhere, and every client does.
 
-use crate::files::noise;
-use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy, eventually};
-use crate::tree::Tree;
-use crate::wire::{Connection, head};
+use crate::serve::files::noise;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{Connection, head};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

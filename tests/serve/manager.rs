@@ -1,10 +1,10 @@
 //! A service manager, played by the test: sockets are passed, news comes back.
 
-use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy};
-use crate::tree::Tree;
-use crate::upgrade::Line;
-use crate::wire::Connection;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Launch, Server, Strategy};
+use crate::serve::tree::Tree;
+use crate::serve::upgrade::Line;
+use crate::serve::wire::Connection;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
@@ -20,7 +20,7 @@ impl Manager {
         let path = tree.join("notify").display().to_string();
         let socket = UnixDatagram::bind(&path).expect("a socket in a folder of ours");
         socket
-            .set_read_timeout(Some(crate::process::PATIENCE))
+            .set_read_timeout(Some(crate::serve::process::PATIENCE))
             .expect("a timeout");
         Manager { socket, path }
     }

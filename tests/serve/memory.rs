@@ -1,11 +1,11 @@
 //! Memory: a bounded server outlives clients that make it hold as much as they can, serves the others meanwhile, says what it
 //! does about it, and gives memory back.
 
-use crate::files::noise;
-use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy, eventually, within};
-use crate::tree::Tree;
-use crate::wire::{Connection, Response, head};
+use crate::serve::files::noise;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Launch, Server, Strategy, eventually, within};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{Connection, Response, head};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};

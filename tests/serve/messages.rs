@@ -1,10 +1,10 @@
 //! Malformed and odd requests over a real socket: refused with a status, answered, never guessed;
 //! and the server is as well afterwards as before.
 
-use crate::on_each_back_end;
-use crate::process::{Launch, Server, Strategy, eventually};
-use crate::tree::Tree;
-use crate::wire::{End, head};
+use crate::serve::on_each_back_end;
+use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{End, head};
 use std::path::Path;
 
 fn tree() -> Tree {

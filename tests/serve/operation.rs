@@ -1,10 +1,10 @@
 //! What the person who runs the server sees: start-up, configuration, signals, logs, exit codes.
 
-use crate::files::noise;
-use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy, eventually, within};
-use crate::tree::Tree;
-use crate::wire::{Connection, head};
+use crate::serve::files::noise;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Launch, Server, Strategy, eventually, within};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{Connection, head};
 use serde_json::Value;
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;

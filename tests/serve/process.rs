@@ -1,7 +1,7 @@
 //! Starts the built binary, learns its address from what it prints, and makes sure that it is gone
 //! afterwards. Decides nothing about HTTP.
 
-use crate::wire::Connection;
+use crate::serve::wire::Connection;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;

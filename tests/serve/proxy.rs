@@ -1,11 +1,11 @@
 //! Requests that other servers answer. The upstreams here record what reaches them, and fail at each point: before, within
 //! and after the head of a response.
 
-use crate::messages::REFUSED;
-use crate::on_strategy;
-use crate::process::{Launch, PATIENCE, Server, Strategy, eventually};
-use crate::tree::Tree;
-use crate::wire::{Connection, find};
+use crate::serve::messages::REFUSED;
+use crate::serve::on_strategy;
+use crate::serve::process::{Launch, PATIENCE, Server, Strategy, eventually};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{Connection, find};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
@@ -308,7 +308,7 @@ fn upstreams_that_fail_within_their_response(strategy: Strategy) {
         let (got, end) = connection.rest();
         assert_eq!(
             end,
-            crate::wire::End::Reset,
+            crate::serve::wire::End::Reset,
             "{:?}",
             String::from_utf8_lossy(&got)
         );

@@ -1,10 +1,10 @@
 //! Which of several upstreams gets a request: by hash, by checks, by every policy; and what the live page and the metrics
 //! show of it.
 
-use crate::on_strategy;
-use crate::process::{Launch, PATIENCE, Server, Strategy, eventually};
-use crate::proxy::{GONE, configured, head};
-use crate::tree::Tree;
+use crate::serve::on_strategy;
+use crate::serve::process::{Launch, PATIENCE, Server, Strategy, eventually};
+use crate::serve::proxy::{GONE, configured, head};
+use crate::serve::tree::Tree;
 use std::io::Write;
 use std::net::TcpListener;
 use std::sync::Arc;

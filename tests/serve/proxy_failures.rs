@@ -1,9 +1,9 @@
 //! Upstreams that do not answer: what the access log says about them, and how long Weir waits for a connection.
 
-use crate::on_strategy;
-use crate::process::{Launch, Server, Strategy, eventually};
-use crate::proxy::{GONE, HELLO, Upstream, request};
-use crate::tree::Tree;
+use crate::serve::on_strategy;
+use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::proxy::{GONE, HELLO, Upstream, request};
+use crate::serve::tree::Tree;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -58,7 +58,7 @@ fn the_log_names_the_upstream_that_failed(strategy: Strategy) {
         let server = launch(strategy, &tree, &table);
         assert_eq!(server.connect().get("/api/old").status, status);
         assert_eq!(server.connect().get("/missing").status, 404);
-        let mut client = crate::frames::connect(&server);
+        let mut client = crate::serve::frames::connect(&server);
         assert_eq!(client.get("/api/new", &[]).status, status);
         for path in ["/api/old", "/api/new"] {
             let line = line_with(&server, path);
@@ -105,7 +105,7 @@ fn a_connection_has_to_open_in_time(strategy: Strategy) {
         assert_eq!(got.status, 504);
         assert!(got.text().contains("did not accept"), "{}", got.text());
     }
-    let mut client = crate::frames::connect(&server);
+    let mut client = crate::serve::frames::connect(&server);
     assert_eq!(client.get("/api/new", &[]).status, 504);
     for path in ["/api/old", "/api/new"] {
         let took = upstream_us(&line_with(&server, path), &url);

@@ -1,12 +1,12 @@
 //! Requests of HTTP/2 clients that other servers answer: what they get is what clients of HTTP/1 get, many streams share a
 //! few connections to upstreams, and a failure ends its stream alone.
 
-use crate::frames::{Client, Got, connect};
-use crate::on_strategy;
-use crate::process::{Launch, PATIENCE, Server, Strategy, eventually};
-use crate::proxy::{GONE, HELLO, Upstream, head, peak, request};
-use crate::tls::{Pairs, Secure};
-use crate::tree::Tree;
+use crate::serve::frames::{Client, Got, connect};
+use crate::serve::on_strategy;
+use crate::serve::process::{Launch, PATIENCE, Server, Strategy, eventually};
+use crate::serve::proxy::{GONE, HELLO, Upstream, head, peak, request};
+use crate::serve::tls::{Pairs, Secure};
+use crate::serve::tree::Tree;
 use http2::Code;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,10 +1,10 @@
 //! Connections to upstreams that serve several requests: which requests share one, what ends one, and what a client gets if
 //! an upstream closes one at the wrong moment.
 
-use crate::on_strategy;
-use crate::process::{Launch, PATIENCE, Server, Strategy, eventually};
-use crate::proxy::{Upstream, request};
-use crate::tree::Tree;
+use crate::serve::on_strategy;
+use crate::serve::process::{Launch, PATIENCE, Server, Strategy, eventually};
+use crate::serve::proxy::{Upstream, request};
+use crate::serve::tree::Tree;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -154,7 +154,7 @@ fn requests_of_many_clients_share_a_connection(strategy: Strategy) {
         expect_echo(&server, "DELETE", &format!("/api/other/{number}"));
         assert_eq!(connection.get("/a.txt").text(), "a file");
     }
-    let mut client = crate::frames::connect(&server);
+    let mut client = crate::serve::frames::connect(&server);
     for number in 0..5 {
         let path = format!("/api/h2/{number}");
         assert_eq!(client.get(&path, &[]).text(), path);
@@ -269,7 +269,7 @@ fn a_race_with_the_upstreams_keep_alive_is_not_an_error(strategy: Strategy) {
             assert_eq!((got.status, got.text()), (200, path), "{number}");
             expect_echo(&server, "POST", &format!("/api/post/{number}"));
         }
-        let mut client = crate::frames::connect(&server);
+        let mut client = crate::serve::frames::connect(&server);
         for number in 0..10 {
             let path = format!("/api/h2/{number}");
             let got = client.get(&path, &[]);
@@ -345,13 +345,13 @@ fn another_upstream_answers_what_one_did_not(strategy: Strategy) {
             let path = format!("/api/{number}");
             assert_eq!(connection.get(&path).text(), path);
         }
-        let mut client = crate::frames::connect(&server);
+        let mut client = crate::serve::frames::connect(&server);
         for number in 0..6 {
             let path = format!("/api/{number}");
             assert_eq!(client.get(&path, &[]).text(), path);
         }
         assert!(server.stderr().contains("upstream "), "the failures are logged");
-        let failed = |connection: &mut crate::wire::Connection| {
+        let failed = |connection: &mut crate::serve::wire::Connection| {
             let statuses = (0..4).map(|_| {
                 connection
                     .request("POST", "/api/", &[("Content-Length", "0")])

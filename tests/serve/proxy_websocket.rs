@@ -1,10 +1,10 @@
 //! Connections that switch to WebSocket (RFC 6455): bytes pass both ways as they are, until one side ends or both are silent.
 
-use crate::on_strategy;
-use crate::process::{Launch, Server, Strategy, eventually};
-use crate::proxy::{Upstream, head, peak};
-use crate::tree::Tree;
-use crate::wire::Connection;
+use crate::serve::on_strategy;
+use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::proxy::{Upstream, head, peak};
+use crate::serve::tree::Tree;
+use crate::serve::wire::Connection;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
@@ -121,7 +121,7 @@ fn an_upstream_that_closes_ends_the_client(strategy: Strategy) {
     let mut connection = switched(&server);
     connection.send("more");
     let (got, end) = connection.rest();
-    assert_eq!((got.len(), end), (1 << 20, crate::wire::End::Closed));
+    assert_eq!((got.len(), end), (1 << 20, crate::serve::wire::End::Closed));
 }
 
 /// Either side waits for the other, and nothing piles up here.

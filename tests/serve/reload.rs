@@ -1,13 +1,13 @@
 //! Every key that a reload can change takes effect, and every key is accounted for: as one that is
 //! observed here, as one that waits for the next start, or as one of which nothing can be seen from outside.
 
-use crate::files::noise;
-use crate::messages::first_version;
-use crate::on_strategy;
-use crate::process::{Launch, Server, Strategy, eventually, within};
-use crate::slow::read_slowly;
-use crate::tree::Tree;
-use crate::wire::{Connection, End, head};
+use crate::serve::files::noise;
+use crate::serve::messages::first_version;
+use crate::serve::on_strategy;
+use crate::serve::process::{Launch, Server, Strategy, eventually, within};
+use crate::serve::slow::read_slowly;
+use crate::serve::tree::Tree;
+use crate::serve::wire::{Connection, End, head};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -88,7 +88,7 @@ struct Case {
     check: fn(&Server, &Tree, bool),
 }
 
-fn asked(server: &Server, path: &str, fields: &[(&str, &str)]) -> crate::wire::Response {
+fn asked(server: &Server, path: &str, fields: &[(&str, &str)]) -> crate::serve::wire::Response {
     server.connect().request("GET", path, fields)
 }
 

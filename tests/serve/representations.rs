@@ -1,11 +1,11 @@
 //! Conditions (RFC 9110 section 13), ranges (section 14) and content codings (section 12.5.3), as a
 //! cache or a browser meets them.
 
-use crate::files::noise;
-use crate::on_each_back_end;
-use crate::process::{Launch, Server, Strategy, eventually};
-use crate::tree::Tree;
-use crate::wire::{Response, find};
+use crate::serve::files::noise;
+use crate::serve::on_each_back_end;
+use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{Response, find};
 use std::io::Write;
 use std::process::{Command, Stdio};
 

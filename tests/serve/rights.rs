@@ -1,11 +1,11 @@
 //! What the process may still do once it listens: users, programs it could start, files, ports.
 
-use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy, eventually, signal};
-use crate::tls::{Pairs, Secure};
-use crate::tree::Tree;
-use crate::upgrade::{Line, more, under_load};
-use crate::wire::find;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Launch, Server, Strategy, eventually, signal};
+use crate::serve::tls::{Pairs, Secure};
+use crate::serve::tree::Tree;
+use crate::serve::upgrade::{Line, more, under_load};
+use crate::serve::wire::find;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Roots that are lost while the server runs: it is not ready, says so once, refuses a reload, and recovers.
 
-use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy, eventually};
-use crate::tree::Tree;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::tree::Tree;
 use std::path::Path;
 
 /// What `/readyz` says, over a connection of its own.

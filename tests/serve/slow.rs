@@ -1,10 +1,10 @@
 //! Clients that take their time, and disks that do: who waits is waited for as long as was said, and nobody else waits.
 
-use crate::files::noise;
-use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy, eventually, within};
-use crate::tree::Tree;
-use crate::wire::{Connection, End, head};
+use crate::serve::files::noise;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Launch, Server, Strategy, eventually, within};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{Connection, End, head};
 use std::io::{ErrorKind, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -82,7 +82,7 @@ fn who_reads_slowly_gets_the_whole(strategy: Strategy) {
     let mut connection = server.connect();
     connection.send(head("GET", "/large.bin", &[]));
     let mut slowly = read_slowly(&mut connection, Duration::from_secs(10), |_| true);
-    let begins = crate::wire::find(&slowly, b"\r\n\r\n").expect("a head") + 4;
+    let begins = crate::serve::wire::find(&slowly, b"\r\n\r\n").expect("a head") + 4;
     slowly.extend(connection.exactly(large.len() + begins - slowly.len()));
     assert!(slowly[begins..] == large);
 }

@@ -1,9 +1,9 @@
 //! Workers that die are replaced, neighbors feel nothing, and no process is left behind.
 
-use crate::process::{Launch, Server, Strategy, eventually, signal, within};
-use crate::tree::Tree;
-use crate::wire::Connection;
-use crate::{on_every_strategy, where_workers_are_processes};
+use crate::serve::process::{Launch, Server, Strategy, eventually, signal, within};
+use crate::serve::tree::Tree;
+use crate::serve::wire::Connection;
+use crate::serve::{on_every_strategy, where_workers_are_processes};
 use std::process::Command;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn a_killed_worker_process_is_replaced(strategy: Strategy) {
         let alive = held
             .iter_mut()
             .map(|connection| {
-                connection.try_send(crate::wire::head("GET", "/a.txt", &[]))
+                connection.try_send(crate::serve::wire::head("GET", "/a.txt", &[]))
                     && connection
                         .try_receive("GET")
                         .is_some_and(|answer| answer.text() == "a")
@@ -77,7 +77,7 @@ fn all_that_are_killed_at_once_are_replaced_at_once(strategy: Strategy) {
     // Pauses of eight deaths in a row are 12.7 s.
     within(Duration::from_secs(5), "others serve", || {
         let mut connection = server.connect();
-        let is_sent = connection.try_send(crate::wire::head("GET", "/a.txt", &[]));
+        let is_sent = connection.try_send(crate::serve::wire::head("GET", "/a.txt", &[]));
         let answer = is_sent.then(|| connection.try_receive("GET")).flatten()?;
         (answer.text() == "a").then_some(())
     });
@@ -105,7 +105,7 @@ fn places_of_the_dead_are_free_again(strategy: Strategy) {
             let mut held: Vec<Connection> = (0..3).map(|_| server.connect()).collect();
             held.iter_mut()
                 .all(|connection| {
-                    connection.try_send(crate::wire::head("GET", "/a.txt", &[]))
+                    connection.try_send(crate::serve::wire::head("GET", "/a.txt", &[]))
                         && connection.try_receive("GET").is_some()
                 })
                 .then_some(held)
@@ -115,8 +115,11 @@ fn places_of_the_dead_are_free_again(strategy: Strategy) {
         drop(held);
         eventually("others take their places", || {
             let mut connection = server.connect();
-            (connection.try_send(crate::wire::head("GET", "/a.txt", &[("Connection", "close")]))
-                && connection.try_receive("GET").is_some())
+            (connection.try_send(crate::serve::wire::head(
+                "GET",
+                "/a.txt",
+                &[("Connection", "close")],
+            )) && connection.try_receive("GET").is_some())
             .then_some(())
         });
     }
@@ -133,7 +136,7 @@ fn only_the_founder_is_obeyed_and_once(strategy: Strategy) {
         .args(["--grace", "60s"])
         .start();
     let mut owed = server.connect();
-    owed.send(crate::wire::head("GET", "/large", &[]));
+    owed.send(crate::serve::wire::head("GET", "/large", &[]));
     let members = workers(&server);
     tree.replace("weir.toml", "no-such-key = 1\n");
     for name in ["HUP", "TERM", "TERM", "INT", "USR2"] {

@@ -1,9 +1,9 @@
 //! Pages of logins: what is at `/~login/`, that nothing else of a home is reachable, and that no answer tells
 //! which logins there are.
 
-use crate::on_each_back_end;
-use crate::process::{Launch, Server, Strategy, eventually, within};
-use crate::tree::Tree;
+use crate::serve::on_each_back_end;
+use crate::serve::process::{Launch, Server, Strategy, eventually, within};
+use crate::serve::tree::Tree;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 

@@ -3,11 +3,11 @@
 //!
 //! The client is rustls, which refuses what a browser refuses: an unknown issuer, another name, a truncated response.
 
-use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy, eventually, within};
-use crate::tree::Tree;
-use crate::upgrade::Line;
-use crate::wire::Connection;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Launch, Server, Strategy, eventually, within};
+use crate::serve::tree::Tree;
+use crate::serve::upgrade::Line;
+use crate::serve::wire::Connection;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl Secure {
         let connection = ClientConnection::new(Arc::clone(config), name).expect("a client");
         let stream = TcpStream::connect(server)?;
         stream
-            .set_read_timeout(Some(crate::process::PATIENCE))
+            .set_read_timeout(Some(crate::serve::process::PATIENCE))
             .expect("a timeout");
         let mut secure = Secure(StreamOwned::new(connection, stream));
         while secure.0.conn.is_handshaking() {
@@ -157,7 +157,7 @@ impl Secure {
         let mut text = Vec::new();
         let mut buffer = [0; 16_384];
         loop {
-            let head = crate::wire::find(&text, b"\r\n\r\n").map(|at| at + 4);
+            let head = crate::serve::wire::find(&text, b"\r\n\r\n").map(|at| at + 4);
             if let Some(head) = head {
                 let lines = String::from_utf8_lossy(&text[..head]).to_ascii_lowercase();
                 let length = lines
@@ -182,7 +182,7 @@ impl Secure {
 }
 
 fn body(response: &[u8]) -> &[u8] {
-    let end = crate::wire::find(response, b"\r\n\r\n").expect("a head");
+    let end = crate::serve::wire::find(response, b"\r\n\r\n").expect("a head");
     &response[end + 4..]
 }
 
@@ -190,7 +190,7 @@ fn files_large_and_small_arrive_whole(strategy: Strategy) {
     let (pairs, server) = one_pair(strategy);
     let config = pairs.client();
     for size in [0, 1, 8_192, 16_384, 16_385, 100_000, 3_000_000] {
-        let content = crate::files::noise(size);
+        let content = crate::serve::files::noise(size);
         pairs.tree.write(&format!("site/{size}.bin"), &content);
         let response = Secure::open(server.address, &config, "a.test").last(&format!("/{size}.bin"));
         assert!(response.starts_with(b"HTTP/1.1 200"), "{size}");

@@ -1,9 +1,9 @@
 //! Clients that misuse TLS, with a normal client beside them that is answered all the same, over every strategy.
 
-use crate::on_every_strategy;
-use crate::process::{Server, Strategy};
-use crate::tls::{Pairs, Secure};
-use crate::wire::Connection;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Server, Strategy};
+use crate::serve::tls::{Pairs, Secure};
+use crate::serve::wire::Connection;
 use socket2::{Domain, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,9 +1,9 @@
 //! Files that are tried for a path (`[[try-files]]`), and slashes at its end.
 
-use crate::frames;
-use crate::on_each_back_end;
-use crate::process::{Launch, Server, Strategy, eventually};
-use crate::tree::Tree;
+use crate::serve::frames;
+use crate::serve::on_each_back_end;
+use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::tree::Tree;
 
 const CONFIG: &str = r#"
 root = "site"

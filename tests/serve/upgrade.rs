@@ -1,9 +1,9 @@
 //! In-place upgrades: a new process takes the sockets of the old one, and no client notices.
 
-use crate::process::{Launch, Server, Strategy, eventually, signal, within};
-use crate::tree::Tree;
-use crate::wire::{Connection, head};
-use crate::{on_every_strategy, where_workers_are_processes};
+use crate::serve::process::{Launch, Server, Strategy, eventually, signal, within};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{Connection, head};
+use crate::serve::{on_every_strategy, where_workers_are_processes};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

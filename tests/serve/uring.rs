@@ -1,10 +1,10 @@
 //! What only `--io uring` can show: that it falls back where the system refuses io_uring and says so, and
 //! that bursts larger than the ring and its buffers are served whole.
 
-use crate::files::noise;
-use crate::process::{Launch, Server, Strategy};
-use crate::tree::Tree;
-use crate::wire::{Connection, head};
+use crate::serve::files::noise;
+use crate::serve::process::{Launch, Server, Strategy};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{Connection, head};
 use std::process::Command;
 
 /// Runs a program under a seccomp filter by which the system call of its first argument fails with the

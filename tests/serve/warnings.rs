@@ -1,9 +1,9 @@
 //! What the log says of requests that failed: the path and the reason, a few lines at a time, and none that a client
 //! could have written.
 
-use crate::on_every_strategy;
-use crate::process::{Launch, Server, Strategy, eventually};
-use crate::tree::Tree;
+use crate::serve::on_every_strategy;
+use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::tree::Tree;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,7 +1,7 @@
 //! A client that trusts nothing: it frames responses by RFC 9112 section 6.3, complains about every
 //! byte that should not be there, and knows nothing of the server's own parser.
 
-use crate::process::PATIENCE;
+use crate::serve::process::PATIENCE;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;

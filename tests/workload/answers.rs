@@ -2,7 +2,7 @@
 //! that are no HTTP, replies cut short, `--header`, `--method`.
 
 use crate::fixture::served;
-use crate::{conforms, lines, refused, weir};
+use crate::workload::{conforms, lines, refused, weir};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
@@ -68,7 +68,7 @@ fn load(url: &str, more: &[&str], code: i32) -> (Value, String) {
         "--duration",
         "200ms",
     ];
-    crate::result(&[&few[..], &["--json", "--lag-max", "60s"], more].concat(), code)
+    crate::workload::result(&[&few[..], &["--json", "--lag-max", "60s"], more].concat(), code)
 }
 
 fn number(value: &Value) -> u64 {
@@ -404,7 +404,7 @@ fn heads_of_a_site_are_asked_for() {
         "-H",
         "A: b",
     ];
-    let planned = lines(&crate::printed(&[&plan[..], &run[..]].concat()));
+    let planned = lines(&crate::workload::printed(&[&plan[..], &run[..]].concat()));
     conforms("load-plan.schema.json", &planned);
     assert!(
         planned

@@ -2,7 +2,7 @@
 //! drew, when a log was through; and that nothing asked is passed over in silence.
 
 use crate::fixture::served;
-use crate::{conforms, lines, printed, refused, weir};
+use crate::workload::{conforms, lines, printed, refused, weir};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! What `weir load plan` prints: the stream of a run, its parts, and when it refuses.
 
-use crate::{conforms, lines, printed, refused};
+use crate::workload::{conforms, lines, printed, refused};
 use serde_json::Value;
 use std::fs;
 use tempfile::TempDir;

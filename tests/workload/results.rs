@@ -1,7 +1,7 @@
 //! What results are written as, how those of several machines are put together, and how two are compared.
 
 use crate::fixture::{Served, served};
-use crate::{conforms, lines, printed, refused, weir};
+use crate::workload::{conforms, lines, printed, refused, weir};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};

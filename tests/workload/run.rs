@@ -3,9 +3,9 @@
 //!
 //! The machine these run on may be busy: how late alarms rang decides nothing here but where it is the matter.
 
-use crate::answers::{answering, reply};
 use crate::fixture::served;
-use crate::{conforms, lines, printed, weir};
+use crate::workload::answers::{answering, reply};
+use crate::workload::{conforms, lines, printed, weir};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ const PATIENT: [&str; 3] = ["--json", "--lag-max", "60s"];
 
 /// The result of a run that ended with this code.
 fn result(arguments: &[&str], code: i32) -> (Value, String) {
-    crate::result(&[&["load"], arguments, &PATIENT].concat(), code)
+    crate::workload::result(&[&["load"], arguments, &PATIENT].concat(), code)
 }
 
 fn number(result: &Value, name: &str) -> u64 {
@@ -410,7 +410,7 @@ fn a_terminal_sees_how_it_goes() {
 fn what_cannot_be_run_is_named() {
     let site = served(&["webstone"]);
     let check = |arguments: &[&str], fragment: &str| {
-        let error = crate::refused(&[&["load"], arguments].concat(), 2);
+        let error = crate::workload::refused(&[&["load"], arguments].concat(), 2);
         assert!(error.contains(fragment), "{error}");
     };
     check(&["http://localhost/", "--insecure"], "applies to https URLs");
@@ -456,7 +456,7 @@ fn a_result_that_could_not_be_written_is_refused_before_the_run() {
     for flag in ["--out", "--html", "--csv", "--hdr"] {
         for path in ["/nonexistent/folder/result", "/"] {
             let arguments = ["load", "http://localhost:1/", "--duration", "10m", flag, path];
-            let error = crate::refused(&arguments, 4);
+            let error = crate::workload::refused(&arguments, 4);
             assert!(error.contains(&format!("cannot write `{path}`")), "{error}");
         }
     }

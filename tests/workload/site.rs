@@ -1,6 +1,6 @@
 //! What `weir site` writes: the same bytes from the same seed, a manifest that is true, nothing overwritten.
 
-use crate::{conforms, printed, refused};
+use crate::workload::{conforms, printed, refused};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -130,7 +130,7 @@ fn a_report_shows_every_stream_and_needs_no_network() {
     let (site, report) = (dir.path().join("site"), dir.path().join("fit.html"));
     let (site, report) = (site.to_str().expect("text"), report.to_str().expect("text"));
     let said = printed(&[&["site", "surge", site, "--report", report, "--json"], &SMALL[..]].concat());
-    let streams: Vec<Value> = crate::lines(&said)
+    let streams: Vec<Value> = crate::workload::lines(&said)
         .into_iter()
         .filter(|line| line["event"] == "stream")
         .collect();
@@ -166,7 +166,7 @@ fn a_report_of_1998_holds_and_has_no_empty_tests() {
     let (site, report) = (dir.path().join("site"), dir.path().join("fit.html"));
     let (site, report) = (site.to_str().expect("text"), report.to_str().expect("text"));
     let set = ["--parameters", "surge-1998", "--report", report];
-    let said = crate::lines(&printed(&[&["site", "surge", site, "--json"], &set[..]].concat()));
+    let said = crate::workload::lines(&printed(&[&["site", "surge", site, "--json"], &set[..]].concat()));
     let streams: Vec<&Value> = said.iter().filter(|line| line["event"] == "stream").collect();
     assert!(
         streams.iter().all(|stream| stream["holds"] == true),
@@ -230,7 +230,7 @@ fn reports_of_lists_and_pages_hold_every_published_figure() {
         let dir = TempDir::new().expect("a folder");
         let (site, report) = (dir.path().join("site"), dir.path().join("report.html"));
         let (site, report) = (site.to_str().expect("text"), report.to_str().expect("text"));
-        let said = crate::lines(&printed(
+        let said = crate::workload::lines(&printed(
             &[&["site", kind, site, "--report", report, "--json"], more].concat(),
         ));
         let of_event =

@@ -1,7 +1,7 @@
 //! That a run sends what its plan says: a server writes down every target it is asked for, connection by connection,
 //! and the plan of the same arguments is held against that.
 
-use crate::{lines, printed, weir};
+use crate::workload::{lines, printed, weir};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

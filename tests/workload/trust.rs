@@ -3,7 +3,7 @@
 //!
 //! The machine these run on may be busy: how late alarms rang decides nothing here but where it is the matter.
 
-use crate::{conforms, lines, printed, refused, result, weir};
+use crate::workload::{conforms, lines, printed, refused, result, weir};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

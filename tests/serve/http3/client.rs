@@ -149,7 +149,7 @@ impl Client {
 
     /// Takes what comes until `until` says so. False if the connection ends before, or after a long time.
     pub(super) fn run(&mut self, until: impl Fn(&Client) -> bool) -> bool {
-        let end = Instant::now() + crate::process::PATIENCE;
+        let end = Instant::now() + crate::serve::process::PATIENCE;
         self.flush();
         while !until(self) {
             if self.closed.is_some() || Instant::now() > end {

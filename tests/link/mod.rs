@@ -9,13 +9,12 @@
 
 mod capture;
 #[path = "../cli/mod.rs"]
-mod cli;
 mod keys;
 mod proxy;
 mod ready;
 mod visits;
 
-use cli::{WEIR, text, weir};
+use crate::cli::{WEIR, text, weir};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;

@@ -21,11 +21,9 @@
 mod answers;
 mod asked;
 #[path = "../fixture/mod.rs"]
-mod fixture;
 mod plan;
 mod results;
 mod run;
-mod schema;
 mod site;
 mod stream;
 mod trust;
@@ -80,7 +78,7 @@ fn conforms(name: &str, values: &[Value]) {
     let schema = serde_json::from_str(&schema).expect("JSON");
     values
         .iter()
-        .for_each(|value| schema::check(&schema, value, name));
+        .for_each(|value| crate::schema::check(&schema, value, name));
 }
 
 fn lines(text: &str) -> Vec<Value> {

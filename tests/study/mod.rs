@@ -7,9 +7,7 @@
 )]
 
 #[path = "../cli/mod.rs"]
-mod cli;
-
-use cli::{WEIR, text, weir};
+use crate::cli::{WEIR, text, weir};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

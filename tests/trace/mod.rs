@@ -12,8 +12,6 @@ mod datagrams;
 mod http2;
 mod live;
 mod quic;
-#[path = "../workload/schema.rs"]
-mod schema;
 mod tls;
 
 use serde_json::Value;
@@ -210,7 +208,7 @@ fn json_lines_keep_to_the_schema() {
         let kind = kinds
             .iter()
             .find(|kind| kind["properties"]["event"]["const"] == event);
-        schema::check(
+        crate::schema::check(
             kind.unwrap_or_else(|| panic!("no schema for {event}")),
             line,
             event,

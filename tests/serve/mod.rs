@@ -103,7 +103,7 @@ mod warnings;
 macro_rules! on_strategy {
     ($module:ident, $strategy:ident: $($name:ident),*) => {
         mod $module { $(#[test] fn $name() {
-            let strategy = crate::process::Strategy::$strategy;
+            let strategy = crate::serve::process::Strategy::$strategy;
             if strategy.is_possible() { super::$name(strategy) }
         })* }
     };
@@ -112,15 +112,15 @@ macro_rules! on_strategy {
 /// Makes one test per strategy out of each named function `fn(Strategy)`.
 macro_rules! on_every_strategy {
     ($($name:ident),* $(,)?) => {
-        crate::on_strategy!(loops, LOOPS: $($name),*);
-        crate::on_strategy!(one_loop, ONE_LOOP: $($name),*);
-        crate::on_strategy!(process_loops, PROCESS_LOOPS: $($name),*);
-        crate::on_strategy!(loops_uring, LOOPS_URING: $($name),*);
-        crate::on_strategy!(one_loop_uring, ONE_LOOP_URING: $($name),*);
-        crate::on_strategy!(pool, POOL: $($name),*);
-        crate::on_strategy!(per_connection, PER_CONNECTION: $($name),*);
-        crate::on_strategy!(per_request, PER_REQUEST: $($name),*);
-        crate::on_strategy!(processes, PROCESSES: $($name),*);
+        crate::serve::on_strategy!(loops, LOOPS: $($name),*);
+        crate::serve::on_strategy!(one_loop, ONE_LOOP: $($name),*);
+        crate::serve::on_strategy!(process_loops, PROCESS_LOOPS: $($name),*);
+        crate::serve::on_strategy!(loops_uring, LOOPS_URING: $($name),*);
+        crate::serve::on_strategy!(one_loop_uring, ONE_LOOP_URING: $($name),*);
+        crate::serve::on_strategy!(pool, POOL: $($name),*);
+        crate::serve::on_strategy!(per_connection, PER_CONNECTION: $($name),*);
+        crate::serve::on_strategy!(per_request, PER_REQUEST: $($name),*);
+        crate::serve::on_strategy!(processes, PROCESSES: $($name),*);
     };
 }
 
@@ -128,9 +128,9 @@ macro_rules! on_every_strategy {
 /// the same code under every strategy, and what strategies do with bytes is tested where they do.
 macro_rules! on_each_back_end {
     ($($name:ident),* $(,)?) => {
-        crate::on_strategy!(loops, LOOPS: $($name),*);
-        crate::on_strategy!(loops_uring, LOOPS_URING: $($name),*);
-        crate::on_strategy!(pool, POOL: $($name),*);
+        crate::serve::on_strategy!(loops, LOOPS: $($name),*);
+        crate::serve::on_strategy!(loops_uring, LOOPS_URING: $($name),*);
+        crate::serve::on_strategy!(pool, POOL: $($name),*);
     };
 }
 
@@ -139,9 +139,9 @@ macro_rules! where_connections_share_a_process {
     ($($name:ident),* $(,)?) => {
         mod where_connections_share_a_process {
             use super::*;
-            crate::on_strategy!(process_loops, PROCESS_LOOPS: $($name),*);
+            crate::serve::on_strategy!(process_loops, PROCESS_LOOPS: $($name),*);
         }
-        crate::where_workers_are_threads!($($name),*);
+        crate::serve::where_workers_are_threads!($($name),*);
     };
 }
 
@@ -150,13 +150,13 @@ macro_rules! where_workers_are_threads {
     ($($name:ident),* $(,)?) => {
         mod where_workers_are_threads {
             use super::*;
-            crate::on_strategy!(loops, LOOPS: $($name),*);
-            crate::on_strategy!(one_loop, ONE_LOOP: $($name),*);
-            crate::on_strategy!(loops_uring, LOOPS_URING: $($name),*);
-            crate::on_strategy!(one_loop_uring, ONE_LOOP_URING: $($name),*);
-            crate::on_strategy!(pool, POOL: $($name),*);
-            crate::on_strategy!(per_connection, PER_CONNECTION: $($name),*);
-            crate::on_strategy!(per_request, PER_REQUEST: $($name),*);
+            crate::serve::on_strategy!(loops, LOOPS: $($name),*);
+            crate::serve::on_strategy!(one_loop, ONE_LOOP: $($name),*);
+            crate::serve::on_strategy!(loops_uring, LOOPS_URING: $($name),*);
+            crate::serve::on_strategy!(one_loop_uring, ONE_LOOP_URING: $($name),*);
+            crate::serve::on_strategy!(pool, POOL: $($name),*);
+            crate::serve::on_strategy!(per_connection, PER_CONNECTION: $($name),*);
+            crate::serve::on_strategy!(per_request, PER_REQUEST: $($name),*);
         }
     };
 }
@@ -166,8 +166,8 @@ macro_rules! where_workers_are_processes {
     ($($name:ident),* $(,)?) => {
         mod where_workers_are_processes {
             use super::*;
-            crate::on_strategy!(process_loops, PROCESS_LOOPS: $($name),*);
-            crate::on_strategy!(processes, PROCESSES: $($name),*);
+            crate::serve::on_strategy!(process_loops, PROCESS_LOOPS: $($name),*);
+            crate::serve::on_strategy!(processes, PROCESSES: $($name),*);
         }
     };
 }

@@ -1,0 +1,26 @@
+//! The black box: the built binary, used as its users do, in one program, so that all its waits overlap. A module for
+//! each command.
+//!
+//! - `cache`, `fetch`, `link`, `model`, `profile`, `reproductions` (`weir lab`), `serve`, `study`, `trace`, `tune`: by
+//!   their names
+//! - `workload`: `weir site` and `weir load`
+//! - `secure`: TLS and QUIC in `fetch` and `load`
+//!
+//! The tools: `cli` runs the binary to its end, `fixture` serves a site, `schema` checks JSON.
+
+mod cli;
+mod fixture;
+mod schema;
+
+mod cache;
+mod fetch;
+mod link;
+mod model;
+mod profile;
+mod reproductions;
+mod secure;
+mod serve;
+mod study;
+mod trace;
+mod tune;
+mod workload;
