@@ -8,7 +8,6 @@
 )]
 
 mod capture;
-#[path = "../cli/mod.rs"]
 mod keys;
 mod proxy;
 mod ready;

@@ -499,5 +499,5 @@ fn without_tls_or_with_processes_it_is_refused_with_a_way_out() {
     );
 }
 
-crate::on_strategy!(loops, LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, an_upgrade_hands_the_sockets_on);
-crate::on_strategy!(pool, POOL: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);
+crate::serve::on_strategy!(loops, LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, an_upgrade_hands_the_sockets_on);
+crate::serve::on_strategy!(pool, POOL: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);

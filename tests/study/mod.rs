@@ -6,7 +6,6 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
-#[path = "../cli/mod.rs"]
 use crate::cli::{WEIR, text, weir};
 use serde_json::Value;
 use std::collections::BTreeMap;

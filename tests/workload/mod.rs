@@ -20,7 +20,6 @@
 
 mod answers;
 mod asked;
-#[path = "../fixture/mod.rs"]
 mod plan;
 mod results;
 mod run;
