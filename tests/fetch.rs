@@ -7,22 +7,16 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
+use crate::cli::weir;
 use crate::fixture::{Served, served, serving};
 use serde_json::Value;
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use tempfile::TempDir;
-
-fn weir(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(arguments)
-        .output()
-        .expect("the binary starts")
-}
 
 /// The lines of JSON of a fetch that ended with this code, and its standard error.
 fn fetched(arguments: &[&str], code: i32) -> (Vec<Value>, String) {

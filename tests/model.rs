@@ -12,9 +12,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn weir(line: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args(line.split(' '));
-    command.output().expect("the binary runs")
+    crate::cli::weir(&line.split(' ').collect::<Vec<_>>())
 }
 
 fn text(bytes: &[u8]) -> &str {

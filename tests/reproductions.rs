@@ -2,12 +2,10 @@
 //! two outputs agree, and what is refused. What the figures are like is tested where they are made.
 
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn weir(line: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args(line.split(' '));
-    command.output().expect("the binary runs")
+    crate::cli::weir(&line.split(' ').collect::<Vec<_>>())
 }
 
 fn lines(line: &str) -> Vec<Value> {

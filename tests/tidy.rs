@@ -282,6 +282,24 @@ fn every_crate_takes_the_workspace_lints() {
 }
 
 #[test]
+fn what_a_release_optimizes_less_a_package_optimizes_whole() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("Cargo.toml");
+    let manifest: toml::Table = manifest.parse().expect("TOML");
+    let levels = |profile: &str| -> BTreeMap<String, i64> {
+        let packages = manifest["profile"][profile]["package"]
+            .as_table()
+            .expect("a table");
+        let level = |(name, of): (&String, &toml::Value)| Some((name.clone(), of["opt-level"].as_integer()?));
+        packages.iter().filter_map(level).collect()
+    };
+    let whole = levels("dist");
+    let less = levels("release").into_iter().filter(|&(_, level)| level < 3);
+    report(less.filter(|(name, _)| whole.get(name) != Some(&3)).map(|(name, level)| {
+        format!("`{name}` has opt-level {level} for a release: give it 3 in [profile.dist.package], for packages")
+    }));
+}
+
+#[test]
 fn every_direct_dependency_is_explained() {
     let packages = packages();
     let ours: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();

@@ -18,6 +18,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tls::certificates::Pair;
 use tls::rustls::client::Resumption;
@@ -45,10 +46,19 @@ impl Drop for Pebble {
     }
 }
 
-/// Ports that were free a moment ago.
+/// Free ports below those that the system gives to whoever names none, each only once: between here and its use, no
+/// other test can be given it.
 fn free_ports<const N: usize>() -> [u16; N] {
-    let held = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port"));
-    held.map(|held| held.local_addr().expect("an address").port())
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    [(); N].map(|()| {
+        loop {
+            let number = std::process::id() + TAKEN.fetch_add(1, Ordering::Relaxed);
+            let port = 10_000 + (number % 20_000) as u16;
+            if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+                return port;
+            }
+        }
+    })
 }
 
 /// Where Pebble is; prints why a test cannot run without it.

@@ -24,12 +24,7 @@ const LOOPBACK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/trace/testda
 const LOSSY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/trace/testdata/lossy.pcap");
 
 fn weir(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_weir"))
-        .arg("trace")
-        .args(arguments)
-        .env("NO_COLOR", "1")
-        .output()
-        .expect("the binary starts")
+    crate::cli::weir(&[&["trace"], arguments].concat())
 }
 
 fn text(bytes: &[u8]) -> &str {

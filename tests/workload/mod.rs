@@ -27,17 +27,9 @@ mod site;
 mod stream;
 mod trust;
 
+use crate::cli::weir;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
-
-/// Runs the binary to its end.
-fn weir(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(arguments)
-        .output()
-        .expect("the binary starts")
-}
 
 /// Its standard output, if it ended well.
 fn printed(arguments: &[&str]) -> String {
