@@ -155,7 +155,8 @@ pub(in crate::session) fn pass(
         };
         let base = gateway::first_ticket(ask.client.requests);
         Some(match Forward::new(found, head, framing, from, base, now) {
-            Ok(forward) => {
+            Ok(mut forward) => {
+                forward.ruled = gateway::ruled(cx, head);
                 let check = check.map(|check| {
                     let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
                     let work = guard::begin(cx, &mut exchange, head, check);
