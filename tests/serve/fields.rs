@@ -1,6 +1,6 @@
 //! Field lines that rules add to responses of every kind, and to those that pages of other origins may read.
 
-use crate::serve::on_each_back_end;
+use crate::serve::on_strategy;
 use crate::serve::process::{Launch, Server, Strategy};
 use crate::serve::proxy::{HELLO, Upstream};
 use crate::serve::tree::Tree;
@@ -233,8 +233,11 @@ fn a_preflight_request_is_answered(strategy: Strategy) {
     );
 }
 
-on_each_back_end!(
-    a_rule_can_apply_to_every_response,
-    pages_of_other_origins_may_read_what_a_rule_allows,
-    a_preflight_request_is_answered,
+on_strategy!(
+    loops, LOOPS: a_rule_can_apply_to_every_response, pages_of_other_origins_may_read_what_a_rule_allows,
+    a_preflight_request_is_answered
+);
+on_strategy!(
+    loops_uring, LOOPS_URING: a_rule_can_apply_to_every_response,
+    pages_of_other_origins_may_read_what_a_rule_allows, a_preflight_request_is_answered
 );

@@ -234,7 +234,7 @@ fn presets_get_their_grades() {
             "weir.toml",
             format!(
                 "root = '{}'\nlisten = '127.0.0.1:0'\nhttps-redirect = 443\nsecurity-headers = '{preset}'\n\
-                 [[listener]]\naddress = '127.0.0.1:0'\ntls = {{ cert = '{}', key = '{}' }}\n",
+                 [[listener]]\naddress = '[::1]:0'\ntls = {{ cert = '{}', key = '{}' }}\n",
                 root.display(),
                 cert.display(),
                 key.display()

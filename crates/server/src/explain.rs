@@ -160,7 +160,12 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
         let origins: Vec<String> = rule.origins.iter().map(ToString::to_string).collect();
         say(
             "cors",
-            format!("rule {} for `{}`: pages of {}", at + 1, rule.path, origins.join(", ")),
+            format!(
+                "rule {} for `{}`: pages of {}",
+                at + 1,
+                rule.path,
+                origins.join(", ")
+            ),
         );
     }
     let redirects = config.redirect.iter().enumerate();
