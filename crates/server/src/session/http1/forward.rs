@@ -60,7 +60,10 @@ impl Http1 {
     ) -> Option<Found> {
         match request.expect {
             Expect::Unknown => None,
-            Expect::Nothing | Expect::Continue => gateway::route(cx, &self.client, head),
+            Expect::Nothing | Expect::Continue => {
+                let has_body = request.framing != Framing::Empty;
+                gateway::route(cx, &self.client, head, has_body)
+            }
         }
     }
 

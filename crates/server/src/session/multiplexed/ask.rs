@@ -48,6 +48,15 @@ pub(in crate::session) enum Outcome {
     Reply(Reply),
     /// A job must run. What the page embeds can be told before that.
     Wait(Exchange, Work, Option<Arc<str>>),
+    /// There is no file, and an upstream answers.
+    Pass(Box<Forward>),
+}
+
+impl Outcome {
+    /// Whether the request is needed further on.
+    pub(in crate::session) fn keeps_request(&self) -> bool {
+        matches!(self, Outcome::Wait(..) | Outcome::Pass(_))
+    }
 }
 
 /// Begins the exchange of a request, with an error if there is one already. Tells whether no further request should be
@@ -80,7 +89,8 @@ pub(in crate::session) fn begin(
                 exchange.refuse(scope, asked, failure)
             }
         };
-        (outcome(desk, exchange, step, ask, asked), is_last)
+        let begun = outcome(desk, exchange, step, ask, asked);
+        (begun.unwrap_or_else(|| unwritable(cx, ask, asked, now)), is_last)
     })
 }
 
@@ -103,7 +113,8 @@ pub(in crate::session) fn stand_in(
         let mut exchange = exchange.after(tried);
         let (scope, desk) = cx.split();
         let step = exchange.refuse(scope, asked, failure);
-        outcome(desk, exchange, step, ask, asked)
+        let refused = outcome(desk, exchange, step, ask, asked);
+        refused.unwrap_or_else(|| unwritable(cx, ask, asked, now))
     })
 }
 
@@ -130,9 +141,9 @@ pub(in crate::session) fn pass(
     }
     with_head(control, fields, ask.protocol, |head| {
         let head = head.ok()?;
-        let (found, check) = match gateway::route(cx, ask.client, head) {
+        let (found, check) = match gateway::route(cx, ask.client, head, !is_whole) {
             Some(found) => (found, None),
-            None => match guard::stop(cx, ask.client, head)? {
+            None => match guard::stop(cx, ask.client, head, !is_whole)? {
                 Stop::Refused(failure) => return Some(Passing::Refused(failure, false)),
                 Stop::Check(check, found) => (found, Some(check)),
             },
@@ -175,7 +186,8 @@ pub(in crate::session) fn refuse(cx: &mut Cx, ask: Ask<'_>, failure: Failure, no
     let (scope, desk) = cx.split();
     let asked = Asked::Input(b"");
     let step = exchange.refuse(scope, asked, failure);
-    outcome(desk, exchange, step, ask, asked)
+    let refused = outcome(desk, exchange, step, ask, asked);
+    refused.unwrap_or_else(|| unwritable(cx, ask, asked, now))
 }
 
 /// Continues an exchange that has waited, with the entry that `find` gives. `fields`: the request, if it was one that could
@@ -189,10 +201,12 @@ pub(in crate::session) fn resume(
 ) -> Outcome {
     let entry = find(&mut exchange, cx);
     let control = fields.and_then(|fields| Some((Control::of(fields)?, fields)));
+    let started = exchange.started();
     let go = |asked: Asked<'_, '_, '_>| {
         let (scope, desk) = cx.split();
         let step = exchange.resume(scope, asked, &entry);
-        outcome(desk, exchange, step, ask, asked)
+        let resumed = outcome(desk, exchange, step, ask, asked);
+        resumed.unwrap_or_else(|| unwritable(cx, ask, asked, started))
     };
     match control {
         Some((control, fields)) => with_head(&control, fields, ask.protocol, |head| match head {
@@ -203,17 +217,39 @@ pub(in crate::session) fn resume(
     }
 }
 
-/// Carries out the step of an exchange.
+/// Carries out the step of an exchange. `None`: the request cannot be written for an upstream.
 fn outcome(
     desk: Desk<'_>,
     exchange: Exchange,
     step: Step<'_>,
     ask: Ask<'_>,
     asked: Asked<'_, '_, '_>,
-) -> Outcome {
-    match step {
+) -> Option<Outcome> {
+    Some(match step {
         Step::Answer(answer) => Outcome::Reply(reply(desk, exchange, ask, asked, answer)),
         Step::Wait(work, hint) => Outcome::Wait(exchange, work, hint),
+        Step::Pass(found) => {
+            let Asked::Request(head) = asked else { return None };
+            let from = From {
+                peer: ask.client.address(),
+                is_secured: ask.client.is_secured(),
+            };
+            let base = gateway::first_ticket(ask.client.requests);
+            let forward = Forward::new(*found, head, Framing::Empty, from, base, exchange.started());
+            Outcome::Pass(Box::new(forward.ok()?))
+        }
+    })
+}
+
+/// Answers a request that cannot be written for an upstream with an error.
+#[cold]
+fn unwritable(cx: &mut Cx, ask: Ask<'_>, asked: Asked<'_, '_, '_>, now: Instant) -> Outcome {
+    let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+    let (scope, desk) = cx.split();
+    match exchange.refuse(scope, asked, UNWRITABLE) {
+        Step::Wait(work, hint) => Outcome::Wait(exchange, work, hint),
+        Step::Answer(answer) => Outcome::Reply(reply(desk, exchange, ask, asked, answer)),
+        Step::Pass(_) => unreachable!("an error is not passed on"),
     }
 }
 
