@@ -30,6 +30,7 @@
 //! - `proxy`: requests that other servers answer, and how those servers can fail
 //! - `proxy_http2`: the same for clients of HTTP/2, many at a time
 //! - `limited`: requests of each client by path, and logs by template
+//! - `proxy_mixed`: files and upstreams that share paths
 //! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
 //! - `reload`: every key that a reload can change, over every strategy
 //! - `slow`: clients that take their time, and disks that do
@@ -89,6 +90,7 @@ mod proxy;
 mod proxy_balance;
 mod proxy_failures;
 mod proxy_http2;
+mod proxy_mixed;
 mod proxy_reuse;
 mod proxy_websocket;
 mod reload;

@@ -60,7 +60,7 @@ pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
 pub use preset::Preset;
 pub(crate) use proxy::CONNECT_TIMEOUT_MAX;
-pub use proxy::{Check, HashKey, Proxy, ProxyFlag, UpstreamAddress};
+pub use proxy::{Check, HashKey, Proxy, ProxyFlag, UpstreamAddress, When};
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
 /// A table of keys and values of a configuration file.

@@ -5,7 +5,8 @@
 //!  moved ────▶ 301 and its like
 //!  Target ─┬─ resource ──▶ 200, 206, 304, 412, 416      Coded: the same, once the coding is made
 //!          ├─ directory ─▶ 301                          Fallback: a resource, always 200
-//!          └─ missing ───▶ Try ─▶ Fallback ─▶ Page ─▶ 4xx, 5xx
+//!          └─ missing ───▶ Try ─┬▶ Fallback ─▶ Page ─▶ 4xx, 5xx
+//!                               └▶ an upstream
 //! ```
 //!
 //! Every arrow leads downwards, so a request ends after at most four lookups, and one for each file that a rule tries.
@@ -189,6 +190,7 @@ impl Exchange {
         let mut search = Search {
             head,
             config: &state.hosts.place(site).config,
+            proxies: (&state.proxies, site),
             ranges_max: state.ranges_max,
             wall: clock.now(),
             is_new: false,
@@ -290,6 +292,11 @@ impl Exchange {
                 }
             };
         };
+        if let Decision::Pass = decision
+            && let Some(found) = search.route()
+        {
+            return Step::Pass(Box::new(found));
+        }
         let view = &*view;
         let entry = found.map(|found| match found {
             Found::Given(entry) => entry,
@@ -366,6 +373,10 @@ fn compose<'c>(
             };
         }
         Decision::Send(pick, what) => (pick, what),
+        Decision::Pass => {
+            debug_assert!(false, "it has a route, and was passed on");
+            return composer.page(missing());
+        }
     };
     let Some((entry, resource)) = entry.and_then(|entry| Some((entry, entry.answer.part(pick.part)?))) else {
         debug_assert!(false, "a representation of nothing");

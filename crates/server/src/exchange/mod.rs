@@ -26,7 +26,7 @@ use crate::access_log::{self, Journal, RequestLine, Slot};
 use crate::clock::Clock;
 use crate::context::{Cx, Scope, Work};
 use crate::entry::{Answer as Kind, Entry, Missing};
-use crate::proxy::Tried;
+use crate::proxy::{Found, Tried};
 use crate::request_limit::Seats;
 use crate::site::Loaded;
 use choose::{Stage, Start};
@@ -68,6 +68,8 @@ pub(crate) enum Step<'e> {
     /// Run this job, then call [`Exchange::found`] and [`Exchange::resume`]. The value of a `Link` field may be told
     /// before that (103, RFC 8297).
     Wait(Work, Option<Arc<str>>),
+    /// Pass the request to an upstream: there is no file for it.
+    Pass(Box<Found>),
 }
 
 /// A request on its way to its answer.

@@ -38,9 +38,10 @@ pub(super) fn first_ticket(request: u32) -> u32 {
     (request % (TICKETS_END / TICKETS)) * TICKETS
 }
 
-/// The route of a request, if it has one. The server's own handlers and the redirect to https take precedence.
+/// The route of a request, if it has one that no file comes before. The server's own handlers and the redirect to https take
+/// precedence.
 #[cold]
-pub(super) fn route(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>) -> Option<Found> {
+pub(super) fn route(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_body: bool) -> Option<Found> {
     let is_redirected = cx.state.https_port.is_some() && !client.is_secured();
     if is_redirected || cx.state.mounts.of(head).is_some() {
         return None;
@@ -49,7 +50,7 @@ pub(super) fn route(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>) -> Opt
     if cx.state.field_rules.answers(site, head) {
         return None;
     }
-    guard::admits(cx, client, site, head).then(|| cx.state.proxies.find(site, head))?
+    guard::admits(cx, client, site, head).then(|| cx.state.proxies.find(site, head, has_body))?
 }
 
 /// Lines of rules for the response of an upstream to this request.

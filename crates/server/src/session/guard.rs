@@ -18,7 +18,7 @@ pub(super) enum Stop {
 
 /// What stops a request with a route; `None`: nothing, or it has no route.
 #[cold]
-pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>) -> Option<Stop> {
+pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_body: bool) -> Option<Stop> {
     let is_redirected = cx.state.https_port.is_some() && !client.is_secured();
     if cx.state.gates.is_empty() || is_redirected || cx.state.mounts.of(head).is_some() {
         return None;
@@ -31,7 +31,7 @@ pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>) -> Opti
     if let Verdict::Open(_) = verdict {
         return None;
     }
-    let found = cx.state.proxies.find(site, head)?;
+    let found = cx.state.proxies.find(site, head, has_body)?;
     Some(match verdict {
         Verdict::Open(_) => return None,
         Verdict::Check(check) => Stop::Check(check, found),

@@ -61,11 +61,14 @@ impl Http1 {
     ) -> Option<Found> {
         match request.expect {
             Expect::Unknown => None,
-            Expect::Nothing | Expect::Continue => gateway::route(cx, &self.client, head),
+            Expect::Nothing | Expect::Continue => {
+                let has_body = request.framing != Framing::Empty;
+                gateway::route(cx, &self.client, head, has_body)
+            }
         }
     }
 
-    /// Begins to pass a request on. `is_counted`: it is counted, and within the limits.
+    /// Begins to pass a request on, which is counted and within the limits; it holds `seats` until it is answered.
     #[expect(
         clippy::too_many_arguments,
         reason = "the parts of the request, and the arguments of every step"
