@@ -119,7 +119,11 @@ impl Costs {
         let mut steps = Vec::new();
         let parts = self.locks + 1;
         for part in 0..parts {
-            steps.extend(self.tasks.iter().map(|(task, time)| (*task, *time / parts, false)));
+            steps.extend(
+                self.tasks
+                    .iter()
+                    .map(|(task, time)| (*task, *time / parts, false)),
+            );
             if part < self.locks {
                 steps.push((Task::Synchronization, self.call, false));
                 steps.push((Task::Synchronization, self.call, true));
@@ -130,19 +134,28 @@ impl Costs {
 
     /// Looking up the file: time of the calls for the cache's lock, and of the lookup.
     pub(crate) fn lookup(&self) -> (Duration, Duration) {
-        let calls = if self.locks > 0 { 2 * self.call } else { Duration::ZERO };
+        let calls = if self.locks > 0 {
+            2 * self.call
+        } else {
+            Duration::ZERO
+        };
         (calls, self.files)
     }
 
     /// A response in the pieces that calls write.
     pub(crate) fn pieces(&self, bytes: Vec<u8>) -> Vec<Vec<u8>> {
         let head = match self.costly && bytes.starts_with(b"HTTP/") {
-            true => bytes.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4),
+            true => bytes
+                .windows(4)
+                .position(|four| four == b"\r\n\r\n")
+                .map_or(0, |at| at + 4),
             false => 0,
         };
         let (head, body) = bytes.split_at(head);
         let head = (!head.is_empty()).then(|| head.to_vec());
-        head.into_iter().chain(body.chunks(self.piece).map(<[u8]>::to_vec)).collect()
+        head.into_iter()
+            .chain(body.chunks(self.piece).map(<[u8]>::to_vec))
+            .collect()
     }
 }
 
@@ -152,17 +165,30 @@ mod tests {
     use crate::parameters::servers;
 
     fn costs(name: &str, changes: &[(&str, f64)]) -> Costs {
-        let server = servers().iter().find(|server| server.name == name).expect("a server");
-        let changes: Vec<(String, f64)> =
-            changes.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        Costs::new(&Values::of(server, &changes).expect("known names"), server.concurrency)
+        let server = servers()
+            .iter()
+            .find(|server| server.name == name)
+            .expect("a server");
+        let changes: Vec<(String, f64)> = changes
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value))
+            .collect();
+        Costs::new(
+            &Values::of(server, &changes).expect("known names"),
+            server.concurrency,
+        )
     }
 
     #[test]
     fn a_pie_is_relative_to_sending() {
         let zeus = costs("zeus", &[]);
         let sending = zeus.writing(PIE_BYTES).as_secs_f64();
-        let http: f64 = zeus.request().iter().filter(|one| one.0 == Task::HttpProcessing).map(|one| one.1.as_secs_f64()).sum();
+        let http: f64 = zeus
+            .request()
+            .iter()
+            .filter(|one| one.0 == Task::HttpProcessing)
+            .map(|one| one.1.as_secs_f64())
+            .sum();
         assert!((http / sending - 0.293).abs() < 0.001, "{}", http / sending);
         assert!((zeus.lookup().1.as_secs_f64() / sending - 0.512).abs() < 0.001);
     }
@@ -172,11 +198,13 @@ mod tests {
         let phttpd = costs("phttpd", &[]);
         assert_eq!(phttpd.request().iter().filter(|one| one.2).count(), 40);
         let response = [b"HTTP/1.0 200 OK\r\n\r\n".as_slice(), &[0; 70_000]].concat();
-        let lengths = |costs: Costs| -> Vec<usize> {
-            costs.pieces(response.clone()).iter().map(Vec::len).collect()
-        };
+        let lengths =
+            |costs: Costs| -> Vec<usize> { costs.pieces(response.clone()).iter().map(Vec::len).collect() };
         assert_eq!(lengths(costs("jaws", &[])), [65_536, 70_019 - 65_536]);
-        assert_eq!(lengths(costs("jaws", &[("costly", 1.0)])), [19, 65_536, 70_000 - 65_536]);
+        assert_eq!(
+            lengths(costs("jaws", &[("costly", 1.0)])),
+            [19, 65_536, 70_000 - 65_536]
+        );
         let dear = costs("jaws", &[("costly", 1.0)]).request()[0].1;
         let cheap = costs("jaws", &[]).request()[0].1;
         assert_eq!((dear - cheap).as_micros(), 60);

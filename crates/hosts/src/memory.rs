@@ -89,7 +89,10 @@ impl Memory {
         self.serving += 1;
         self.shrink();
         let own = self.own();
-        let room = self.sizes.all.saturating_sub(self.sizes.base + self.sizes.cache_min);
+        let room = self
+            .sizes
+            .all
+            .saturating_sub(self.sizes.base + self.sizes.cache_min);
         let out = own.saturating_sub(room) as f64 / own.max(1) as f64;
         let bytes = (self.sizes.serving as f64 * out) as u64;
         Reads {
@@ -153,7 +156,13 @@ mod tests {
     #[test]
     fn the_least_recently_used_file_goes_first() {
         let mut memory = memory(1100 * PAGE);
-        assert_eq!(memory.file(1, 40 * PAGE), Reads { requests: 4, bytes: 40 * PAGE });
+        assert_eq!(
+            memory.file(1, 40 * PAGE),
+            Reads {
+                requests: 4,
+                bytes: 40 * PAGE
+            }
+        );
         assert_eq!(memory.file(2, 40 * PAGE).requests, 4);
         assert_eq!(memory.file(1, 40 * PAGE), Reads::default());
         assert_eq!(memory.file(3, 40 * PAGE).requests, 4);

@@ -141,6 +141,7 @@ const OF_HOST: &[&str] = &[
     "disk_mb_per_s",
     "mss",
     "buffer_kb",
+    "delayed_ack_ms",
 ];
 
 /// Names that a server may have; without a value, 0 counts. The last ones are zero for all and set by counterfactuals.
@@ -179,10 +180,7 @@ impl Values {
         for (name, value) in changes {
             if !OF_HOST.contains(&name.as_str()) && !OF_SERVER.contains(&name.as_str()) {
                 let names: Vec<&str> = OF_HOST.iter().chain(OF_SERVER).copied().collect();
-                return Err(format!(
-                    "parameters: {}",
-                    units::words::unknown(name, &names)
-                ));
+                return Err(format!("parameters: {}", units::words::unknown(name, &names)));
             }
             if !value.is_finite() || *value < 0.0 {
                 return Err(format!("`{name}`: {value} is not a value; use 0 or more"));
@@ -222,7 +220,11 @@ mod tests {
             assert!(Values::of(server, &[]).is_ok(), "{}", server.name);
             for one in &server.parameters {
                 let name = one.name.as_str();
-                assert!(OF_SERVER.contains(&name) || OF_HOST.contains(&name), "{}: {name}", server.name);
+                assert!(
+                    OF_SERVER.contains(&name) || OF_HOST.contains(&name),
+                    "{}: {name}",
+                    server.name
+                );
             }
         }
         let hosts = hosts().iter().flat_map(|host| &host.parameters);

@@ -131,7 +131,10 @@ impl Processors {
     pub(crate) fn dispatch(&mut self) -> Option<(usize, usize, Duration)> {
         let worker = *self.ready.front()?;
         let free = |processor: &Processor| !processor.running;
-        let own = self.all.iter().position(|one| free(one) && one.last == Some(worker));
+        let own = self
+            .all
+            .iter()
+            .position(|one| free(one) && one.last == Some(worker));
         let place = own.or_else(|| self.all.iter().position(free))?;
         self.ready.pop_front();
         let processor = &mut self.all[place];

@@ -167,13 +167,23 @@ impl<V: Service> Station<V> {
             conns: BTreeMap::new(),
             numbers: BTreeMap::new(),
             next: 0,
-            files: (0..).zip(files).map(|(n, (path, bytes))| (path, (n, bytes))).collect(),
+            files: (0..)
+                .zip(files)
+                .map(|(n, (path, bytes))| (path, (n, bytes)))
+                .collect(),
             locks: [Lock::default(), Lock::default()],
             processors: Processors::new(costs.processors, costs.switch),
             memory: Memory::new(costs.sizes),
             disk: Disk::new(costs.geometry),
             counts: Counts::default(),
             costs,
+        }
+    }
+
+    /// Puts the files into memory.
+    pub(crate) fn preload(&mut self) {
+        for &(file, bytes) in self.files.values() {
+            self.memory.file(file, bytes);
         }
     }
 
@@ -227,8 +237,12 @@ impl<V: Service> Station<V> {
                 continue;
             };
             served.worker = Some(worker);
-            served.program.extend(made.map(|time| Op::Run(Task::ProcessControl, time)));
-            served.program.push_back(Op::Run(Task::Connections, self.costs.connection));
+            served
+                .program
+                .extend(made.map(|time| Op::Run(Task::ProcessControl, time)));
+            served
+                .program
+                .push_back(Op::Run(Task::Connections, self.costs.connection));
             served.program.push_back(Op::Accept);
             self.memory.opened();
             if self.concurrency != Concurrency::Events {
@@ -395,7 +409,12 @@ impl<V: Service> Station<V> {
             Op::Eof => self.tell(conn, Event::Eof, now),
             Op::Deadline => {
                 // The session may have been busy since.
-                if served.session.as_ref().and_then(Session::deadline).is_some_and(|at| at <= now) {
+                if served
+                    .session
+                    .as_ref()
+                    .and_then(Session::deadline)
+                    .is_some_and(|at| at <= now)
+                {
                     self.tell(conn, Event::Deadline, now);
                 }
             }
@@ -519,7 +538,9 @@ impl<V: Service> Station<V> {
             return false;
         }
         if has_request(&served.input) {
-            served.program.push_back(Op::Run(Task::ReadingRequests, self.costs.reading));
+            served
+                .program
+                .push_back(Op::Run(Task::ReadingRequests, self.costs.reading));
             served.program.push_back(Op::Request);
             return true;
         }
@@ -528,7 +549,9 @@ impl<V: Service> Station<V> {
         }
         if mem::take(&mut served.has_eof) {
             served.reading = false;
-            served.program.push_back(Op::Run(Task::ReadingRequests, self.costs.call));
+            served
+                .program
+                .push_back(Op::Run(Task::ReadingRequests, self.costs.call));
             served.program.push_back(Op::Eof);
             return true;
         }
@@ -623,7 +646,9 @@ impl<V: Service> Application for Station<V> {
             Happened::Reached(worker) => {
                 let worker = worker as usize;
                 let conn = self.workers[worker].conn;
-                let waits = conn.and_then(|conn| self.conns.get(&conn)).is_some_and(|served| !served.drained);
+                let waits = conn
+                    .and_then(|conn| self.conns.get(&conn))
+                    .is_some_and(|served| !served.drained);
                 match waits {
                     false => self.advance(worker, work, now),
                     true => {
@@ -679,7 +704,10 @@ fn has_request(input: &[u8]) -> bool {
 
 /// Takes the first request.
 fn next_request(input: &mut Vec<u8>) -> Vec<u8> {
-    let end = input.windows(4).position(|four| four == b"\r\n\r\n").map_or(input.len(), |at| at + 4);
+    let end = input
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .map_or(input.len(), |at| at + 4);
     input.drain(..end).collect()
 }
 

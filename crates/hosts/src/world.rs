@@ -178,6 +178,7 @@ pub fn run<V: Service + 'static>(scenario: &Scenario, service: V) -> Result<Outc
     let kind = hosts().iter().find(|host| host.name == scenario.server.host);
     let kind = kind.ok_or_else(|| format!("no host `{}`", scenario.server.host))?;
     let mut stack = Stack::preset(&kind.tcp).ok_or_else(|| format!("no stack `{}`", kind.tcp))?;
+    stack.delayed_ack = values.micros("delayed_ack_ms") * 1000;
     stack.send_buffer = Bytes(values.kib("buffer_kb"));
     stack.recv_buffer = Bytes(values.kib("buffer_kb").min(65_535));
     let profile = link::Profile::parse(&kind.link, &link::Limits::default(), &mut |_| Err(String::new()))
@@ -204,8 +205,15 @@ pub fn run<V: Service + 'static>(scenario: &Scenario, service: V) -> Result<Outc
     let model = model(scenario)?;
     let setup = setup(scenario, Arc::clone(&work));
     let crew = Rc::new(RefCell::new(Crew::new(setup, model, Arc::default())));
-    let files = work.files.iter().map(|file| (file.path.clone(), file.bytes.unwrap_or(0)));
-    let station = Station::new(service, scenario.server.concurrency, values, files);
+    let files = work
+        .files
+        .iter()
+        .map(|file| (file.path.clone(), file.bytes.unwrap_or(0)));
+    let mut station = Station::new(service, scenario.server.concurrency, values, files);
+    if matches!(scenario.workload, Workload::Webstone(_)) {
+        // As document 002 says of its runs.
+        station.preload();
+    }
     let station = Rc::new(RefCell::new(station));
     let limits = netsim::Limits {
         log_max: 0,
@@ -222,7 +230,12 @@ pub fn run<V: Service + 'static>(scenario: &Scenario, service: V) -> Result<Outc
     let (sent, spent, switches, disk) = {
         let station = station.borrow();
         let disk = (station.disk.reads, station.disk.busy);
-        (world.tallies(), station.processors.spent, station.processors.switches, disk)
+        (
+            world.tallies(),
+            station.processors.spent,
+            station.processors.switches,
+            disk,
+        )
     };
     let mut windows = vec![0; WINDOW_MAX + 1];
     let (mut window_sum, mut window_max) = (0.0, 0.0_f64);
@@ -246,7 +259,10 @@ pub fn run<V: Service + 'static>(scenario: &Scenario, service: V) -> Result<Outc
             spent: station.processors.spent.since(&spent),
             processors: values.get("processors") as usize,
             switches: station.processors.switches - switches,
-            disk: (station.disk.reads - disk.0, station.disk.busy.saturating_sub(disk.1)),
+            disk: (
+                station.disk.reads - disk.0,
+                station.disk.busy.saturating_sub(disk.1),
+            ),
             sent: [now[0].since(&sent[0]), now[1].since(&sent[1])],
             windows,
             window_sum,
@@ -328,7 +344,9 @@ fn users(scenario: &Scenario, number: u32, surge: &Surge) -> Result<Model, Strin
     let mut scripts: BTreeMap<u32, (Duration, Vec<Step>)> = BTreeMap::new();
     for (steps, request) in load::plan::plan(surge, layout).enumerate() {
         if steps >= STEPS_MAX {
-            return Err(format!("more than {STEPS_MAX} requests: use fewer users or a shorter run"));
+            return Err(format!(
+                "more than {STEPS_MAX} requests: use fewer users or a shorter run"
+            ));
         }
         let start = Duration::from_nanos(request.intended_ns.unwrap_or(0));
         let script = scripts.entry(request.user).or_insert((start, Vec::new()));

@@ -22,10 +22,10 @@ pub use dialing::{Dialing, Effort, Price};
 use host::Host;
 pub use host::{Application, Conn, Happened, HostSetup, Work};
 pub use hosted::Hosted;
-pub use tally::Tally;
 use link::{Direction, Flow, Packet, Path, Profile, TcpView, Verdict};
 #[cfg(test)]
 use runtime::{fs, session, shaping};
+pub use tally::Tally;
 use tcp::{Capture, Segment};
 use units::{Bytes, Draw, Instant, Seed};
 
