@@ -81,6 +81,7 @@ mod messages;
 mod operation;
 mod proxy;
 mod proxy_balance;
+mod proxy_cache;
 mod proxy_failures;
 mod proxy_http2;
 mod proxy_reuse;

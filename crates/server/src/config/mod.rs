@@ -30,6 +30,7 @@ mod own;
 mod pattern;
 mod preset;
 mod proxy;
+mod proxy_cache;
 mod redirect;
 mod secure;
 mod tilde;
@@ -52,6 +53,7 @@ pub use pattern::PathPattern;
 pub use preset::Preset;
 pub(crate) use proxy::CONNECT_TIMEOUT_MAX;
 pub use proxy::{Check, HashKey, Proxy, ProxyFlag, UpstreamAddress};
+pub use proxy_cache::ProxyCache;
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
 /// A table of keys and values of a configuration file.

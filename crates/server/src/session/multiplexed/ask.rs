@@ -154,17 +154,19 @@ pub(in crate::session) fn pass(
             is_secured: ask.client.is_secured(),
         };
         let base = gateway::first_ticket(ask.client.requests);
-        Some(match Forward::new(found, head, framing, from, base, now) {
-            Ok(forward) => {
-                let check = check.map(|check| {
-                    let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
-                    let work = guard::begin(cx, &mut exchange, head, check);
-                    Box::new((exchange, Some(work)))
-                });
-                Passing::Begun(Box::new(forward), check)
-            }
-            Err(_) => Passing::Refused(UNWRITABLE, false),
-        })
+        Some(
+            match Forward::new(found, head, framing, from, base, (cx.clock.now(), now)) {
+                Ok(forward) => {
+                    let check = check.map(|check| {
+                        let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+                        let work = guard::begin(cx, &mut exchange, head, check);
+                        Box::new((exchange, Some(work)))
+                    });
+                    Passing::Begun(Box::new(forward), check)
+                }
+                Err(_) => Passing::Refused(UNWRITABLE, false),
+            },
+        )
     })
 }
 
