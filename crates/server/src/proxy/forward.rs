@@ -28,6 +28,7 @@ use super::head::{
 };
 use super::retry;
 use super::{Found, Route, Tried, balance};
+use crate::field_rules::RuledLines;
 use ::balance::Visit;
 use bytes::Bytes;
 use http_semantics::field::{Fields, Line};
@@ -120,6 +121,7 @@ pub(crate) trait ToClient {
         head: &Head<'_, '_>,
         is_to_head: bool,
         outgoing: Outgoing,
+        ruled: &RuledLines,
     ) -> Result<u32, Misuse>;
 
     /// Takes the trailer section, unless the framing of the content has a place for it.
@@ -174,6 +176,8 @@ pub(crate) struct Forward {
     pub(crate) down: Vec<u8>,
     pub(crate) is_sending_down: bool,
     failed: Option<Failed>,
+    /// Lines of rules for the response.
+    pub(crate) ruled: RuledLines,
 
     pub(crate) began: Instant,
     /// Time from the last dial to the head of the response.
@@ -260,6 +264,7 @@ impl Forward {
             down: Vec::new(),
             is_sending_down: false,
             failed: None,
+            ruled: RuledLines::NONE,
             began: now,
             took: None,
             status: 0,
@@ -326,7 +331,7 @@ impl Forward {
     pub(crate) fn held(&self) -> usize {
         let buffers = [&self.up, &self.raw, &self.down].into_iter().chain(&self.again);
         let cached = self.cached.as_ref().map_or(0, |cached| cached.held());
-        size_of::<Forward>() + buffers.map(Vec::capacity).sum::<usize>() + cached
+        size_of::<Forward>() + self.ruled.held() + buffers.map(Vec::capacity).sum::<usize>() + cached
     }
 
     /// Whether the whole request has arrived.
@@ -636,7 +641,7 @@ impl Forward {
                     if self.response == Response::Ended {
                         self.stored_whole();
                     }
-                    match client.head(&mut self.down, &head, self.is_to_head, outgoing) {
+                    match client.head(&mut self.down, &head, self.is_to_head, outgoing, &self.ruled) {
                         Ok(bytes) => self.head_bytes += bytes,
                         Err(_) => {
                             self.down.truncate(start);

@@ -155,7 +155,9 @@ mod tests {
                 continue;
             }
             let woken = Arc::clone(&woken);
-            waiter.wake_with(move || drop(woken.fetch_add(1, Ordering::Relaxed)));
+            waiter.wake_with(move || {
+                woken.fetch_add(1, Ordering::Relaxed);
+            });
         }
         assert!(
             matches!(flights.enter(b"a".to_vec()), Part::Alone),
@@ -171,7 +173,9 @@ mod tests {
         let late = late.unwrap();
         assert!(late.is_over());
         let counts = Arc::clone(&woken);
-        late.wake_with(move || drop(counts.fetch_add(1, Ordering::Relaxed)));
+        late.wake_with(move || {
+            counts.fetch_add(1, Ordering::Relaxed);
+        });
         assert_eq!(woken.load(Ordering::Relaxed), WAITERS_MAX as u32);
         assert!(matches!(flights.enter(b"a".to_vec()), Part::Lead(_)));
     }

@@ -141,7 +141,7 @@ impl Forward {
                 fields: *fields,
             };
             let outgoing = client.begin(&head, self.has_whole_request)?;
-            let bytes = client.head(&mut self.down, &head, self.is_to_head, outgoing)?;
+            let bytes = client.head(&mut self.down, &head, self.is_to_head, outgoing, &self.ruled)?;
             Ok::<_, http1::Misuse>((outgoing, bytes))
         });
         let Ok((outgoing, bytes)) = written else {
