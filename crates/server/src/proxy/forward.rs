@@ -29,6 +29,7 @@ use super::head::{
 use super::retry;
 use super::{Found, Route, Tried, balance};
 use crate::field_rules::RuledLines;
+use crate::request_limit::Seats;
 use ::balance::Visit;
 use bytes::Bytes;
 use http_semantics::field::{Fields, Line};
@@ -178,6 +179,8 @@ pub(crate) struct Forward {
     failed: Option<Failed>,
     /// Lines of rules for the response.
     pub(crate) ruled: RuledLines,
+    /// What the request holds until it is answered.
+    pub(crate) seats: Seats,
 
     pub(crate) began: Instant,
     /// Time from the last dial to the head of the response.
@@ -265,6 +268,7 @@ impl Forward {
             is_sending_down: false,
             failed: None,
             ruled: RuledLines::NONE,
+            seats: Seats::default(),
             began: now,
             took: None,
             status: 0,
