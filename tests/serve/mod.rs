@@ -83,6 +83,7 @@ mod proxy;
 mod proxy_balance;
 mod proxy_failures;
 mod proxy_http2;
+mod proxy_names;
 mod proxy_reuse;
 mod proxy_websocket;
 mod reload;

@@ -107,6 +107,7 @@ impl State {
         additions: Additions,
         hosts: Hosts,
         log: Option<Arc<dyn LogSink>>,
+        before: Option<&Proxies>,
     ) -> Result<State, OpenError> {
         let gates = Gates::open(hosts.places().iter().map(|place| &place.config));
         let gates = gates.map_err(OpenError::Users)?;
@@ -178,7 +179,7 @@ impl State {
             wants_path: config.log_tcp && log.is_some(),
             mounts,
             gates,
-            proxies: Proxies::of(&config, &hosts),
+            proxies: Proxies::of(&config, &hosts, before),
             config,
             limits,
             http_limits,
@@ -293,7 +294,7 @@ impl Server {
         seed: Seed,
     ) -> Result<Server, OpenError> {
         let hosts = Hosts::open(&config, &embedded, &additions.filters, None)?;
-        let state = State::new(own, config, embedded, additions, hosts, log)?;
+        let state = State::new(own, config, embedded, additions, hosts, log, None)?;
         let dials = !state.proxies.is_empty();
         Ok(Server {
             hub: Arc::new(Hub {
@@ -329,7 +330,9 @@ impl Server {
         let embedded = before.embedded.clone();
         let additions = before.additions.clone();
         let hosts = Hosts::open(&config, &embedded, &additions.filters, Some(&before.hosts))?;
-        let state = Arc::new(State::new(self.hub.own, config, embedded, additions, hosts, log)?);
+        let proxies = Some(&before.proxies);
+        let state = State::new(self.hub.own, config, embedded, additions, hosts, log, proxies)?;
+        let state = Arc::new(state);
         let mut current = self.hub.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.hub
             .connections_max

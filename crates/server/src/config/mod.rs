@@ -51,6 +51,7 @@ pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
 pub use preset::Preset;
 pub(crate) use proxy::CONNECT_TIMEOUT_MAX;
+pub(crate) use proxy::UpstreamPlace;
 pub use proxy::{Check, HashKey, Proxy, ProxyFlag, UpstreamAddress};
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;

@@ -5,7 +5,7 @@
 //!                                          head ─▶ heads are parsed and written anew
 //! ```
 //! This file decides which route a request takes. `balance` chooses among its upstreams, `forward` carries one request and
-//! its response, `failed` says why there is none, `retry` bounds how often a request is repeated, `http1` has its client's
+//! its response, `places` knows where upstreams listen, `failed` says why there is none, `retry` bounds how often a request is repeated, `http1` has its client's
 //! side for HTTP/1, `head` decides which field lines pass.
 
 mod balance;
@@ -13,6 +13,7 @@ pub(crate) mod failed;
 pub(crate) mod forward;
 pub(crate) mod head;
 pub(crate) mod http1;
+mod places;
 mod retry;
 
 use self::balance::{Balancer, DryRun};
@@ -21,7 +22,9 @@ use crate::hosts::Hosts;
 use ::balance::{Policy, State};
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
-use runtime::session::Upstream;
+pub(crate) use places::Target;
+use places::{Names, Place};
+use runtime::names::Known;
 use std::sync::Arc;
 use units::Duration;
 
@@ -30,6 +33,7 @@ use units::Duration;
 pub(crate) struct Proxies {
     /// By index of the site; empty if no site has a route.
     sites: Vec<Vec<Arc<Route>>>,
+    names: Names,
 }
 
 /// A rule, and the state of its upstreams.
@@ -38,27 +42,26 @@ pub(crate) struct Route {
     pub(crate) rule: Proxy,
     balancer: Balancer,
     budget: retry::Budget,
+    /// Where each upstream listens.
+    places: Arc<[Place]>,
 }
 
 impl Route {
-    pub(crate) fn new(rule: Proxy) -> Route {
+    fn new(rule: Proxy, names: &mut Names, before: Option<&Names>) -> Route {
+        let places: Arc<[Place]> = names.places(&rule, before).into();
         Route {
-            balancer: Balancer::new(&rule),
+            balancer: Balancer::new(&rule, &places),
             budget: retry::Budget::new(),
+            places,
             rule,
         }
-    }
-
-    /// The upstream at this index.
-    fn upstream(&self, index: usize) -> &Arc<Upstream> {
-        &self.rule.upstreams[index].0
     }
 }
 
 /// An upstream that did not answer a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Tried {
-    pub(crate) address: Arc<Upstream>,
+    pub(crate) target: Target,
     /// Time from the dial to the failure.
     pub(crate) took: Duration,
 }
@@ -73,6 +76,8 @@ pub(crate) struct Forwarding {
     pub(crate) policy: Policy,
     /// Address and state of each upstream.
     pub(crate) upstreams: Vec<(String, State)>,
+    /// What is known of each upstream with a host name.
+    pub(crate) names: Vec<(String, Known)>,
     pub(crate) dry_run: Option<DryRun>,
 }
 
@@ -85,19 +90,29 @@ pub(crate) struct Found {
 }
 
 impl Proxies {
-    /// The routes of these hosts.
-    pub(crate) fn of(config: &Config, hosts: &Hosts) -> Proxies {
+    /// The routes of these hosts. What `before` knows of a host name stays known.
+    pub(crate) fn of(config: &Config, hosts: &Hosts, before: Option<&Proxies>) -> Proxies {
         if !config.has_proxies() {
             return Proxies::default();
         }
-        let routes = |config: &Config| -> Vec<Arc<Route>> {
+        let mut names = Names::default();
+        let before = before.map(|before| &before.names);
+        let mut routes = |config: &Config| -> Vec<Arc<Route>> {
             let rules = config.proxy.iter().cloned();
-            rules.map(|rule| Arc::new(Route::new(rule))).collect()
+            rules
+                .map(|rule| Arc::new(Route::new(rule, &mut names, before)))
+                .collect()
         };
         let sites = hosts.places().iter();
         Proxies {
             sites: sites.map(|place| routes(&place.config)).collect(),
+            names,
         }
+    }
+
+    /// Begins to look host names up. A process calls this once it does not fork any more.
+    pub(crate) fn awaken(&self) {
+        self.names.awaken();
     }
 
     /// What is known of the upstreams of all routes, site by site.
@@ -115,6 +130,11 @@ impl Proxies {
                     .iter()
                     .map(ToString::to_string)
                     .zip(route.balancer.states())
+                    .collect(),
+                names: route
+                    .places
+                    .iter()
+                    .filter_map(|place| Some((place.name()?.to_string(), place.known()?)))
                     .collect(),
                 dry_run: route.balancer.dry_run(),
             })

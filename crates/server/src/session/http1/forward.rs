@@ -193,6 +193,9 @@ impl Http1 {
         let Phase::Forward(passed) = &mut self.phase else {
             return;
         };
+        if passed.forward.find_again(&mut cx.rng, now) {
+            return self.rewind(cx, now);
+        }
         cx.counters.timeouts().add(1);
         if passed.forward.is_sending_down {
             return self.abort(cx, Cut::Timeout, now);

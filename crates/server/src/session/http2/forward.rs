@@ -201,7 +201,7 @@ impl Http2 {
                 continue;
             }
             if passed.forward.is_queued() {
-                queued = queued.or(Some(passed));
+                queued = queued.or(Some((stream.id, passed)));
                 continue;
             }
             if let Some(asked) = passed.ask() {
@@ -209,8 +209,15 @@ impl Http2 {
             }
             peers += usize::from(passed.forward.has_peer());
         }
-        let passed = queued.filter(|_| peers < PEERS_MAX)?;
+        let (id, passed) = queued.filter(|_| peers < PEERS_MAX)?;
         passed.forward.start(&mut cx.rng, now);
+        if passed.forward.failed().is_some() {
+            // No upstream has a known address.
+            let mut out = std::mem::take(&mut self.pending);
+            self.settle(cx, id, &mut out, now);
+            self.pending = out;
+            return self.next_ask(cx, now);
+        }
         passed.rewind(&cx.state.limits, now);
         passed.ask()
     }
@@ -398,6 +405,9 @@ impl Http2 {
         let Some(passed) = passed(&mut self.streams, id) else {
             return;
         };
+        if passed.forward.find_again(&mut cx.rng, now) {
+            return self.settle(cx, id, out, now);
+        }
         cx.counters.timeouts().add(1);
         if let Some(why) = passed.forward.time_out() {
             complain(&passed.forward, path(&passed.fields), why, now);
