@@ -78,6 +78,7 @@ pub(super) fn log(
     forward: &Forward,
 ) {
     let user = guard::user(cx, client, head);
+    let target = forward.target();
     let request = access_log::Request {
         peer: client.address(),
         user: user.as_deref().or(client.user()),
@@ -92,7 +93,7 @@ pub(super) fn log(
         referer: head.referer(),
         user_agent: head.user_agent(),
         upstream: Some(&access_log::Upstream {
-            target: forward.target().place(),
+            target: target.place(),
             took: forward.took.unwrap_or_default(),
         }),
     };
