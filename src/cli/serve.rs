@@ -13,7 +13,7 @@ use clap::Args;
 use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, IoKind, Keys, Landlock, LineOrder,
-    Listen, LiveFor, LogFormat, MaxTurn, MemoryBound, Preset, ProxyFlag, SPA_FALLBACK, Seccomp,
+    Listen, LiveFor, LogFormat, LogTemplate, MaxTurn, MemoryBound, Preset, ProxyFlag, SPA_FALLBACK, Seccomp,
     SecurityHeaders, Tuned, User, Workers, parse_duration, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
@@ -273,6 +273,16 @@ pub(crate) struct Flags {
     /// Format of the access log: common, combined, json [default: combined]
     #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", value_parser = offered::<LogFormat>(), hide_possible_values = true, help_heading = "Log")]
     log_format: Option<LogFormat>,
+
+    /// Format of the access log as text with variables, as in '$time_ms $peer "$request" $status $duration_ms'; JSON if it
+    /// begins with { [default: none]
+    #[arg(
+        long,
+        value_name = "TEMPLATE",
+        env = "WEIR_LOG_TEMPLATE",
+        help_heading = "Log"
+    )]
+    log_template: Option<LogTemplate>,
 
     /// Adds round-trip time, congestion window and retransmissions to each line of a JSON log
     #[arg(long, env = "WEIR_LOG_TCP", num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -779,6 +789,9 @@ impl Flags {
         if self.access_log.is_some() {
             config.access_log.clone_from(&self.access_log);
         }
+        if self.log_template.is_some() {
+            config.log_template.clone_from(&self.log_template);
+        }
         if self.user.is_some() {
             config.user.clone_from(&self.user);
         }
@@ -1280,6 +1293,7 @@ mod tests {
                 "types",
                 "header-rule",
                 "cors",
+                "limit",
                 "access",
                 "try-files",
                 "redirect",

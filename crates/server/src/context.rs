@@ -143,6 +143,7 @@ impl Cx {
             lines: Lines::default(),
             block: Vec::new(),
         };
+        cx.journal.set_template(cx.state.config.log_template.clone());
         cx.take_step(Step::Calm);
         cx
     }
@@ -187,6 +188,7 @@ impl Cx {
         self.admission.hold(turn_max(&self.state.config));
         self.journal
             .set_format(self.state.log.as_ref().map(|_| self.state.config.log_format));
+        self.journal.set_template(self.state.config.log_template.clone());
         let mut views: Vec<Option<View>> = std::mem::take(&mut self.views).into_iter().map(Some).collect();
         for place in self.state.hosts.places() {
             let is_same = |other: &Place| Arc::ptr_eq(&other.site, &place.site);

@@ -40,6 +40,7 @@ mod queue;
 mod rate_limit;
 pub mod references;
 pub mod replay;
+mod request_limit;
 mod service;
 mod session;
 pub mod site;

@@ -16,6 +16,7 @@ use crate::hosts::{Hosts, MissingPage};
 use crate::limits::Limits;
 use crate::proxy::{Forwarding, Proxies};
 use crate::rate_limit::{Paces, Rate};
+use crate::request_limit::RequestLimits;
 use crate::site::{OpenError, Site, Source};
 use crate::store::StoreCounters;
 use crate::waiting::Waiting;
@@ -80,6 +81,8 @@ pub(crate) struct State {
     pub(crate) mounts: Mounts,
     /// Access rules.
     pub(crate) gates: Gates,
+    /// Limits on requests by path.
+    pub(crate) request_limits: RequestLimits,
     /// Rules for field lines of responses that are no files.
     pub(crate) field_rules: FieldRules,
     /// Routes to other servers.
@@ -183,6 +186,7 @@ impl State {
             wants_path: config.log_tcp && log.is_some(),
             mounts,
             gates,
+            request_limits: RequestLimits::of(hosts.places().iter().map(|place| &place.config)),
             field_rules,
             proxies: Proxies::of(&config, &hosts, before),
             config,

@@ -26,6 +26,7 @@ use super::places::{self, Place};
 use super::retry;
 use super::{Found, Route, Target, Tried, balance};
 use crate::field_rules::RuledLines;
+use crate::request_limit::Seats;
 use ::balance::Visit;
 use http_semantics::field::Fields;
 use http_semantics::method::Method;
@@ -181,6 +182,8 @@ pub(crate) struct Forward {
     failed: Option<Failed>,
     /// Lines of rules for the response.
     pub(crate) ruled: RuledLines,
+    /// What the request holds until it is answered.
+    pub(crate) seats: Seats,
 
     pub(crate) began: Instant,
     /// Time from the last dial to the head of the response.
@@ -254,6 +257,7 @@ impl Forward {
             is_sending_down: false,
             failed: None,
             ruled: RuledLines::NONE,
+            seats: Seats::default(),
             began: now,
             took: None,
             status: 0,

@@ -138,6 +138,8 @@ struct Discard {
     since: Instant,
     /// Content bytes so far.
     received: u64,
+    /// The error that the request gets, which is counted then.
+    declined: Option<Failure>,
 }
 
 /// A request that waits for a job.

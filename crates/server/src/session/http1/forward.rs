@@ -19,6 +19,7 @@ use crate::proxy::failed::Failed;
 use crate::proxy::forward::Forward;
 use crate::proxy::head::From;
 use crate::proxy::http1::{ForClient, connected, take_input};
+use crate::request_limit::Seats;
 use crate::session::gateway::{self, UNWRITABLE, complain, failure};
 use http_semantics::request::RequestHead;
 use http1::framing::Framing;
@@ -67,7 +68,7 @@ impl Http1 {
         }
     }
 
-    /// Begins to pass a request on. `is_counted`: it is counted, and within the limits.
+    /// Begins to pass a request on, which is counted and within the limits; it holds `seats` until it is answered.
     #[expect(
         clippy::too_many_arguments,
         reason = "the parts of the request, and the arguments of every step"
@@ -80,35 +81,29 @@ impl Http1 {
         request: &Request<'_, '_>,
         received: &Received<'_, '_, '_>,
         behind: &[u8],
-        is_counted: bool,
+        seats: Seats,
         tx: &mut Tx,
         now: Instant,
     ) {
-        if !is_counted {
-            self.count(cx);
-        }
         let length = match request.framing {
             Framing::Length(length) => length,
             _ => 0,
         };
         let too_large = (length > found.route.rule.max_body_size.0).then_some(Failure::TOO_LARGE);
-        let refused = match is_counted {
-            true => too_large,
-            false => too_large.or_else(|| self.limit(cx, received, now)),
-        };
         let from = From {
             peer: self.client.address(),
             is_secured: self.client.is_secured(),
         };
         let base = gateway::first_ticket(self.client.requests);
         let forward = Forward::new(found, &request.semantics(), request.framing, from, base, now);
-        let mut forward = match (refused, forward) {
+        let mut forward = match (too_large, forward) {
             (Some(failure), _) => return self.refuse(cx, received, failure, tx, now),
             (None, Err(_)) => {
                 return self.refuse(cx, received, UNWRITABLE, tx, now);
             }
             (None, Ok(forward)) => forward,
         };
+        forward.seats = seats;
         forward.ruled = gateway::ruled(cx, &request.semantics());
         let mut input = behind.to_vec();
         take_input(&mut forward, &mut input, &mut self.http, &cx.state.http_limits);
