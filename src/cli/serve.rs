@@ -236,6 +236,11 @@ pub(crate) struct Flags {
     )]
     proxy: Vec<ProxyFlag>,
 
+    /// Stores responses of upstreams for other clients, as far as their fields allow it (RFC 9111), in 64 MiB of memory. In
+    /// the configuration file: `cache = true` or a table in `[[proxy]]`
+    #[arg(long, env = "WEIR_PROXY_CACHE", help_heading = "Files")]
+    proxy_cache: bool,
+
     /// Who may read the live page and metrics under /.weir/: nobody, local (clients that connect over loopback and name
     /// the server by address or as localhost), all. Without a document root: local [default: nobody]
     #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", value_parser = offered::<LiveFor>(), hide_possible_values = true, num_args = 0..=1, require_equals = true,
@@ -813,6 +818,11 @@ impl Flags {
         if !self.proxy.is_empty() {
             config.proxy = self.proxy.iter().flat_map(|flag| flag.0.clone()).collect();
         }
+        if self.proxy_cache {
+            for rule in &mut config.proxy {
+                rule.cache.get_or_insert_default();
+            }
+        }
         for (status, path) in &self.error_page {
             config
                 .error_pages
@@ -1319,7 +1329,8 @@ mod tests {
         let mut flags: Vec<&str> = serve
             .get_arguments()
             .filter_map(|flag| flag.get_long())
-            .filter(|name| !["config", "check", "explain", "help", "version"].contains(name))
+            // The key of `proxy-cache` is in the tables `[[proxy]]`.
+            .filter(|name| !["config", "check", "explain", "help", "version", "proxy-cache"].contains(name))
             .map(|name| if name == "error-page" { "error-pages" } else { name })
             .collect();
         flags.sort_unstable();

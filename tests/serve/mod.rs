@@ -88,6 +88,7 @@ mod observatory;
 mod operation;
 mod proxy;
 mod proxy_balance;
+mod proxy_cache;
 mod proxy_failures;
 mod proxy_http2;
 mod proxy_mixed;

@@ -14,6 +14,7 @@ use crate::field_rules::FieldRules;
 use crate::filter::{Filter, Filters};
 use crate::hosts::{Hosts, MissingPage};
 use crate::limits::Limits;
+use crate::proxy::cache::Purge;
 use crate::proxy::{Forwarding, Proxies};
 use crate::rate_limit::{Paces, Rate};
 use crate::request_limit::RequestLimits;
@@ -339,9 +340,9 @@ impl Server {
         let embedded = before.embedded.clone();
         let additions = before.additions.clone();
         let hosts = Hosts::open(&config, &embedded, &additions.filters, Some(&before.hosts))?;
-        let proxies = Some(&before.proxies);
-        let state = State::new(self.hub.own, config, embedded, additions, hosts, log, proxies)?;
-        let state = Arc::new(state);
+        let own = self.hub.own;
+        let kept = Some(&before.proxies);
+        let state = Arc::new(State::new(own, config, embedded, additions, hosts, log, kept)?);
         let mut current = self.hub.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.hub
             .connections_max
@@ -349,6 +350,11 @@ impl Server {
         *current = state;
         self.hub.generation.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Drops responses of upstreams that this process has stored. Returns how many.
+    pub fn purge(&self, what: &Purge) -> u64 {
+        self.hub.current().1.proxies.purge(what)
     }
 
     /// The configuration in force.
@@ -359,6 +365,11 @@ impl Server {
     /// What the routes to other servers are like now: by rule and upstream, in the process that answers.
     pub(crate) fn upstreams(&self) -> Vec<Forwarding> {
         self.hub.current().1.proxies.report()
+    }
+
+    /// What the caches of these routes have done and hold, in the process that answers.
+    pub(crate) fn caches(&self) -> Vec<(String, crate::proxy::cache::Report)> {
+        self.hub.current().1.proxies.cache_reports()
     }
 
     /// The sites in force, that of the top level first.

@@ -33,6 +33,7 @@ mod own;
 mod pattern;
 mod preset;
 mod proxy;
+mod proxy_cache;
 mod redirect;
 mod secure;
 mod security_headers;
@@ -62,6 +63,7 @@ pub use preset::Preset;
 pub(crate) use proxy::CONNECT_TIMEOUT_MAX;
 pub(crate) use proxy::UpstreamPlace;
 pub use proxy::{Check, HashKey, Proxy, ProxyFlag, UpstreamAddress, When};
+pub use proxy_cache::ProxyCache;
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
 /// A table of keys and values of a configuration file.

@@ -5,19 +5,24 @@
 //!                                          head ─▶ heads are parsed and written anew
 //! ```
 //! This file decides which route a request takes. `balance` chooses among its upstreams, `forward` carries one request and
-//! its response, `places` knows where upstreams listen, `failed` says why there is none, `retry` bounds how often a request is repeated, `http1` has its client's
-//! side for HTTP/1, `head` decides which field lines pass.
+//! its response, `places` knows where upstreams listen, `failed` says why there is none, `retry` bounds how often a request is
+//! repeated, `http1` has its client's side for HTTP/1, `cache` stores responses, `refresh` validates them without a client,
+//! `head` decides which field lines pass.
 
 mod balance;
+pub(crate) mod cache;
 pub(crate) mod failed;
 pub(crate) mod forward;
 pub(crate) mod head;
 pub(crate) mod http1;
 mod places;
+mod refresh;
 mod retry;
 
 use self::balance::{Balancer, DryRun};
-use crate::config::{Config, Proxy, Redirect, When};
+use self::cache::{Cache, Cached};
+use self::refresh::{Refresh, Refresher};
+use crate::config::{Config, Proxy, ProxyCache, Redirect, UpstreamAddress, When};
 use crate::hosts::Hosts;
 use ::balance::{Policy, State};
 use http_semantics::method::Method;
@@ -26,7 +31,7 @@ pub(crate) use places::Target;
 use places::{Names, Place};
 use runtime::names::Known;
 use std::sync::Arc;
-use units::Duration;
+use units::{Duration, Instant};
 
 /// The routes of all sites.
 #[derive(Debug, Default)]
@@ -34,6 +39,15 @@ pub(crate) struct Proxies {
     /// By index of the site; empty if no site has a route.
     sites: Vec<Routes>,
     names: Names,
+    caches: Vec<Named>,
+}
+
+/// A cache, and what the rules that share it have in common.
+#[derive(Debug)]
+struct Named {
+    upstreams: Vec<UpstreamAddress>,
+    config: ProxyCache,
+    cache: Arc<Cache>,
 }
 
 /// The routes of a site.
@@ -52,17 +66,34 @@ pub(crate) struct Route {
     budget: retry::Budget,
     /// Where each upstream listens.
     places: Arc<[Place]>,
+    /// Responses that are stored for other clients.
+    pub(crate) cache: Option<Arc<Cache>>,
+    refresher: Refresher,
 }
 
 impl Route {
-    fn new(rule: Proxy, names: &mut Names, before: Option<&Names>) -> Route {
+    fn new(rule: Proxy, names: &mut Names, before: Option<&Names>, cache: Option<Arc<Cache>>) -> Route {
         let places: Arc<[Place]> = names.places(&rule, before).into();
         Route {
+            cache,
+            refresher: refresh::refresher(),
             balancer: Balancer::new(&rule, &places),
             budget: retry::Budget::new(),
             places,
             rule,
         }
+    }
+
+    /// Validates a stored response without a client.
+    fn refresh(self: &Arc<Route>, request: Vec<u8>, cached: Cached, key: u64, now: Instant) {
+        let route = Arc::downgrade(self);
+        self.refresher.offer(Refresh {
+            route,
+            request,
+            cached,
+            key,
+            now,
+        });
     }
 }
 
@@ -98,20 +129,43 @@ pub(crate) struct Found {
 }
 
 impl Proxies {
-    /// The routes of these hosts. What `before` knows of a host name stays known.
+    /// The routes of these hosts. Rules with the same upstreams and the same settings of their cache share one: those of a
+    /// flag, for example. A cache of `before` is kept by a rule that has the same ones. What `before` knows of a host name
+    /// stays known.
     pub(crate) fn of(config: &Config, hosts: &Hosts, before: Option<&Proxies>) -> Proxies {
         if !config.has_proxies() {
             return Proxies::default();
         }
         let mut names = Names::default();
-        let before = before.map(|before| &before.names);
+        let known = before.map(|before| &before.names);
+        let mut caches: Vec<Named> = Vec::new();
+        let mut cache_of = |rule: &Proxy| -> Option<Arc<Cache>> {
+            let config = rule.cache.as_ref()?;
+            let older = before.map(|before| &before.caches[..]).unwrap_or_default();
+            let is_same = |named: &&Named| named.upstreams == rule.upstreams && named.config == *config;
+            if let Some(known) = caches.iter().find(is_same) {
+                return Some(Arc::clone(&known.cache));
+            }
+            let cache = match older.iter().find(is_same) {
+                Some(kept) => Arc::clone(&kept.cache),
+                None => Arc::new(Cache::new(config)),
+            };
+            caches.push(Named {
+                upstreams: rule.upstreams.clone(),
+                config: config.clone(),
+                cache: Arc::clone(&cache),
+            });
+            Some(cache)
+        };
         let mut routes = |config: &Config| {
             let rules = config.proxy.iter().cloned();
             let is_behind_files = config.proxy.iter().any(|rule| rule.when == When::Missing);
+            let route = |rule: Proxy| {
+                let cache = cache_of(&rule);
+                Arc::new(Route::new(rule, &mut names, known, cache))
+            };
             Routes {
-                all: rules
-                    .map(|rule| Arc::new(Route::new(rule, &mut names, before)))
-                    .collect(),
+                all: rules.map(route).collect(),
                 redirects: match is_behind_files {
                     true => config.redirect.clone(),
                     false => Vec::new(),
@@ -119,10 +173,23 @@ impl Proxies {
             }
         };
         let sites = hosts.places().iter();
-        Proxies {
-            sites: sites.map(|place| routes(&place.config)).collect(),
-            names,
-        }
+        let sites = sites.map(|place| routes(&place.config)).collect();
+        Proxies { sites, names, caches }
+    }
+
+    /// What each cache has done and holds, with the upstreams of the rules that share it.
+    pub(crate) fn cache_reports(&self) -> Vec<(String, cache::Report)> {
+        let name = |named: &Named| {
+            let upstreams: Vec<String> = named.upstreams.iter().map(ToString::to_string).collect();
+            upstreams.join(" ")
+        };
+        let caches = self.caches.iter();
+        caches.map(|named| (name(named), named.cache.report())).collect()
+    }
+
+    /// Drops stored responses of all caches. Returns how many.
+    pub(crate) fn purge(&self, what: &cache::Purge) -> u64 {
+        self.caches.iter().map(|named| named.cache.purge(what)).sum()
     }
 
     /// Begins to look host names up. A process calls this once it does not fork any more.

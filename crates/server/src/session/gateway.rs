@@ -90,6 +90,7 @@ pub(super) fn log(
 ) {
     let user = guard::user(cx, client, head);
     let target = forward.target();
+    let upstream = forward.logged(&target);
     let request = access_log::Request {
         peer: client.address(),
         user: user.as_deref().or(client.user()),
@@ -103,10 +104,7 @@ pub(super) fn log(
         host: head.authority(),
         referer: head.referer(),
         user_agent: head.user_agent(),
-        upstream: Some(&access_log::Upstream {
-            target: target.place(),
-            took: forward.took.unwrap_or_default(),
-        }),
+        upstream: upstream.as_ref(),
     };
     // One byte more than was passed on marks a response that was cut.
     let missing = u64::from(!forward.has_ended() || forward.failed().is_some());

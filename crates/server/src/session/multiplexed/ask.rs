@@ -172,19 +172,21 @@ pub(in crate::session) fn pass(
             is_secured: ask.client.is_secured(),
         };
         let base = gateway::first_ticket(ask.client.requests);
-        Some(match Forward::new(found, head, framing, from, base, now) {
-            Ok(mut forward) => {
-                forward.ruled = gateway::ruled(cx, head);
-                forward.seats = seats;
-                let check = check.map(|check| {
-                    let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
-                    let work = guard::begin(cx, &mut exchange, head, check);
-                    Box::new((exchange, Some(work)))
-                });
-                Passing::Begun(Box::new(forward), check)
-            }
-            Err(_) => Passing::Refused(UNWRITABLE, false),
-        })
+        Some(
+            match Forward::new(found, head, framing, from, base, (cx.clock.now(), now)) {
+                Ok(mut forward) => {
+                    forward.ruled = gateway::ruled(cx, head);
+                    forward.seats = seats;
+                    let check = check.map(|check| {
+                        let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+                        let work = guard::begin(cx, &mut exchange, head, check);
+                        Box::new((exchange, Some(work)))
+                    });
+                    Passing::Begun(Box::new(forward), check)
+                }
+                Err(_) => Passing::Refused(UNWRITABLE, false),
+            },
+        )
     })
 }
 
@@ -259,7 +261,8 @@ fn upstream(
             is_secured: ask.client.is_secured(),
         };
         let base = gateway::first_ticket(ask.client.requests);
-        if let Ok(mut forward) = Forward::new(*found, head, Framing::Empty, from, base, now) {
+        if let Ok(mut forward) = Forward::new(*found, head, Framing::Empty, from, base, (cx.clock.now(), now))
+        {
             forward.ruled = gateway::ruled(cx, head);
             forward.seats = seats;
             return Outcome::Pass(Box::new(forward));
