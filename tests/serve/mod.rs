@@ -51,7 +51,7 @@
 
 mod frames;
 mod process;
-mod tree;
+pub(crate) mod tree;
 mod wire;
 
 mod access;
