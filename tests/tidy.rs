@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("chart", &["units"]),
     ("convert", &[]),
     ("http-semantics", &["units"]),
+    ("http-cache", &["http-semantics", "units"]),
     ("http1", &["http-semantics", "units"]),
     ("http2", &["http-semantics", "units"]),
     ("http3", &["http-semantics", "units"]),
@@ -41,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "server",
         &[
             "balance",
+            "http-cache",
             "http-semantics",
             "http1",
             "http2",
