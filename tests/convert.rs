@@ -1,6 +1,11 @@
 //! `weir convert`: every configuration of the corpus becomes one that `weir serve --check` accepts, and every directive has
 //! a fate. The folders and files that a result names are made in a tree of the test.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a black-box test is the outside world: it starts programs and reads files"
+)]
+
 use crate::cli::{WEIR, text, weir};
 use crate::serve::tree::Tree;
 use std::path::{Path, PathBuf};
