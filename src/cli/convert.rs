@@ -8,6 +8,8 @@ const EXAMPLES: &str = "\
 Examples:
   weir convert /etc/nginx/nginx.conf                      the result on standard output
   weir convert /etc/nginx/nginx.conf --out weir.toml
+  weir convert Caddyfile --out weir.toml
+  weir convert /var/www/html/.htaccess --root /var/www/html
   weir serve --config weir.toml --check
 
 Standard error lists every directive with file, line and reason that the result does not carry
@@ -31,7 +33,7 @@ pub(crate) struct Flags {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// The server that the file was written for: nginx [default: by name and content]
+    /// The server that the file was written for: nginx, caddy or apache [default: by name and content]
     #[arg(long, value_name = "SERVER", value_parser = dialect)]
     pub(crate) from: Option<Dialect>,
 

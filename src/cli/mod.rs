@@ -111,7 +111,7 @@ pub(crate) enum Command {
         what: adapt::Command,
     },
 
-    /// Converts a configuration of nginx, and lists what it could not carry over
+    /// Converts a configuration of nginx, Caddy or Apache, and lists what it could not carry over
     Convert(convert::Flags),
 
     /// Compares cache policies on an access log

@@ -95,7 +95,10 @@ fn is_like(pattern: &[u8], name: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "the test writes the files that are included")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the test writes the files that are included"
+)]
 mod tests {
     use super::*;
 

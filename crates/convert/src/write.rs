@@ -33,10 +33,10 @@ pub(crate) fn toml(server: &Server, report: &Report, origin: &str) -> String {
         let _ = writeln!(out, "# {text}");
     }
     out.push('\n');
-    if !server.listen.is_empty() {
+    let managed = server.has("domain") || server.has("tls");
+    if !server.listen.is_empty() && !managed {
         let _ = writeln!(out, "listen = {}", list(&server.listen));
     }
-    let managed = server.has("domain") || server.has("tls");
     if !server.secure.is_empty() && managed {
         let _ = writeln!(out, "listen = {}", list(&server.secure));
     }
@@ -44,9 +44,12 @@ pub(crate) fn toml(server: &Server, report: &Report, origin: &str) -> String {
         let _ = writeln!(out, "{key} = {value}");
     }
     plain(&mut out, &server.top, None);
-    tables(&mut out, &server.top, "", None);
+    tables(&mut out, &server.top, "");
     if !server.secure.is_empty() && !managed {
         listener(&mut out, server);
+    }
+    if !server.listen.is_empty() && managed {
+        let _ = write!(out, "\n[[listener]]\naddress = {}\n", list(&server.listen));
     }
     for host in &server.hosts {
         let _ = write!(out, "\n[[host]]\nnames = {}\n", list(&host.names));
@@ -55,7 +58,7 @@ pub(crate) fn toml(server: &Server, report: &Report, origin: &str) -> String {
             let _ = write!(out, "tls-cert = {}\ntls-key = {}\n", list(&certs), list(&keys));
         }
         plain(&mut out, host, Some(&server.top));
-        tables(&mut out, host, "host.", Some(&server.top));
+        tables(&mut out, host, "host.");
     }
     out
 }
@@ -128,8 +131,8 @@ fn plain(out: &mut String, site: &Site, top: Option<&Site>) {
     for (key, own, above) in [
         (
             "header-rule",
-            site.header_rules.is_empty(),
-            top.is_some_and(|top| !top.header_rules.is_empty()),
+            site.all_header_rules().is_empty(),
+            top.is_some_and(|top| !top.all_header_rules().is_empty()),
         ),
         (
             "try-files",
@@ -175,7 +178,7 @@ fn plain(out: &mut String, site: &Site, top: Option<&Site>) {
 }
 
 /// The tables of a site. `prefix` is that of their names.
-fn tables(out: &mut String, site: &Site, prefix: &str, _top: Option<&Site>) {
+fn tables(out: &mut String, site: &Site, prefix: &str) {
     for (name, pairs) in [("error-pages", &site.error_pages), ("types", &site.types)] {
         if pairs.is_empty() {
             continue;
@@ -210,13 +213,15 @@ fn tables(out: &mut String, site: &Site, prefix: &str, _top: Option<&Site>) {
             let _ = writeln!(out, "trailing-slash = {}", quote(slash));
         }
     }
-    for rule in &site.header_rules {
+    for rule in &site.all_header_rules() {
+        let (path, header) = (quote(&rule.path), list(&rule.header));
         let _ = write!(
             out,
-            "\n[[{prefix}header-rule]]\npath = {}\nheader = {}\n",
-            quote(&rule.path),
-            list(&rule.header)
+            "\n[[{prefix}header-rule]]\npath = {path}\nheader = {header}\n"
         );
+        if rule.always {
+            out.push_str("always = true\n");
+        }
     }
 }
 
@@ -238,12 +243,11 @@ fn access(out: &mut String, rule: &Access, prefix: &str) {
 }
 
 fn proxy(out: &mut String, rule: &Proxy, prefix: &str) {
-    let _ = write!(
-        out,
-        "\n[[{prefix}proxy]]\npath = {}\nupstreams = {}\n",
-        quote(&rule.path),
-        list(&rule.upstreams)
-    );
+    let _ = write!(out, "\n[[{prefix}proxy]]\npath = {}\n", quote(&rule.path));
+    if !rule.except.is_empty() {
+        let _ = writeln!(out, "except = {}", list(&rule.except));
+    }
+    let _ = writeln!(out, "upstreams = {}", list(&rule.upstreams));
     if rule.weights.iter().any(|weight| *weight != 1) {
         let _ = writeln!(out, "weights = {:?}", rule.weights);
     }

@@ -26,6 +26,7 @@ impl Level {
                 .site
                 .header
                 .retain(|line| line.starts_with("Cache-Control:"));
+            level.site.header_always.clear();
         }
         level
     }
@@ -89,9 +90,13 @@ impl Level {
             "types" => types(directive, site),
             "error_page" => error_page(directive, site),
             "add_header" => match header(directive) {
-                Ok((line, fate)) => {
+                Ok(line) if directive.arg(2) == "always" => {
+                    site.header_always.push(line);
+                    Fate::Carried
+                }
+                Ok(line) => {
                     site.header.push(line);
-                    fate
+                    Fate::Carried
                 }
                 Err(fate) => fate,
             },
@@ -205,22 +210,15 @@ fn error_page(directive: &Directive, site: &mut Site) -> Fate {
 ///
 /// # Errors
 /// The fate of a directive that becomes none.
-pub(super) fn header(directive: &Directive) -> Result<(String, Fate), Fate> {
+pub(super) fn header(directive: &Directive) -> Result<String, Fate> {
     let (name, value) = (directive.arg(0), directive.arg(1));
     if value.contains('$') {
         return Err(Fate::missing("Weir has no variables: the value is a fixed text"));
     }
-    match field(name, value) {
-        Ok(line) if directive.arg(2) == "always" => Ok((
-            line,
-            Fate::changed("Weir sends the field with 200, 206 and 304, not with errors and redirects"),
-        )),
-        Ok(line) => Ok((line, Fate::Carried)),
-        Err(why) if name.eq_ignore_ascii_case("vary") || name.eq_ignore_ascii_case("etag") => {
-            Err(Fate::unneeded(why))
-        }
-        Err(why) => Err(Fate::missing(why)),
-    }
+    field(name, value).map_err(|why| match name.to_ascii_lowercase().as_str() {
+        "vary" | "etag" => Fate::unneeded(why),
+        _ => Fate::missing(why),
+    })
 }
 
 /// The line of `expires`; `Ok(None)` for `off`.

@@ -7,9 +7,10 @@ use super::plain;
 use super::upstream::{self, Groups};
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::model::{Access, HeaderRule, Redirect, Server, Site, Tried};
-use crate::pattern::{covers, pattern};
+use crate::model::{Access, HeaderRule, Redirect, Server, Site};
+use crate::pattern::pattern;
 use crate::report::Report;
+use crate::upstream::set;
 use crate::value::is_site_path;
 
 /// Most files that a rule of Weir tries.
@@ -29,23 +30,37 @@ pub(super) fn locations(block: &[Directive], around: &Level, site: &mut Site, cx
     let mut places: Vec<(&Directive, Place)> = blocks
         .map(|directive| (directive, Place::of(directive)))
         .collect();
+    // A named location answers the paths whose files are tried in vain.
+    let tries = |block: &[Directive], name: &str| {
+        block
+            .iter()
+            .any(|one| one.name == "try_files" && one.args.last().is_some_and(|last| last == name))
+    };
+    for index in 0..places.len() {
+        let Some(name) = places[index].1.name.clone() else {
+            continue;
+        };
+        let from = places
+            .iter()
+            .filter(|(directive, _)| tries(directive.inner(), &name));
+        let mut patterns: Vec<String> = from.flat_map(|(_, place)| place.patterns.clone()).collect();
+        if tries(block, &name) {
+            patterns.push("/*".to_owned());
+        }
+        let passes = places[index].0.inner().iter().any(|one| one.name == "proxy_pass");
+        if passes && !patterns.is_empty() {
+            places[index].1.answer_missing(patterns);
+        }
+    }
     places.sort_by_key(|(_, place)| place.rank());
     let mut header_rules = Vec::new();
-    // Paths of locations that no upstream answers, with the rule that does not know them.
-    let mut own: Vec<(&Directive, &Place)> = Vec::new();
+    // Paths of locations that no upstream answers.
+    let mut own: Vec<String> = Vec::new();
     for (directive, place) in &places {
         let before = site.proxies.len();
-        location(directive, place, around, site, &mut header_rules, cx);
-        let added = &site.proxies[before..];
-        for (other, theirs) in own.iter().filter(|_| !added.is_empty()) {
-            let inner = theirs.patterns.iter();
-            if inner
-                .clone()
-                .any(|inner| added.iter().any(|rule| covers(&rule.path, inner)))
-            {
-                let why = "its requests go to an upstream: Weir passes requests on before it looks for redirects and files";
-                cx.report.add(&other.at, &other.shown(), Fate::missing(why));
-            }
+        location(directive, place, block, around, site, &mut header_rules, cx);
+        if site.proxies.len() > before {
+            site.keep_from_upstreams(&own);
         }
         let answers_itself = |inner: &Directive| {
             matches!(
@@ -53,8 +68,11 @@ pub(super) fn locations(block: &[Directive], around: &Level, site: &mut Site, cx
                 "root" | "alias" | "try_files" | "return" | "rewrite" | "expires" | "add_header" | "index"
             )
         };
-        if added.is_empty() && directive.inner().iter().any(answers_itself) {
-            own.push((directive, place));
+        let falls_back = directive.inner().iter().any(|one| {
+            one.name == "try_files" && one.args.last().is_some_and(|last| has_upstream(block, last))
+        });
+        if site.proxies.len() == before && !falls_back && directive.inner().iter().any(answers_itself) {
+            own.extend(place.patterns.iter().cloned());
         }
     }
     // A later rule of Weir replaces the lines of an earlier one.
@@ -87,6 +105,7 @@ pub(super) fn refuse(block: &Directive, why: &str, report: &mut Report) {
 fn location(
     block: &Directive,
     place: &Place,
+    siblings: &[Directive],
     around: &Level,
     site: &mut Site,
     header_rules: &mut Vec<HeaderRule>,
@@ -121,7 +140,9 @@ fn location(
 
     let mut own = Own {
         place,
+        siblings,
         lines: Vec::new(),
+        always: Vec::new(),
         pass: None,
     };
     for directive in block.inner() {
@@ -137,11 +158,12 @@ fn location(
             site.access.push(access.rule(path));
         }
     }
-    if !own.lines.is_empty() {
-        for path in &place.patterns {
+    for (header, always) in [(&own.lines, false), (&own.always, true)] {
+        for path in place.patterns.iter().filter(|_| !header.is_empty()) {
             header_rules.push(HeaderRule {
                 path: path.clone(),
-                header: own.lines.clone(),
+                header: header.clone(),
+                always,
             });
         }
     }
@@ -159,6 +181,9 @@ fn pass(directive: &Directive, place: &Place, level: &Level, site: &mut Site, gr
     match upstream::pass(directive.arg(0), place.prefix.as_deref(), groups) {
         Ok((mut rule, changed)) => {
             level.proxy.apply(&mut rule);
+            if place.is_for_missing {
+                set(&mut rule, "when", "\"missing\"");
+            }
             for path in &place.patterns {
                 let mut rule = rule.clone();
                 rule.path.clone_from(path);
@@ -182,7 +207,11 @@ fn pass(directive: &Directive, place: &Place, level: &Level, site: &mut Site, gr
 /// What a location has gathered.
 struct Own<'a> {
     place: &'a Place,
+    /// The block around the location.
+    siblings: &'a [Directive],
     lines: Vec<String>,
+    /// Lines of every response.
+    always: Vec<String>,
     pass: Option<&'a Directive>,
 }
 
@@ -215,9 +244,12 @@ impl<'a> Own<'a> {
                 ))
             }
             "add_header" => match level::header(directive) {
-                Ok((line, fate)) => {
-                    self.lines.push(line);
-                    fate
+                Ok(line) => {
+                    match directive.arg(2) {
+                        "always" => self.always.push(line),
+                        _ => self.lines.push(line),
+                    }
+                    Fate::Carried
                 }
                 Err(fate) => fate,
             },
@@ -241,7 +273,7 @@ impl<'a> Own<'a> {
                     true => vec!["*".to_owned()],
                     false => self.place.patterns.clone(),
                 };
-                try_files(directive, &paths, site)
+                try_files(directive, &paths, self.siblings, site)
             }
             "root" | "alias" => self.root(directive, level, site),
             "index" | "autoindex" | "error_page" | "types" | "gzip" | "gzip_static" | "default_type"
@@ -398,8 +430,22 @@ pub(super) fn rewrite(directive: &Directive, site: &mut Site, variables: &Variab
     }
 }
 
-/// Reads `try_files` for paths.
-pub(super) fn try_files(directive: &Directive, paths: &[String], site: &mut Site) -> Fate {
+/// Whether a named location of this block passes requests on.
+fn has_upstream(block: &[Directive], name: &str) -> bool {
+    let named = |one: &&Directive| one.name == "location" && one.arg(0) == name;
+    block
+        .iter()
+        .filter(named)
+        .any(|one| one.inner().iter().any(|inner| inner.name == "proxy_pass"))
+}
+
+/// Reads `try_files` for paths. `block` has the named locations.
+pub(super) fn try_files(
+    directive: &Directive,
+    paths: &[String],
+    block: &[Directive],
+    site: &mut Site,
+) -> Fate {
     let Some((last, tried)) = directive.args.split_last() else {
         return Fate::missing("no file is named");
     };
@@ -430,6 +476,8 @@ pub(super) fn try_files(directive: &Directive, paths: &[String], site: &mut Site
     match last.as_str() {
         "=404" => {}
         status if status.starts_with('=') => fate = Fate::changed("Weir answers 404"),
+        // The named location has the rule for paths without a file.
+        name if name.starts_with('@') && has_upstream(block, name) => {}
         name if name.starts_with('@') => {
             fate = Fate::missing(format!(
                 "Weir passes requests on before it looks for files, so `{name}` cannot follow them"
@@ -459,11 +507,7 @@ pub(super) fn try_files(directive: &Directive, paths: &[String], site: &mut Site
         };
     }
     for path in paths.iter().filter_map(|path| pattern(path)) {
-        site.tried.push(Tried {
-            path,
-            files: files.clone(),
-            slash: None,
-        });
+        site.try_files(&path, &files);
     }
     fate
 }

@@ -256,7 +256,7 @@ fn server(
                 }
                 _ => location::rewrite(directive, &mut draft.site, &variables),
             },
-            "try_files" => location::try_files(directive, &["*".to_owned()], &mut draft.site),
+            "try_files" => location::try_files(directive, &["*".to_owned()], block.inner(), &mut draft.site),
             _ => continue,
         };
         report.add(&directive.at, &directive.shown(), fate);

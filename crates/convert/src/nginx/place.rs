@@ -18,6 +18,8 @@ pub(super) struct Place {
     pub(super) is_hidden: bool,
     /// Name of a location that only others refer to, as in `@app`.
     pub(super) name: Option<String>,
+    /// Whether only paths without a file are meant.
+    pub(super) is_for_missing: bool,
     rank: (u8, Reverse<usize>),
 }
 
@@ -34,6 +36,7 @@ impl Place {
             prefix: None,
             any_case: kind == "~*",
             is_hidden: false,
+            is_for_missing: false,
             name: text.strip_prefix('@').map(|_| text.to_owned()),
             rank: (3, Reverse(text.len())),
         };
@@ -60,6 +63,14 @@ impl Place {
             }
         }
         place
+    }
+
+    /// Makes a named location that of paths without a file.
+    pub(super) fn answer_missing(&mut self, patterns: Vec<String>) {
+        self.name = None;
+        self.is_for_missing = true;
+        self.patterns = patterns;
+        self.rank = (4, Reverse(0));
     }
 
     /// Locations with a lower rank are tried first; equal ones in the order of the file.
