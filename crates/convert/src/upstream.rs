@@ -1,6 +1,7 @@
 //! Addresses of upstreams, and keys of the rules for them.
 
 use crate::model::Proxy;
+use crate::value::is_host_name;
 
 /// Sets a key of a rule; the last value stays.
 pub(crate) fn set(rule: &mut Proxy, key: &str, value: &str) {
@@ -39,6 +40,9 @@ pub(crate) fn address(text: &str) -> Result<(String, Option<String>), String> {
     let bare = name.trim_start_matches('[').trim_end_matches(']');
     match bare.parse::<std::net::IpAddr>() {
         Ok(ip) => Ok((format!("http://{}", std::net::SocketAddr::new(ip, port)), None)),
-        Err(_) => Err("an upstream of Weir is an IP address, not a host name".to_owned()),
+        Err(_) if is_host_name(name) && !name.starts_with("*.") => {
+            Ok((format!("http://{name}:{port}"), None))
+        }
+        Err(_) => Err(format!("`{name}` is no host name")),
     }
 }
