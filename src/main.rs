@@ -5,6 +5,7 @@ mod adapt;
 mod cache;
 mod cli;
 mod compare;
+mod convert;
 mod ctl;
 mod demo;
 mod failure;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         cli::Command::Site { what } => site::run(&what, &voice),
         cli::Command::Study(flags) => study::run(&flags, &voice),
         cli::Command::Trace(flags) => trace::run(&flags, &voice),
+        cli::Command::Convert(flags) => convert::run(&flags, &voice),
         cli::Command::Compare(flags) => compare::run(&flags, &voice),
         cli::Command::Load(flags) => match &flags.what {
             Some(cli::load::Command::Plan(plan)) => plan::run(plan, &voice),

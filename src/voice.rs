@@ -28,6 +28,11 @@ impl Voice {
         self.quiet == 0
     }
 
+    /// Whether to print details that a report leaves out.
+    pub(crate) fn is_detailed(&self) -> bool {
+        self.verbose > 0
+    }
+
     /// Whether to color standard error: it is a terminal, and neither `NO_COLOR` (<https://no-color.org>) nor `--json`
     /// is set.
     pub(crate) fn color(&self) -> bool {

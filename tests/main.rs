@@ -1,7 +1,7 @@
 //! The black box: the built binary, used as its users do, in one program, so that all its waits overlap. A module for
 //! each command.
 //!
-//! - `cache`, `fetch`, `link`, `model`, `profile`, `reproductions` (`weir lab`), `serve`, `study`, `trace`, `tune`: by
+//! - `cache`, `convert`, `fetch`, `link`, `model`, `profile`, `reproductions` (`weir lab`), `serve`, `study`, `trace`, `tune`: by
 //!   their names
 //! - `workload`: `weir site` and `weir load`
 //! - `secure`: TLS and QUIC in `fetch` and `load`
@@ -13,6 +13,7 @@ mod fixture;
 mod schema;
 
 mod cache;
+mod convert;
 mod fetch;
 mod link;
 mod model;

@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("accesslog", &["units"]),
     ("acme", &["units"]),
     ("chart", &["units"]),
+    ("convert", &[]),
     ("http-semantics", &["units"]),
     ("http-cache", &["http-semantics", "units"]),
     ("http1", &["http-semantics", "units"]),

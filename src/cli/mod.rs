@@ -5,6 +5,7 @@ pub(crate) mod adapt;
 mod behavior;
 pub(crate) mod cache;
 pub(crate) mod compare;
+pub(crate) mod convert;
 pub(crate) mod ctl;
 pub(crate) mod demo;
 mod environment;
@@ -109,6 +110,9 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: adapt::Command,
     },
+
+    /// Converts a configuration of nginx, Caddy or Apache, and lists what it could not carry over
+    Convert(convert::Flags),
 
     /// Compares cache policies on an access log
     #[command(arg_required_else_help = true)]

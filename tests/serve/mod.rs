@@ -56,7 +56,7 @@
 
 mod frames;
 mod process;
-mod tree;
+pub(crate) mod tree;
 mod wire;
 
 mod access;

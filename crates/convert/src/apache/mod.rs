@@ -1,0 +1,470 @@
+//! Apache httpd: from virtual hosts or a `.htaccess` to the model. This file reads servers, virtual hosts and sections.
+
+mod parse;
+mod rewrite;
+mod site;
+
+use crate::directive::Directive;
+use crate::fate::Fate;
+use crate::files::{Files, Text};
+use crate::model::{Proxy, Server, Site};
+use crate::report::{At, Report, Unreadable};
+use crate::value::{is_host_name, quote, seconds};
+use rewrite::Wishes;
+use site::{Context, Folder};
+use std::collections::BTreeMap;
+
+/// Most hosts of Weir.
+const HOSTS_MAX: usize = 100;
+
+/// Reads a configuration of Apache httpd.
+///
+/// # Errors
+/// A mistake of syntax.
+pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Result<Server, Unreadable> {
+    let tree = parse::parse(main, files, report)?;
+    let mut server = Server::default();
+    let is_htaccess = !tree.iter().any(|one| {
+        matches!(
+            lower(one).as_str(),
+            "<virtualhost" | "documentroot" | "listen" | "servername"
+        )
+    });
+    let mut balancers = BTreeMap::new();
+    for section in tree.iter().filter(|one| lower(one) == "<proxy") {
+        balancer(section, &mut balancers, report);
+    }
+    let mut listens = Vec::new();
+    let mut top = Host::default();
+    let mut hosts = Vec::new();
+    let (blocks, plain): (Vec<&Directive>, Vec<&Directive>) =
+        tree.iter().partition(|one| lower(one) == "<virtualhost");
+    let plain: Vec<Directive> = plain
+        .into_iter()
+        .filter(|one| lower(one) != "<proxy")
+        .cloned()
+        .collect();
+    let mut cx = Context {
+        report,
+        balancers: &balancers,
+        is_htaccess,
+    };
+    host(&plain, &mut top, &mut server, Some(&mut listens), &mut cx);
+    for block in blocks {
+        cx.report.add(&block.at, &block.shown(), Fate::Carried);
+        let mut one = Host {
+            addresses: block.args.clone(),
+            at: Some(block.at.clone()),
+            ..Host::default()
+        };
+        one.site.root.clone_from(&top.site.root);
+        one.site.index.clone_from(&top.site.index);
+        one.site.header.clone_from(&top.site.header);
+        host(block.inner(), &mut one, &mut server, None, &mut cx);
+        hosts.push(one);
+    }
+    assemble(top, hosts, &listens, &mut server, report);
+    Ok(server)
+}
+
+fn lower(directive: &Directive) -> String {
+    directive.name.to_ascii_lowercase()
+}
+
+/// A virtual host, or what is outside of them.
+#[derive(Debug, Default)]
+struct Host {
+    at: Option<At>,
+    addresses: Vec<String>,
+    site: Site,
+    is_secure: bool,
+    certificate: Option<String>,
+    wishes: Wishes,
+}
+
+/// The group of `<Proxy balancer://NAME>`.
+fn balancer(section: &Directive, balancers: &mut BTreeMap<String, Proxy>, report: &mut Report) {
+    let Some(name) = section.arg(0).strip_prefix("balancer://") else {
+        section.note_all(
+            &Fate::unneeded("Weir proxies the paths of its rules only"),
+            report,
+        );
+        return;
+    };
+    let mut rule = Proxy::default();
+    for one in section.inner() {
+        let fate = match lower(one).as_str() {
+            "balancermember" => match crate::upstream::address(one.arg(0)) {
+                Ok((address, changed)) => {
+                    let weight = one
+                        .args
+                        .iter()
+                        .find_map(|arg| arg.strip_prefix("loadfactor=")?.parse::<u32>().ok());
+                    rule.upstreams.push(address);
+                    rule.weights.push(weight.unwrap_or(1).clamp(1, 100));
+                    changed.map_or(Fate::Carried, Fate::Changed)
+                }
+                Err(why) => Fate::missing(why),
+            },
+            "proxyset" if one.arg(0) == "lbmethod=byrequests" => {
+                crate::upstream::set(&mut rule, "balance", &quote("round-robin"));
+                Fate::Carried
+            }
+            "proxyset" if one.arg(0) == "lbmethod=bybusyness" => {
+                crate::upstream::set(&mut rule, "balance", &quote("least-connections"));
+                Fate::Carried
+            }
+            _ => Fate::missing("this setting of a balancer has no key"),
+        };
+        one.note_all(&fate, report);
+    }
+    report.add(&section.at, &section.shown(), Fate::Carried);
+    balancers.insert(name.trim_end_matches('/').to_owned(), rule);
+}
+
+/// Reads the directives of a virtual host. `listens`: outside of one, addresses of the server.
+fn host(
+    block: &[Directive],
+    host: &mut Host,
+    server: &mut Server,
+    mut listens: Option<&mut Vec<String>>,
+    cx: &mut Context<'_>,
+) {
+    // Sections by folder compare with the root, wherever it is named.
+    if let Some(root) = block.iter().find(|one| lower(one) == "documentroot") {
+        host.site.root = Some(root.arg(0).trim_end_matches('/').to_owned());
+    }
+    let mut rest = Vec::new();
+    for directive in block {
+        let arg = directive.arg(0);
+        let fate = match lower(directive).as_str() {
+            "documentroot" if arg.starts_with('/') => Fate::Carried,
+            "documentroot" => {
+                Fate::changed("Apache reads the path from its `ServerRoot`, Weir from the folder of its file")
+            }
+            "servername" | "serveralias" => {
+                let mut others = Vec::new();
+                for text in &directive.args {
+                    let name = text.split("://").last().unwrap_or(text);
+                    let name = name.split(':').next().unwrap_or(name).to_ascii_lowercase();
+                    match is_host_name(&name)
+                        && !name.trim_start_matches("*.").contains('*')
+                        && name.parse::<std::net::IpAddr>().is_err()
+                    {
+                        true if host.site.names.contains(&name) => {}
+                        true => host.site.names.push(name),
+                        false => others.push(text.clone()),
+                    }
+                }
+                match others.is_empty() {
+                    true => Fate::Carried,
+                    false => Fate::missing(format!(
+                        "{} is no name in Weir: a name is literal or begins with `*.`",
+                        others.join(", ")
+                    )),
+                }
+            }
+            "listen" => match (&mut listens, address(arg)) {
+                (Some(listens), Some(address)) => {
+                    listens.push(address);
+                    Fate::Carried
+                }
+                _ => Fate::missing("Weir listens on IP addresses with ports"),
+            },
+            "sslengine" => {
+                host.is_secure = arg.eq_ignore_ascii_case("on");
+                Fate::Carried
+            }
+            "sslcertificatefile" => {
+                host.certificate = Some(arg.to_owned());
+                Fate::Carried
+            }
+            "sslcertificatekeyfile" => match host.certificate.take() {
+                Some(certificate) => {
+                    host.site.certificates.push((certificate, arg.to_owned()));
+                    Fate::Carried
+                }
+                None => Fate::missing("its `SSLCertificateFile` is not before it"),
+            },
+            "sslcertificatechainfile" | "sslcacertificatefile"
+                if directive.name.to_ascii_lowercase().contains("chain") =>
+            {
+                Fate::missing(
+                    "`tls-cert` names one file with the certificate and its chain; append this file to it",
+                )
+            }
+            "sslcacertificatefile" => {
+                let is_optional = server
+                    .client_ca
+                    .as_ref()
+                    .is_some_and(|(_, is_optional)| *is_optional);
+                server.client_ca = Some((arg.to_owned(), is_optional));
+                Fate::changed("for all hosts: Weir asks for a certificate before it knows the host")
+            }
+            "sslverifyclient" => match (arg.to_ascii_lowercase().as_str(), &mut server.client_ca) {
+                ("none", _) => Fate::unneeded("clients are not asked for certificates"),
+                ("require", Some(_)) => Fate::Carried,
+                ("optional", Some((_, is_optional))) => {
+                    *is_optional = true;
+                    Fate::Carried
+                }
+                _ => Fate::open("`SSLCACertificateFile` is not before it"),
+            },
+            "sslprotocol" => {
+                Fate::unneeded("Weir speaks TLS 1.2 and 1.3; `crypto = \"modern\"` leaves only 1.3")
+            }
+            name if name.starts_with("ssl") && !matches!(name, "sslrequire" | "sslrequiressl") => {
+                Fate::unneeded("Weir's TLS settings are safe by default; `crypto` selects others")
+            }
+            "customlog" | "transferlog" => log(directive, server),
+            "timeout" => match seconds(arg) {
+                Some(span) if span > 0 => once(server, "write-timeout", &quote(&format!("{span}s"))),
+                _ => Fate::missing("this is not a time"),
+            },
+            "keepalivetimeout" => match seconds(arg) {
+                Some(span) if span > 0 => once(server, "idle-timeout", &quote(&format!("{span}s"))),
+                _ => Fate::missing("this is not a time"),
+            },
+            "maxkeepaliverequests" => match arg.parse::<u32>() {
+                Ok(number) => once(server, "max-requests-per-connection", &number.to_string()),
+                Err(_) => Fate::missing("this is not a number"),
+            },
+            "limitrequestbody" => match arg.parse::<u64>() {
+                Ok(size) if size > 0 => once(server, "max-body-size", &size.to_string()),
+                _ => Fate::missing("Weir has no unlimited size"),
+            },
+            "protocols" => Fate::unneeded("Weir speaks HTTP/2 over TLS"),
+            "userdir" if arg.eq_ignore_ascii_case("disabled") => {
+                Fate::unneeded("without `tilde`, there are no pages of logins")
+            }
+            "userdir" if directive.args.len() == 1 && !arg.starts_with('/') && !arg.contains('*') => {
+                once(server, "tilde", &format!("{{ directory = {} }}", quote(arg)))
+            }
+            _ => {
+                rest.push(directive.clone());
+                continue;
+            }
+        };
+        directive.note_all(&fate, cx.report);
+    }
+    site::read(&rest, &Folder::root(), &mut host.site, &mut host.wishes, cx);
+}
+
+fn once(server: &mut Server, key: &str, value: &str) -> Fate {
+    match server.keys.iter().find(|(known, _)| known == key) {
+        Some((_, known)) if known != value => {
+            Fate::missing(format!("all hosts share `{key}`; the first value is {known}"))
+        }
+        _ => {
+            server.key(key, value);
+            Fate::Carried
+        }
+    }
+}
+
+fn log(directive: &Directive, server: &mut Server) -> Fate {
+    let path = directive.arg(0).replace("${APACHE_LOG_DIR}", "/var/log/apache2");
+    if path.starts_with('|') || path.contains(['$', '%']) || path.starts_with("syslog:") {
+        return Fate::missing("the access log is one file, or `-` for standard output");
+    }
+    let known = server.keys.iter().find(|(key, _)| key == "access-log");
+    if known.is_some_and(|(_, value)| *value != quote(&path)) {
+        return Fate::missing("Weir has one access log for all hosts");
+    }
+    server.key("access-log", quote(&path));
+    match directive.arg(1).to_ascii_lowercase().as_str() {
+        "combined" => Fate::Carried,
+        "common" => {
+            server.key("log-format", quote("common"));
+            Fate::Carried
+        }
+        _ => Fate::changed("in the `combined` format"),
+    }
+}
+
+/// An address of `Listen` or of `<VirtualHost>` as Weir writes it.
+fn address(text: &str) -> Option<String> {
+    if let Ok(port) = text.parse::<u16>() {
+        return Some(format!(":{port}"));
+    }
+    let (host, port) = text.rsplit_once(':')?;
+    let port: u16 = port.parse().ok()?;
+    match host {
+        "*" | "_default_" => Some(format!(":{port}")),
+        host => {
+            let ip: std::net::IpAddr = host.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
+            Some(std::net::SocketAddr::new(ip, port).to_string())
+        }
+    }
+}
+
+fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server, report: &mut Report) {
+    let the_result = At {
+        file: "the result".into(),
+        line: 0,
+    };
+    let secure_names: Vec<String> = hosts
+        .iter()
+        .filter(|host| host.is_secure)
+        .flat_map(|host| host.site.names.clone())
+        .collect();
+    let mut all: Vec<String> = listens.to_vec();
+    all.extend(
+        hosts
+            .iter()
+            .flat_map(|host| host.addresses.iter().filter_map(|text| address(text))),
+    );
+    for at in all {
+        let port = |text: &str| text.rsplit(':').next().map(str::to_owned);
+        let is_secure = hosts
+            .iter()
+            .filter(|host| host.is_secure)
+            .flat_map(|host| &host.addresses)
+            .any(|text| address(text).is_some_and(|address| port(&address) == port(&at)));
+        let list = if is_secure {
+            &mut server.secure
+        } else {
+            &mut server.listen
+        };
+        // An address of all interfaces includes the others of its port.
+        let has = list
+            .iter()
+            .any(|known| *known == at || (known.starts_with(':') && port(known) == port(&at)));
+        if at.starts_with(':') {
+            list.retain(|known| port(known) != port(&at) || *known == at);
+        }
+        if !has {
+            list.push(at);
+        }
+    }
+    let is_alone = hosts.is_empty();
+    let mut wished: Vec<Site> = Vec::new();
+    let mut secures = top.wishes.secures;
+    wished.extend(top.wishes.hosts);
+    let mut sites: Vec<(At, Site)> = Vec::new();
+    if is_alone {
+        let mut site = top.site;
+        site.names.clear();
+        sites.push((the_result.clone(), site));
+    }
+    let mut answers_clear = false;
+    for host in hosts {
+        let at = host.at.unwrap_or_else(|| the_result.clone());
+        wished.extend(host.wishes.hosts);
+        secures |= host.wishes.secures;
+        let goal = host
+            .site
+            .redirects
+            .first()
+            .filter(|rule| matches!(&*rule.from, "*" | "/*"))
+            .map(|rule| rule.to.clone());
+        let leads = goal.and_then(|to| {
+            Some(
+                to.strip_prefix("https://")?
+                    .trim_end_matches(['*', '/'])
+                    .to_owned(),
+            )
+        });
+        // A host in cleartext that only redirects to a name with TLS.
+        if !host.is_secure && leads.as_ref().is_some_and(|name| secure_names.contains(name)) {
+            let strangers: Vec<String> = host
+                .site
+                .names
+                .iter()
+                .filter(|name| !secure_names.contains(name))
+                .cloned()
+                .collect();
+            secures = true;
+            if !strangers.is_empty() {
+                let site = Site {
+                    names: strangers,
+                    ..host.site
+                };
+                sites.push((at, site));
+            }
+            continue;
+        }
+        answers_clear |= !host.is_secure && !host.wishes.secures;
+        sites.push((at, host.site));
+    }
+    if secures && !server.secure.is_empty() {
+        match answers_clear {
+            true => report.add(&the_result, "https", Fate::missing("`https-redirect` is for all hosts or none, and a virtual host answers in cleartext; nothing is redirected to https")),
+            false => server.key("https-redirect", "true"),
+        }
+    } else if secures {
+        report.add(
+            &the_result,
+            "https",
+            Fate::missing(
+                "no address has TLS here; set `domain` or certificates, and `https-redirect = true`",
+            ),
+        );
+    }
+    for (_, site) in &mut sites {
+        // A narrower section replaces the conditions of a wider one, so nothing adds up.
+        let _ = site.order_access(false);
+    }
+    place(sites, wished, server, report);
+    let has_one =
+        !server.top.certificates.is_empty() || server.hosts.iter().any(|host| !host.certificates.is_empty());
+    if !server.secure.is_empty() && !has_one {
+        let addresses = std::mem::take(&mut server.secure);
+        server.keys.retain(|(key, _)| key != "https-redirect");
+        let why = "no certificate is known for these addresses; set `domain`, or `tls-cert` and `tls-key`";
+        report.add(
+            &the_result,
+            &format!("Listen {}", addresses.join(" ")),
+            Fate::missing(why),
+        );
+    }
+}
+
+/// The first virtual host answers unknown hosts, as in Apache.
+fn place(sites: Vec<(At, Site)>, wished: Vec<Site>, server: &mut Server, report: &mut Report) {
+    let mut known: Vec<String> = Vec::new();
+    let mut sites = sites.into_iter();
+    if let Some((_, mut top)) = sites.next() {
+        known.append(&mut top.names);
+        server.top = top;
+    }
+    let nowhere = At {
+        file: "the result".into(),
+        line: 0,
+    };
+    let others = wished
+        .into_iter()
+        .map(|site| (nowhere.clone(), site))
+        .chain(sites);
+    for (at, mut site) in others.collect::<Vec<_>>() {
+        let is_redirect = site.redirects.first().is_some_and(|rule| rule.from == "*");
+        // A host that is redirected as a whole may be a name of another one.
+        if !is_redirect {
+            site.names.retain(|name| !known.contains(name));
+        }
+        let shown = format!("<VirtualHost {}>", site.names.join(" "));
+        if site.names.is_empty() {
+            for pair in site.certificates {
+                if !server.top.certificates.contains(&pair) {
+                    server.top.certificates.push(pair);
+                }
+            }
+            report.add(&at, &shown, Fate::missing("another virtual host has these names, or it has none: Weir's hosts answer at all addresses alike"));
+            continue;
+        }
+        if server.hosts.len() == HOSTS_MAX {
+            report.add(
+                &at,
+                &shown,
+                Fate::missing(format!("Weir has at most {HOSTS_MAX} hosts")),
+            );
+            continue;
+        }
+        for host in &mut server.hosts {
+            host.names.retain(|name| !site.names.contains(name));
+        }
+        server.hosts.retain(|host| !host.names.is_empty());
+        known.extend(site.names.iter().cloned());
+        server.hosts.push(site);
+    }
+}

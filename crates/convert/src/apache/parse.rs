@@ -1,0 +1,208 @@
+//! The syntax of Apache httpd: lines, quotes, sections, includes. Knows no directive but `Include`.
+//!
+//! The contents of `<IfModule>`, `<IfDefine>` and `<IfVersion>` are read as if the condition were true, unless it begins
+//! with `!`.
+
+use crate::directive::Directive;
+use crate::fate::Fate;
+use crate::files::{DEPTH_MAX, Files, INCLUDES_MAX, Text};
+use crate::report::{At, Report, Unreadable};
+use std::sync::Arc;
+
+/// Parses a file and all that it includes.
+///
+/// # Errors
+/// The first mistake of syntax.
+pub(super) fn parse(
+    main: &Text,
+    files: &dyn Files,
+    report: &mut Report,
+) -> Result<Vec<Directive>, Unreadable> {
+    let mut reading = Reading {
+        files,
+        report,
+        included: 0,
+    };
+    reading.file(main, 0)
+}
+
+struct Reading<'a> {
+    files: &'a dyn Files,
+    report: &'a mut Report,
+    included: usize,
+}
+
+/// An open section, and the directives in it so far.
+struct Open {
+    section: Directive,
+    inner: Vec<Directive>,
+}
+
+impl Reading<'_> {
+    fn file(&mut self, file: &Text, depth: usize) -> Result<Vec<Directive>, Unreadable> {
+        let name: Arc<str> = file.name.as_str().into();
+        let mut open: Vec<Open> = Vec::new();
+        let mut all: Vec<Directive> = Vec::new();
+        let mut lines = file.text.trim_start_matches('\u{feff}').lines().enumerate();
+        while let Some((index, line)) = lines.next() {
+            let at = At {
+                file: Arc::clone(&name),
+                line: index + 1,
+            };
+            let mut line = line.trim().to_owned();
+            if line.starts_with('#') {
+                continue;
+            }
+            while line.ends_with('\\') {
+                line.pop();
+                let Some((_, next)) = lines.next() else { break };
+                line.push(' ');
+                line.push_str(next.trim());
+            }
+            if line.is_empty() {
+                continue;
+            }
+            if let Some(end) = line.strip_prefix("</") {
+                let end = end.trim_end_matches('>').trim();
+                match open.pop() {
+                    Some(Open { mut section, inner }) if section.name[1..].eq_ignore_ascii_case(end) => {
+                        let target = open.last_mut().map_or(&mut all, |above| &mut above.inner);
+                        match is_condition(&section.name) {
+                            Some(()) => self.condition(&section, inner, target),
+                            None => {
+                                section.block = Some(inner);
+                                target.push(section);
+                            }
+                        }
+                    }
+                    _ => return Err(wrong(&at, &format!("`</{end}>` closes no section"))),
+                }
+                continue;
+            }
+            let is_section = line.starts_with('<');
+            let text = if is_section {
+                line.trim_end_matches('>')
+            } else {
+                &line
+            };
+            let mut words = words(text).ok_or_else(|| wrong(&at, "a string without an end"))?;
+            if words.is_empty() {
+                continue;
+            }
+            let directive = Directive {
+                at: at.clone(),
+                name: words.remove(0),
+                args: words,
+                block: None,
+            };
+            if is_section {
+                if open.len() + depth >= DEPTH_MAX {
+                    return Err(wrong(
+                        &at,
+                        &format!("more than {DEPTH_MAX} levels of sections and includes"),
+                    ));
+                }
+                open.push(Open {
+                    section: directive,
+                    inner: Vec::new(),
+                });
+                continue;
+            }
+            let found = match directive.name.to_ascii_lowercase().as_str() {
+                "include" | "includeoptional" => self.include(&directive, depth)?,
+                _ => vec![directive],
+            };
+            open.last_mut()
+                .map_or(&mut all, |above| &mut above.inner)
+                .extend(found);
+        }
+        match open.pop() {
+            Some(Open { section, .. }) => Err(wrong(&section.at, &format!("`{}>` has no end", section.name))),
+            None => Ok(all),
+        }
+    }
+
+    fn condition(&mut self, section: &Directive, inner: Vec<Directive>, target: &mut Vec<Directive>) {
+        let is_not = section.arg(0).starts_with('!');
+        let fate = match is_not {
+            true => Fate::unneeded("the converter takes modules and definitions for present"),
+            false => Fate::Carried,
+        };
+        self.report.add(&section.at, &section.shown(), fate.clone());
+        match is_not {
+            true => inner.iter().for_each(|one| one.note_all(&fate, self.report)),
+            false => target.extend(inner),
+        }
+    }
+
+    fn include(&mut self, directive: &Directive, depth: usize) -> Result<Vec<Directive>, Unreadable> {
+        let found = match self.files.read(directive.arg(0)) {
+            Ok(found) => found,
+            Err(why) => {
+                self.report
+                    .add(&directive.at, &directive.shown(), Fate::missing(why));
+                return Ok(Vec::new());
+            }
+        };
+        self.included += found.len();
+        if self.included > INCLUDES_MAX || depth >= DEPTH_MAX {
+            return Err(wrong(
+                &directive.at,
+                &format!("more than {INCLUDES_MAX} included files or {DEPTH_MAX} levels"),
+            ));
+        }
+        self.report.add(&directive.at, &directive.shown(), Fate::Carried);
+        let mut all = Vec::new();
+        for file in &found {
+            all.extend(self.file(file, depth + 1)?);
+        }
+        Ok(all)
+    }
+}
+
+fn is_condition(name: &str) -> Option<()> {
+    let names = ["<ifmodule", "<ifdefine", "<ifversion", "<iffile", "<ifdirective"];
+    names.contains(&name.to_ascii_lowercase().as_str()).then_some(())
+}
+
+fn wrong(at: &At, why: &str) -> Unreadable {
+    Unreadable {
+        file: at.file.to_string(),
+        line: at.line,
+        why: why.to_owned(),
+    }
+}
+
+/// The words of a line; `None` if a string has no end.
+fn words(line: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_start();
+    while let Some(c) = rest.chars().next() {
+        if c == '"' || c == '\'' {
+            let mut word = String::new();
+            let mut chars = rest[1..].char_indices();
+            let mut end = None;
+            while let Some((at, inner)) = chars.next() {
+                match inner {
+                    inner if inner == c => {
+                        end = Some(at + 2);
+                        break;
+                    }
+                    '\\' => match chars.next() {
+                        Some((_, escaped)) if escaped == c => word.push(c),
+                        Some((_, other)) => word.extend(['\\', other]),
+                        None => return None,
+                    },
+                    inner => word.push(inner),
+                }
+            }
+            words.push(word);
+            rest = rest[end?..].trim_start();
+        } else {
+            let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+            words.push(rest[..end].to_owned());
+            rest = rest[end..].trim_start();
+        }
+    }
+    Some(words)
+}

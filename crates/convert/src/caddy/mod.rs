@@ -1,0 +1,379 @@
+//! Caddy: from a Caddyfile to the model. This file reads global options and sites; `routes` reads what a site does with
+//! requests.
+
+mod address;
+mod matcher;
+mod parse;
+mod proxy;
+mod routes;
+
+use crate::directive::Directive;
+use crate::fate::Fate;
+use crate::files::{Files, Text};
+use crate::model::{Server, Site};
+use crate::report::{At, Report, Unreadable};
+use crate::value::{bytes, quote, seconds};
+use address::Address;
+use parse::Block;
+
+/// Most hosts of Weir.
+const HOSTS_MAX: usize = 100;
+
+/// A site with its place in the file.
+struct Draft {
+    at: At,
+    shown: String,
+    site: Site,
+    is_everyone: bool,
+}
+
+/// Reads a Caddyfile. The second part of the result are files that the configuration names.
+///
+/// # Errors
+/// A mistake of syntax.
+pub(crate) fn convert(
+    main: &Text,
+    files: &dyn Files,
+    report: &mut Report,
+) -> Result<(Server, Vec<(String, String)>), Unreadable> {
+    let tree = parse::parse(main, files, report)?;
+    let mut reading = Reading {
+        server: Server::default(),
+        domains: Vec::new(),
+        has_internal: false,
+        email: None,
+        users: Vec::new(),
+        drafts: Vec::new(),
+        has_plain: false,
+    };
+    for option in &tree.options {
+        let fate = reading.option(option);
+        option.note_all(&fate, report);
+    }
+    for block in &tree.sites {
+        reading.site(block, report);
+    }
+    Ok(reading.assemble(report))
+}
+
+struct Reading {
+    server: Server,
+    /// Names that Caddy gets certificates for.
+    domains: Vec<String>,
+    has_internal: bool,
+    email: Option<String>,
+    /// Lines of the file with users.
+    users: Vec<String>,
+    drafts: Vec<Draft>,
+    /// Whether a site is answered in cleartext.
+    has_plain: bool,
+}
+
+impl Reading {
+    fn option(&mut self, option: &Directive) -> Fate {
+        let arg = option.arg(0);
+        match option.name.as_str() {
+            "email" => {
+                self.email = Some(arg.to_owned());
+                Fate::Carried
+            }
+            "acme_ca" if arg.contains("acme-staging-v02.api.letsencrypt.org") => {
+                self.server.key("acme-ca", quote("letsencrypt-staging"));
+                Fate::Carried
+            }
+            "acme_ca" if arg.starts_with("https://") => {
+                self.server.key("acme-ca", quote(arg));
+                Fate::Carried
+            }
+            "auto_https" => Fate::missing("`https-redirect` and `domain` decide about https"),
+            "admin" => Fate::unneeded("`control` is Weir's socket for `weir ctl`; it has none by default"),
+            "debug" => Fate::unneeded("`-v` logs more"),
+            "grace_period" => match seconds(arg) {
+                Some(span) => {
+                    self.server.key("grace", quote(&format!("{span}s")));
+                    Fate::Carried
+                }
+                None => Fate::missing("this is not a time"),
+            },
+            "shutdown_delay" => match seconds(arg) {
+                Some(span) => {
+                    self.server.key("drain-delay", quote(&format!("{span}s")));
+                    Fate::Carried
+                }
+                None => Fate::missing("this is not a time"),
+            },
+            "order" => {
+                Fate::missing("the order of Weir's rules is fixed: access, https, proxy, redirects, files")
+            }
+            "storage" | "storage_clean_interval" => {
+                Fate::missing("`tls-state` is the folder of certificates")
+            }
+            "servers" => {
+                Fate::missing("limits have keys of their own, as `header-timeout` and `max-head-size`")
+            }
+            "metrics" => {
+                self.server.key("live", quote("local"));
+                Fate::changed("the metrics are at `/.weir/metrics`, for clients on this machine")
+            }
+            "log" => log(option, &mut self.server),
+            _ => Fate::missing("this option has no key in Weir"),
+        }
+    }
+
+    fn site(&mut self, block: &Block, report: &mut Report) {
+        let shown = block.addresses.join(" ");
+        let tls = block.inner.iter().find(|directive| directive.name == "tls");
+        let files = tls
+            .filter(|tls| tls.args.len() == 2)
+            .map(|tls| (tls.arg(0).to_owned(), tls.arg(1).to_owned()));
+        let is_internal = tls.is_some_and(|tls| tls.arg(0) == "internal");
+        let bind: Vec<&str> = block
+            .inner
+            .iter()
+            .filter(|directive| directive.name == "bind")
+            .flat_map(|directive| directive.args.iter().map(String::as_str))
+            .collect();
+        let mut site = Site::default();
+        let mut is_everyone = false;
+        let mut fate = Fate::Carried;
+        for text in &block.addresses {
+            let address = match Address::of(text) {
+                Ok(address) => address,
+                Err(why) => {
+                    fate = Fate::missing(format!("`{text}`: {why}"));
+                    continue;
+                }
+            };
+            let has_tls = address.has_tls(files.is_some() || is_internal);
+            let port = address.port(has_tls);
+            for host in if bind.is_empty() { &[""][..] } else { &bind } {
+                let at = match host.parse::<std::net::IpAddr>() {
+                    Ok(ip) => std::net::SocketAddr::new(ip, port).to_string(),
+                    Err(_) => format!(":{port}"),
+                };
+                let list = if has_tls {
+                    &mut self.server.secure
+                } else {
+                    &mut self.server.listen
+                };
+                if !list.contains(&at) {
+                    list.push(at);
+                }
+            }
+            self.has_plain |= !has_tls;
+            match address.host.as_str() {
+                "" => is_everyone = true,
+                // Addresses are no names: such requests get the top level.
+                host if host.parse::<std::net::IpAddr>().is_ok() || host.starts_with('[') => {
+                    is_everyone = true
+                }
+                host => site.names.push(host.to_owned()),
+            }
+            if !has_tls || files.is_some() {
+                continue;
+            }
+            if is_internal || address.is_internal() || address.host.is_empty() {
+                self.has_internal = true;
+            } else if address.host.starts_with("*.") {
+                fate = Fate::missing(format!(
+                    "`{}`: a certificate for a wildcard needs `acme-hook`; add the name to `domain` with it",
+                    address.host
+                ));
+            } else if !self.domains.contains(&address.host) {
+                self.domains.push(address.host.clone());
+            }
+        }
+        site.certificates.extend(files);
+        report.add(&block.at, &shown, fate);
+        let mut rest = Vec::new();
+        for directive in &block.inner {
+            let fate = match directive.name.as_str() {
+                "tls" => self.tls(directive),
+                "bind" => match directive
+                    .args
+                    .iter()
+                    .all(|arg| arg.parse::<std::net::IpAddr>().is_ok())
+                {
+                    true => Fate::Carried,
+                    false => Fate::missing("Weir listens on IP addresses"),
+                },
+                "log" => log(directive, &mut self.server),
+                "request_body" => match directive
+                    .inner()
+                    .iter()
+                    .find(|one| one.name == "max_size")
+                    .and_then(|one| bytes(one.arg(0)))
+                {
+                    Some(size) => {
+                        self.server.key("max-body-size", size.to_string());
+                        Fate::changed(
+                            "for all hosts; a `[[proxy]]` has a `max-body-size` of its own, 1 GiB by default",
+                        )
+                    }
+                    None => Fate::missing("Weir bounds bodies by `max-body-size` only"),
+                },
+                _ => {
+                    rest.push(directive.clone());
+                    continue;
+                }
+            };
+            directive.note_all(&fate, report);
+        }
+        routes::site(&rest, &mut site, &mut self.users, report);
+        self.drafts.push(Draft {
+            at: block.at.clone(),
+            shown,
+            site,
+            is_everyone,
+        });
+    }
+
+    fn tls(&mut self, directive: &Directive) -> Fate {
+        if !directive.inner().is_empty() {
+            return Fate::missing("Weir's keys for TLS are `domain`, `acme-*`, `crypto` and `tls-client-ca`");
+        }
+        match directive.args.as_slice() {
+            [email] if email.contains('@') => {
+                self.email.get_or_insert_with(|| email.clone());
+                Fate::Carried
+            }
+            [internal] if internal == "internal" => Fate::Carried,
+            [_, _] => Fate::Carried,
+            _ => Fate::missing("Weir reads certificates from files, or gets them by ACME"),
+        }
+    }
+
+    fn assemble(mut self, report: &mut Report) -> (Server, Vec<(String, String)>) {
+        let at = At {
+            file: "the result".into(),
+            line: 0,
+        };
+        let has_files = self
+            .drafts
+            .iter()
+            .any(|draft| !draft.site.certificates.is_empty());
+        match (
+            self.domains.is_empty(),
+            self.has_internal,
+            self.server.secure.is_empty(),
+        ) {
+            (false, is_both, _) => {
+                let list = crate::value::list(&self.domains);
+                self.server.key("domain", list);
+                let plain = std::mem::take(&mut self.server.listen);
+                let mut addresses = plain.clone();
+                if !addresses.iter().any(|address| address == ":80") {
+                    addresses.insert(0, ":80".to_owned());
+                }
+                self.server.key("http-listen", crate::value::list(&addresses));
+                if let Some(email) = self.email.take() {
+                    self.server.key("acme-email", quote(&email));
+                }
+                if is_both {
+                    report.add(
+                        &at,
+                        "tls internal",
+                        Fate::missing("Weir has certificates by ACME or an authority of its own, not both"),
+                    );
+                }
+                if self.has_plain {
+                    report.add(&at, "http://", Fate::changed("with `domain`, Weir redirects all requests in cleartext; `https-redirect = false` answers them"));
+                }
+            }
+            (true, true, _) => {
+                self.server.key("tls", quote("internal"));
+                // Without `domain`, one list has all addresses with TLS, and tables have those in cleartext.
+                report.add(&at, "tls internal", Fate::changed("Weir's authority makes a certificate for this machine's names and loopback addresses"));
+                self.server.keys.retain(|(key, _)| !key.starts_with("acme-"));
+            }
+            (true, false, false) if !has_files => {
+                let addresses = std::mem::take(&mut self.server.secure);
+                let why =
+                    "no certificate is known for these addresses; set `domain`, or `tls-cert` and `tls-key`";
+                report.add(
+                    &at,
+                    &format!("listen {}", addresses.join(" ")),
+                    Fate::missing(why),
+                );
+                self.server.keys.retain(|(key, _)| !key.starts_with("acme-"));
+            }
+            (true, false, _) => self.server.keys.retain(|(key, _)| !key.starts_with("acme-")),
+        }
+        if has_files && !self.server.secure.is_empty() && self.domains.is_empty() && !self.has_internal {
+            self.server
+                .key("https-redirect", if self.has_plain { "false" } else { "true" });
+            if self.server.listen.is_empty() {
+                self.server.listen.push(":80".to_owned());
+            }
+        }
+        self.place(report);
+        let files = match self.users.is_empty() {
+            true => Vec::new(),
+            false => vec![(routes::USERS.to_owned(), self.users.join("\n") + "\n")],
+        };
+        (self.server, files)
+    }
+
+    /// Chooses the site of unknown hosts: the one for everyone, or none, as in Caddy.
+    fn place(&mut self, report: &mut Report) {
+        let drafts = std::mem::take(&mut self.drafts);
+        let only = drafts.len() == 1;
+        let mut known: Vec<String> = Vec::new();
+        let mut has_top = false;
+        for mut draft in drafts {
+            if (draft.is_everyone || only) && !has_top {
+                has_top = true;
+                draft.site.names.clear();
+                self.server.top = draft.site;
+                continue;
+            }
+            draft.site.names.retain(|name| !known.contains(name));
+            draft.site.names.dedup();
+            if draft.site.names.is_empty() {
+                let why = "another site has these names: Weir's hosts answer at all addresses alike";
+                report.add(&draft.at, &draft.shown, Fate::missing(why));
+                continue;
+            }
+            if self.server.hosts.len() == HOSTS_MAX {
+                report.add(
+                    &draft.at,
+                    &draft.shown,
+                    Fate::missing(format!("Weir has at most {HOSTS_MAX} hosts")),
+                );
+                continue;
+            }
+            known.extend(draft.site.names.iter().cloned());
+            self.server.hosts.push(draft.site);
+        }
+        if !has_top {
+            // Caddy answers unknown hosts with an empty response; Weir must have a site, and denies it.
+            self.server.top.access.push(crate::model::Access::nobody("*"));
+            self.server.top.root = self.server.hosts.iter().find_map(|host| host.root.clone());
+        }
+    }
+}
+
+fn log(directive: &Directive, server: &mut Server) -> Fate {
+    let find = |name: &str| directive.inner().iter().find(|one| one.name == name);
+    let output = find("output");
+    let path = match output.map_or(("stdout", ""), |output| (output.arg(0), output.arg(1))) {
+        ("file", path) if !path.is_empty() => path,
+        ("stdout" | "stderr", _) => "-",
+        ("discard", _) => return Fate::missing("Weir has one access log for all hosts, or none"),
+        _ => return Fate::missing("the access log is a file, or standard output"),
+    };
+    if server
+        .keys
+        .iter()
+        .any(|(key, value)| key == "access-log" && *value != quote(path))
+    {
+        return Fate::missing("Weir has one access log for all hosts");
+    }
+    server.key("access-log", quote(path));
+    let is_plain = find("format").is_some_and(|format| format.arg(0) == "console");
+    server.key("log-format", quote(if is_plain { "combined" } else { "json" }));
+    match output.is_some_and(|output| !output.inner().is_empty()) {
+        true => Fate::changed("in Weir's own format; logrotate and SIGUSR1 rotate the file"),
+        false => Fate::changed("in Weir's own format"),
+    }
+}

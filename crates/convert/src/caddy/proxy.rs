@@ -1,0 +1,227 @@
+//! `reverse_proxy`: upstreams, balance, checks.
+
+use super::matcher::Matcher;
+use crate::directive::Directive;
+use crate::fate::Fate;
+use crate::model::{Proxy, Site};
+use crate::report::Report;
+use crate::upstream;
+use crate::value::{quote, seconds};
+
+/// Most upstreams of one rule of Weir.
+const UPSTREAMS_MAX: usize = 64;
+
+/// Reads `reverse_proxy` behind its matcher. `strip`: the paths of the matcher lose their prefix.
+pub(super) fn read(
+    directive: &Directive,
+    args: &[String],
+    matcher: &Matcher,
+    strip: bool,
+    site: &mut Site,
+    report: &mut Report,
+) -> Fate {
+    let mut rule = Proxy {
+        strip,
+        ..Proxy::default()
+    };
+    let mut changes: Vec<String> = Vec::new();
+    let mut failures: Vec<String> = Vec::new();
+    let mut add = |text: &str, rule: &mut Proxy| match upstream(text) {
+        Ok((address, change)) if rule.upstreams.len() < UPSTREAMS_MAX => {
+            rule.upstreams.push(address);
+            rule.weights.push(1);
+            changes.extend(change);
+        }
+        Ok(_) => failures.push(format!("a rule has at most {UPSTREAMS_MAX} upstreams")),
+        Err(why) => failures.push(format!("`{text}`: {why}")),
+    };
+    for text in args {
+        add(text, &mut rule);
+    }
+    for option in directive.inner() {
+        let fate = match option.name.as_str() {
+            "to" => {
+                for text in &option.args {
+                    add(text, &mut rule);
+                }
+                Fate::Carried
+            }
+            _ => of_option(option, &mut rule),
+        };
+        option.note_all(&fate, report);
+    }
+    if let Some(timeout) = rule
+        .check
+        .iter()
+        .find(|(key, _)| key == "path")
+        .is_none()
+        .then(|| rule.check.clone())
+    {
+        // Without a path there is no check.
+        rule.check.retain(|pair| !timeout.contains(pair));
+    }
+    if rule.upstreams.is_empty() {
+        for path in &matcher.patterns {
+            site.access.push(crate::model::Access::nobody(path));
+        }
+        let why = match failures.is_empty() {
+            true => "no upstream is named here".to_owned(),
+            false => failures.join("; "),
+        };
+        return Fate::missing(format!("{why}; the result denies these paths"));
+    }
+    if matcher.networks.is_some() {
+        return Fate::missing("Weir chooses upstreams by path, not by network");
+    }
+    for path in &matcher.patterns {
+        let mut rule = rule.clone();
+        rule.path = if path == "*" {
+            "/*".to_owned()
+        } else {
+            path.clone()
+        };
+        rule.strip = strip && rule.path.contains('*');
+        site.proxies.push(rule);
+    }
+    match (failures.is_empty(), changes.first()) {
+        (false, _) => Fate::missing(format!("only in part: {}", failures.join("; "))),
+        (true, Some(change)) => Fate::changed(change.clone()),
+        (true, None) => Fate::Carried,
+    }
+}
+
+fn upstream(text: &str) -> Result<(String, Option<String>), String> {
+    if let Some(socket) = text.strip_prefix("unix/") {
+        return upstream::address(&format!("unix:{socket}"));
+    }
+    if text.contains('{') {
+        return Err("Weir has no variables".to_owned());
+    }
+    if let Some(port) = text.strip_prefix(':') {
+        return upstream::address(&format!("http://127.0.0.1:{port}"));
+    }
+    if text.starts_with("h2c://") {
+        return Err("Weir speaks HTTP/1.1 to upstreams".to_owned());
+    }
+    match text.contains("://") {
+        true => upstream::address(text),
+        false => upstream::address(&format!("http://{text}")),
+    }
+}
+
+fn of_option(option: &Directive, rule: &mut Proxy) -> Fate {
+    let arg = option.arg(0);
+    let time = |text: &str| seconds(text).map(|span| quote(&format!("{}s", span.max(1))));
+    let mut set = |key: &str, value: Option<String>| match value {
+        Some(value) => {
+            upstream::set(rule, key, &value);
+            Fate::Carried
+        }
+        None => Fate::missing("this is not a time"),
+    };
+    match option.name.as_str() {
+        "lb_policy" => {
+            let policy = match arg {
+                "round_robin" | "weighted_round_robin" => "round-robin",
+                "least_conn" => "least-connections",
+                "random" | "random_choose" => "two-choices",
+                "ip_hash" | "client_ip_hash" | "uri_hash" | "header" => "hash",
+                _ => return Fate::missing("Weir has no such policy"),
+            };
+            set("balance", Some(quote(policy)));
+            match arg {
+                "uri_hash" => set("hash-key", Some(quote("path"))),
+                "header"
+                    if option
+                        .arg(1)
+                        .bytes()
+                        .all(|b| b.is_ascii_alphanumeric() || b == b'-') =>
+                {
+                    set("hash-key", Some(quote(&format!("header:{}", option.arg(1)))))
+                }
+                "random" => Fate::changed("of two random upstreams, the one with fewer requests"),
+                "weighted_round_robin" => Fate::changed("without weights; set `weights`"),
+                _ => Fate::Carried,
+            }
+        }
+        "lb_retries" => set(
+            "retries",
+            arg.parse::<u32>().ok().map(|number| number.min(10).to_string()),
+        ),
+        "fail_duration" => set("ejection-time", time(arg)),
+        "max_fails" => set(
+            "max-failures",
+            arg.parse::<u32>().ok().map(|number| number.to_string()),
+        ),
+        "health_uri" if arg.starts_with('/') => {
+            rule.check.insert(0, ("path".to_owned(), quote(arg)));
+            Fate::Carried
+        }
+        "health_interval" | "health_timeout" => match seconds(arg) {
+            Some(span) => {
+                let (key, most) = if option.name == "health_interval" {
+                    ("interval", 3_600)
+                } else {
+                    ("timeout", 60)
+                };
+                rule.check
+                    .push((key.to_owned(), quote(&format!("{}s", span.clamp(1, most)))));
+                Fate::Carried
+            }
+            None => Fate::missing("this is not a time"),
+        },
+        "health_status" => match arg.parse::<u16>() {
+            Ok(status @ 100..=599) => {
+                rule.check.push(("status".to_owned(), status.to_string()));
+                Fate::Carried
+            }
+            _ => Fate::missing("Weir checks for one status, or for any from 200 to 399"),
+        },
+        "header_up" => match (arg.to_ascii_lowercase().as_str(), option.arg(1)) {
+            ("host", "{host}" | "{http.request.host}" | "{hostport}") => {
+                Fate::unneeded("Weir passes the client's `Host` on")
+            }
+            ("x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host", _) => {
+                Fate::unneeded("Weir describes the client in this field")
+            }
+            _ => Fate::missing("the converter carries no fields for upstreams"),
+        },
+        "header_down" => Fate::missing("the converter carries no changes of fields from upstreams"),
+        "flush_interval" | "buffer_requests" | "buffer_responses" | "request_buffers"
+        | "response_buffers" => Fate::unneeded("Weir streams bodies in both directions"),
+        "stream_timeout" | "stream_close_delay" => {
+            Fate::unneeded("`idle-timeout` of the rule bounds the time without a byte")
+        }
+        "transport" if arg == "http" => {
+            let mut fates = Vec::new();
+            for inner in option.inner() {
+                fates.push(match (inner.name.as_str(), seconds(inner.arg(0))) {
+                    ("dial_timeout", Some(span)) => {
+                        upstream::set(
+                            rule,
+                            "connect-timeout",
+                            &quote(&format!("{}s", span.clamp(1, 60))),
+                        );
+                        None
+                    }
+                    ("response_header_timeout", Some(span)) => {
+                        upstream::set(rule, "first-byte-timeout", &quote(&format!("{}s", span.max(1))));
+                        None
+                    }
+                    ("read_timeout", Some(span)) => {
+                        upstream::set(rule, "idle-timeout", &quote(&format!("{}s", span.max(1))));
+                        None
+                    }
+                    (name, _) => Some(name.to_owned()),
+                });
+            }
+            let others: Vec<String> = fates.into_iter().flatten().collect();
+            match others.is_empty() {
+                true => Fate::Carried,
+                false => Fate::missing(format!("without {}", others.join(", "))),
+            }
+        }
+        "transport" => Fate::missing("Weir passes requests on over HTTP only"),
+        _ => Fate::missing("this option of the proxy has no key"),
+    }
+}

@@ -1,0 +1,478 @@
+//! What a site of Caddy does with requests: files, redirects, fields, access, upstreams.
+//!
+//! Caddy sorts the directives of a site. Weir has an order of its own, so directives of one kind keep theirs, and a
+//! `handle` for a longer path comes before one for a shorter path.
+
+use super::matcher::{self, Matcher, Named};
+use super::proxy;
+use crate::directive::Directive;
+use crate::fate::Fate;
+use crate::model::{Access, HeaderRule, Redirect, Site};
+use crate::pattern::is_target;
+use crate::report::Report;
+use crate::value::{field, is_site_path};
+
+/// Name of the file for the users of `basic_auth`, beside the result.
+pub(super) const USERS: &str = "weir.htpasswd";
+
+/// Most files that a rule of Weir tries.
+const TRIED_MAX: usize = 8;
+
+/// Reads the directives of a site.
+pub(super) fn site(block: &[Directive], site: &mut Site, users: &mut Vec<String>, report: &mut Report) {
+    let mut named = Named::new();
+    for definition in block.iter().filter(|one| one.name.starts_with('@')) {
+        matcher::define(definition, &mut named);
+        let fate = match &named[&definition.name] {
+            Ok(_) => Fate::Carried,
+            Err(why) => Fate::missing(why.clone()),
+        };
+        definition.note_all(&fate, report);
+    }
+    let mut routes = Routes {
+        site,
+        users,
+        named,
+        own: Vec::new(),
+        report,
+    };
+    routes.block(block, &Matcher::everything(), None);
+    routes.keep_own_paths();
+    if let (Err(why), Some(first)) = (routes.site.order_access(true), block.first()) {
+        routes.report.add(&first.at, "access rules", Fate::open(why));
+    }
+}
+
+struct Routes<'a> {
+    site: &'a mut Site,
+    users: &'a mut Vec<String>,
+    named: Named,
+    /// Paths of blocks that no upstream answers.
+    own: Vec<String>,
+    report: &'a mut Report,
+}
+
+impl Routes<'_> {
+    /// Reads directives for requests that match. `strip` is the prefix that `handle_path` removed.
+    fn block(&mut self, block: &[Directive], around: &Matcher, strip: Option<&str>) {
+        let mut sorted: Vec<&Directive> = block.iter().filter(|one| !one.name.starts_with('@')).collect();
+        let rank = |one: &&Directive| match one.name.as_str() {
+            "handle" | "handle_path" => (1, core::cmp::Reverse(one.arg(0).len())),
+            _ => (0, core::cmp::Reverse(0)),
+        };
+        sorted.sort_by_key(rank);
+        for directive in sorted {
+            let (matcher, taken) = match matcher::of(&directive.args, around, &self.named) {
+                Ok(found) => found,
+                Err(why) => {
+                    let limits = matches!(
+                        directive.name.as_str(),
+                        "basic_auth" | "basicauth" | "forward_auth" | "abort"
+                    ) || (directive.name == "respond"
+                        && directive
+                            .args
+                            .iter()
+                            .any(|arg| matches!(arg.as_str(), "401" | "403" | "404")));
+                    let fate = if limits {
+                        Fate::open(why)
+                    } else {
+                        Fate::missing(why)
+                    };
+                    directive.note_all(&fate, self.report);
+                    continue;
+                }
+            };
+            let args = directive.args.get(taken..).unwrap_or_default();
+            match directive.name.as_str() {
+                "handle" | "route" | "handle_path" => {
+                    let prefix = (directive.name == "handle_path").then(|| directive.arg(0));
+                    self.report.add(&directive.at, &directive.shown(), Fate::Carried);
+                    let before = self.site.proxies.len();
+                    self.block(directive.inner(), &matcher, prefix.or(strip));
+                    if self.site.proxies.len() == before && !matcher.is_everything() {
+                        self.own.extend(matcher.patterns.iter().cloned());
+                    }
+                }
+                "reverse_proxy" => {
+                    let fate =
+                        proxy::read(directive, args, &matcher, strip.is_some(), self.site, self.report);
+                    self.report.add(&directive.at, &directive.shown(), fate);
+                }
+                _ => {
+                    let fate = self.read(directive, args, &matcher, strip);
+                    directive.note_all(&fate, self.report);
+                }
+            }
+        }
+    }
+
+    fn read(
+        &mut self,
+        directive: &Directive,
+        args: &[String],
+        matcher: &Matcher,
+        strip: Option<&str>,
+    ) -> Fate {
+        let arg = args.first().map_or("", |arg| arg);
+        if matcher.networks.is_some() && !matches!(directive.name.as_str(), "respond" | "abort" | "error") {
+            return Fate::missing("only access rules of Weir choose by network");
+        }
+        match directive.name.as_str() {
+            "root" => self.root(arg, matcher, strip),
+            "file_server" => self.file_server(directive, args),
+            "encode" => {
+                self.site.compress = Some(true);
+                Fate::unneeded("Weir compresses with brotli, zstd and gzip")
+            }
+            "header" => self.header(directive, args, matcher),
+            "redir" => self.redirect(args, matcher),
+            "try_files" => self.try_files(args, matcher),
+            "rewrite" => match (arg, matcher.is_everything()) {
+                (page, true) if is_site_path(page) => {
+                    self.site.spa = Some(page.to_owned());
+                    Fate::changed(
+                        "Weir sends the page only for paths without a file, to browsers that navigate",
+                    )
+                }
+                _ => Fate::missing(
+                    "Weir does not change paths inside; `[[try-files]]` names other files for a path",
+                ),
+            },
+            "basic_auth" | "basicauth" => self.users(directive, args, matcher),
+            "respond" => self.respond(args, matcher),
+            "abort" => self.deny(matcher, true),
+            "error" => match args.last().map_or("", |status| status) {
+                "404" | "410" | "403" | "401" => self.deny(matcher, false),
+                _ => Fate::missing("Weir makes no errors by rule"),
+            },
+            "handle_errors" => self.errors(directive),
+            "php_fastcgi" | "php_server" => {
+                let why = "Weir passes requests on over HTTP only; the result denies `*.php`, because Weir would send the text of programs";
+                self.site.access.push(Access::nobody("*.php"));
+                Fate::missing(why)
+            }
+            "forward_auth" => Fate::open("Weir asks no other server for permission"),
+            "templates" => Fate::missing("Weir runs no templates"),
+            "metrics" => Fate::missing("the metrics are at `/.weir/metrics`, if `live` admits the client"),
+            "vars" | "map" => Fate::missing("Weir has no variables"),
+            "uri" if strip.is_none() && arg == "strip_prefix" => {
+                Fate::missing("`strip` of a `[[proxy]]` keeps the part that the star stands for")
+            }
+            "request_header" => Fate::missing("the converter carries no fields for upstreams"),
+            "log_skip" | "skip_log" | "log_name" | "log_append" => {
+                Fate::missing("the access log has all requests")
+            }
+            "push" => {
+                Fate::unneeded("Weir does not use server push; `early-hints` announces what a page embeds")
+            }
+            "tracing" => Fate::missing("the converter carries no tracing"),
+            "intercept" => Fate::missing("Weir passes responses of upstreams on"),
+            _ => Fate::missing("the converter does not know this directive"),
+        }
+    }
+
+    fn root(&mut self, arg: &str, matcher: &Matcher, strip: Option<&str>) -> Fate {
+        if arg.contains('{') {
+            return Fate::missing("Weir has no variables: a root is a fixed folder");
+        }
+        let path = match arg.trim_end_matches('/') {
+            "" => "/",
+            path => path,
+        };
+        if let Some(prefix) = strip.filter(|_| !matcher.is_everything()) {
+            return Fate::missing(format!(
+                "Weir has one root for each host; put a symbolic link for `{}` in it",
+                prefix.trim_end_matches('*')
+            ));
+        }
+        if !matcher.is_everything() && self.site.root.as_deref() != Some(path) {
+            return Fate::missing("Weir has one root for each host");
+        }
+        self.site.root = Some(path.to_owned());
+        match path.starts_with('/') {
+            true => Fate::Carried,
+            false => Fate::changed(
+                "Caddy reads the path from its working directory, Weir from the folder of its file",
+            ),
+        }
+    }
+
+    fn file_server(&mut self, directive: &Directive, args: &[String]) -> Fate {
+        let mut others = Vec::new();
+        if args.iter().any(|arg| arg == "browse") {
+            self.site.listing = Some(true);
+        }
+        for option in directive.inner() {
+            match option.name.as_str() {
+                "browse" => self.site.listing = Some(true),
+                "index" => {
+                    self.site.index = option
+                        .args
+                        .iter()
+                        .filter(|name| !name.contains('/'))
+                        .cloned()
+                        .collect()
+                }
+                "precompressed" => self.site.precompressed = Some(true),
+                "hide"
+                    if option
+                        .args
+                        .iter()
+                        .all(|name| name.trim_start_matches('/').starts_with('.')) => {}
+                "root" => {
+                    let path = option.arg(0).trim_end_matches('/');
+                    if path.contains('{') {
+                        others.push("root".to_owned());
+                    } else {
+                        self.site.root = Some(path.to_owned());
+                    }
+                }
+                other => others.push(other.to_owned()),
+            }
+        }
+        match others.is_empty() {
+            true => Fate::Carried,
+            false if others.iter().any(|name| name == "hide") => {
+                Fate::open("Weir hides names that begin with a dot; deny others with access rules")
+            }
+            false => Fate::missing(format!("without {}", others.join(", "))),
+        }
+    }
+
+    fn header(&mut self, directive: &Directive, args: &[String], matcher: &Matcher) -> Fate {
+        let mut lines = Vec::new();
+        let mut others = Vec::new();
+        let mut one = |name: &str, value: &str| {
+            let bare = name.trim_start_matches(['+', '?', '>']);
+            if let Some(gone) = name.strip_prefix('-') {
+                if !gone.eq_ignore_ascii_case("server") {
+                    others.push(format!("Weir removes no fields: `{gone}`"));
+                }
+                return;
+            }
+            if value.contains('{') {
+                return others.push(format!("`{bare}`: Weir has no variables"));
+            }
+            match field(bare, value) {
+                Ok(line) => lines.push(line),
+                Err(why) => others.push(why),
+            }
+        };
+        match args {
+            [] => {}
+            [name] => one(name, ""),
+            // A third argument replaces a part of what the upstream sent.
+            [name, value] => one(name, value),
+            [name, ..] => return Fate::missing(format!("`{name}`: Weir replaces no parts of fields")),
+        }
+        for inner in directive.inner() {
+            match inner.args.len() {
+                _ if inner.name == "defer" => {}
+                0 | 1 => one(&inner.name, inner.arg(0)),
+                _ => return Fate::missing(format!("`{}`: Weir replaces no parts of fields", inner.name)),
+            }
+        }
+        let is_empty = lines.is_empty();
+        match matcher.is_everything() {
+            true => self.site.header_always.extend(lines),
+            false => {
+                for path in matcher.patterns.iter().filter(|_| !is_empty) {
+                    self.site.header_rules.push(HeaderRule {
+                        path: path.clone(),
+                        header: lines.clone(),
+                        always: true,
+                    });
+                }
+            }
+        }
+        match (others.is_empty(), is_empty) {
+            (false, _) => Fate::missing(others.join("; ")),
+            (true, true) => Fate::unneeded("Weir sends no `Server` field"),
+            (true, false) => Fate::Carried,
+        }
+    }
+
+    fn redirect(&mut self, args: &[String], matcher: &Matcher) -> Fate {
+        let (to, status) = match args {
+            [to] => (to.as_str(), "302"),
+            [to, status] => (to.as_str(), status.as_str()),
+            _ => return Fate::missing("this is no redirect that the converter knows"),
+        };
+        let status = match status {
+            "permanent" => 301,
+            "temporary" => 302,
+            other => match other.parse::<u16>() {
+                Ok(status @ (301 | 302 | 303 | 307 | 308)) => status,
+                _ => return Fate::missing("the status of a redirect is 301, 302, 303, 307 or 308"),
+            },
+        };
+        let mut fate = Fate::Carried;
+        for from in &matcher.patterns {
+            let mut target = to.replace("{scheme}", "https");
+            if let [name] = self.site.names.as_slice() {
+                target = target.replace("{host}", name);
+            }
+            for rest in ["{uri}", "{http.request.uri}", "{path}"] {
+                if let Some(start) = target.strip_suffix(rest) {
+                    target = match from.as_str() {
+                        "*" => format!("{start}*"),
+                        "/*" => format!("{start}/*"),
+                        _ => {
+                            return Fate::missing(
+                                "Weir carries over the part of the path that the star stands for, not the whole path",
+                            );
+                        }
+                    };
+                    break;
+                }
+            }
+            if !is_target(from, &target) {
+                return Fate::missing(format!(
+                    "`{target}` is no target of a redirect for `{from}` in Weir"
+                ));
+            }
+            if !to.contains("{uri}") {
+                fate = Fate::changed("Weir appends the query of the request");
+            }
+            self.site.redirects.push(Redirect {
+                from: from.clone(),
+                to: target,
+                status,
+            });
+        }
+        fate
+    }
+
+    fn try_files(&mut self, args: &[String], matcher: &Matcher) -> Fate {
+        let mut files: Vec<String> = Vec::new();
+        for text in args {
+            let file = match text
+                .strip_prefix("{path}")
+                .or_else(|| text.strip_prefix("{http.request.uri.path}"))
+            {
+                Some("" | "/") => "$path".to_owned(),
+                Some(suffix) if suffix.starts_with(['.', '/', '-', '_']) && !suffix.ends_with('/') => {
+                    format!("$path{suffix}")
+                }
+                None if text == "=404" => continue,
+                None if is_site_path(text) => text.clone(),
+                _ => return Fate::missing(format!("`{text}` is no file that Weir can try")),
+            };
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
+        if files.len() > TRIED_MAX {
+            return Fate::missing(format!("a rule tries at most {TRIED_MAX} files"));
+        }
+        if files.is_empty() || files == ["$path"] {
+            return Fate::unneeded("Weir looks for the file, then for the index of the directory");
+        }
+        // For paths with a slash at their end, where no further file is tried.
+        if let Some(page) = files
+            .last()
+            .filter(|page| page.starts_with('/') && matcher.is_everything())
+        {
+            self.site.spa = Some(page.clone());
+        }
+        for path in &matcher.patterns {
+            self.site.try_files(path, &files);
+        }
+        Fate::Carried
+    }
+
+    fn users(&mut self, directive: &Directive, args: &[String], matcher: &Matcher) -> Fate {
+        let algorithm = args.first().map_or("bcrypt", |arg| arg);
+        if algorithm != "bcrypt" {
+            return Fate::open("Weir accepts bcrypt and SHA-crypt hashes");
+        }
+        for user in directive.inner() {
+            let hash = user.arg(0);
+            let is_hash = hash.starts_with("$2") && !user.name.contains(':');
+            if !is_hash {
+                return Fate::open(format!("`{}` has no bcrypt hash", user.name));
+            }
+            let line = format!("{}:{hash}", user.name);
+            if !self.users.contains(&line) {
+                self.users.push(line);
+            }
+        }
+        let realm = args.get(1).cloned();
+        for path in &matcher.patterns {
+            self.site.access.push(Access {
+                path: path.clone(),
+                htpasswd: Some(USERS.to_owned()),
+                realm: realm.clone(),
+                ..Access::default()
+            });
+        }
+        Fate::changed(format!(
+            "the users are in `{USERS}` beside the result, which `--out` writes; all rules share it"
+        ))
+    }
+
+    fn respond(&mut self, args: &[String], matcher: &Matcher) -> Fate {
+        let status = args.iter().find_map(|arg| {
+            arg.parse::<u16>()
+                .ok()
+                .filter(|status| (100..600).contains(status))
+        });
+        match status {
+            Some(401 | 403 | 404 | 410 | 451) => match self.deny(matcher, status == Some(403)) {
+                Fate::Carried if args.len() > 1 => Fate::changed("without the text: error pages have it"),
+                fate => fate,
+            },
+            _ => Fate::missing("Weir answers with files, not with texts of the configuration"),
+        }
+    }
+
+    fn deny(&mut self, matcher: &Matcher, is_exact: bool) -> Fate {
+        for path in &matcher.patterns {
+            let mut rule = Access {
+                path: path.clone(),
+                ..Access::default()
+            };
+            match &matcher.networks {
+                None => rule.deny.push("all".to_owned()),
+                Some(networks) if networks.is_outside => rule.allow.clone_from(&networks.networks),
+                Some(networks) => rule.deny.clone_from(&networks.networks),
+            }
+            self.site.access.push(rule);
+        }
+        match is_exact {
+            true => Fate::Carried,
+            false => Fate::changed("Weir answers 403"),
+        }
+    }
+
+    fn errors(&mut self, directive: &Directive) -> Fate {
+        let rewrite = directive.inner().iter().find(|one| one.name == "rewrite");
+        let page = rewrite
+            .and_then(|rewrite| rewrite.args.last())
+            .map_or("", |page| page);
+        let statuses: Vec<&str> = directive.args.iter().map(String::as_str).collect();
+        if !is_site_path(page) || rewrite.is_some_and(|rewrite| rewrite.arg(0).starts_with('@')) {
+            return Fate::missing("an error page of Weir is one file for a status or a class");
+        }
+        let statuses = if statuses.is_empty() {
+            vec!["4xx", "5xx"]
+        } else {
+            statuses
+        };
+        for status in &statuses {
+            match (status.parse::<u16>(), *status) {
+                (Ok(400..=599), _) | (_, "4xx" | "5xx") => self.site.error_page(status, page),
+                _ => return Fate::missing(format!("`{status}` is no status of an error")),
+            }
+        }
+        Fate::Carried
+    }
+
+    /// Leaves the paths of redirects and of files to themselves, where an upstream has the paths around them.
+    fn keep_own_paths(&mut self) {
+        let redirects = self.site.redirects.iter().map(|rule| rule.from.clone());
+        let tried = self.site.tried.iter().map(|rule| rule.path.clone());
+        let own: Vec<String> = redirects.chain(tried).chain(self.own.clone()).collect();
+        self.site.keep_from_upstreams(&own);
+    }
+}

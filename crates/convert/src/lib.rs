@@ -1,0 +1,165 @@
+//! Configurations of other servers as a configuration of `weir serve`: nginx, Caddy, Apache httpd.
+//!
+//! Every directive has a [`Fate`]: it became lines of the result, needs none, or is reported with file, line and reason.
+//! The functions that read a directive return its fate, so none can be dropped by accident. This crate opens no file:
+//! the caller passes [`Files`], which reads includes. It does not know the types of the crate `server`; the caller checks
+//! the result with them.
+
+mod apache;
+mod caddy;
+mod directive;
+mod fate;
+mod files;
+mod model;
+mod nginx;
+mod pattern;
+mod regex;
+mod report;
+mod upstream;
+mod value;
+mod write;
+
+pub use fate::Fate;
+pub use files::{Files, INCLUDES_MAX, Text};
+pub use report::{Note, Report, Unreadable};
+
+use core::fmt;
+
+/// The server that a configuration was written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// nginx: a whole `nginx.conf` or `server` blocks.
+    Nginx,
+    /// Caddy: a Caddyfile.
+    Caddy,
+    /// Apache httpd: a main file, virtual hosts, or a `.htaccess`.
+    Apache,
+}
+
+impl Dialect {
+    /// Every dialect with its word.
+    pub const ALL: [(Dialect, &'static str); 3] = [
+        (Dialect::Nginx, "nginx"),
+        (Dialect::Caddy, "caddy"),
+        (Dialect::Apache, "apache"),
+    ];
+
+    /// The dialect of a file, by its name, or by the lines that it has.
+    pub fn of(name: &str, text: &str) -> Dialect {
+        let name = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
+        if name.contains("caddy") {
+            return Dialect::Caddy;
+        }
+        if name.contains("nginx") {
+            return Dialect::Nginx;
+        }
+        if name.contains("htaccess") || name.contains("httpd") || name.contains("apache") {
+            return Dialect::Apache;
+        }
+        let lines: Vec<&str> = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+            .collect();
+        let count = |fits: &dyn Fn(&str) -> bool| lines.iter().filter(|line| fits(line)).count();
+        let statements = count(&|line| line.split('#').next().unwrap_or(line).trim_end().ends_with(';'));
+        let sections = count(&|line| line.starts_with('<') && line.ends_with('>'));
+        let words = [
+            "RewriteRule",
+            "RewriteEngine",
+            "Redirect",
+            "RedirectPermanent",
+            "RedirectMatch",
+            "Header",
+            "ErrorDocument",
+            "Options",
+            "DirectoryIndex",
+            "AuthType",
+            "Require",
+            "AddType",
+            "DocumentRoot",
+        ];
+        let directives = count(&|line| words.contains(&line.split_whitespace().next().unwrap_or_default()));
+        if statements > sections + directives {
+            return Dialect::Nginx;
+        }
+        match sections + directives > 0 {
+            true => Dialect::Apache,
+            false => Dialect::Caddy,
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = Dialect::ALL.iter().find(|(dialect, _)| dialect == self);
+        f.write_str(word.map_or("", |(_, word)| word))
+    }
+}
+
+/// A configuration of `weir serve`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversion {
+    /// The text of the TOML file. It begins with the directives that are missing, as comments.
+    pub toml: String,
+    /// Further files that the TOML file names, relative to it: name and text.
+    pub files: Vec<(String, String)>,
+    /// The fate of every directive.
+    pub report: Report,
+}
+
+/// Converts a configuration. `root` is the document root of a configuration that names none.
+///
+/// # Errors
+/// The first mistake of syntax.
+pub fn convert(
+    dialect: Dialect,
+    main: &Text,
+    files: &dyn Files,
+    root: Option<&str>,
+) -> Result<Conversion, Unreadable> {
+    let mut report = Report::default();
+    let (mut server, files) = match dialect {
+        Dialect::Nginx => (nginx::convert(main, files, &mut report)?, Vec::new()),
+        Dialect::Caddy => caddy::convert(main, files, &mut report)?,
+        Dialect::Apache => (apache::convert(main, files, &mut report)?, Vec::new()),
+    };
+    if server.top.root.is_none() {
+        server.top.root = root.map(str::to_owned);
+    }
+    report.sort();
+    let toml = write::toml(&server, &report, &main.name);
+    Ok(Conversion { toml, files, report })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dialect_is_known_by_name_or_text() {
+        for (name, text, dialect) in [
+            ("/etc/caddy/Caddyfile", "", Dialect::Caddy),
+            (".htaccess", "", Dialect::Apache),
+            ("nginx.conf", "", Dialect::Nginx),
+            (
+                "site.conf",
+                "server {\n  root /srv;\n  location / {\n  }\n}\n",
+                Dialect::Nginx,
+            ),
+            (
+                "site.conf",
+                "<VirtualHost *:80>\n  ServerName a.test\n</VirtualHost>\n",
+                Dialect::Apache,
+            ),
+            (
+                "rules",
+                "# old\nRewriteEngine on\nRewriteRule a b\n",
+                Dialect::Apache,
+            ),
+            ("site", "example.org {\n  file_server\n}\n", Dialect::Caddy),
+        ] {
+            assert_eq!(Dialect::of(name, text), dialect, "{name}");
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! What `http`, a `server` and a `location` say, each over the level around it: root, index, headers, pages, access,
+//! settings of the proxy. Knows no paths.
+
+use super::access::Access;
+use super::upstream::Settings;
+use crate::directive::Directive;
+use crate::fate::Fate;
+use crate::model::{Server, Site};
+use crate::value::{bytes, field, is_site_path, quote, seconds};
+
+/// A level.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Level {
+    pub(super) site: Site,
+    pub(super) access: Access,
+    pub(super) proxy: Settings,
+    certificate: Option<String>,
+}
+
+impl Level {
+    /// The level inside this one, before it says anything: it inherits all but field lines that it replaces.
+    pub(super) fn inside(&self, block: &[Directive]) -> Level {
+        let mut level = self.clone();
+        if block.iter().any(|directive| directive.name == "add_header") {
+            level
+                .site
+                .header
+                .retain(|line| line.starts_with("Cache-Control:"));
+            level.site.header_always.clear();
+        }
+        level
+    }
+
+    /// Reads a directive. `None`: it is none of a level.
+    pub(super) fn read(&mut self, directive: &Directive) -> Option<Fate> {
+        if let Some(fate) = self.access.read(directive).or_else(|| self.proxy.read(directive)) {
+            return Some(fate);
+        }
+        let arg = directive.arg(0);
+        let site = &mut self.site;
+        Some(match directive.name.as_str() {
+            "root" => match root(arg) {
+                Ok(path) => {
+                    site.root = Some(path);
+                    is_relative(arg)
+                }
+                Err(why) => Fate::missing(why),
+            },
+            "index" => {
+                let (names, others): (Vec<&String>, Vec<&String>) = directive
+                    .args
+                    .iter()
+                    .partition(|name| !name.contains(['/', '$']) && !name.ends_with(".php"));
+                site.index = names.into_iter().cloned().collect();
+                match others.as_slice() {
+                    [] => Fate::Carried,
+                    others => Fate::changed(format!(
+                        "without {}",
+                        others
+                            .iter()
+                            .map(|name| name.as_str())
+                            .collect::<Vec<_>>()
+                            .join(", ")
+                    )),
+                }
+            }
+            "autoindex" => {
+                site.listing = Some(arg == "on");
+                Fate::Carried
+            }
+            "gzip" | "brotli" | "zstd" => {
+                site.compress = Some(arg == "on" || site.compress == Some(true) && directive.name != "gzip");
+                Fate::Carried
+            }
+            "gzip_static" | "brotli_static" | "zstd_static" => {
+                site.precompressed =
+                    Some(arg != "off" || site.precompressed == Some(true) && directive.name != "gzip_static");
+                Fate::Carried
+            }
+            "gunzip" => Fate::unneeded("Weir keeps the uncompressed file and compresses it itself"),
+            "charset" if matches!(arg.to_ascii_lowercase().as_str(), "utf-8" | "utf8") => {
+                Fate::unneeded("Weir sends `charset=utf-8` with text types")
+            }
+            "charset" => Fate::missing(
+                "Weir sends `charset=utf-8` with text types; `[types]` sets others by extension",
+            ),
+            "default_type" => Fate::unneeded(
+                "files of unknown extensions are `application/octet-stream`; `[types]` sets the type of an extension",
+            ),
+            "types" => types(directive, site),
+            "error_page" => error_page(directive, site),
+            "add_header" => match header(directive) {
+                Ok(line) if directive.arg(2) == "always" => {
+                    site.header_always.push(line);
+                    Fate::Carried
+                }
+                Ok(line) => {
+                    site.header.push(line);
+                    Fate::Carried
+                }
+                Err(fate) => fate,
+            },
+            "expires" => match expires(directive) {
+                Ok(Some(line)) => {
+                    site.header.push(line);
+                    Fate::Carried
+                }
+                Ok(None) => Fate::unneeded("without `Cache-Control`, nothing is sent"),
+                Err(why) => Fate::missing(why),
+            },
+            "ssl_certificate" if arg.contains('$') || arg.starts_with("data:") => {
+                Fate::missing("Weir reads certificates from files")
+            }
+            "ssl_certificate" => {
+                self.certificate = Some(arg.to_owned());
+                Fate::Carried
+            }
+            "ssl_certificate_key" => match self.certificate.take() {
+                Some(certificate) if !arg.contains(['$', ':']) => {
+                    site.certificates.push((certificate, arg.to_owned()));
+                    Fate::Carried
+                }
+                Some(_) => Fate::missing("Weir reads keys from files"),
+                None => Fate::missing("its `ssl_certificate` is not in the line before it"),
+            },
+            "ssl_protocols"
+                if directive
+                    .args
+                    .iter()
+                    .any(|arg| matches!(arg.as_str(), "TLSv1" | "TLSv1.1" | "SSLv3")) =>
+            {
+                Fate::changed("Weir speaks TLS 1.2 and 1.3 only")
+            }
+            "ssl_protocols" => {
+                Fate::unneeded("Weir speaks TLS 1.2 and 1.3; `crypto = \"modern\"` leaves only 1.3")
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The document root of an argument.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn root(text: &str) -> Result<String, String> {
+    match text.contains('$') {
+        true => Err("Weir has no variables: a root is a fixed folder".to_owned()),
+        false => Ok(match text.trim_end_matches('/') {
+            "" => "/".to_owned(),
+            path => path.to_owned(),
+        }),
+    }
+}
+
+fn is_relative(path: &str) -> Fate {
+    match path.starts_with('/') {
+        true => Fate::Carried,
+        false => Fate::changed("nginx reads the path from its prefix, Weir from the folder of its file"),
+    }
+}
+
+fn types(block: &Directive, site: &mut Site) -> Fate {
+    for line in block.inner() {
+        for extension in &line.args {
+            site.media_type(extension, &line.name);
+        }
+    }
+    Fate::Carried
+}
+
+/// Reads `error_page STATUS... [=STATUS] PAGE`.
+fn error_page(directive: &Directive, site: &mut Site) -> Fate {
+    let Some((page, statuses)) = directive.args.split_last() else {
+        return Fate::missing("a page is missing");
+    };
+    let answer = statuses.iter().find_map(|arg| arg.strip_prefix('='));
+    let statuses: Vec<&str> = statuses
+        .iter()
+        .map(String::as_str)
+        .filter(|arg| !arg.starts_with('='))
+        .collect();
+    if !is_site_path(page) {
+        return Fate::missing("an error page of Weir is a file of the site");
+    }
+    match answer {
+        Some("200") if statuses == ["404"] => {
+            site.spa = Some(page.clone());
+            return Fate::changed(
+                "Weir sends the page with 200 only to browsers that navigate, and not for names with a dot",
+            );
+        }
+        Some(_) => return Fate::missing("Weir keeps the status of an error"),
+        None => {}
+    }
+    let mut others = Vec::new();
+    for status in &statuses {
+        match status.parse::<u16>() {
+            Ok(400..=599) => site.error_page(status, page),
+            _ => others.push(*status),
+        }
+    }
+    match others.is_empty() {
+        true => Fate::Carried,
+        false => Fate::missing(format!("{} is no status of an error", others.join(", "))),
+    }
+}
+
+/// The field line of `add_header`.
+///
+/// # Errors
+/// The fate of a directive that becomes none.
+pub(super) fn header(directive: &Directive) -> Result<String, Fate> {
+    let (name, value) = (directive.arg(0), directive.arg(1));
+    if value.contains('$') {
+        return Err(Fate::missing("Weir has no variables: the value is a fixed text"));
+    }
+    field(name, value).map_err(|why| match name.to_ascii_lowercase().as_str() {
+        "vary" | "etag" => Fate::unneeded(why),
+        _ => Fate::missing(why),
+    })
+}
+
+/// The line of `expires`; `Ok(None)` for `off`.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn expires(directive: &Directive) -> Result<Option<String>, String> {
+    match directive.args.as_slice() {
+        [time] => match time.as_str() {
+            "off" => Ok(None),
+            "epoch" => Ok(Some("Cache-Control: no-cache".to_owned())),
+            "max" => Ok(Some("Cache-Control: max-age=315360000".to_owned())),
+            time if time.starts_with('-') => Ok(Some("Cache-Control: no-cache".to_owned())),
+            time => match seconds(time.trim_start_matches('+')) {
+                Some(span) => Ok(Some(format!("Cache-Control: max-age={span}"))),
+                None => Err(
+                    "Weir has no variables and no times of day: the lifetime is a number of seconds"
+                        .to_owned(),
+                ),
+            },
+        },
+        _ => Err("Weir knows no lifetime from the modification time".to_owned()),
+    }
+}
+
+/// Reads a directive about the whole server. `None`: it is none.
+pub(super) fn global(directive: &Directive, server: &mut Server) -> Option<Fate> {
+    let arg = directive.arg(0);
+    let mut time = |key: &str| match seconds(arg) {
+        Some(0) => Fate::missing(format!("`{key}` of Weir is at least 100 ms")),
+        Some(span) => once(server, key, &quote(&format!("{span}s"))),
+        None => Fate::missing("this is not a time"),
+    };
+    Some(match directive.name.as_str() {
+        "keepalive_timeout" => time("idle-timeout"),
+        "client_header_timeout" => time("header-timeout"),
+        "client_body_timeout" => time("body-timeout"),
+        "send_timeout" => time("write-timeout"),
+        "keepalive_requests" => match arg.parse::<u32>() {
+            Ok(number) => once(server, "max-requests-per-connection", &number.to_string()),
+            Err(_) => Fate::missing("this is not a number"),
+        },
+        "large_client_header_buffers" => match bytes(directive.arg(1)) {
+            Some(size) => {
+                let size = size
+                    .saturating_mul(arg.parse().unwrap_or(4))
+                    .clamp(16 << 10, 1 << 20);
+                once(server, "max-head-size", &size.to_string());
+                Fate::changed("Weir bounds the whole head of a request")
+            }
+            None => Fate::missing("this is not a size"),
+        },
+        "http2" if arg == "off" => once(server, "http2", "\"off\""),
+        "http2" => Fate::unneeded("Weir speaks HTTP/2 over TLS"),
+        "access_log" => access_log(directive, server),
+        _ => return None,
+    })
+}
+
+/// Sets a key of the top level, which all hosts share.
+pub(super) fn once(server: &mut Server, key: &str, value: &str) -> Fate {
+    match server.keys.iter().find(|(known, _)| known == key) {
+        Some((_, known)) if known != value => {
+            Fate::missing(format!("all hosts share `{key}`; the first value is {known}"))
+        }
+        _ => {
+            server.key(key, value);
+            Fate::Carried
+        }
+    }
+}
+
+fn access_log(directive: &Directive, server: &mut Server) -> Fate {
+    let path = directive.arg(0);
+    if path == "off" {
+        return Fate::changed("Weir has one access log for all hosts and paths, or none");
+    }
+    if path.contains('$') || path.starts_with("syslog:") {
+        return Fate::missing("the access log is one file, or `-` for standard output");
+    }
+    let path = if path == "/dev/stdout" { "-" } else { path };
+    let fate = once(server, "access-log", &quote(path));
+    if fate != Fate::Carried {
+        return fate;
+    }
+    match directive.arg(1) {
+        "" | "combined" => Fate::Carried,
+        format if format.contains("json") => {
+            server.key("log-format", "\"json\"");
+            Fate::changed("in Weir's JSON format")
+        }
+        _ => Fate::changed("in the `combined` format"),
+    }
+}

@@ -1,0 +1,513 @@
+//! What a `location` says about its paths, as rules of a site.
+
+use super::goal::{self, Goal, Variables};
+use super::level::{self, Level};
+use super::place::Place;
+use super::plain;
+use super::upstream::{self, Groups};
+use crate::directive::Directive;
+use crate::fate::Fate;
+use crate::model::{Access, HeaderRule, Redirect, Server, Site};
+use crate::pattern::pattern;
+use crate::report::Report;
+use crate::upstream::set;
+use crate::value::is_site_path;
+
+/// Most files that a rule of Weir tries.
+const TRIED_MAX: usize = 8;
+
+/// What the locations of a server share.
+pub(super) struct Context<'a> {
+    pub(super) groups: &'a Groups,
+    pub(super) variables: Variables,
+    pub(super) report: &'a mut Report,
+    pub(super) server: &'a mut Server,
+}
+
+/// Puts the rules of all locations of a block into a site, in the order in which nginx tries them.
+pub(super) fn locations(block: &[Directive], around: &Level, site: &mut Site, cx: &mut Context<'_>) {
+    let blocks = block.iter().filter(|directive| directive.name == "location");
+    let mut places: Vec<(&Directive, Place)> = blocks
+        .map(|directive| (directive, Place::of(directive)))
+        .collect();
+    // A named location answers the paths whose files are tried in vain.
+    let tries = |block: &[Directive], name: &str| {
+        block
+            .iter()
+            .any(|one| one.name == "try_files" && one.args.last().is_some_and(|last| last == name))
+    };
+    for index in 0..places.len() {
+        let Some(name) = places[index].1.name.clone() else {
+            continue;
+        };
+        let from = places
+            .iter()
+            .filter(|(directive, _)| tries(directive.inner(), &name));
+        let mut patterns: Vec<String> = from.flat_map(|(_, place)| place.patterns.clone()).collect();
+        if tries(block, &name) {
+            patterns.push("/*".to_owned());
+        }
+        let passes = places[index].0.inner().iter().any(|one| one.name == "proxy_pass");
+        if passes && !patterns.is_empty() {
+            places[index].1.answer_missing(patterns);
+        }
+    }
+    places.sort_by_key(|(_, place)| place.rank());
+    let mut header_rules = Vec::new();
+    // Paths of locations that no upstream answers.
+    let mut own: Vec<String> = Vec::new();
+    for (directive, place) in &places {
+        let before = site.proxies.len();
+        location(directive, place, block, around, site, &mut header_rules, cx);
+        if site.proxies.len() > before {
+            site.keep_from_upstreams(&own);
+        }
+        let answers_itself = |inner: &Directive| {
+            matches!(
+                inner.name.as_str(),
+                "root" | "alias" | "try_files" | "return" | "rewrite" | "expires" | "add_header" | "index"
+            )
+        };
+        let falls_back = directive.inner().iter().any(|one| {
+            one.name == "try_files" && one.args.last().is_some_and(|last| has_upstream(block, last))
+        });
+        if site.proxies.len() == before && !falls_back && directive.inner().iter().any(answers_itself) {
+            own.extend(place.patterns.iter().cloned());
+        }
+    }
+    // A later rule of Weir replaces the lines of an earlier one.
+    header_rules.reverse();
+    site.header_rules.extend(header_rules);
+}
+
+/// Reports a block, and all in it, as missing.
+pub(super) fn refuse(block: &Directive, why: &str, report: &mut Report) {
+    let limits = [
+        "allow",
+        "deny",
+        "auth_basic",
+        "auth_basic_user_file",
+        "internal",
+        "auth_request",
+    ];
+    let refuses = block.name == "return" && matches!(block.arg(0), "401" | "403" | "404" | "410" | "444");
+    let is_limit = limits.contains(&block.name.as_str()) && block.arg(0) != "off";
+    let fate = match is_limit || refuses {
+        true => Fate::open(why),
+        false => Fate::missing(why),
+    };
+    report.add(&block.at, &block.shown(), fate);
+    for inner in block.inner() {
+        refuse(inner, why, report);
+    }
+}
+
+fn location(
+    block: &Directive,
+    place: &Place,
+    siblings: &[Directive],
+    around: &Level,
+    site: &mut Site,
+    header_rules: &mut Vec<HeaderRule>,
+    cx: &mut Context<'_>,
+) {
+    if place.name.is_some() {
+        return refuse(block, "Weir has no named locations", cx.report);
+    }
+    let mut level = around.inside(block.inner());
+    let mut said = Level::default();
+    for directive in block.inner() {
+        said.access.read(directive);
+    }
+    let says_no =
+        |directive: &Directive| directive.name == "return" && matches!(directive.arg(0), "403" | "404");
+    if place.is_hidden && (said.access.admits_nobody() || block.inner().iter().any(says_no)) {
+        let why = "names that begin with a dot get 404 unless `hidden` is set";
+        for directive in [std::slice::from_ref(block), block.inner()].concat() {
+            cx.report
+                .add(&directive.at, &directive.shown(), Fate::unneeded(why));
+        }
+        return;
+    }
+    if place.patterns.is_empty() {
+        return refuse(block, "its paths are no patterns with at most one `*`", cx.report);
+    }
+    let fate = match place.any_case && !said.access.is_said() {
+        true => Fate::changed("Weir tells upper and lower case apart"),
+        false => Fate::Carried,
+    };
+    cx.report.add(&block.at, &block.shown(), fate);
+
+    let mut own = Own {
+        place,
+        siblings,
+        lines: Vec::new(),
+        always: Vec::new(),
+        pass: None,
+    };
+    for directive in block.inner() {
+        let fate = own.read(directive, block, &mut level, site, cx);
+        if let Some(fate) = fate {
+            directive.note_all(&fate, cx.report);
+        }
+    }
+    // Access of this level, over the one around it.
+    if said.access.is_said() {
+        let access = said.access.over(&around.access);
+        for path in &place.patterns {
+            site.access.push(access.rule(path));
+        }
+    }
+    for (header, always) in [(&own.lines, false), (&own.always, true)] {
+        for path in place.patterns.iter().filter(|_| !header.is_empty()) {
+            header_rules.push(HeaderRule {
+                path: path.clone(),
+                header: header.clone(),
+                always,
+            });
+        }
+    }
+    if let Some(directive) = own.pass {
+        let fate = pass(directive, place, &level, site, cx.groups);
+        cx.report.add(&directive.at, &directive.shown(), fate);
+    }
+    let deeper = block.inner().iter().any(|directive| directive.name == "location");
+    if deeper {
+        locations(block.inner(), &level, site, cx);
+    }
+}
+
+fn pass(directive: &Directive, place: &Place, level: &Level, site: &mut Site, groups: &Groups) -> Fate {
+    match upstream::pass(directive.arg(0), place.prefix.as_deref(), groups) {
+        Ok((mut rule, changed)) => {
+            level.proxy.apply(&mut rule);
+            if place.is_for_missing {
+                set(&mut rule, "when", "\"missing\"");
+            }
+            for path in &place.patterns {
+                let mut rule = rule.clone();
+                rule.path.clone_from(path);
+                if rule.strip && !path.contains('*') {
+                    return Fate::missing("Weir sends the whole path of a location without a star");
+                }
+                site.proxies.push(rule);
+            }
+            changed.map_or(Fate::Carried, Fate::Changed)
+        }
+        Err(why) => {
+            // Files at these paths are not meant for clients.
+            for path in &place.patterns {
+                site.access.push(Access::nobody(path));
+            }
+            Fate::missing(format!("{why}; the result denies these paths"))
+        }
+    }
+}
+
+/// What a location has gathered.
+struct Own<'a> {
+    place: &'a Place,
+    /// The block around the location.
+    siblings: &'a [Directive],
+    lines: Vec<String>,
+    /// Lines of every response.
+    always: Vec<String>,
+    pass: Option<&'a Directive>,
+}
+
+impl<'a> Own<'a> {
+    /// The fate of a directive; `None` if it is reported elsewhere.
+    fn read(
+        &mut self,
+        directive: &'a Directive,
+        block: &Directive,
+        level: &mut Level,
+        site: &mut Site,
+        cx: &mut Context<'_>,
+    ) -> Option<Fate> {
+        let is_everything = self.place.is_everything();
+        Some(match directive.name.as_str() {
+            "location" => return None,
+            "proxy_pass" => {
+                self.pass = Some(directive);
+                return None;
+            }
+            "fastcgi_pass" | "uwsgi_pass" | "scgi_pass" | "grpc_pass" | "memcached_pass" => {
+                for path in &self.place.patterns {
+                    site.access.push(Access::nobody(path));
+                }
+                let why = plain::fate(&directive.name)
+                    .map(|fate| fate.why().to_owned())
+                    .unwrap_or_default();
+                Fate::missing(format!(
+                    "{why}; the result denies these paths, because Weir would send the text of programs"
+                ))
+            }
+            "add_header" => match level::header(directive) {
+                Ok(line) => {
+                    match directive.arg(2) {
+                        "always" => self.always.push(line),
+                        _ => self.lines.push(line),
+                    }
+                    Fate::Carried
+                }
+                Err(fate) => fate,
+            },
+            "expires" => match level::expires(directive) {
+                Ok(line) => {
+                    self.lines.extend(line);
+                    Fate::Carried
+                }
+                Err(why) => Fate::missing(why),
+            },
+            "internal" => {
+                for path in &self.place.patterns {
+                    site.access.push(Access::nobody(path));
+                }
+                Fate::changed("clients get 403; error pages are still sent")
+            }
+            "return" => self.answer(directive, site, cx),
+            "rewrite" => rewrite(directive, site, &cx.variables),
+            "try_files" => {
+                let paths = match is_everything {
+                    true => vec!["*".to_owned()],
+                    false => self.place.patterns.clone(),
+                };
+                try_files(directive, &paths, self.siblings, site)
+            }
+            "root" | "alias" => self.root(directive, level, site),
+            "index" | "autoindex" | "error_page" | "types" | "gzip" | "gzip_static" | "default_type"
+            | "charset" => {
+                let mut inner = level.clone();
+                let fate = inner.read(directive).unwrap_or(Fate::Carried);
+                match () {
+                    () if is_everything => {
+                        let mut target = Level::default();
+                        target.site.clone_from(site);
+                        target.read(directive);
+                        *site = target.site;
+                        fate
+                    }
+                    // It repeats what the server says.
+                    () if inner.site == level.site => fate,
+                    () => Fate::missing(format!("Weir has one `{}` for each host", directive.name)),
+                }
+            }
+            "stub_status" => {
+                cx.server.key("live", "\"local\"");
+                Fate::changed("the metrics are at `/.weir/metrics`, for clients on this machine")
+            }
+            "access_log" => Fate::missing("the access log has all requests"),
+            "limit_except" => {
+                let is_passed = block.inner().iter().any(|other| other.name == "proxy_pass");
+                match is_passed {
+                    true => Fate::open("Weir passes all methods on"),
+                    false => Fate::unneeded("files have GET, HEAD and OPTIONS only"),
+                }
+            }
+            "if" => {
+                refuse(directive, "Weir has no conditions", cx.report);
+                return None;
+            }
+            "break" => Fate::unneeded("it ends the rewriting, which Weir does not have"),
+            _ => match level.read(directive) {
+                Some(fate) => fate,
+                None => plain::fate(&directive.name)
+                    .or_else(|| level::global(directive, cx.server))
+                    .unwrap_or_else(|| Fate::missing("the converter does not know this directive")),
+            },
+        })
+    }
+
+    fn answer(&self, directive: &Directive, site: &mut Site, cx: &mut Context<'_>) -> Fate {
+        let mut fate = Fate::Carried;
+        for path in &self.place.patterns {
+            fate = returns(directive, path, site, &cx.variables, cx.server);
+        }
+        fate
+    }
+
+    fn root(&self, directive: &Directive, level: &Level, site: &mut Site) -> Fate {
+        let path = match level::root(directive.arg(0)) {
+            Ok(path) => path,
+            Err(why) => return Fate::missing(why),
+        };
+        let above = level.site.root.as_deref().or(site.root.as_deref());
+        if directive.name == "root" {
+            if above == Some(&*path) {
+                return Fate::Carried;
+            }
+            if self.place.is_everything() {
+                site.root = Some(path);
+                return Fate::Carried;
+            }
+            return Fate::missing("Weir has one root for each host; put a link in it, or use a `[[host]]`");
+        }
+        // An alias that is the folder of the same path below the root changes nothing.
+        let prefix = self.place.prefix.as_deref().unwrap_or_default();
+        let is_same = above.is_some_and(|above| format!("{above}{}", prefix.trim_end_matches('/')) == path);
+        match is_same {
+            true => Fate::Carried,
+            false => Fate::missing(format!(
+                "Weir has one root for each host; put a symbolic link for `{prefix}` in it, to a folder inside the root"
+            )),
+        }
+    }
+}
+
+/// Reads `return` for a path.
+pub(super) fn returns(
+    directive: &Directive,
+    from: &str,
+    site: &mut Site,
+    variables: &Variables,
+    server: &mut Server,
+) -> Fate {
+    let (status, text) = match (directive.arg(0).parse::<u16>(), directive.args.len()) {
+        (Ok(status), _) => (status, directive.arg(1)),
+        (Err(_), 1) => (302, directive.arg(0)),
+        (Err(_), _) => return Fate::missing("this is not a status"),
+    };
+    match status {
+        301 | 302 | 303 | 307 | 308 => match goal::of_return(text, from, variables) {
+            Ok(Goal::To(to)) => {
+                let keeps_query = text.contains("$request_uri") || text.contains("$args");
+                site.redirects.push(Redirect {
+                    from: from.to_owned(),
+                    to,
+                    status,
+                });
+                match keeps_query {
+                    true => Fate::Carried,
+                    false => Fate::changed("Weir appends the query of the request"),
+                }
+            }
+            Ok(Goal::Secure(_)) => {
+                server.key("https-redirect", "true");
+                Fate::changed("`https-redirect` answers all requests in cleartext, with 308")
+            }
+            Err(why) => Fate::missing(why),
+        },
+        400..=599 => {
+            site.access.push(Access::nobody(from));
+            match status {
+                403 => Fate::Carried,
+                _ => Fate::changed("Weir answers 403"),
+            }
+        }
+        _ => Fate::missing("Weir answers with files, not with texts of the configuration"),
+    }
+}
+
+/// Reads `rewrite EXPRESSION TEXT [FLAG]`.
+pub(super) fn rewrite(directive: &Directive, site: &mut Site, variables: &Variables) -> Fate {
+    let (expression, text, flag) = (directive.arg(0), directive.arg(1), directive.arg(2));
+    let is_address =
+        text.starts_with("http://") || text.starts_with("https://") || text.starts_with("$scheme");
+    let status = match flag {
+        "permanent" => 301,
+        "redirect" => 302,
+        _ if is_address => 302,
+        _ => {
+            return Fate::missing(
+                "Weir redirects, and does not change paths inside; `[[try-files]]` names other files for a path",
+            );
+        }
+    };
+    match goal::of_rewrite(expression, text, variables) {
+        Ok(rules) => {
+            for (from, goal) in rules {
+                let Goal::To(to) = goal else {
+                    return Fate::missing(
+                        "Weir redirects to https with `https-redirect`, for all hosts or none",
+                    );
+                };
+                site.redirects.push(Redirect { from, to, status });
+            }
+            Fate::Carried
+        }
+        Err(why) => Fate::missing(why),
+    }
+}
+
+/// Whether a named location of this block passes requests on.
+fn has_upstream(block: &[Directive], name: &str) -> bool {
+    let named = |one: &&Directive| one.name == "location" && one.arg(0) == name;
+    block
+        .iter()
+        .filter(named)
+        .any(|one| one.inner().iter().any(|inner| inner.name == "proxy_pass"))
+}
+
+/// Reads `try_files` for paths. `block` has the named locations.
+pub(super) fn try_files(
+    directive: &Directive,
+    paths: &[String],
+    block: &[Directive],
+    site: &mut Site,
+) -> Fate {
+    let Some((last, tried)) = directive.args.split_last() else {
+        return Fate::missing("no file is named");
+    };
+    let mut files: Vec<String> = Vec::new();
+    for text in tried {
+        let file = match text.strip_prefix("$uri") {
+            // Weir looks up a directory with its file.
+            Some("" | "/") => "$path".to_owned(),
+            Some(suffix)
+                if suffix.starts_with(['.', '/', '-', '_'])
+                    && !suffix.ends_with('/')
+                    && is_site_path(&format!("/x{suffix}")) =>
+            {
+                format!("$path{suffix}")
+            }
+            None if is_site_path(text) => text.clone(),
+            _ => {
+                return Fate::missing(format!(
+                    "`{text}` is no file that Weir can try: it tries `$path` with an ending, and paths of the site"
+                ));
+            }
+        };
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    let mut fate = Fate::Carried;
+    match last.as_str() {
+        "=404" => {}
+        status if status.starts_with('=') => fate = Fate::changed("Weir answers 404"),
+        // The named location has the rule for paths without a file.
+        name if name.starts_with('@') && has_upstream(block, name) => {}
+        name if name.starts_with('@') => {
+            fate = Fate::missing(format!(
+                "Weir passes requests on before it looks for files, so `{name}` cannot follow them"
+            ))
+        }
+        page if page.contains(".php") || page.contains('$') => {
+            fate = Fate::missing(format!(
+                "`{page}` is a program; Weir passes requests on over HTTP only"
+            ));
+        }
+        page if is_site_path(page) => {
+            files.push(page.to_owned());
+            // For paths with a slash at their end, where no further file is tried.
+            if paths == ["*"] {
+                site.spa = Some(page.to_owned());
+            }
+        }
+        _ => fate = Fate::missing(format!("`{last}` is no file that Weir can try")),
+    }
+    if files.len() > TRIED_MAX {
+        return Fate::missing(format!("a rule tries at most {TRIED_MAX} files"));
+    }
+    if files.is_empty() || files == ["$path"] {
+        return match fate {
+            Fate::Carried => Fate::unneeded("Weir looks for the file, then for the index of the directory"),
+            fate => fate,
+        };
+    }
+    for path in paths.iter().filter_map(|path| pattern(path)) {
+        site.try_files(&path, &files);
+    }
+    fate
+}

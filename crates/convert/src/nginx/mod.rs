@@ -1,0 +1,643 @@
+//! nginx: from the tree of directives to the model. This file reads `main`, `http` and `server`, and decides which server
+//! answers unknown hosts.
+
+mod access;
+mod goal;
+mod level;
+mod listen;
+mod location;
+mod parse;
+mod place;
+mod plain;
+mod upstream;
+
+use crate::directive::Directive;
+use crate::fate::Fate;
+use crate::files::{Files, Text};
+use crate::model::{Redirect, Server, Site};
+use crate::report::{At, Report, Unreadable};
+use crate::value::is_host_name;
+use goal::{Goal, Variables};
+use level::Level;
+use listen::Listen;
+use location::Context;
+use upstream::Groups;
+
+/// Most hosts of Weir.
+const HOSTS_MAX: usize = 100;
+
+/// Reads a configuration of nginx.
+///
+/// # Errors
+/// A mistake of syntax.
+pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Result<Server, Unreadable> {
+    let tree = parse::parse(main, files, report)?;
+    let mut server = Server::default();
+    let mut drafts = Vec::new();
+    let is_whole = tree.iter().any(|directive| directive.name == "http");
+    let (inside, main): (Vec<Directive>, Vec<Directive>) = match is_whole {
+        true => {
+            let (http, main): (Vec<Directive>, Vec<Directive>) =
+                tree.into_iter().partition(|one| one.name == "http");
+            let inside = http.into_iter().flat_map(|http| {
+                report.add(&http.at, "http", Fate::Carried);
+                http.block.unwrap_or_default()
+            });
+            (inside.collect(), main)
+        }
+        false => (tree, Vec::new()),
+    };
+    for directive in &main {
+        let fate = of_main(directive, report);
+        report.add(&directive.at, &directive.shown(), fate);
+    }
+    http(&inside, &mut server, &mut drafts, report);
+    assemble(drafts, &mut server, report);
+    Ok(server)
+}
+
+fn of_main(directive: &Directive, report: &mut Report) -> Fate {
+    for inner in directive.inner() {
+        let fate = of_main(inner, report);
+        report.add(&inner.at, &inner.shown(), fate);
+    }
+    match directive.name.as_str() {
+        "user" => {
+            Fate::missing("the unit of Weir's packages sets the user; add `user` if you start Weir as root")
+        }
+        "worker_processes" if directive.arg(0) == "auto" => {
+            Fate::unneeded("Weir starts a worker for each core")
+        }
+        "worker_processes" => {
+            Fate::missing("`workers` sets the number of threads; by default, Weir starts one for each core")
+        }
+        name => {
+            plain::fate(name).unwrap_or_else(|| Fate::missing("the converter does not know this directive"))
+        }
+    }
+}
+
+fn http(block: &[Directive], server: &mut Server, drafts: &mut Vec<Draft>, report: &mut Report) {
+    let mut level = Level::default();
+    let mut groups = Groups::new();
+    for directive in block {
+        let fate = match directive.name.as_str() {
+            "server" => continue,
+            "upstream" => {
+                upstream::group(directive, &mut groups, report);
+                continue;
+            }
+            "user" | "worker_processes" => of_main(directive, report),
+            _ if directive.name != "types" && directive.block.is_some() => {
+                location::refuse(
+                    directive,
+                    plain::fate(&directive.name)
+                        .as_ref()
+                        .map_or("the converter does not know this block", Fate::why),
+                    report,
+                );
+                continue;
+            }
+            _ => of_http(directive, &mut level, server),
+        };
+        directive.note_all(&fate, report);
+    }
+    for directive in block.iter().filter(|directive| directive.name == "server") {
+        report.add(&directive.at, "server", Fate::Carried);
+        drafts.extend(self::server(directive, &level, &groups, server, report));
+    }
+}
+
+fn of_http(directive: &Directive, level: &mut Level, server: &mut Server) -> Fate {
+    if directive.name == "client_max_body_size" {
+        // For upstreams, and for the bodies that Weir discards.
+        return level.read(directive).unwrap_or(Fate::Carried);
+    }
+    level
+        .read(directive)
+        .or_else(|| level::global(directive, server))
+        .or_else(|| plain::fate(&directive.name))
+        .unwrap_or_else(|| Fate::missing("the converter does not know this directive"))
+}
+
+/// A `server` block.
+struct Draft {
+    at: At,
+    site: Site,
+    listens: Vec<Listen>,
+    /// Whether the block answers hosts that no other block names.
+    is_default: bool,
+    /// Whether all requests are redirected to https at the host of the request, or at this one.
+    secures: Option<Option<String>>,
+    /// The host that all requests are redirected to with https.
+    leads: Option<String>,
+}
+
+impl Draft {
+    fn is_clear(&self) -> bool {
+        self.listens.iter().any(|listen| !listen.is_secure)
+    }
+
+    fn is_secure(&self) -> bool {
+        self.listens.iter().any(|listen| listen.is_secure)
+    }
+}
+
+/// Reads a `server` block; each `if ($host = NAME)` that redirects is a site of its own, before it.
+fn server(
+    block: &Directive,
+    around: &Level,
+    groups: &Groups,
+    server: &mut Server,
+    report: &mut Report,
+) -> Vec<Draft> {
+    let mut level = around.inside(block.inner());
+    let mut draft = Draft {
+        at: block.at.clone(),
+        site: Site::default(),
+        listens: Vec::new(),
+        is_default: false,
+        secures: None,
+        leads: None,
+    };
+    let mut has_ssl = false;
+    for directive in block.inner() {
+        match directive.name.as_str() {
+            "listen" => {
+                let fate = match listen::read(&directive.args, server) {
+                    Ok((listen, fate)) => {
+                        draft.is_default |= listen.is_default;
+                        draft.listens.push(listen);
+                        fate
+                    }
+                    Err(fate) => fate,
+                };
+                report.add(&directive.at, &directive.shown(), fate);
+            }
+            "server_name" => {
+                let fate = names(directive, &mut draft.site.names);
+                report.add(&directive.at, &directive.shown(), fate);
+            }
+            "ssl" => {
+                has_ssl = directive.arg(0) == "on";
+                report.add(&directive.at, &directive.shown(), Fate::Carried);
+            }
+            _ => {}
+        }
+    }
+    if draft.listens.is_empty() {
+        draft.listens.push(Listen::default());
+    }
+    if has_ssl {
+        draft
+            .listens
+            .iter_mut()
+            .for_each(|listen| listen.is_secure = true);
+    }
+    let variables = Variables {
+        host: match draft.site.names.as_slice() {
+            [one] if !one.starts_with('*') => Some(one.clone()),
+            _ => None,
+        },
+        is_secure: draft.is_secure(),
+    };
+    let skipped = [
+        "listen",
+        "server_name",
+        "ssl",
+        "location",
+        "if",
+        "return",
+        "rewrite",
+        "try_files",
+    ];
+    for directive in block
+        .inner()
+        .iter()
+        .filter(|one| !skipped.contains(&one.name.as_str()))
+    {
+        let fate = of_server(directive, &mut level, server);
+        directive.note_all(&fate, report);
+    }
+    let names = std::mem::take(&mut draft.site.names);
+    draft.site = Site {
+        names,
+        ..level.site.clone()
+    };
+    let mut drafts = Vec::new();
+    let is_secure = draft.is_secure();
+    for directive in block.inner() {
+        let fate = match directive.name.as_str() {
+            "if" => {
+                drafts.extend(condition(directive, &mut draft, &variables, server, report));
+                continue;
+            }
+            "return" => match goal::of_return(directive.args.last().map_or("", |text| text), "*", &variables)
+            {
+                Ok(Goal::Secure(host)) if !is_secure => {
+                    draft.secures = Some(host);
+                    Fate::changed("`https-redirect` answers with 308")
+                }
+                Ok(Goal::Secure(_)) => Fate::missing("the server redirects to itself"),
+                _ if draft.secures.is_some() => {
+                    Fate::unneeded("all requests in cleartext are redirected to https")
+                }
+                Ok(Goal::To(to)) => {
+                    let host = to.strip_prefix("https://").and_then(|to| to.strip_suffix('*'));
+                    draft.leads = host.filter(|host| is_host_name(host)).map(str::to_owned);
+                    location::returns(directive, "*", &mut draft.site, &variables, server)
+                }
+                Err(_) => location::returns(directive, "*", &mut draft.site, &variables, server),
+            },
+            "rewrite" => match goal::of_rewrite(directive.arg(0), directive.arg(1), &variables).as_deref() {
+                Ok([(from, Goal::Secure(host))]) if from == "*" && !is_secure => {
+                    draft.secures = Some(host.clone());
+                    Fate::changed("`https-redirect` answers with 308")
+                }
+                _ => location::rewrite(directive, &mut draft.site, &variables),
+            },
+            "try_files" => location::try_files(directive, &["*".to_owned()], block.inner(), &mut draft.site),
+            _ => continue,
+        };
+        report.add(&directive.at, &directive.shown(), fate);
+    }
+    let mut cx = Context {
+        groups,
+        variables,
+        report,
+        server,
+    };
+    location::locations(block.inner(), &level, &mut draft.site, &mut cx);
+    if level.access.is_said() {
+        draft.site.access.push(level.access.rule("/*"));
+    }
+    drafts.push(draft);
+    drafts
+}
+
+fn of_server(directive: &Directive, level: &mut Level, server: &mut Server) -> Fate {
+    match directive.name.as_str() {
+        "ssl_reject_handshake" => {
+            server.rejects_unknown = directive.arg(0) == "on";
+            Fate::changed("for all addresses with TLS")
+        }
+        "ssl_client_certificate" => {
+            let is_optional = server
+                .client_ca
+                .as_ref()
+                .is_some_and(|(_, is_optional)| *is_optional);
+            server.client_ca = Some((directive.arg(0).to_owned(), is_optional));
+            Fate::changed("for all hosts: Weir asks for a certificate before it knows the host")
+        }
+        "ssl_verify_client" => match (directive.arg(0), &mut server.client_ca) {
+            ("off", _) => Fate::unneeded("clients are not asked for certificates"),
+            ("on", Some(_)) => Fate::Carried,
+            ("optional", Some((_, is_optional))) => {
+                *is_optional = true;
+                Fate::Carried
+            }
+            (_, None) => Fate::open("`ssl_client_certificate` is not before it in this block"),
+            _ => Fate::open("Weir rejects certificates of authorities that it does not know"),
+        },
+        "http3" if directive.arg(0) == "on" => {
+            server.key("http3", "true");
+            Fate::Carried
+        }
+        "http3" => Fate::unneeded("HTTP/3 is off by default"),
+        _ if directive.name != "types" && directive.block.is_some() => plain::fate(&directive.name)
+            .unwrap_or_else(|| Fate::missing("the converter does not know this block")),
+        _ => of_http(directive, level, server),
+    }
+}
+
+fn names(directive: &Directive, names: &mut Vec<String>) -> Fate {
+    let mut others = Vec::new();
+    for text in &directive.args {
+        let name = text.to_ascii_lowercase();
+        match name.as_str() {
+            "_" | "" => {}
+            name if name.starts_with('.') && is_host_name(&name[1..]) => {
+                names.extend([name[1..].to_owned(), format!("*{name}")]);
+            }
+            name if is_host_name(name) && !name.trim_start_matches("*.").contains('*') => {
+                names.push(name.to_owned())
+            }
+            _ => others.push(text.as_str()),
+        }
+    }
+    match others.is_empty() {
+        true => Fate::Carried,
+        false => Fate::missing(format!(
+            "{} is no name in Weir: a name is literal or begins with `*.`",
+            others.join(", ")
+        )),
+    }
+}
+
+/// Reads `if (CONDITION) { return ... }` of a server.
+fn condition(
+    block: &Directive,
+    draft: &mut Draft,
+    variables: &Variables,
+    server: &mut Server,
+    report: &mut Report,
+) -> Option<Draft> {
+    let words: Vec<&str> = block
+        .args
+        .iter()
+        .map(|word| word.trim_matches(['(', ')']))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let is_redirect =
+        |one: &Directive| one.name == "return" || (one.name == "rewrite" && one.arg(1).contains("://"));
+    let inner: Vec<&Directive> = block.inner().iter().filter(|one| one.name != "break").collect();
+    let host = match words.as_slice() {
+        ["$host" | "$http_host", "=", name] if is_host_name(name) => Some((*name).to_owned()),
+        _ => None,
+    };
+    let is_scheme = matches!(
+        words.as_slice(),
+        ["$scheme", "=", "http"] | ["$scheme", "!=", "https"] | ["$https", "=", ""]
+    );
+    let ([one], true) = (inner.as_slice(), host.is_some() || is_scheme) else {
+        location::refuse(block, "Weir has no conditions but the host of a redirect", report);
+        return None;
+    };
+    if !is_redirect(one) {
+        location::refuse(block, "Weir has no conditions but the host of a redirect", report);
+        return None;
+    }
+    let variables = Variables {
+        host: host.clone().or_else(|| variables.host.clone()),
+        is_secure: variables.is_secure,
+    };
+    let text = one
+        .args
+        .iter()
+        .find(|text| text.contains("://"))
+        .map_or("", |text| text);
+    let text = text.replace("$1", "$request_uri");
+    let is_secured = matches!(goal::of_return(&text, "*", &variables), Ok(Goal::Secure(_)));
+    let fates = match (host, is_secured) {
+        (_, true) => {
+            server.key("https-redirect", "true");
+            draft.secures.get_or_insert(None);
+            (
+                Fate::changed("`https-redirect` answers all requests in cleartext, with 308"),
+                None,
+            )
+        }
+        (Some(name), false) => {
+            let mut site = Site {
+                names: vec![name.clone()],
+                root: None,
+                certificates: draft.site.certificates.clone(),
+                ..Site::default()
+            };
+            let fate = location::returns(
+                &Directive {
+                    args: vec![
+                        one.args
+                            .iter()
+                            .find(|arg| arg.parse::<u16>().is_ok())
+                            .cloned()
+                            .unwrap_or_else(|| "301".to_owned()),
+                        text,
+                    ],
+                    ..(*one).clone()
+                },
+                "*",
+                &mut site,
+                &variables,
+                server,
+            );
+            draft.site.names.retain(|known| *known != name);
+            let host = Draft {
+                at: block.at.clone(),
+                site,
+                listens: draft.listens.clone(),
+                is_default: false,
+                secures: None,
+                leads: None,
+            };
+            (fate, Some(host))
+        }
+        (None, false) => (
+            Fate::missing("Weir redirects cleartext requests to the same URL with https only"),
+            None,
+        ),
+    };
+    let (fate, host) = fates;
+    report.add(
+        &block.at,
+        &block.shown(),
+        if matches!(fate, Fate::Missing(_)) {
+            fate.clone()
+        } else {
+            Fate::Carried
+        },
+    );
+    report.add(&one.at, &one.shown(), fate);
+    for inner in block.inner().iter().filter(|one| one.name == "break") {
+        report.add(&inner.at, &inner.shown(), Fate::unneeded("nothing follows it"));
+    }
+    host
+}
+
+/// Makes sites of the blocks: names the site of unknown hosts, joins blocks for the same names, and turns blocks that
+/// only redirect to https into `https-redirect`.
+fn assemble(mut drafts: Vec<Draft>, server: &mut Server, report: &mut Report) {
+    listen::assemble(drafts.iter().flat_map(|draft| &draft.listens), server);
+    let secured: Vec<String> = drafts
+        .iter()
+        .filter(|draft| draft.is_secure())
+        .flat_map(|draft| draft.site.names.clone())
+        .collect();
+    for draft in &mut drafts {
+        if let Some(host) = draft.leads.take_if(|host| secured.contains(host)) {
+            draft.secures = Some(Some(host));
+        }
+    }
+    let secures = |draft: &Draft| draft.secures.is_some() && !draft.is_secure();
+    let answers_clear = drafts
+        .iter()
+        .any(|draft| draft.is_clear() && !secures(draft) && !is_only_redirect(&draft.site));
+    let mut sites: Vec<(At, bool, Site)> = Vec::new();
+    for mut draft in drafts {
+        if secures(&draft) {
+            let to = draft.secures.clone().flatten();
+            // Names without a server of their own over TLS are redirected to the one named.
+            let strangers: Vec<String> = draft
+                .site
+                .names
+                .iter()
+                .filter(|name| !secured.contains(name))
+                .cloned()
+                .collect();
+            if let Some(to) = to.filter(|_| !strangers.is_empty()) {
+                let site = Site {
+                    names: strangers,
+                    redirects: vec![Redirect {
+                        from: "*".to_owned(),
+                        to: format!("https://{to}*"),
+                        status: 301,
+                    }],
+                    ..Site::default()
+                };
+                sites.push((draft.at.clone(), false, site));
+            }
+            if answers_clear && !server.has("https-redirect") {
+                report.add(
+                    &draft.at,
+                    &format!("server {}", draft.site.names.join(" ")),
+                    Fate::missing("`https-redirect` is for all hosts or none, and another server block answers in cleartext; these names are answered in cleartext, too"),
+                );
+            } else {
+                server.key("https-redirect", "true");
+            }
+            continue;
+        }
+        draft.site.certificates.dedup();
+        sites.push((draft.at, draft.is_default, draft.site));
+    }
+    if server.secure.is_empty() && server.has("https-redirect") {
+        server.keys.retain(|(key, _)| key != "https-redirect");
+        if let Some((at, ..)) = sites.first() {
+            report.add(
+                at,
+                "https",
+                Fate::missing("no address has TLS, so nothing is redirected to https"),
+            );
+        }
+    }
+    place(sites, server, report);
+    certificates(server, report);
+    if server.has("http3") && (server.secure.is_empty() || has_proxies(server)) {
+        server.keys.retain(|(key, _)| key != "http3");
+        let at = At {
+            file: "the result".into(),
+            line: 0,
+        };
+        report.add(
+            &at,
+            "http3",
+            Fate::missing("Weir passes no requests over HTTP/3 on, so `http3` is off"),
+        );
+    }
+}
+
+fn has_proxies(server: &Server) -> bool {
+    !server.top.proxies.is_empty() || server.hosts.iter().any(|host| !host.proxies.is_empty())
+}
+
+/// Whether a site redirects everything.
+fn is_only_redirect(site: &Site) -> bool {
+    site.redirects
+        .first()
+        .is_some_and(|rule| rule.from == "*" || rule.from == "/*")
+}
+
+/// Chooses the site of unknown hosts and names the others.
+fn place(sites: Vec<(At, bool, Site)>, server: &mut Server, report: &mut Report) {
+    let default = sites.iter().position(|(_, is_default, _)| *is_default);
+    let top = default.or_else(|| (!sites.is_empty()).then_some(0));
+    let mut known: Vec<String> = Vec::new();
+    for (index, (at, _, mut site)) in sites.into_iter().enumerate() {
+        let wanted = site.names.len();
+        site.names.retain(|name| !known.contains(name));
+        let shown = format!("server {}", site.names.join(" "));
+        if Some(index) == top {
+            known.append(&mut site.names);
+            server.top = site;
+            continue;
+        }
+        let twins = wanted > site.names.len();
+        let mut names = Vec::new();
+        for name in site.names {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        site.names = names;
+        if site.names.is_empty() {
+            let why = match twins {
+                true => "another server block has these names: Weir's hosts answer at all addresses alike",
+                false => {
+                    "it has no name, and another server block answers unknown hosts: Weir's hosts answer at all addresses alike"
+                }
+            };
+            // Certificates of a block for the same names belong to the site that is kept.
+            join_certificates(server, &site);
+            report.add(&at, &shown, Fate::missing(why));
+            continue;
+        }
+        if server.hosts.len() == HOSTS_MAX {
+            report.add(
+                &at,
+                &shown,
+                Fate::missing(format!("Weir has at most {HOSTS_MAX} hosts")),
+            );
+            continue;
+        }
+        known.extend(site.names.iter().cloned());
+        if site.root.is_none() && !is_only_redirect(&site) && !answers_all(&site) {
+            report.add(
+                &at,
+                &shown,
+                Fate::changed("it has no root, so paths without a rule have the files of the top level"),
+            );
+        }
+        server.hosts.push(site);
+    }
+    if server.top.root.is_none() && !is_only_redirect(&server.top) && !answers_all(&server.top) {
+        let at = At {
+            file: "the result".into(),
+            line: 0,
+        };
+        report.add(
+            &at,
+            "root",
+            Fate::missing("no root is named for unknown hosts; set `root`, or Weir serves a site of its own"),
+        );
+    }
+}
+
+fn answers_all(site: &Site) -> bool {
+    let everything = |path: &str| path == "/*" || path == "*";
+    site.proxies.iter().any(|rule| everything(&rule.path))
+        || site
+            .access
+            .iter()
+            .any(|rule| everything(&rule.path) && rule.deny == ["all"])
+}
+
+fn join_certificates(server: &mut Server, site: &Site) {
+    for pair in &site.certificates {
+        let has = server.top.certificates.contains(pair)
+            || server.hosts.iter().any(|host| host.certificates.contains(pair));
+        if !has {
+            server.top.certificates.push(pair.clone());
+        }
+    }
+}
+
+/// Keeps addresses with TLS only if there is a certificate.
+fn certificates(server: &mut Server, report: &mut Report) {
+    let has_one =
+        !server.top.certificates.is_empty() || server.hosts.iter().any(|host| !host.certificates.is_empty());
+    if server.secure.is_empty() || has_one {
+        return;
+    }
+    let addresses = std::mem::take(&mut server.secure);
+    server.keys.retain(|(key, _)| key != "https-redirect");
+    let at = At {
+        file: "the result".into(),
+        line: 0,
+    };
+    let why = "no certificate is known for these addresses; set `domain` for one by ACME, or `tls-cert` and `tls-key`";
+    report.add(
+        &at,
+        &format!("listen {}", addresses.join(" ")),
+        Fate::missing(why),
+    );
+}

@@ -1,0 +1,162 @@
+//! Which paths a `location` stands for, and in which order locations are tried.
+
+use crate::directive::Directive;
+use crate::pattern::pattern;
+use crate::regex;
+use core::cmp::Reverse;
+
+/// The paths of a location.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// Patterns; empty if Weir has none for the location.
+    pub(super) patterns: Vec<String>,
+    /// The text of a location that is a prefix.
+    pub(super) prefix: Option<String>,
+    /// Whether nginx compares without regard to case.
+    pub(super) any_case: bool,
+    /// Whether only names that begin with a dot match: Weir hides those.
+    pub(super) is_hidden: bool,
+    /// Name of a location that only others refer to, as in `@app`.
+    pub(super) name: Option<String>,
+    /// Whether only paths without a file are meant.
+    pub(super) is_for_missing: bool,
+    rank: (u8, Reverse<usize>),
+}
+
+impl Place {
+    /// The paths of the arguments of `location`.
+    pub(super) fn of(location: &Directive) -> Place {
+        let (kind, text) = match location.args.as_slice() {
+            [text] => split(text),
+            [kind, text, ..] => (kind.as_str(), text.as_str()),
+            [] => ("", ""),
+        };
+        let mut place = Place {
+            patterns: Vec::new(),
+            prefix: None,
+            any_case: kind == "~*",
+            is_hidden: false,
+            is_for_missing: false,
+            name: text.strip_prefix('@').map(|_| text.to_owned()),
+            rank: (3, Reverse(text.len())),
+        };
+        match kind {
+            _ if place.name.is_some() => {}
+            "=" => {
+                place.patterns.extend(pattern(text));
+                place.prefix = Some(text.to_owned());
+                place.rank = (0, Reverse(0));
+            }
+            "~" | "~*" => {
+                place.rank = (2, Reverse(0));
+                place.is_hidden = is_hidden(text);
+                if let Some(read) = regex::read(text) {
+                    place.patterns = read.patterns;
+                }
+            }
+            _ => {
+                place.patterns.extend(pattern(&format!("{text}*")));
+                place.prefix = Some(text.to_owned());
+                if kind == "^~" {
+                    place.rank = (1, Reverse(text.len()));
+                }
+            }
+        }
+        place
+    }
+
+    /// Makes a named location that of paths without a file.
+    pub(super) fn answer_missing(&mut self, patterns: Vec<String>) {
+        self.name = None;
+        self.is_for_missing = true;
+        self.patterns = patterns;
+        self.rank = (4, Reverse(0));
+    }
+
+    /// Locations with a lower rank are tried first; equal ones in the order of the file.
+    pub(super) fn rank(&self) -> (u8, Reverse<usize>) {
+        self.rank
+    }
+
+    /// Whether all paths match.
+    pub(super) fn is_everything(&self) -> bool {
+        matches!(self.patterns.as_slice(), [one] if one == "/*" || one == "*")
+    }
+}
+
+/// The modifier of a location that is written without a space behind it.
+fn split(text: &str) -> (&str, &str) {
+    ["=", "~*", "~", "^~"]
+        .iter()
+        .find_map(|kind| {
+            text.split_at_checked(kind.len())
+                .filter(|(start, _)| start == kind)
+        })
+        .unwrap_or(("", text))
+}
+
+/// Whether an expression matches only paths with a name that begins with a dot.
+fn is_hidden(expression: &str) -> bool {
+    let text = expression.trim_start_matches('^');
+    [
+        r"/\.",
+        r"(^|/)\.",
+        r"(/|^)\.",
+        r"\.ht",
+        r"(?:^|/)\.",
+        r".*/\.",
+        r"\/\.",
+    ]
+    .iter()
+    .any(|start| text.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::At;
+
+    fn place(args: &[&str]) -> Place {
+        Place::of(&Directive {
+            at: At {
+                file: "x".into(),
+                line: 1,
+            },
+            name: "location".to_owned(),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            block: None,
+        })
+    }
+
+    #[test]
+    fn locations_are_patterns() {
+        for (args, patterns) in [
+            (&["/"][..], &["/*"][..]),
+            (&["/a"], &["/a*"]),
+            (&["=", "/a"], &["/a"]),
+            (&["=/a"], &["/a"]),
+            (&["^~", "/a/"], &["/a/*"]),
+            (&["~*", r"\.(gif|png)$"], &["*.gif", "*.png"]),
+            (&["~", r"/\d"], &[]),
+            (&["@app"], &[]),
+        ] {
+            assert_eq!(place(args).patterns, patterns, "{args:?}");
+        }
+        assert!(place(&["~", r"/\."]).is_hidden && place(&["~", r"/\.(?!well-known)"]).is_hidden);
+        assert!(place(&["/"]).is_everything());
+    }
+
+    #[test]
+    fn locations_are_tried_as_by_nginx() {
+        let order = [
+            &["=", "/"][..],
+            &["^~", "/ab"],
+            &["^~", "/a"],
+            &["~", "x"],
+            &["/abc"],
+            &["/a"],
+        ];
+        let ranks: Vec<_> = order.iter().map(|args| place(args).rank()).collect();
+        assert!(ranks.is_sorted(), "{ranks:?}");
+    }
+}

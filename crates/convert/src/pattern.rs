@@ -1,0 +1,120 @@
+//! Path patterns of Weir: literal text with at most one star. Decides which texts are patterns, and whether one matches.
+
+/// A pattern in Weir's spelling, or `None` if Weir would reject the text.
+pub(crate) fn pattern(text: &str) -> Option<String> {
+    let is_plain = |b: u8| (0x21..0x7f).contains(&b) && !b"?#\\%".contains(&b);
+    let is_valid =
+        text.starts_with(['/', '*']) && text.bytes().all(is_plain) && text.matches('*').count() <= 1;
+    let mut parts = text.split('/').skip(1).peekable();
+    while let Some(part) = parts.next() {
+        let is_last = parts.peek().is_none();
+        if matches!(part, "." | "..") || (part.is_empty() && !is_last) {
+            return None;
+        }
+    }
+    is_valid.then(|| text.to_owned())
+}
+
+/// Whether a path matches a pattern.
+pub(crate) fn matches(pattern: &str, path: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == path,
+        Some((before, after)) => path
+            .strip_prefix(before)
+            .is_some_and(|rest| rest.len() >= after.len() && rest.ends_with(after)),
+    }
+}
+
+/// Whether every path that matches `inner` also matches `outer`.
+pub(crate) fn covers(outer: &str, inner: &str) -> bool {
+    match (outer.split_once('*'), inner.split_once('*')) {
+        (None, None) => outer == inner,
+        (None, Some(_)) => false,
+        (Some(_), None) => matches(outer, inner),
+        (Some((before, after)), Some((start, end))) => {
+            // A leading star also stands for the leading slash.
+            let start = if start.is_empty() { "/" } else { start };
+            start.starts_with(before) && end.ends_with(after)
+        }
+    }
+}
+
+/// A redirect target that Weir accepts for this pattern: a path or an address, with a star only where both have one.
+pub(crate) fn is_target(from: &str, to: &str) -> bool {
+    let is_plain = |b: u8| (0x21..0x7f).contains(&b) && !b"\"<>\\^`{|}$".contains(&b);
+    let address = to.strip_prefix("https://").or_else(|| to.strip_prefix("http://"));
+    let is_path = to.starts_with('/') && !to.starts_with("//");
+    let stars = to.matches('*').count();
+    let is_behind_fragment = to
+        .split_once('#')
+        .is_some_and(|(_, fragment)| fragment.contains('*'));
+    let host =
+        address.map(|address| address.split_at(address.find(['/', '?', '#', '*']).unwrap_or(address.len())));
+    let is_host = host.is_none_or(|(host, rest)| {
+        let is_name = |b: u8| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b);
+        !host.is_empty() && host.bytes().all(is_name) && (!rest.starts_with('*') || from.starts_with('*'))
+    });
+    // The target must not be redirected again by the same rule.
+    let example = to.split(['?', '#']).next().unwrap_or(to).replace('*', "x");
+    (is_path || address.is_some())
+        && to.bytes().all(is_plain)
+        && stars <= usize::from(from.contains('*'))
+        && !is_behind_fragment
+        && is_host
+        && !(is_path && matches(from, &example))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_resolved_paths_with_one_star() {
+        for (text, is_pattern) in [
+            ("/a/*", true),
+            ("*.css", true),
+            ("/", true),
+            ("/a/", true),
+            ("a", false),
+            ("/a//b", false),
+            ("/a/../b", false),
+            ("/a*b*", false),
+            ("/a b", false),
+            ("/a%20b", false),
+        ] {
+            assert_eq!(pattern(text).is_some(), is_pattern, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wider_pattern_covers_a_narrower_one() {
+        for (outer, inner, covered) in [
+            ("/*", "/a/*", true),
+            ("/*", "*.css", true),
+            ("*", "/a", true),
+            ("/a/*", "/a/b", true),
+            ("/a/*", "/*", false),
+            ("*.css", "/a/*.css", true),
+            ("*.css", "/a/*", false),
+        ] {
+            assert_eq!(covers(outer, inner), covered, "{outer} {inner}");
+        }
+    }
+
+    #[test]
+    fn targets_lead_elsewhere() {
+        for (from, to, is_valid) in [
+            ("/old/*", "/new/*", true),
+            ("*", "https://example.org*", true),
+            ("/a*", "https://example.org*", false),
+            ("/a", "/b/*", false),
+            ("/a*", "/ab", false),
+            ("/a", "//host", false),
+            ("/a", "/b$1", false),
+            ("/a", "ftp://x", false),
+            ("/a", "https://$host/x", false),
+        ] {
+            assert_eq!(is_target(from, to), is_valid, "{from} {to}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The fates of all directives of a configuration.
+
+use crate::fate::Fate;
+use core::fmt;
+use std::sync::Arc;
+
+/// Longest directive that a note quotes, in bytes.
+const QUOTED_MAX: usize = 80;
+
+/// Where a directive is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct At {
+    pub(crate) file: Arc<str>,
+    pub(crate) line: usize,
+}
+
+/// A directive and its fate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Name of the file.
+    pub file: String,
+    /// Line of the directive, from 1.
+    pub line: usize,
+    /// The directive as written, shortened.
+    pub directive: String,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// The fates of all directives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    notes: Vec<Note>,
+}
+
+impl Report {
+    /// Every directive, the most urgent fates first, then in the order of files and lines.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+
+    /// How many directives have a fate of this word.
+    pub fn count(&self, word: &str) -> usize {
+        self.notes.iter().filter(|note| note.fate.word() == word).count()
+    }
+
+    pub(crate) fn add(&mut self, at: &At, directive: &str, fate: Fate) {
+        let mut directive = directive.split_whitespace().collect::<Vec<_>>().join(" ");
+        if directive.len() > QUOTED_MAX {
+            let end = (0..=QUOTED_MAX - 3)
+                .rev()
+                .find(|end| directive.is_char_boundary(*end));
+            directive.truncate(end.unwrap_or(0));
+            directive.push_str("...");
+        }
+        self.notes.push(Note {
+            file: at.file.to_string(),
+            line: at.line,
+            directive,
+            fate,
+        });
+    }
+
+    pub(crate) fn sort(&mut self) {
+        let rank = |fate: &Fate| match fate {
+            Fate::Open(_) => 0,
+            Fate::Missing(_) => 1,
+            Fate::Changed(_) => 2,
+            Fate::Unneeded(_) => 3,
+            Fate::Carried => 4,
+        };
+        self.notes.sort_by(|a, b| {
+            (rank(&a.fate), &a.file, a.line, &a.directive).cmp(&(
+                rank(&b.fate),
+                &b.file,
+                b.line,
+                &b.directive,
+            ))
+        });
+    }
+}
+
+/// A configuration that cannot be parsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Name of the file.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.why)
+    }
+}

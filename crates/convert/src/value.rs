@@ -1,0 +1,216 @@
+//! Values of Weir's configuration: how TOML spells them, and which ones Weir accepts. The rules are those of
+//! `server::config`, which the caller applies to the whole result once more.
+
+use core::fmt::Write as _;
+use std::net::IpAddr;
+
+/// A TOML string.
+pub(crate) fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04X}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A TOML list of strings.
+pub(crate) fn list(texts: &[String]) -> String {
+    let quoted: Vec<String> = texts.iter().map(|text| quote(text)).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
+/// Fields that Weir computes for each response.
+const COMPUTED: [&str; 13] = [
+    "accept-ranges",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "date",
+    "etag",
+    "last-modified",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "vary",
+];
+
+/// A field line, or why Weir cannot send it.
+pub(crate) fn field(name: &str, value: &str) -> Result<String, String> {
+    if COMPUTED.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+        return Err(format!("Weir computes `{name}` for each response"));
+    }
+    let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    if name.is_empty() || !name.bytes().all(is_token) {
+        return Err(format!("`{name}` is not a field name"));
+    }
+    let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+    if !value.bytes().all(|b| (0x20..0x7f).contains(&b)) {
+        return Err(format!(
+            "the value of `{name}` has characters other than visible ASCII"
+        ));
+    }
+    Ok(format!("{name}: {value}"))
+}
+
+/// A network in Weir's spelling: without bits behind its prefix. `None`: this is no network.
+pub(crate) fn network(text: &str) -> Option<String> {
+    if text == "all" {
+        return Some("all".to_owned());
+    }
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
+        None => (text, None),
+    };
+    let masked = match (address.parse().ok()?, bits) {
+        (IpAddr::V4(ip), Some(bits @ 0..=32)) => {
+            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+            format!("{}/{bits}", std::net::Ipv4Addr::from(u32::from(ip) & mask))
+        }
+        // An IPv4 address mapped into IPv6 has another form in Weir.
+        (IpAddr::V6(ip), _) if ip.to_ipv4_mapped().is_some() => return None,
+        (IpAddr::V6(ip), Some(bits @ 0..=128)) => {
+            let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+            format!("{}/{bits}", std::net::Ipv6Addr::from(u128::from(ip) & mask))
+        }
+        (ip, None) => ip.to_string(),
+        _ => return None,
+    };
+    Some(masked)
+}
+
+/// Whether a text is a host name for `names`.
+pub(crate) fn is_host_name(text: &str) -> bool {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let is_label = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    !name.is_empty() && !name.starts_with('.') && name.bytes().all(is_label)
+}
+
+/// Whether a text is a path of the site: absolute, resolved, without query.
+pub(crate) fn is_site_path(text: &str) -> bool {
+    let is_plain = |b: u8| (0x21..0x7f).contains(&b) && !b"?#\\$%".contains(&b);
+    text.starts_with('/')
+        && !text.ends_with('/')
+        && text.bytes().all(is_plain)
+        && text
+            .split('/')
+            .skip(1)
+            .all(|part| !matches!(part, "" | "." | ".."))
+}
+
+/// A time as Weir writes it, from a number with nginx's or Apache's unit. `None`: not a time.
+pub(crate) fn seconds(text: &str) -> Option<u64> {
+    let mut total = 0_u64;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number: u64 = rest.get(..digits)?.parse().ok()?;
+        rest = rest.get(digits..)?;
+        let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let (unit, after) = rest.split_at(letters);
+        rest = after.trim_start();
+        let span = match unit {
+            "ms" => number.div_ceil(1000),
+            "" | "s" => number,
+            "m" | "min" => number.checked_mul(60)?,
+            "h" => number.checked_mul(3_600)?,
+            "d" => number.checked_mul(86_400)?,
+            "w" => number.checked_mul(604_800)?,
+            "M" => number.checked_mul(2_592_000)?,
+            "y" => number.checked_mul(31_536_000)?,
+            _ => return None,
+        };
+        total = total.checked_add(span)?;
+    }
+    (!text.is_empty()).then_some(total)
+}
+
+/// A number of bytes from `512`, `10m`, `1g`. `None`: not a size.
+pub(crate) fn bytes(text: &str) -> Option<u64> {
+    let text = text.to_ascii_lowercase();
+    let text = text
+        .strip_suffix("ib")
+        .or_else(|| text.strip_suffix('b'))
+        .unwrap_or(&text);
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let number: u64 = text.get(..digits)?.parse().ok()?;
+    let factor = match text.get(digits..)? {
+        "" => 1,
+        "k" => 1 << 10,
+        "m" => 1 << 20,
+        "g" => 1 << 30,
+        _ => return None,
+    };
+    number.checked_mul(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_those_of_toml() {
+        assert_eq!(quote("a\"b\\c\n\u{1}"), r#""a\"b\\c\n\u0001""#);
+    }
+
+    #[test]
+    fn networks_have_no_bits_behind_their_prefix() {
+        for (text, network_of) in [
+            ("all", Some("all")),
+            ("192.0.2.7", Some("192.0.2.7")),
+            ("192.0.2.7/24", Some("192.0.2.0/24")),
+            ("10.0.0.0/0", Some("0.0.0.0/0")),
+            ("2001:db8::1/32", Some("2001:db8::/32")),
+            ("2001:db8::/129", None),
+            ("::ffff:1.2.3.4", None),
+            ("unix:", None),
+            ("localhost", None),
+        ] {
+            assert_eq!(network(text).as_deref(), network_of, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_and_sizes_have_units() {
+        for (text, value) in [
+            ("30", Some(30)),
+            ("1h 30m", Some(5_400)),
+            ("1d", Some(86_400)),
+            ("1500ms", Some(2)),
+            ("", None),
+            ("x", None),
+            ("99999999999999999999", None),
+        ] {
+            assert_eq!(seconds(text), value, "{text}");
+        }
+        for (text, value) in [
+            ("8k", Some(8_192)),
+            ("10M", Some(10 << 20)),
+            ("10MB", Some(10 << 20)),
+            ("0", Some(0)),
+            ("k", None),
+        ] {
+            assert_eq!(bytes(text), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn fields_that_weir_computes_are_no_lines() {
+        assert_eq!(field("X-A", "b  c").as_deref(), Ok("X-A: b c"));
+        for (name, value) in [("Vary", "x"), ("", "x"), ("a b", "x"), ("X-A", "\u{e9}")] {
+            assert!(field(name, value).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The model as TOML: keys of the top level, its site, listeners, hosts. Decides order and spelling only.
+
+use crate::fate::Fate;
+use crate::model::{Access, Proxy, Server, Site};
+use crate::report::Report;
+use crate::value::{list, quote};
+use core::fmt::Write as _;
+
+/// The text of the file.
+pub(crate) fn toml(server: &Server, report: &Report, origin: &str) -> String {
+    let mut out = format!(
+        "# Converted from {origin} by `weir convert`. Test it with `weir serve --config FILE --check`.\n"
+    );
+    for note in report.notes() {
+        let word = match &note.fate {
+            Fate::Open(_) => "OPEN",
+            Fate::Missing(_) => "missing",
+            _ => continue,
+        };
+        // A comment ends with its line.
+        let text = format!(
+            "{}: {}:{}: {}: {}",
+            word,
+            note.file,
+            note.line,
+            note.directive,
+            note.fate.why()
+        );
+        let text: String = text
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        let _ = writeln!(out, "# {text}");
+    }
+    out.push('\n');
+    let managed = server.has("domain") || server.has("tls");
+    if !server.listen.is_empty() && !managed {
+        let _ = writeln!(out, "listen = {}", list(&server.listen));
+    }
+    if !server.secure.is_empty() && managed {
+        let _ = writeln!(out, "listen = {}", list(&server.secure));
+    }
+    for (key, value) in &server.keys {
+        let _ = writeln!(out, "{key} = {value}");
+    }
+    plain(&mut out, &server.top, None);
+    tables(&mut out, &server.top, "");
+    if !server.secure.is_empty() && !managed {
+        listener(&mut out, server);
+    }
+    if !server.listen.is_empty() && managed {
+        let _ = write!(out, "\n[[listener]]\naddress = {}\n", list(&server.listen));
+    }
+    for host in &server.hosts {
+        let _ = write!(out, "\n[[host]]\nnames = {}\n", list(&host.names));
+        let (certs, keys): (Vec<String>, Vec<String>) = host.certificates.iter().cloned().unzip();
+        if !certs.is_empty() {
+            let _ = write!(out, "tls-cert = {}\ntls-key = {}\n", list(&certs), list(&keys));
+        }
+        plain(&mut out, host, Some(&server.top));
+        tables(&mut out, host, "host.");
+    }
+    out
+}
+
+fn listener(out: &mut String, server: &Server) {
+    let (certs, keys): (Vec<String>, Vec<String>) = server.top.certificates.iter().cloned().unzip();
+    let mut tls = Vec::new();
+    if !certs.is_empty() {
+        tls.push(format!("cert = {}, key = {}", list(&certs), list(&keys)));
+    }
+    if let Some((file, is_optional)) = &server.client_ca {
+        tls.push(format!("client-ca = {}", quote(file)));
+        if *is_optional {
+            tls.push("client-auth = \"optional\"".to_owned());
+        }
+    }
+    if server.rejects_unknown {
+        tls.push("unknown-name = \"reject\"".to_owned());
+    }
+    let tls = match tls.is_empty() {
+        true => "{}".to_owned(),
+        false => format!("{{ {} }}", tls.join(", ")),
+    };
+    let _ = write!(
+        out,
+        "\n[[listener]]\naddress = {}\ntls = {tls}\n",
+        list(&server.secure)
+    );
+}
+
+/// The keys of a site. A host inherits from `top`, so it also states that it lacks what the top level has.
+fn plain(out: &mut String, site: &Site, top: Option<&Site>) {
+    if let Some(root) = &site.root {
+        let _ = writeln!(out, "root = {}", quote(root));
+    }
+    let inherits = |is_set: bool| top.is_some() && is_set;
+    if !site.index.is_empty() {
+        let _ = writeln!(out, "index = {}", list(&site.index));
+    } else if inherits(top.is_some_and(|top| !top.index.is_empty())) {
+        out.push_str("index = [\"index.html\"]\n");
+    }
+    for (key, value, above, default) in [
+        ("listing", site.listing, top.and_then(|top| top.listing), false),
+        ("compress", site.compress, top.and_then(|top| top.compress), true),
+        (
+            "precompressed",
+            site.precompressed,
+            top.and_then(|top| top.precompressed),
+            true,
+        ),
+    ] {
+        let said = value.unwrap_or(default);
+        if said != above.unwrap_or(default) {
+            let _ = writeln!(out, "{key} = {said}");
+        }
+    }
+    match (&site.spa, top.and_then(|top| top.spa.as_ref())) {
+        (Some(page), _) => {
+            let _ = writeln!(out, "spa-fallback = {}", quote(page));
+        }
+        (None, Some(_)) => out.push_str("spa-fallback = false\n"),
+        (None, None) => {}
+    }
+    if !site.header.is_empty() {
+        let _ = writeln!(out, "header = {}", list(&site.header));
+    } else if inherits(top.is_some_and(|top| !top.header.is_empty())) {
+        out.push_str("header = []\n");
+    }
+    // A list that is empty for the host alone must say so before the first table.
+    for (key, own, above) in [
+        (
+            "header-rule",
+            site.all_header_rules().is_empty(),
+            top.is_some_and(|top| !top.all_header_rules().is_empty()),
+        ),
+        (
+            "try-files",
+            site.tried.is_empty(),
+            top.is_some_and(|top| !top.tried.is_empty()),
+        ),
+        (
+            "access",
+            site.access.is_empty(),
+            top.is_some_and(|top| !top.access.is_empty()),
+        ),
+        (
+            "redirect",
+            site.redirects.is_empty(),
+            top.is_some_and(|top| !top.redirects.is_empty()),
+        ),
+        (
+            "proxy",
+            site.proxies.is_empty(),
+            top.is_some_and(|top| !top.proxies.is_empty()),
+        ),
+    ] {
+        if own && above {
+            let _ = writeln!(out, "{key} = []");
+        }
+    }
+    for (key, own, above) in [
+        (
+            "error-pages",
+            site.error_pages.is_empty(),
+            top.is_some_and(|top| !top.error_pages.is_empty()),
+        ),
+        (
+            "types",
+            site.types.is_empty(),
+            top.is_some_and(|top| !top.types.is_empty()),
+        ),
+    ] {
+        if own && above {
+            let _ = writeln!(out, "{key} = {{}}");
+        }
+    }
+}
+
+/// The tables of a site. `prefix` is that of their names.
+fn tables(out: &mut String, site: &Site, prefix: &str) {
+    for (name, pairs) in [("error-pages", &site.error_pages), ("types", &site.types)] {
+        if pairs.is_empty() {
+            continue;
+        }
+        let _ = write!(out, "\n[{prefix}{name}]\n");
+        for (key, value) in pairs {
+            let _ = writeln!(out, "{} = {}", quote(key), quote(value));
+        }
+    }
+    for rule in &site.access {
+        access(out, rule, prefix);
+    }
+    for rule in &site.proxies {
+        proxy(out, rule, prefix);
+    }
+    for rule in &site.redirects {
+        let (from, to) = (quote(&rule.from), quote(&rule.to));
+        let _ = write!(
+            out,
+            "\n[[{prefix}redirect]]\nfrom = {from}\nto = {to}\nstatus = {}\n",
+            rule.status
+        );
+    }
+    for rule in &site.tried {
+        let _ = write!(
+            out,
+            "\n[[{prefix}try-files]]\npath = {}\nfiles = {}\n",
+            quote(&rule.path),
+            list(&rule.files)
+        );
+        if let Some(slash) = rule.slash {
+            let _ = writeln!(out, "trailing-slash = {}", quote(slash));
+        }
+    }
+    for rule in &site.all_header_rules() {
+        let (path, header) = (quote(&rule.path), list(&rule.header));
+        let _ = write!(
+            out,
+            "\n[[{prefix}header-rule]]\npath = {path}\nheader = {header}\n"
+        );
+        if rule.always {
+            out.push_str("always = true\n");
+        }
+    }
+}
+
+fn access(out: &mut String, rule: &Access, prefix: &str) {
+    let _ = write!(out, "\n[[{prefix}access]]\npath = {}\n", quote(&rule.path));
+    for (key, networks) in [("allow", &rule.allow), ("deny", &rule.deny)] {
+        if !networks.is_empty() {
+            let _ = writeln!(out, "{key} = {}", list(networks));
+        }
+    }
+    for (key, value) in [("htpasswd", &rule.htpasswd), ("realm", &rule.realm)] {
+        if let Some(value) = value {
+            let _ = writeln!(out, "{key} = {}", quote(value));
+        }
+    }
+    if rule.any {
+        out.push_str("satisfy = \"any\"\n");
+    }
+}
+
+fn proxy(out: &mut String, rule: &Proxy, prefix: &str) {
+    let _ = write!(out, "\n[[{prefix}proxy]]\npath = {}\n", quote(&rule.path));
+    if !rule.except.is_empty() {
+        let _ = writeln!(out, "except = {}", list(&rule.except));
+    }
+    let _ = writeln!(out, "upstreams = {}", list(&rule.upstreams));
+    if rule.weights.iter().any(|weight| *weight != 1) {
+        let _ = writeln!(out, "weights = {:?}", rule.weights);
+    }
+    if rule.strip {
+        out.push_str("strip = true\n");
+    }
+    for (key, value) in &rule.keys {
+        let _ = writeln!(out, "{key} = {value}");
+    }
+    if !rule.check.is_empty() {
+        let _ = write!(out, "\n[{prefix}proxy.check]\n");
+        for (key, value) in &rule.check {
+            let _ = writeln!(out, "{key} = {value}");
+        }
+    }
+}
