@@ -89,7 +89,7 @@ impl<S: Read + Write> Client<S> {
         self.ask_as(path, &[])
     }
 
-    /// The same with these fields, and perhaps another `:method`.
+    /// The same with these fields, and perhaps another `:method` or `:authority`.
     pub(crate) fn ask_as(&mut self, path: &str, more: &[(&str, &str)]) -> u32 {
         self.open(path, more, true)
     }
@@ -97,11 +97,14 @@ impl<S: Read + Write> Client<S> {
     /// Sends the head of a request. `end`: no body follows.
     pub(crate) fn open(&mut self, path: &str, more: &[(&str, &str)], end: bool) -> u32 {
         let mut head = Vec::new();
-        let method = more.iter().find(|(name, _)| *name == ":method");
+        let given = |name: &'static str, otherwise| {
+            let found = more.iter().find(|(known, _)| *known == name);
+            (name, found.map_or(otherwise, |(_, value)| *value))
+        };
         let pseudo = [
-            *method.unwrap_or(&(":method", "GET")),
+            given(":method", "GET"),
             (":scheme", "https"),
-            (":authority", "a.test"),
+            given(":authority", "a.test"),
             (":path", path),
         ];
         let more = more.iter().filter(|(name, _)| !name.starts_with(':'));

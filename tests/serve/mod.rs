@@ -6,6 +6,7 @@
 //! - `access`: who may have which paths, by network and by password
 //! - `adapt`: what the server notices, and what its controllers would do
 //! - `ahead`: what a page embeds is in memory before it is asked for
+//! - `fields`: field lines by rule in responses of every kind, and pages of other origins
 //! - `files`: which file answers which path; redirects, listings, error pages, methods
 //! - `representations`: conditions, ranges, content codings
 //! - `control`: what `weir ctl` asks, and a strategy that changes under load
@@ -14,6 +15,7 @@
 //! - `disk`: files that change, vanish, shrink, or are no files at all; the way out of the root
 //! - `explained`: which rules `--explain` names, and that a server answers alike
 //! - `behavior`: what other servers do, switched on, singly and as presets
+//! - `observatory`: security headers, graded as a scanner would
 //! - `operation`: configuration, signals, logs, exit codes
 //! - `upgrade`: one process follows another, and no request is lost
 //! - `memory`: a bounded server under clients that make it hold memory
@@ -27,6 +29,7 @@
 //! - `http3`: the same over QUIC
 //! - `proxy`: requests that other servers answer, and how those servers can fail
 //! - `proxy_http2`: the same for clients of HTTP/2, many at a time
+//! - `proxy_mixed`: files and upstreams that share paths
 //! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
 //! - `reload`: every key that a reload can change, over every strategy
 //! - `slow`: clients that take their time, and disks that do
@@ -66,6 +69,7 @@ mod connections;
 mod control;
 mod disk;
 mod explained;
+mod fields;
 mod files;
 mod hosts;
 mod http2;
@@ -78,11 +82,13 @@ mod load;
 mod manager;
 mod memory;
 mod messages;
+mod observatory;
 mod operation;
 mod proxy;
 mod proxy_balance;
 mod proxy_failures;
 mod proxy_http2;
+mod proxy_mixed;
 mod proxy_reuse;
 mod proxy_websocket;
 mod reload;

@@ -5,7 +5,7 @@
 //! connection, and it passes nothing to upstreams.
 
 use crate::access::Verdict;
-use crate::config::{Config, TrailingSlash, spelling};
+use crate::config::{Config, HeaderRule, TrailingSlash, spelling};
 use crate::context::{Cx, Done};
 use crate::entry::{Answer as Kind, Entry};
 use crate::exchange::{Asked, Exchange, Head, Step as Next};
@@ -135,16 +135,15 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
             "this path belongs to the server itself".to_owned(),
         );
     }
-    let proxies = config.proxy.iter().enumerate();
-    let mut proxies = proxies.filter(|(_, rule)| rule.path.matches(&spelled));
-    let is_passed = state.proxies.find(site, head).is_some();
-    if let Some((at, rule)) = proxies.next()
-        && is_passed
-    {
-        let upstreams: Vec<String> = rule.upstreams.iter().map(ToString::to_string).collect();
-        let text = format!("rule {} for `{}`: to {}", at + 1, rule.path, upstreams.join(", "));
-        say("proxy", text.clone());
-        if source.is_none() && !handled {
+    let is_passed = state.proxies.find(site, head, false).is_some();
+    let is_without_file = state.proxies.without_file(site, head).is_some();
+    let passing = passing(config, &spelled).filter(|_| is_passed || is_without_file);
+    if let Some(text) = &passing {
+        match is_passed {
+            true => say("proxy", text.clone()),
+            false => say("proxy", format!("{text}, if there is no file")),
+        }
+        if source.is_none() && !handled && is_passed {
             return Explanation {
                 steps,
                 status: None,
@@ -152,6 +151,21 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
                 fields: Vec::new(),
             };
         }
+    }
+    let mut cors = config.cors.iter().enumerate();
+    if let Some((at, rule)) = cors.find(|(_, rule)| rule.path.matches(&spelled))
+        && !handled
+    {
+        let origins: Vec<String> = rule.origins.iter().map(ToString::to_string).collect();
+        say(
+            "cors",
+            format!(
+                "rule {} for `{}`: pages of {}",
+                at + 1,
+                rule.path,
+                origins.join(", ")
+            ),
+        );
     }
     let redirects = config.redirect.iter().enumerate();
     let redirect = redirects
@@ -184,10 +198,21 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
         None if !handled && matches!(head.method, Method::Get | Method::Head) => file(cx, site, raw, config),
         _ => None,
     };
-    let (status, fields) = answer(cx, head, question, now);
-    if let Some((path, _)) = &found {
+    let Some((status, fields)) = answer(cx, head, question, now) else {
+        return Explanation {
+            steps,
+            status: None,
+            source: format!("proxy, {}", passing.unwrap_or_default()),
+            fields: Vec::new(),
+        };
+    };
+    let is_for = |rule: &HeaderRule| match &found {
+        Some((path, _)) => rule.path.matches(&spelled) || rule.path.matches(path),
+        None => rule.always && !handled && rule.path.matches(&spelled),
+    };
+    {
         let rules = config.header_rule.iter().enumerate();
-        for (at, rule) in rules.filter(|(_, rule)| rule.path.matches(&spelled) || rule.path.matches(path)) {
+        for (at, rule) in rules.filter(|(_, rule)| is_for(rule)) {
             let lines: Vec<String> = rule.header.iter().map(ToString::to_string).collect();
             say(
                 "header-rule",
@@ -295,13 +320,26 @@ fn look_up(cx: &mut Cx, site: usize, path: &[u8]) -> Option<Arc<Entry>> {
     })
 }
 
-/// Status and field lines of the answer.
+/// The proxy rule that covers a path in normalized spelling, in words.
+fn passing(config: &Config, spelled: &[u8]) -> Option<String> {
+    let mut rules = config.proxy.iter().enumerate();
+    let (at, rule) = rules.find(|(_, rule)| rule.covers(spelled))?;
+    let upstreams: Vec<String> = rule.upstreams.iter().map(ToString::to_string).collect();
+    Some(format!(
+        "rule {} for `{}`: to {}",
+        at + 1,
+        rule.path,
+        upstreams.join(", ")
+    ))
+}
+
+/// Status and field lines of the answer; `None`: an upstream answers.
 fn answer(
     cx: &mut Cx,
     head: &RequestHead<'_, '_>,
     question: &Question<'_>,
     now: Instant,
-) -> (u16, Vec<String>) {
+) -> Option<(u16, Vec<String>)> {
     let mut exchange = Exchange::new(question.peer, question.is_secured, now);
     let mut entry: Option<Arc<Entry>> = None;
     loop {
@@ -317,13 +355,14 @@ fn answer(
                 };
                 let text = String::from_utf8_lossy(lines.text());
                 let fields = text.lines().map(str::to_owned).collect();
-                return (answer.status.as_u16(), fields);
+                return Some((answer.status.as_u16(), fields));
             }
             Next::Wait(work, _) => work,
+            Next::Pass(_) => return None,
         };
         match work.try_now().unwrap_or_else(Job::run) {
             Done::Loaded(loaded) => entry = Some(exchange.found(cx, loaded)),
-            Done::Read(_) => return (500, Vec::new()),
+            Done::Read(_) => return Some((500, Vec::new())),
         }
     }
 }
@@ -365,7 +404,8 @@ mod tests {
         [error-pages]\n404 = '/errors/404.html'\n\
         [[access]]\npath = '/secret/*'\nallow = '10.0.0.0/8'\n\
         [[access]]\npath = '/dir/*'\nallow = '192.0.2.0/24'\n\
-        [[proxy]]\npath = '/api/*'\nupstreams = ['http://127.0.0.1:1']\n\
+        [[proxy]]\npath = '/api/*'\nexcept = '/api/docs/*'\nupstreams = ['http://127.0.0.1:1']\n\
+        [[proxy]]\npath = '/mixed/*'\nwhen = 'missing'\nupstreams = ['http://127.0.0.1:1']\n\
         [[redirect]]\nfrom = '/old/*'\nto = '/new/*'\n\
         [[header-rule]]\npath = '*.html'\nheader = ['X-Page: 1']\n\
         [[host]]\nnames = ['*.b.test']\n";
@@ -406,6 +446,21 @@ mod tests {
             ("GET", "/old/a?b", Some(301), "redirect rule 1", "host redirect"),
             ("GET", "/api/x", None, "to 127.0.0.1:1", "host proxy"),
             ("POST", "/api/x", None, "proxy, rule 1 for `/api/*`", "host proxy"),
+            ("GET", "/api/docs/x.js", Some(404), "no file", "host error-pages"),
+            (
+                "GET",
+                "/mixed/x",
+                None,
+                "proxy, rule 2 for `/mixed/*`",
+                "host proxy",
+            ),
+            (
+                "PUT",
+                "/mixed/x",
+                None,
+                "proxy, rule 2 for `/mixed/*`",
+                "host proxy",
+            ),
             (
                 "GET",
                 "/secret/x",

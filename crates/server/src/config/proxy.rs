@@ -29,6 +29,9 @@ const RETRIES_MAX: u32 = 10;
 /// Longest connect timeout.
 pub(crate) const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
+/// Most exceptions of a rule: a request is compared with each of them.
+const EXCEPTIONS_MAX: usize = 100;
+
 /// Longest time between two checks.
 const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(3600);
 
@@ -38,6 +41,12 @@ const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(3600);
 pub struct Proxy {
     /// Paths that are passed on.
     pub path: PathPattern,
+    /// Paths that this rule does not pass on although `path` matches them: one pattern or a list.
+    #[serde(default, deserialize_with = "patterns")]
+    pub except: Vec<PathPattern>,
+    /// Which requests for these paths are passed on.
+    #[serde(default)]
+    pub when: When,
     /// Servers that share the requests.
     #[serde(deserialize_with = "upstreams")]
     pub upstreams: Vec<UpstreamAddress>,
@@ -94,6 +103,18 @@ pub struct Proxy {
     pub max_body_size: Bytes,
 }
 
+units::words! {
+    /// Which requests for the paths of a rule are passed on.
+    #[derive(Default)]
+    pub enum When {
+        /// All of them.
+        #[default]
+        Always = "always",
+        /// Those for which the site has no file.
+        Missing = "missing",
+    }
+}
+
 fn max_failures() -> u32 {
     3
 }
@@ -139,6 +160,8 @@ impl Proxy {
     pub(crate) fn new(path: PathPattern, upstreams: Vec<UpstreamAddress>) -> Proxy {
         Proxy {
             path,
+            except: Vec::new(),
+            when: When::default(),
             upstreams,
             balance: Policy::default(),
             balance_dry_run: None,
@@ -169,6 +192,16 @@ impl Proxy {
             return Err(format!(
                 "`strip` keeps the part of the path that the star stands for, and `{}` has no star; write one, as in /api/*",
                 self.path
+            ));
+        }
+        if self.except.len() > EXCEPTIONS_MAX {
+            return Err(format!(
+                "`except` names more than {EXCEPTIONS_MAX} patterns; combine some"
+            ));
+        }
+        if let Some(all) = self.except.iter().find(|one| **one == self.path) {
+            return Err(format!(
+                "`except` names `{all}`, which is all of `path`; remove it, or the rule"
             ));
         }
         if !self.weights.is_empty() && self.weights.len() != self.upstreams.len() {
@@ -220,9 +253,17 @@ impl Proxy {
         Ok(())
     }
 
-    /// Appends the target for an upstream if `path`, in normalized spelling, matches. `raw` is the path as received; it
-    /// is passed on as it is, unless the rule strips a part of it.
+    /// Whether the rule covers `path`, in normalized spelling: `path` of the rule matches it, and no exception does.
+    pub(crate) fn covers(&self, path: &[u8]) -> bool {
+        self.path.matches(path) && !self.except.iter().any(|one| one.matches(path))
+    }
+
+    /// The target for an upstream if the rule covers `path`, in normalized spelling. `raw` is the path as received; it is
+    /// passed on as it is, unless the rule strips a part of it.
     pub(crate) fn target(&self, path: &[u8], raw: &[u8], query: Option<&[u8]>) -> Option<Vec<u8>> {
+        if !self.covers(path) {
+            return None;
+        }
         let captured = self.path.captures(path)?;
         let mut target = Vec::with_capacity(raw.len() + query.map_or(0, |query| query.len() + 1));
         if self.strip {
@@ -403,6 +444,29 @@ impl FromStr for UpstreamAddress {
     }
 }
 
+/// One pattern or a list of them.
+fn patterns<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<PathPattern>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        One(String),
+        Several(Vec<String>),
+    }
+    let written = match Written::deserialize(d) {
+        Ok(Written::One(one)) => vec![one],
+        Ok(Written::Several(several)) => several,
+        Err(_) => {
+            return Err(de::Error::custom(
+                "these are no path patterns; write a list, as in [\"/assets/*\", \"*.css\"]",
+            ));
+        }
+    };
+    written
+        .iter()
+        .map(|text| text.parse().map_err(de::Error::custom))
+        .collect()
+}
+
 fn upstreams<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<UpstreamAddress>, D::Error> {
     let texts = Vec::<String>::deserialize(d)?;
     if texts.is_empty() || texts.len() > UPSTREAMS_MAX {
@@ -490,6 +554,10 @@ mod tests {
         assert_eq!(read("").unwrap().balance, Policy::TwoChoices);
         for (more, said) in [
             ("balance = \"fair\"", "`fair`"),
+            ("when = \"never\"", "`missing`"),
+            ("except = 1", "[\"/assets/*\""),
+            ("except = \"assets\"", "as in /old/*"),
+            ("except = [\"/x\", \"/a/*\"]", "`/a/*`"),
             ("hash-key = \"cookie\"", "header:X-User"),
             ("hash-key = \"header:a b\"", "header:X-User"),
             ("balance = \"turnaround\"\nweights = [1, 2]", "`weights`"),
@@ -517,6 +585,22 @@ mod tests {
             Some("/api/%61?q=1")
         );
         assert_eq!(target(&whole, "/other", "/other", None), None);
+        let excepting = Proxy {
+            except: vec!["/api/assets/*".parse().unwrap(), "*.css".parse().unwrap()],
+            ..rule("/api/*", false)
+        };
+        for (path, is_passed) in [
+            ("/api/x", true),
+            ("/api/assets", true),
+            ("/api/assets/x", false),
+            ("/api/x.css", false),
+        ] {
+            assert_eq!(
+                target(&excepting, path, path, None).is_some(),
+                is_passed,
+                "{path}"
+            );
+        }
         let stripped = rule("/api/*", true);
         assert_eq!(
             target(&stripped, "/api/a", "/api/%61", Some("")).as_deref(),

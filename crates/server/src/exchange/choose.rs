@@ -5,7 +5,8 @@
 //!  moved ────▶ 301 and its like
 //!  Target ─┬─ resource ──▶ 200, 206, 304, 412, 416      Coded: the same, once the coding is made
 //!          ├─ directory ─▶ 301                          Fallback: a resource, always 200
-//!          └─ missing ───▶ Try ─▶ Fallback ─▶ Page ─▶ 4xx, 5xx
+//!          └─ missing ───▶ Try ─┬▶ Fallback ─▶ Page ─▶ 4xx, 5xx
+//!                               └▶ an upstream
 //! ```
 //!
 //! Every arrow leads downwards, so a request ends after at most four lookups, and one for each file that a rule tries.
@@ -124,7 +125,23 @@ impl Exchange {
         };
         let composer = Composer::new(lines, head, added);
         let composer = composer.guarded_by(&state.hosts.place(site).config.access);
+        let path = head.and_then(|head| head.target.path());
+        let mut composer = composer.ruled_by(&state.field_rules, site, path);
         let mut start = start;
+        let is_redirected = state.https_port.is_some() && !self.is_secured;
+        if !state.field_rules.is_empty()
+            && !is_redirected
+            && let Some(head) = head
+            && state.mounts.of(head).is_none()
+            && let Some(cross) = state.field_rules.cross_origin(site, head)
+        {
+            composer = composer.cross_origin(&cross);
+            self.is_cross_origin = true;
+            // It has no password, and asks on behalf of a request that may have one.
+            if let (Start::Request, true) = (start, cross.is_preflight()) {
+                return Step::Answer(composer.preflight());
+            }
+        }
         if let (Start::Request, Some(head), false) = (start, head, state.gates.is_empty()) {
             if let Some(made) = unguarded(state, clock, hub, head, self.peer) {
                 return Step::Answer(composer.made(made));
@@ -173,6 +190,7 @@ impl Exchange {
         let mut search = Search {
             head,
             config: &state.hosts.place(site).config,
+            proxies: (&state.proxies, site),
             ranges_max: state.ranges_max,
             wall: clock.now(),
             is_new: false,
@@ -274,6 +292,11 @@ impl Exchange {
                 }
             };
         };
+        if let Decision::Pass = decision
+            && let Some(found) = search.route()
+        {
+            return Step::Pass(Box::new(found));
+        }
         let view = &*view;
         let entry = found.map(|found| match found {
             Found::Given(entry) => entry,
@@ -296,7 +319,7 @@ impl Exchange {
     /// The answer; the same head gets another one from another client if an access rule covers its path.
     #[inline]
     fn unsettled<'c>(&self, answer: Answer<'c>) -> Answer<'c> {
-        match self.is_ruled {
+        match self.is_ruled || self.is_cross_origin {
             true => Answer {
                 settled: None,
                 ..answer
@@ -350,6 +373,10 @@ fn compose<'c>(
             };
         }
         Decision::Send(pick, what) => (pick, what),
+        Decision::Pass => {
+            debug_assert!(false, "it has a route, and was passed on");
+            return composer.page(missing());
+        }
     };
     let Some((entry, resource)) = entry.and_then(|entry| Some((entry, entry.answer.part(pick.part)?))) else {
         debug_assert!(false, "a representation of nothing");

@@ -26,7 +26,7 @@ use crate::access_log::{self, Journal, RequestLine, Slot};
 use crate::clock::Clock;
 use crate::context::{Cx, Scope, Work};
 use crate::entry::{Answer as Kind, Entry, Missing};
-use crate::proxy::Tried;
+use crate::proxy::{Found, Tried};
 use crate::site::Loaded;
 use choose::{Stage, Start};
 use http_semantics::method::Method;
@@ -67,6 +67,8 @@ pub(crate) enum Step<'e> {
     /// Run this job, then call [`Exchange::found`] and [`Exchange::resume`]. The value of a `Link` field may be told
     /// before that (103, RFC 8297).
     Wait(Work, Option<Arc<str>>),
+    /// Pass the request to an upstream: there is no file for it.
+    Pass(Box<Found>),
 }
 
 /// A request on its way to its answer.
@@ -87,6 +89,8 @@ pub(crate) struct Exchange {
     is_wrong: bool,
     /// Whether an access rule covers the path. The answer then depends on the client.
     is_ruled: bool,
+    /// Whether a rule says what pages of other origins may do with the answer, which has lines of its own then.
+    is_cross_origin: bool,
     /// The user whose password is right.
     user: Option<Box<[u8]>>,
 }
@@ -114,6 +118,7 @@ impl Exchange {
             tried: None,
             is_wrong: false,
             is_ruled: false,
+            is_cross_origin: false,
             user: None,
         }
     }

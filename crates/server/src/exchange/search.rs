@@ -6,6 +6,7 @@ use super::choose::Stage;
 use super::failure::{Extra, Failure};
 use crate::config::{Config, Redirect, TrailingSlash, TryFiles, spelling};
 use crate::entry::{Answer, Entry, Missing, Part, Representation, Resource};
+use crate::proxy::{Found, Proxies};
 use http_semantics::coding::Coding;
 use http_semantics::conditional::{self, Validators, Verdict};
 use http_semantics::field::{Name, Values};
@@ -33,6 +34,8 @@ pub(super) enum Decision<'p> {
     Redirect,
     /// A representation that was found.
     Send(Pick, What),
+    /// An upstream answers, because there is no file.
+    Pass,
 }
 
 /// A representation of the entry that was found.
@@ -85,6 +88,8 @@ pub(super) struct Search<'p> {
     pub(super) head: Option<&'p RequestHead<'p, 'p>>,
     /// Configuration of the request's site.
     pub(super) config: &'p Config,
+    /// Routes to upstreams, and the index of the request's site.
+    pub(super) proxies: (&'p Proxies, usize),
     /// Maximum number of ranges in one `Range` field.
     pub(super) ranges_max: u16,
     pub(super) wall: UnixTime,
@@ -243,6 +248,11 @@ impl<'p> Search<'p> {
                 }
             }
             (Answer::Missing(Missing::NotFound), Stage::Target) => self.unknown(),
+            (Answer::Missing(Missing::Forbidden), Stage::Target | Stage::Try { .. })
+                if !self.proxies.0.is_empty() && self.passes_directory() =>
+            {
+                answer(Decision::Pass)
+            }
             (
                 Answer::Missing(missing),
                 Stage::Target | Stage::Coded | Stage::Fallback | Stage::Try { .. },
@@ -259,8 +269,25 @@ impl<'p> Search<'p> {
         }
     }
 
+    /// The route of a request for which there is no file.
+    #[cold]
+    pub(super) fn route(&self) -> Option<Found> {
+        let (proxies, site) = self.proxies;
+        proxies.without_file(site, self.head?)
+    }
+
+    /// Whether the request names a directory and has a route, which comes before the refusal to list the directory.
+    #[cold]
+    fn passes_directory(&self) -> bool {
+        let path = self.head.and_then(|head| head.target.path());
+        path.is_some_and(|path| path.ends_with(b"/")) && self.route().is_some()
+    }
+
     /// The step that follows from a path that names no file.
     fn unknown(&mut self) -> Stepped<'p> {
+        if !self.proxies.0.is_empty() && self.route().is_some() {
+            return Stepped::Next(Next::Answer(Decision::Pass));
+        }
         let Some(path) = &self.config.spa_fallback else {
             return self.failed(Failure::of_missing(Missing::NotFound));
         };

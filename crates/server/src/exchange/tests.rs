@@ -66,7 +66,7 @@ fn request<'b, 's>(path: &'b str, lines: &'s [Line<'b>]) -> RequestHead<'b, 's> 
 fn wait(step: Step<'_>) -> Work {
     match step {
         Step::Wait(work, _) => work,
-        Step::Answer(answer) => panic!("{answer:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -95,7 +95,7 @@ fn send(exchange: &mut Exchange, cx: &mut Cx, head: &RequestHead<'_, '_>, done: 
     let asked = Asked::Request(head);
     let answer = match exchange.resume(scope, asked, &entry) {
         Step::Answer(answer) => answer,
-        Step::Wait(work, _) => panic!("{work:?}"),
+        other => panic!("{other:?}"),
     };
     let list = match answer.head {
         Head::Prepared(representation) => representation.all_fields(),
@@ -244,6 +244,6 @@ fn an_exchange_whose_job_is_late_gets_an_error() {
     let entry = exchange.late(&cx);
     match exchange.resume(cx.split().0, Asked::Request(&head), &entry) {
         Step::Answer(answer) => assert_eq!(answer.status.as_u16(), 503),
-        Step::Wait(work, _) => panic!("{work:?}"),
+        other => panic!("{other:?}"),
     }
 }

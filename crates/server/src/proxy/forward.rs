@@ -24,6 +24,7 @@ use super::head::{
 };
 use super::retry;
 use super::{Found, Route, Tried, balance};
+use crate::field_rules::RuledLines;
 use ::balance::Visit;
 use http_semantics::field::Fields;
 use http_semantics::method::Method;
@@ -113,6 +114,7 @@ pub(crate) trait ToClient {
         head: &Head<'_, '_>,
         is_to_head: bool,
         outgoing: Outgoing,
+        ruled: &RuledLines,
     ) -> Result<u32, Misuse>;
 
     /// Takes the trailer section, unless the framing of the content has a place for it.
@@ -167,6 +169,8 @@ pub(crate) struct Forward {
     pub(crate) down: Vec<u8>,
     pub(crate) is_sending_down: bool,
     failed: Option<Failed>,
+    /// Lines of rules for the response.
+    pub(crate) ruled: RuledLines,
 
     pub(crate) began: Instant,
     /// Time from the last dial to the head of the response.
@@ -237,6 +241,7 @@ impl Forward {
             down: Vec::new(),
             is_sending_down: false,
             failed: None,
+            ruled: RuledLines::NONE,
             began: now,
             took: None,
             status: 0,
@@ -298,7 +303,7 @@ impl Forward {
     /// Bytes of memory that the exchange holds.
     pub(crate) fn held(&self) -> usize {
         let buffers = [&self.up, &self.raw, &self.down].into_iter().chain(&self.again);
-        size_of::<Forward>() + buffers.map(Vec::capacity).sum::<usize>()
+        size_of::<Forward>() + self.ruled.held() + buffers.map(Vec::capacity).sum::<usize>()
     }
 
     /// Whether the whole request has arrived.
@@ -580,7 +585,7 @@ impl Forward {
                         Outgoing::Empty => Response::Ended,
                         outgoing => Response::Begun(outgoing),
                     };
-                    match client.head(&mut self.down, &head, self.is_to_head, outgoing) {
+                    match client.head(&mut self.down, &head, self.is_to_head, outgoing, &self.ruled) {
                         Ok(bytes) => self.head_bytes += bytes,
                         Err(_) => {
                             self.down.truncate(start);

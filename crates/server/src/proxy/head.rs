@@ -4,6 +4,7 @@
 //! those that `Connection` nominates. Framing is this server's own. `Via`, `Forwarded` (RFC 7239) and `X-Forwarded-*`
 //! describe the client; what a client claims in them is dropped, because no network is trusted.
 
+use crate::field_rules::RuledLines;
 use http_semantics::field::{Fields, Name};
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
@@ -151,6 +152,7 @@ pub(crate) fn write_switch(out: &mut Vec<u8>, head: &Response<'_, '_>) -> Result
         date: b"",
         hsts: b"",
         connection: b"",
+        ruled: &RuledLines::NONE,
     };
     response::status_line(out, status);
     write_fields(out, head, false, Outgoing::Empty, nothing)?;
@@ -281,6 +283,8 @@ pub(crate) struct Added<'a> {
     pub(crate) hsts: &'a [u8],
     /// The line `Connection`, or nothing.
     pub(crate) connection: &'a [u8],
+    /// Lines of rules, some of which replace those of the upstream.
+    pub(crate) ruled: &'a RuledLines,
 }
 
 /// Appends the head of a response for the client.
@@ -313,7 +317,8 @@ pub(crate) fn write_fields(
     added: Added<'_>,
 ) -> Result<(), Misuse> {
     for (name, value) in head.fields.iter() {
-        if !ends_here(name, &head.fields) && !name.eq_ignore_ascii_case("via") {
+        let passes = !ends_here(name, &head.fields) && !name.eq_ignore_ascii_case("via");
+        if passes && !added.ruled.replaces(name) {
             response::field(out, name, value)?;
         }
     }
@@ -338,6 +343,7 @@ pub(crate) fn write_fields(
         if !added.hsts.is_empty() && head.fields.find("strict-transport-security").is_none() {
             out.extend_from_slice(added.hsts);
         }
+        out.extend_from_slice(added.ruled.list().text());
         out.extend_from_slice(added.connection);
     }
     Ok(())
@@ -414,6 +420,7 @@ mod tests {
             date: b"Date: now\r\n",
             hsts: b"",
             connection: b"Connection: close\r\n",
+            ruled: &RuledLines::NONE,
         };
         let outgoing = Outgoing::of(head.framing, version);
         let mut out = Vec::new();

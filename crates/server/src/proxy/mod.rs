@@ -16,7 +16,7 @@ pub(crate) mod http1;
 mod retry;
 
 use self::balance::{Balancer, DryRun};
-use crate::config::{Config, Proxy};
+use crate::config::{Config, Proxy, Redirect, When};
 use crate::hosts::Hosts;
 use ::balance::{Policy, State};
 use http_semantics::method::Method;
@@ -29,7 +29,15 @@ use units::Duration;
 #[derive(Debug, Default)]
 pub(crate) struct Proxies {
     /// By index of the site; empty if no site has a route.
-    sites: Vec<Vec<Arc<Route>>>,
+    sites: Vec<Routes>,
+}
+
+/// The routes of a site.
+#[derive(Debug, Default)]
+struct Routes {
+    all: Vec<Arc<Route>>,
+    /// The site's redirects, which come before routes of requests without a file; empty if there is no such route.
+    redirects: Vec<Redirect>,
 }
 
 /// A rule, and the state of its upstreams.
@@ -90,9 +98,16 @@ impl Proxies {
         if !config.has_proxies() {
             return Proxies::default();
         }
-        let routes = |config: &Config| -> Vec<Arc<Route>> {
+        let routes = |config: &Config| {
             let rules = config.proxy.iter().cloned();
-            rules.map(|rule| Arc::new(Route::new(rule))).collect()
+            let is_behind_files = config.proxy.iter().any(|rule| rule.when == When::Missing);
+            Routes {
+                all: rules.map(|rule| Arc::new(Route::new(rule))).collect(),
+                redirects: match is_behind_files {
+                    true => config.redirect.clone(),
+                    false => Vec::new(),
+                },
+            }
         };
         let sites = hosts.places().iter();
         Proxies {
@@ -103,7 +118,7 @@ impl Proxies {
     /// What is known of the upstreams of all routes, site by site.
     pub(crate) fn report(&self) -> Vec<Forwarding> {
         let numbered = self.sites.iter().enumerate();
-        let routes = numbered.flat_map(|(site, routes)| routes.iter().map(move |route| (site, route)));
+        let routes = numbered.flat_map(|(site, routes)| routes.all.iter().map(move |route| (site, route)));
         routes
             .map(|(site, route)| Forwarding {
                 site: site.to_string(),
@@ -127,21 +142,45 @@ impl Proxies {
         self.sites.is_empty()
     }
 
-    /// The route of a request to the site at this index. CONNECT and TRACE are never passed on: a tunnel could lead
-    /// anywhere, and TRACE would show fields that this server adds.
+    /// The route of a request to the site at this index, if the request needs no file to be looked up. CONNECT and TRACE are
+    /// never passed on: a tunnel could lead anywhere, and TRACE would show fields that this server adds.
     #[cold]
-    pub(crate) fn find(&self, site: usize, head: &RequestHead<'_, '_>) -> Option<Found> {
+    pub(crate) fn find(&self, site: usize, head: &RequestHead<'_, '_>, has_body: bool) -> Option<Found> {
+        let (found, is_redirected) = self.first(site, head)?;
+        match found.route.rule.when {
+            When::Always => Some(found),
+            When::Missing => (!is_redirected && !asks_for_file(head, has_body)).then_some(found),
+        }
+    }
+
+    /// The route of a request to the site at this index for which there is no file, if no earlier rule covers its path.
+    #[cold]
+    pub(crate) fn without_file(&self, site: usize, head: &RequestHead<'_, '_>) -> Option<Found> {
+        let (found, _) = self.first(site, head)?;
+        (found.route.rule.when == When::Missing).then_some(found)
+    }
+
+    /// The route of the first rule that covers the path, and whether a redirect applies to the path.
+    fn first(&self, site: usize, head: &RequestHead<'_, '_>) -> Option<(Found, bool)> {
         if head.protocol == Protocol::Http09 || matches!(head.method, Method::Connect | Method::Trace) {
             return None;
         }
+        let routes = self.sites.get(site)?;
         let raw = head.target.path()?;
         let path = crate::config::spelling(raw)?;
-        self.sites.get(site)?.iter().find_map(|route| {
+        let found = routes.all.iter().find_map(|route| {
             let target = route.rule.target(&path, raw, head.target.query())?;
             Some(Found {
                 route: Arc::clone(route),
                 target,
             })
-        })
+        })?;
+        let is_redirected = routes.redirects.iter().any(|one| one.applies(&path).is_some());
+        Some((found, is_redirected))
     }
+}
+
+/// Whether a file may answer the request. The file server would discard a body.
+fn asks_for_file(head: &RequestHead<'_, '_>, has_body: bool) -> bool {
+    matches!(head.method, Method::Get | Method::Head) && !has_body
 }

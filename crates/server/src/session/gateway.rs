@@ -8,6 +8,7 @@ use super::guard;
 use crate::access_log::{self, RequestLine, Slot};
 use crate::context::Cx;
 use crate::exchange::Failure;
+use crate::field_rules::RuledLines;
 use crate::proxy::Found;
 use crate::proxy::failed::Failed;
 use crate::proxy::forward::Forward;
@@ -37,15 +38,25 @@ pub(super) fn first_ticket(request: u32) -> u32 {
     (request % (TICKETS_END / TICKETS)) * TICKETS
 }
 
-/// The route of a request, if it has one. The server's own handlers and the redirect to https take precedence.
+/// The route of a request, if it has one that no file comes before. The server's own handlers and the redirect to https take
+/// precedence.
 #[cold]
-pub(super) fn route(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>) -> Option<Found> {
+pub(super) fn route(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_body: bool) -> Option<Found> {
     let is_redirected = cx.state.https_port.is_some() && !client.is_secured();
     if is_redirected || cx.state.mounts.of(head).is_some() {
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());
-    guard::admits(cx, client, site, head).then(|| cx.state.proxies.find(site, head))?
+    if cx.state.field_rules.answers(site, head) {
+        return None;
+    }
+    guard::admits(cx, client, site, head).then(|| cx.state.proxies.find(site, head, has_body))?
+}
+
+/// Lines of rules for the response of an upstream to this request.
+pub(super) fn ruled(cx: &Cx, head: &RequestHead<'_, '_>) -> RuledLines {
+    let site = cx.state.hosts.index_of(head.authority());
+    cx.state.field_rules.passed(site, head)
 }
 
 /// The path of a target.

@@ -18,17 +18,20 @@ pub(super) enum Stop {
 
 /// What stops a request with a route; `None`: nothing, or it has no route.
 #[cold]
-pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>) -> Option<Stop> {
+pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_body: bool) -> Option<Stop> {
     let is_redirected = cx.state.https_port.is_some() && !client.is_secured();
     if cx.state.gates.is_empty() || is_redirected || cx.state.mounts.of(head).is_some() {
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());
+    if cx.state.field_rules.answers(site, head) {
+        return None;
+    }
     let verdict = cx.state.gates.verdict(site, head, client.address(), false);
     if let Verdict::Open(_) = verdict {
         return None;
     }
-    let found = cx.state.proxies.find(site, head)?;
+    let found = cx.state.proxies.find(site, head, has_body)?;
     Some(match verdict {
         Verdict::Open(_) => return None,
         Verdict::Check(check) => Stop::Check(check, found),

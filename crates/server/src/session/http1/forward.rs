@@ -60,7 +60,10 @@ impl Http1 {
     ) -> Option<Found> {
         match request.expect {
             Expect::Unknown => None,
-            Expect::Nothing | Expect::Continue => gateway::route(cx, &self.client, head),
+            Expect::Nothing | Expect::Continue => {
+                let has_body = request.framing != Framing::Empty;
+                gateway::route(cx, &self.client, head, has_body)
+            }
         }
     }
 
@@ -106,6 +109,7 @@ impl Http1 {
             }
             (None, Ok(forward)) => forward,
         };
+        forward.ruled = gateway::ruled(cx, &request.semantics());
         let mut input = behind.to_vec();
         take_input(&mut forward, &mut input, &mut self.http, &cx.state.http_limits);
         let passed = Box::new(Passed {

@@ -12,6 +12,7 @@ use crate::context::{Cx, Desk, Work};
 use crate::entry::Entry;
 use crate::exchange::{Asked, Exchange, Failure, Multipart, Step as Next};
 use crate::limits::Limits;
+use crate::proxy::Found;
 use crate::session::guard;
 use crate::site::Loaded;
 use ::http2::frame::PREFACE;
@@ -97,6 +98,8 @@ pub(super) enum Outcome {
     Wait(Exchange, Work),
     /// A password must be checked before the request, whose body was not read, is passed to an upstream.
     Check(Exchange, Work),
+    /// There is no file, and an upstream answers.
+    Pass(Box<Found>),
 }
 
 /// How far a body was read.
@@ -169,7 +172,8 @@ impl Http1 {
                         return None;
                     }
                     if head.expect != Expect::Unknown
-                        && let Some(stop) = guard::stop(cx, &self.client, &semantics)
+                        && let has_body = head.framing != Framing::Empty
+                        && let Some(stop) = guard::stop(cx, &self.client, &semantics, has_body)
                     {
                         let received = Received::request(&head, &semantics, bytes, started);
                         return self.stop(cx, stop, &head, &received, behind, tx, now);
@@ -313,6 +317,7 @@ impl Http1 {
         let answer = match next {
             Next::Answer(answer) => answer,
             Next::Wait(work, _) => return Outcome::Wait(exchange, work),
+            Next::Pass(found) => return Outcome::Pass(found),
         };
         if let (Some(settled), Some(request)) = (answer.settled, received.request) {
             desk.head_cache.saw(request, received.bytes, settled);
@@ -349,10 +354,22 @@ impl Http1 {
         tx: &mut Tx,
         now: Instant,
     ) -> Option<&'b [u8]> {
-        if !matches!(outcome, Outcome::Wait(..) | Outcome::Check(..)) {
+        if matches!(outcome, Outcome::Answered | Outcome::Parts(_)) {
             cx.answered(received.started);
         }
         match outcome {
+            Outcome::Pass(found) => {
+                let Some(request) = received.request else {
+                    debug_assert!(false, "only requests have a route");
+                    return None;
+                };
+                if request.framing != Framing::Empty {
+                    // Its body was discarded under a configuration that did not pass it on.
+                    self.refuse(cx, received, Failure::BEHIND, tx, now);
+                    return None;
+                }
+                self.pass(cx, *found, request, received, behind, true, tx, now);
+            }
             Outcome::Answered => match self.after(received.wants_close(), behind) {
                 None if tx.body.is_none() => return Some(behind),
                 None => {

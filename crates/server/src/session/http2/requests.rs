@@ -85,7 +85,7 @@ impl Http2 {
                     if end || refused.is_some() {
                         let (outcome, is_last) =
                             ask::begin(cx, ask(&self.client, id), &control, fields, refused, now);
-                        let kept = matches!(outcome, Outcome::Wait(..)).then(|| fields.clone());
+                        let kept = outcome.keeps_request().then(|| fields.clone());
                         self.count(cx, id, !end, is_last || ends, out, now);
                         self.follow(cx, id, outcome, kept, out, now);
                     } else {
@@ -201,7 +201,13 @@ impl Http2 {
                     debug_assert!(false, "a kept request is invalid");
                     return;
                 };
-                let (outcome, is_last) = ask::begin(cx, ask(&self.client, id), &control, &fields, None, now);
+                let asked = ask(&self.client, id);
+                let (mut outcome, is_last) = ask::begin(cx, asked, &control, &fields, None, now);
+                if let Outcome::Pass(_) = outcome {
+                    // Its body was discarded under a configuration that did not pass it on.
+                    let request = (&control, &fields);
+                    outcome = ask::stand_in(cx, asked, request, Failure::BEHIND, None, now);
+                }
                 if is_last {
                     self.http.shut_down(now, out);
                 }
@@ -249,6 +255,13 @@ impl Http2 {
     ) {
         match outcome {
             Outcome::Reply(reply) => self.answer(cx, id, reply, out, now),
+            Outcome::Pass(forward) => {
+                let Some(fields) = fields else {
+                    debug_assert!(false, "only requests have a route");
+                    return;
+                };
+                self.pass(id, Passed::new(*forward, fields, Protocol::Http2, false, now));
+            }
             Outcome::Wait(exchange, job, hint) => {
                 cx.counters.loads().add(1);
                 if let Some(hint) = hint {

@@ -57,7 +57,7 @@ impl Http3 {
                     if end || refused.is_some() {
                         let (outcome, is_last) =
                             ask::begin(cx, ask(&self.client, id), &control, fields, refused, now);
-                        let kept = matches!(outcome, Outcome::Wait(..)).then(|| fields.clone());
+                        let kept = outcome.keeps_request().then(|| fields.clone());
                         self.count(cx, id, !end, is_last, now);
                         self.follow(cx, id, outcome, kept, now);
                     } else {
@@ -188,6 +188,7 @@ impl Http3 {
     fn follow(&mut self, cx: &mut Cx, id: u64, outcome: Outcome, fields: Option<Fields>, now: Instant) {
         match outcome {
             Outcome::Reply(reply) => self.answer(cx, id, reply, now),
+            Outcome::Pass(_) => debug_assert!(false, "no server with HTTP/3 has routes"),
             Outcome::Wait(exchange, job, hint) => {
                 cx.counters.loads().add(1);
                 if let Some(hint) = hint {

@@ -6,9 +6,9 @@ use crate::entry::Entry;
 use crate::exchange::{Asked, Exchange, Failure, Step};
 use crate::field_block::Compression;
 use crate::limits::Limits;
-use crate::proxy::Tried;
 use crate::proxy::forward::Forward;
 use crate::proxy::head::From;
+use crate::proxy::{Found, Tried};
 use crate::session::client::Client;
 use crate::session::gateway::{self, UNWRITABLE};
 use crate::session::guard::{self, Stop};
@@ -48,6 +48,15 @@ pub(in crate::session) enum Outcome {
     Reply(Reply),
     /// A job must run. What the page embeds can be told before that.
     Wait(Exchange, Work, Option<Arc<str>>),
+    /// There is no file, and an upstream answers.
+    Pass(Box<Forward>),
+}
+
+impl Outcome {
+    /// Whether the request is needed further on.
+    pub(in crate::session) fn keeps_request(&self) -> bool {
+        matches!(self, Outcome::Wait(..) | Outcome::Pass(_))
+    }
 }
 
 /// Begins the exchange of a request, with an error if there is one already. Tells whether no further request should be
@@ -80,7 +89,11 @@ pub(in crate::session) fn begin(
                 exchange.refuse(scope, asked, failure)
             }
         };
-        (outcome(desk, exchange, step, ask, asked), is_last)
+        let begun = outcome(desk, exchange, step, ask, asked);
+        (
+            begun.unwrap_or_else(|found| upstream(cx, ask, asked, found, now)),
+            is_last,
+        )
     })
 }
 
@@ -103,7 +116,8 @@ pub(in crate::session) fn stand_in(
         let mut exchange = exchange.after(tried);
         let (scope, desk) = cx.split();
         let step = exchange.refuse(scope, asked, failure);
-        outcome(desk, exchange, step, ask, asked)
+        let refused = outcome(desk, exchange, step, ask, asked);
+        refused.unwrap_or_else(|found| upstream(cx, ask, asked, found, now))
     })
 }
 
@@ -130,9 +144,9 @@ pub(in crate::session) fn pass(
     }
     with_head(control, fields, ask.protocol, |head| {
         let head = head.ok()?;
-        let (found, check) = match gateway::route(cx, ask.client, head) {
+        let (found, check) = match gateway::route(cx, ask.client, head, !is_whole) {
             Some(found) => (found, None),
-            None => match guard::stop(cx, ask.client, head)? {
+            None => match guard::stop(cx, ask.client, head, !is_whole)? {
                 Stop::Refused(failure) => return Some(Passing::Refused(failure, false)),
                 Stop::Check(check, found) => (found, Some(check)),
             },
@@ -155,7 +169,8 @@ pub(in crate::session) fn pass(
         };
         let base = gateway::first_ticket(ask.client.requests);
         Some(match Forward::new(found, head, framing, from, base, now) {
-            Ok(forward) => {
+            Ok(mut forward) => {
+                forward.ruled = gateway::ruled(cx, head);
                 let check = check.map(|check| {
                     let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
                     let work = guard::begin(cx, &mut exchange, head, check);
@@ -175,7 +190,8 @@ pub(in crate::session) fn refuse(cx: &mut Cx, ask: Ask<'_>, failure: Failure, no
     let (scope, desk) = cx.split();
     let asked = Asked::Input(b"");
     let step = exchange.refuse(scope, asked, failure);
-    outcome(desk, exchange, step, ask, asked)
+    let refused = outcome(desk, exchange, step, ask, asked);
+    refused.unwrap_or_else(|found| upstream(cx, ask, asked, found, now))
 }
 
 /// Continues an exchange that has waited, with the entry that `find` gives. `fields`: the request, if it was one that could
@@ -189,10 +205,12 @@ pub(in crate::session) fn resume(
 ) -> Outcome {
     let entry = find(&mut exchange, cx);
     let control = fields.and_then(|fields| Some((Control::of(fields)?, fields)));
+    let started = exchange.started();
     let go = |asked: Asked<'_, '_, '_>| {
         let (scope, desk) = cx.split();
         let step = exchange.resume(scope, asked, &entry);
-        outcome(desk, exchange, step, ask, asked)
+        let resumed = outcome(desk, exchange, step, ask, asked);
+        resumed.unwrap_or_else(|found| upstream(cx, ask, asked, found, started))
     };
     match control {
         Some((control, fields)) => with_head(&control, fields, ask.protocol, |head| match head {
@@ -204,16 +222,43 @@ pub(in crate::session) fn resume(
 }
 
 /// Carries out the step of an exchange.
+///
+/// # Errors
+/// The route, if an upstream is to answer.
 fn outcome(
     desk: Desk<'_>,
     exchange: Exchange,
     step: Step<'_>,
     ask: Ask<'_>,
     asked: Asked<'_, '_, '_>,
-) -> Outcome {
+) -> Result<Outcome, Box<Found>> {
     match step {
-        Step::Answer(answer) => Outcome::Reply(reply(desk, exchange, ask, asked, answer)),
+        Step::Answer(answer) => Ok(Outcome::Reply(reply(desk, exchange, ask, asked, answer))),
+        Step::Wait(work, hint) => Ok(Outcome::Wait(exchange, work, hint)),
+        Step::Pass(found) => Err(found),
+    }
+}
+
+/// Begins the exchange with an upstream of a request without a body and without a file.
+#[cold]
+fn upstream(cx: &mut Cx, ask: Ask<'_>, asked: Asked<'_, '_, '_>, found: Box<Found>, now: Instant) -> Outcome {
+    if let Asked::Request(head) = asked {
+        let from = From {
+            peer: ask.client.address(),
+            is_secured: ask.client.is_secured(),
+        };
+        let base = gateway::first_ticket(ask.client.requests);
+        if let Ok(mut forward) = Forward::new(*found, head, Framing::Empty, from, base, now) {
+            forward.ruled = gateway::ruled(cx, head);
+            return Outcome::Pass(Box::new(forward));
+        }
+    }
+    let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+    let (scope, desk) = cx.split();
+    match exchange.refuse(scope, asked, UNWRITABLE) {
         Step::Wait(work, hint) => Outcome::Wait(exchange, work, hint),
+        Step::Answer(answer) => Outcome::Reply(reply(desk, exchange, ask, asked, answer)),
+        Step::Pass(_) => unreachable!("an error is not passed on"),
     }
 }
 
