@@ -4,7 +4,7 @@
 //! Roots, log and configuration are opened after that, with the remaining rights, also at start. So if they can be
 //! opened at start, they can be opened at every reload.
 
-use super::{managed, tls};
+use super::{access_log, managed, tls};
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use runtime::listen::Listener;
@@ -12,8 +12,7 @@ use runtime::process::inherit::{Bounds, Program};
 use runtime::process::notify;
 use runtime::process::privilege::{self, Account, AccountError, Reach};
 use runtime::seccomp::{self, Needs};
-use runtime::session::Upstream;
-use server::config::{Config, IoKind, Landlock, Seccomp};
+use server::config::{Config, IoKind, Landlock, Seccomp, UpstreamAddress};
 use server::site::Logins;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,7 +27,7 @@ const SYSTEM_READ: [&str; 7] = [
     "/etc/ld.so.cache",
     "/dev/null",
 ];
-/// Files by which the C library finds a CA's address.
+/// Files by which the C library finds the address of a CA or an upstream.
 const RESOLVER_READ: [&str; 6] = [
     "/etc/resolv.conf",
     "/etc/hosts",
@@ -337,12 +336,17 @@ fn reach(
     // The same for files of users.
     let users = config.access_rules().filter_map(|rule| rule.htpasswd.as_deref());
     read.extend(users.flat_map(around));
+    let token = config
+        .admin
+        .as_ref()
+        .and_then(|admin| admin.token_file.as_deref());
+    read.extend(token.into_iter().flat_map(around));
     // The recording is appended to, and the successor of an upgrade opens it again.
     let record = config.record.as_deref().map(folder);
     read.extend(record.clone());
     let mut read: Vec<PathBuf> = read.into_iter().collect();
     read.extend(SYSTEM_READ.map(PathBuf::from));
-    if !config.domain.is_empty() {
+    if !config.domain.is_empty() || has_names(config) {
         read.extend(RESOLVER_READ.map(PathBuf::from));
     }
     let mut execute: Vec<PathBuf> = SYSTEM_EXECUTE.map(PathBuf::from).into();
@@ -358,6 +362,7 @@ fn reach(
         let is_special = log.exists() && !log.is_file();
         if is_special { log.to_owned() } else { folder(log) }
     });
+    let rotated = write.clone().filter(|_| access_log::is_rotated(config));
     // The successor of an upgrade opens the file of secrets again.
     let key_log = config.tls_key_log.as_deref().map(folder);
     let mut write: Vec<PathBuf> = write.into_iter().chain(record).chain(key_log).collect();
@@ -374,7 +379,11 @@ fn reach(
         // For the new program of an upgrade in place.
         programs: around(program.path()).into_iter().collect(),
         write,
-        keep: managed::folder(config).map(Path::to_owned).into_iter().collect(),
+        keep: managed::folder(config)
+            .map(Path::to_owned)
+            .into_iter()
+            .chain(rotated)
+            .collect(),
         connects: connects(config),
         sockets: config.control.as_deref().map(folder).into_iter().collect(),
         ports,
@@ -385,14 +394,21 @@ fn reach(
 /// Ports that the server connects to: of an ACME authority, and of upstreams.
 fn connects(config: &Config) -> Vec<u16> {
     let mut ports = managed::ports(config);
-    for upstream in config.proxies().flat_map(|proxy| &proxy.upstreams) {
-        if let Upstream::Tcp(address) = upstream.upstream()
-            && !ports.contains(&address.port())
-        {
-            ports.push(address.port());
+    let upstreams = config.proxies().flat_map(|proxy| &proxy.upstreams);
+    // Name servers are asked over TCP if an answer is long.
+    let resolver = has_names(config).then_some(53);
+    for port in upstreams.filter_map(|upstream| upstream.port()).chain(resolver) {
+        if !ports.contains(&port) {
+            ports.push(port);
         }
     }
     ports
+}
+
+/// Whether host names of upstreams are looked up.
+fn has_names(config: &Config) -> bool {
+    let mut upstreams = config.proxies().flat_map(|proxy| &proxy.upstreams);
+    upstreams.any(UpstreamAddress::has_name)
 }
 
 /// The roots: of the top level, and of every host that has its own.
