@@ -2,6 +2,7 @@
 //!
 //! Its UDP sockets are served by threads of their own, the same with every strategy of threads.
 
+mod abuse;
 mod client;
 
 use crate::serve::access::USERS;
@@ -11,9 +12,8 @@ use crate::serve::process::{Launch, Server, Strategy, eventually, signal, within
 use crate::serve::tls::{Pairs, Secure};
 use crate::serve::upgrade::{ENDING, Line, pid_of};
 use crate::serve::wire::head;
-use client::{Client, config};
+use client::Client;
 use std::net::UdpSocket;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn site(files: &[(&str, &[u8])]) -> Pairs {
@@ -335,73 +335,6 @@ fn timely(server: &Server, pairs: &Pairs) {
         }
     }
     panic!("a normal client took {took:?}");
-}
-
-#[test]
-fn handshakes_that_never_go_on_cost_little_and_delay_nobody() {
-    let pairs = site(&[("a.txt", b"a")]);
-    let limits = ["--max-connections-per-address", "65536"];
-    let server = launch(Strategy::LOOPS, &pairs, &limits);
-    timely(&server, &pairs);
-    let before = resident(&server);
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    let config = config(&pairs.client());
-    let flood = |count: usize| {
-        for _ in 0..count {
-            let settings = Arc::new(quinn_proto::EndpointConfig::default());
-            let mut endpoint = quinn_proto::Endpoint::new(settings, None, true, None);
-            let (_, mut quic) = endpoint
-                .connect(Instant::now(), config.clone(), server.address, "a.test")
-                .expect("a valid configuration");
-            let mut buffer = Vec::new();
-            while let Some(transmit) = quic.poll_transmit(Instant::now(), 1, &mut buffer) {
-                let _ = socket.send_to(&buffer[..transmit.size], server.address);
-                buffer.clear();
-            }
-        }
-    };
-    flood(3_000);
-    timely(&server, &pairs);
-    let grown = resident(&server).saturating_sub(before);
-    // Two workers keep 256 handshakes each before peers have to prove their address.
-    assert!(grown < 40 << 20, "{grown} bytes");
-    let retries = metric(&server, &pairs, "weir_http3_retries_total");
-    assert!(retries > 100.0, "{retries}");
-    flood(2_000);
-    timely(&server, &pairs);
-    let more = resident(&server).saturating_sub(before + grown);
-    assert!(
-        more < 8 << 20,
-        "{more} bytes more: it does not grow with the flood"
-    );
-}
-
-#[test]
-fn answers_that_nobody_reads_and_resets_delay_nobody() {
-    let pairs = site(&[("a.txt", b"a"), ("large.bin", &noise(4 << 20))]);
-    let server = launch(Strategy::LOOPS, &pairs, &[]);
-    let mut idle: Vec<Client> = (0..20).map(|_| open(&server, &pairs)).collect();
-    for client in &mut idle {
-        client.reads = false;
-        for _ in 0..50 {
-            client.ask("/large.bin");
-        }
-    }
-    timely(&server, &pairs);
-    let mut hasty = open(&server, &pairs);
-    // Far more than an honest client cancels at once.
-    let mut asked = 0;
-    while hasty.closed.is_none() && asked < 5_000 {
-        match hasty.try_ask("GET", "/large.bin", &[]) {
-            Some(stream) => {
-                hasty.cancel(stream);
-                asked += 1;
-            }
-            None => hasty.wait(),
-        }
-    }
-    assert!(asked < 5_000, "it is cut off: {asked} requests");
-    timely(&server, &pairs);
 }
 
 const FROM_PYPI: &str = "skipped: no python3 with";

@@ -9,6 +9,7 @@
 //! - [`dialing`]: the client's end: the connections of a crew
 //! - [`limits`]: a bound on everything that a peer can make grow, as the library's configuration
 //! - [`identifiers`]: connection IDs that name their worker
+//! - [`hostile`]: for tests: a client whose frames and transport parameters are the caller's
 //! - `connection`: one connection and its session
 //! - `carrier`: the streams of one connection, as its session sees them
 
@@ -16,6 +17,9 @@ mod carrier;
 mod connection;
 pub mod dialing;
 pub mod endpoint;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
+pub mod hostile;
 pub mod identifiers;
 pub mod limits;
 

@@ -128,18 +128,6 @@ impl Client {
         Some(stream)
     }
 
-    /// Takes what comes, for a moment.
-    pub(super) fn wait(&mut self) {
-        self.receive(Duration::from_millis(5));
-        self.flush();
-    }
-
-    /// Gives up an answer.
-    pub(super) fn cancel(&mut self, stream: u64) {
-        self.http.reset(stream, Code::REQUEST_CANCELLED);
-        self.flush();
-    }
-
     /// Ends the connection without waiting for anything.
     pub(super) fn leave(&mut self) {
         self.quic

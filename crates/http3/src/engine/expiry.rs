@@ -1,6 +1,5 @@
 //! Shutdown, and what time alone brings about: heads that do not come, stalled streams, the second GOAWAY.
 
-use super::stream::Phase;
 use super::{Drain, Engine, LAST, Role};
 use crate::error::{Code, Fault};
 use crate::flood::Kind;
@@ -52,7 +51,8 @@ impl Engine {
             .filter(|_| self.failed.is_none())
     }
 
-    /// Acts on what is due at `now`. Streams reset here that the caller knows give a call to `lost`.
+    /// Acts on what is due at `now`. Each stream reset here gives a call to `lost`, also one whose head is not whole yet, which
+    /// the caller does not know.
     pub(crate) fn expire(&mut self, now: Instant, mut lost: impl FnMut(u64, Code)) -> Result<(), Fault> {
         if let Some(fault) = self.failed {
             return Err(fault);
@@ -74,10 +74,7 @@ impl Engine {
             if !(is_overdue || stalled && stream.is_full) {
                 continue;
             }
-            let is_known = self.role == Role::Client || stream.phase != Phase::Head;
-            if is_known {
-                lost(stream.id, code);
-            }
+            lost(stream.id, code);
             self.abort(at, code, code);
             self.charge(Kind::Provoked, now)
                 .inspect_err(|&fault| self.fail(fault))?;

@@ -398,14 +398,14 @@ impl Http2 {
     /// The next job that a request or its answer needs.
     pub(super) fn next_job(&mut self, cx: &Cx, now: Instant) -> Option<(u32, Work)> {
         let until = now + cx.state.limits.disk_timeout;
-        let share = self.turn.room(cx) / self.streams.len().max(1);
+        let (turn, answers) = (self.turn.room(cx), self.streams.len());
         self.streams.iter_mut().find_map(|stream| {
             if stream.is_working {
                 return None;
             }
             let work = match &mut stream.state {
                 State::Waiting(waiting) => waiting.job.take(),
-                State::Sending(content) => content.next_job(cx, share, until),
+                State::Sending(content) => content.next_job(cx, turn, answers, until),
                 State::Forward(passed) => match &mut passed.check {
                     Some(check) => check.1.take(),
                     None => passed

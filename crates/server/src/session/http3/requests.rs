@@ -338,14 +338,14 @@ impl Http3 {
     /// The next job that a request or its answer needs.
     pub(super) fn next_job(&mut self, cx: &Cx, now: Instant) -> Option<(u64, Work)> {
         let until = now + cx.state.limits.disk_timeout;
-        let share = Limits::OUTPUT_PER_TURN / self.streams.len().max(1);
+        let (turn, answers) = (Limits::OUTPUT_PER_TURN, self.streams.len());
         self.streams.iter_mut().find_map(|stream| {
             if stream.is_working {
                 return None;
             }
             let work = match &mut stream.state {
                 State::Waiting(waiting) => waiting.job.take(),
-                State::Sending(content) => content.next_job(cx, share, until),
+                State::Sending(content) => content.next_job(cx, turn, answers, until),
                 State::Receiving(_) | State::Forward(_) | State::Gone(_) => None,
             }?;
             stream.is_working = true;

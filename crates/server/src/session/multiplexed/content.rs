@@ -17,6 +17,12 @@ use units::Instant;
 /// Bytes of a file read at a time at least: what a stream costs in memory while its peer reads slowly.
 const PIECE: u64 = 64 << 10;
 
+/// Answers of a connection beyond which the first piece of a further one is short: its peer may read none of them.
+const ANSWERS_CALM: usize = 8;
+
+/// Bytes of a first piece then.
+const PIECE_FIRST: u64 = 8 << 10;
+
 /// Content that is being sent.
 #[derive(Debug)]
 pub(in crate::session) struct Content {
@@ -36,6 +42,8 @@ struct Then {
     file: Option<FileRange>,
     /// A job reads a piece; it has until then.
     reading_until: Option<Instant>,
+    /// Bytes of the longest piece so far.
+    longest: u64,
     /// The parts after that.
     parts: Option<Multipart>,
 }
@@ -181,15 +189,28 @@ impl Content {
         self.tell(ready)
     }
 
-    /// The job that reads the next piece of the file, if less than this stream's `share` of a turn waits to be sent. A
-    /// piece is no shorter than that share. The job has to end by `until`.
-    pub(in crate::session) fn next_job(&mut self, cx: &Cx, share: usize, until: Instant) -> Option<Work> {
+    /// The job that reads the next piece of the file, if less than this stream's share of a `turn` waits to be sent, which it
+    /// has with all `answers` of the connection. A piece is no shorter than that share, but the first one may be. The job has to
+    /// end by `until`.
+    pub(in crate::session) fn next_job(
+        &mut self,
+        cx: &Cx,
+        turn: usize,
+        answers: usize,
+        until: Instant,
+    ) -> Option<Work> {
+        let share = turn / answers.max(1);
         let then = self.then.as_mut()?;
         if then.reading_until.is_some() || self.now.len() + then.next.len() >= share {
             return None;
         }
         let rest = then.file.as_mut()?;
-        let len = rest.len.min(PIECE.max(share as u64));
+        let most = match answers > ANSWERS_CALM && then.longest == 0 {
+            true => PIECE_FIRST,
+            false => PIECE.max(share as u64),
+        };
+        let len = rest.len.min(most);
+        then.longest = then.longest.max(len);
         let piece = FileRange { len, ..rest.clone() };
         (rest.offset, rest.len) = (rest.offset + len, rest.len - len);
         let is_last = rest.len == 0;
@@ -220,7 +241,9 @@ impl Content {
     /// Bytes of memory held, besides those of the cache: up to two pieces of a file.
     pub(in crate::session) fn memory(&self) -> usize {
         match &self.then {
-            Some(then) if !then.is_in_memory() => size_of::<Then>() + 2 * PIECE as usize,
+            Some(then) if !then.is_in_memory() => {
+                size_of::<Then>() + 2 * then.longest.max(PIECE_FIRST) as usize
+            }
             _ => 0,
         }
     }
