@@ -118,6 +118,7 @@ impl Drivers {
         let tls = self.tls.as_deref();
         let handle = serving::streams(
             tls::of(tls, listeners),
+            sockets::announced(&server.config(), listeners),
             member,
             choice.strategy()?,
             listeners,

@@ -6,6 +6,7 @@
 //! - `access`: who may have which paths, by network and by password
 //! - `adapt`: what the server notices, and what its controllers would do
 //! - `ahead`: what a page embeds is in memory before it is asked for
+//! - `announced`: load balancers that announce their client in front of a connection
 //! - `files`: which file answers which path; redirects, listings, error pages, methods
 //! - `representations`: conditions, ranges, content codings
 //! - `control`: what `weir ctl` asks, and a strategy that changes under load
@@ -23,10 +24,12 @@
 //! - `rights`: what the process may still do once it listens
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
 //! - `tried`: files that are tried for a path
+//! - `trusted`: the client that a proxy in front of the server names
 //! - `http2`: many requests over one connection, and stops, upgrades and floods under them
 //! - `http3`: the same over QUIC
 //! - `proxy`: requests that other servers answer, and how those servers can fail
 //! - `proxy_http2`: the same for clients of HTTP/2, many at a time
+//! - `proxy_request`: what an upstream gets, and when it gets it
 //! - `proxy_mixed`: files and upstreams that share paths
 //! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
 //! - `reload`: every key that a reload can change, over every strategy
@@ -59,6 +62,7 @@ mod access;
 mod acme;
 mod adapt;
 mod ahead;
+mod announced;
 mod behavior;
 mod bounds;
 mod certificates;
@@ -85,6 +89,7 @@ mod proxy_balance;
 mod proxy_failures;
 mod proxy_http2;
 mod proxy_mixed;
+mod proxy_request;
 mod proxy_reuse;
 mod proxy_websocket;
 mod reload;
@@ -97,6 +102,7 @@ mod tilde;
 mod tls;
 mod tls_abuse;
 mod tried;
+mod trusted;
 mod upgrade;
 mod uring;
 mod warnings;

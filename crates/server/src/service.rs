@@ -7,6 +7,7 @@ pub mod handler;
 
 use crate::access::Gates;
 use crate::adapt::{Decision, Decisions, Knobs, Sample, Settings};
+use crate::client_address::Trusted;
 use crate::config::{Config, LiveFor};
 use crate::connection_limit::Peers;
 use crate::counters::{Board, Readings, Totals};
@@ -23,6 +24,7 @@ use handler::{Handler, Mounts};
 use runtime::memory::Budget;
 use runtime::sensors::Reading;
 use runtime::shaping::Precedence;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use units::{Instant, Seed, UnixTime};
@@ -79,6 +81,8 @@ pub(crate) struct State {
     pub(crate) mounts: Mounts,
     /// Access rules.
     pub(crate) gates: Gates,
+    /// Peers that name their client.
+    pub(crate) trusted: Trusted,
     /// Routes to other servers.
     pub(crate) proxies: Proxies,
     /// Filters that run for each response.
@@ -178,6 +182,7 @@ impl State {
             wants_path: config.log_tcp && log.is_some(),
             mounts,
             gates,
+            trusted: Trusted::of(&config),
             proxies: Proxies::of(&config, &hosts),
             config,
             limits,
@@ -342,6 +347,16 @@ impl Server {
     /// The configuration in force.
     pub fn config(&self) -> Config {
         self.hub.current().1.config.clone()
+    }
+
+    /// Whether this peer is believed when it names its client.
+    pub fn trusts(&self, peer: IpAddr) -> bool {
+        self.hub.current().1.trusted.includes(peer)
+    }
+
+    /// See [`crate::limits::Limits::header_timeout`].
+    pub fn header_timeout(&self) -> Duration {
+        self.hub.current().1.limits.header_timeout
     }
 
     /// What the routes to other servers are like now: by rule and upstream, in the process that answers.

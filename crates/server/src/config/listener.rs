@@ -26,6 +26,9 @@ pub struct Listener {
     pub max_connections: Option<u32>,
     /// The certificates of its addresses. `None`: cleartext.
     pub tls: Option<Tls>,
+    /// See [`Config::proxy_protocol`].
+    #[serde(default)]
+    pub proxy_protocol: bool,
 }
 
 /// TLS of a listener: its certificates, and the response to names without one.
@@ -119,6 +122,7 @@ impl Config {
             workers: None,
             max_connections: None,
             tls: self.tls(),
+            proxy_protocol: self.proxy_protocol,
         });
         short.into_iter().chain(self.listener.iter().cloned()).collect()
     }

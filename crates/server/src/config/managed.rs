@@ -162,6 +162,7 @@ impl Config {
                 workers: None,
                 max_connections: None,
                 tls: None,
+                proxy_protocol: self.proxy_protocol,
             });
         }
         if self.https_redirect == HttpsRedirect::Auto {

@@ -31,8 +31,10 @@ mod pattern;
 mod preset;
 mod proxy;
 mod redirect;
+mod request_header;
 mod secure;
 mod tilde;
+mod trusted;
 mod try_files;
 mod tuned;
 mod values;
@@ -51,14 +53,16 @@ pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
 pub use preset::Preset;
 pub(crate) use proxy::CONNECT_TIMEOUT_MAX;
-pub use proxy::{Check, HashKey, Proxy, ProxyFlag, UpstreamAddress, When};
+pub use proxy::{Check, HashKey, Proxy, ProxyFlag, Rewrite, UpstreamAddress, When};
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
+pub use request_header::RequestHeader;
 /// A table of keys and values of a configuration file.
 pub use runtime::strategy::Concurrency;
 pub use secure::{ClientAuth, Crypto, Hsts, HttpsRedirect};
 pub use tilde::{HomeDirectory, Tilde};
 pub use toml::Table as Keys;
+pub use trusted::TrustedField;
 pub use try_files::{TrailingSlash, Tried, TryFiles};
 pub use tuned::{Machine, Probe, Tuned};
 pub use values::{
@@ -191,6 +195,13 @@ pub struct Config {
     pub try_files: Vec<TryFiles>,
     /// Which clients may request which paths; the first rule that covers a path applies.
     pub access: Vec<Access>,
+    /// Networks of proxies and load balancers that are believed when they name their client.
+    #[serde(deserialize_with = "access::networks")]
+    pub trusted: Vec<Network>,
+    /// The field in which they name it.
+    pub trusted_field: TrustedField,
+    /// Whether trusted peers begin each connection to the addresses in `listen` with a header of the PROXY protocol.
+    pub proxy_protocol: bool,
     /// Redirects, tried in order.
     pub redirect: Vec<Redirect>,
     /// Paths whose requests are passed to other servers, tried in order, before redirects and files.
@@ -374,6 +385,9 @@ impl Default for Config {
             header_rule: Vec::new(),
             try_files: Vec::new(),
             access: Vec::new(),
+            trusted: Vec::new(),
+            trusted_field: TrustedField::default(),
+            proxy_protocol: false,
             redirect: Vec::new(),
             proxy: Vec::new(),
             tilde: None,
@@ -673,6 +687,13 @@ impl Config {
         }
         try_files::validate(&self.try_files).map_err(|why| ConfigError::invalid("try-files", why))?;
         access::validate(&self.access).map_err(|why| ConfigError::invalid("access", why))?;
+        trusted::validate(&self.trusted).map_err(|why| ConfigError::invalid("trusted", why))?;
+        if self.trusted.is_empty() && self.listeners().iter().any(|listener| listener.proxy_protocol) {
+            return Err(ConfigError::invalid(
+                "proxy-protocol",
+                "takes the header from trusted peers only, and `trusted` names none; name the networks of your load balancers",
+            ));
+        }
         redirect::all_end(&self.redirect).map_err(|why| ConfigError::invalid("redirect", why))?;
         for proxy in &self.proxy {
             proxy
@@ -857,6 +878,7 @@ fixed!(
     "workers" workers,
     "concurrency" concurrency,
     "io" io,
+    "proxy-protocol" proxy_protocol,
     "user" user,
     "landlock" landlock,
     "seccomp" seccomp,

@@ -1,8 +1,11 @@
 //! Who is at the other end of a connection, whatever protocol it speaks, and whether its requests are answered at all.
 
+use crate::client_address::{From, Trusted};
+use crate::connection_limit::unit;
 use crate::context::Cx;
 use crate::exchange::{Asked, Failure};
 use crate::rate_limit::Pace;
+use http_semantics::request::RequestHead;
 use runtime::session::Secured;
 use std::net::IpAddr;
 use units::Instant;
@@ -69,9 +72,30 @@ impl Client {
         }
     }
 
+    /// The address at the other end of the connection.
     #[inline]
     pub(super) fn address(&self) -> IpAddr {
         self.address
+    }
+
+    /// The address of the client that a request is from: the one that a trusted peer names, or that of the peer.
+    #[inline]
+    pub(super) fn sender(&self, cx: &Cx, asked: Asked<'_, '_, '_>) -> IpAddr {
+        match asked {
+            Asked::Request(head) => cx.state.trusted.client(self.address, head),
+            Asked::Input(_) => self.address,
+        }
+    }
+
+    /// Who a request is from, for an upstream.
+    pub(super) fn from(&self, cx: &Cx, head: &RequestHead<'_, '_>) -> From {
+        cx.state.trusted.from(self.address, self.is_secured(), head)
+    }
+
+    /// Whether its requests may be those of others.
+    #[inline]
+    pub(super) fn is_trusted(&self, trusted: &Trusted) -> bool {
+        trusted.includes(self.address)
     }
 
     #[inline]
@@ -124,15 +148,22 @@ impl Client {
                 ends_connection: true,
             });
         }
-        match (self.pace(), cx.state.rate) {
-            (Some(pace), Some(rate)) if counts() && !pace.admits(rate, now) => {
-                cx.counters.too_many().add(1);
-                Some(Refused {
-                    failure: Failure::TOO_MANY,
-                    ends_connection: false,
-                })
+        let rate = cx.state.rate?;
+        let is_within = |pace: &Pace| !counts() || pace.admits(rate, now);
+        let is_admitted = match self.is_trusted(&cx.state.trusted) {
+            true => {
+                let sender = self.sender(cx, asked);
+                is_within(&cx.hub.paces.of(unit(sender), now))
             }
-            _ => None,
+            false => self.pace().is_none_or(is_within),
+        };
+        if is_admitted {
+            return None;
         }
+        cx.counters.too_many().add(1);
+        Some(Refused {
+            failure: Failure::TOO_MANY,
+            ends_connection: false,
+        })
     }
 }

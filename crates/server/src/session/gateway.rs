@@ -7,7 +7,7 @@ use super::client::Client;
 use super::guard;
 use crate::access_log::{self, RequestLine, Slot};
 use crate::context::Cx;
-use crate::exchange::Failure;
+use crate::exchange::{Asked, Failure};
 use crate::proxy::Found;
 use crate::proxy::failed::Failed;
 use crate::proxy::forward::Forward;
@@ -80,7 +80,7 @@ pub(super) fn log(
 ) {
     let user = guard::user(cx, client, head);
     let request = access_log::Request {
-        peer: client.address(),
+        peer: client.sender(cx, Asked::Request(head)),
         user: user.as_deref().or(client.user()),
         stream,
         started,
@@ -151,7 +151,7 @@ pub(super) fn failure(why: Failed) -> Option<Failure> {
             Status::BAD_GATEWAY,
             "The server behind this one sent an invalid response.",
         ),
-        Failed::Timeout => page(
+        Failed::Timeout | Failed::TotalTimeout => page(
             Status::GATEWAY_TIMEOUT,
             "The server behind this one did not respond in time.",
         ),

@@ -4,7 +4,7 @@
 use super::client::Client;
 use crate::access::{Check, Verdict};
 use crate::context::{Cx, Work};
-use crate::exchange::{Exchange, Failure};
+use crate::exchange::{Asked, Exchange, Failure};
 use crate::proxy::Found;
 use http_semantics::request::RequestHead;
 
@@ -24,7 +24,10 @@ pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_bod
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());
-    let verdict = cx.state.gates.verdict(site, head, client.address(), false);
+    let verdict = cx
+        .state
+        .gates
+        .verdict(site, head, client.sender(cx, Asked::Request(head)), false);
     if let Verdict::Open(_) = verdict {
         return None;
     }
@@ -44,7 +47,7 @@ pub(super) fn admits(cx: &Cx, client: &Client, site: usize, head: &RequestHead<'
     let gates = &cx.state.gates;
     gates.is_empty()
         || matches!(
-            gates.verdict(site, head, client.address(), false),
+            gates.verdict(site, head, client.sender(cx, Asked::Request(head)), false),
             Verdict::Open(_)
         )
 }
@@ -55,7 +58,11 @@ pub(super) fn user(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>) -> Opti
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());
-    match cx.state.gates.verdict(site, head, client.address(), false) {
+    match cx
+        .state
+        .gates
+        .verdict(site, head, client.sender(cx, Asked::Request(head)), false)
+    {
         Verdict::Open(admitted) => admitted.user,
         _ => None,
     }

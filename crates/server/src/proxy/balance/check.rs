@@ -6,6 +6,7 @@
 
 use super::Shared;
 use crate::config::{Check, Proxy};
+use crate::proxy_protocol;
 use runtime::rounds::{self, Rounds};
 use runtime::session::Upstream;
 use std::fmt;
@@ -20,6 +21,8 @@ const LINE_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     check: Check,
+    /// In front of the request.
+    preface: Vec<u8>,
     upstreams: Vec<Arc<Upstream>>,
 }
 
@@ -46,6 +49,7 @@ impl Plan {
     pub(super) fn of(rule: &Proxy) -> Option<Plan> {
         Some(Plan {
             check: rule.check.clone()?,
+            preface: preface(rule),
             upstreams: rule
                 .upstreams
                 .iter()
@@ -93,10 +97,12 @@ impl Plan {
             Upstream::Tcp(address) => address.to_string(),
             Upstream::Unix(_) => "localhost".to_owned(),
         };
-        let request = format!(
+        let mut request = self.preface.clone();
+        let head = format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir-check\r\nConnection: close\r\n\r\n"
         );
-        let (answer, now) = rounds::ask(upstream, request.as_bytes(), LINE_MAX, *timeout);
+        request.extend_from_slice(head.as_bytes());
+        let (answer, now) = rounds::ask(upstream, &request, LINE_MAX, *timeout);
         let judge = |line: Vec<u8>| {
             let got = status_of(&line).ok_or(Bad::NoHttp)?;
             let is_good = match status {
@@ -107,6 +113,15 @@ impl Plan {
         };
         (answer.map_err(Bad::Unanswered).and_then(judge), now)
     }
+}
+
+/// The header of the PROXY protocol, if the rule has one: a check is this server's own.
+fn preface(rule: &Proxy) -> Vec<u8> {
+    let mut out = Vec::new();
+    if let Some(version) = rule.proxy_protocol {
+        proxy_protocol::write(version, None, &mut out);
+    }
+    out
 }
 
 /// The status of a status line (RFC 9112 section 4).

@@ -17,8 +17,7 @@ use crate::exchange::{Asked, Exchange, Failure, Step as Next};
 use crate::proxy::Found;
 use crate::proxy::failed::Failed;
 use crate::proxy::forward::Forward;
-use crate::proxy::head::From;
-use crate::proxy::http1::{ForClient, connected, take_input};
+use crate::proxy::http1::{ForClient, connected, take_input, welcome};
 use crate::session::gateway::{self, UNWRITABLE, complain, failure};
 use http_semantics::request::RequestHead;
 use http1::framing::Framing;
@@ -96,12 +95,10 @@ impl Http1 {
             true => too_large,
             false => too_large.or_else(|| self.limit(cx, received, now)),
         };
-        let from = From {
-            peer: self.client.address(),
-            is_secured: self.client.is_secured(),
-        };
+        let semantics = request.semantics();
+        let from = self.client.from(cx, &semantics);
         let base = gateway::first_ticket(self.client.requests);
-        let forward = Forward::new(found, &request.semantics(), request.framing, from, base, now);
+        let forward = Forward::new(found, &semantics, request.framing, &from, base, now);
         let mut forward = match (refused, forward) {
             (Some(failure), _) => return self.refuse(cx, received, failure, tx, now),
             (None, Err(_)) => {
@@ -135,6 +132,10 @@ impl Http1 {
     pub(super) fn set_forth(&mut self, cx: &mut Cx, mut passed: Box<Passed>, now: Instant) {
         passed.forward.start(&mut cx.rng, now);
         passed.since = now;
+        if passed.forward.is_collecting() {
+            // The body comes first, so this server answers expectations before there is an upstream.
+            welcome(&mut passed.forward, &mut self.http);
+        }
         self.phase = Phase::Forward(passed);
         self.rewind(cx, now);
     }
@@ -155,21 +156,27 @@ impl Http1 {
         passed
             .held
             .set(forward.held() + passed.input.capacity() + passed.head.capacity());
-        self.deadline = match forward.patience() {
-            Some(patience) => now + patience,
-            None if forward.is_sending_down => now + limits.write_timeout,
-            None => limits.body_until(passed.since, forward.received),
-        };
+        // What the upstream does, and what the client sends, give the client no more time to take output.
+        if !forward.is_sending_down {
+            self.deadline = match forward.patience() {
+                Some(patience) => now + patience,
+                None => limits.body_until(passed.since, forward.received),
+            };
+        }
+        if let Some(until) = forward.until() {
+            self.deadline = self.deadline.min(until);
+        }
     }
 
     /// Bytes of the client's body, or what follows it.
-    pub(super) fn pass_bytes(&mut self, cx: &Cx, bytes: &[u8], now: Instant) {
+    pub(super) fn pass_bytes(&mut self, cx: &mut Cx, bytes: &[u8], now: Instant) {
         let Phase::Forward(passed) = &mut self.phase else {
             return;
         };
         let Passed { forward, input, .. } = &mut **passed;
         input.extend_from_slice(bytes);
         take_input(forward, input, &mut self.http, &cx.state.http_limits);
+        forward.start(&mut cx.rng, now);
         self.rewind(cx, now);
     }
 
@@ -200,7 +207,7 @@ impl Http1 {
         if passed.forward.is_sending_down {
             return self.abort(cx, Cut::Timeout, now);
         }
-        if let Some(why) = passed.forward.time_out() {
+        if let Some(why) = passed.forward.time_out(now) {
             complain(&passed.forward, path(&passed.head), why, now);
             passed.forward.try_another(&mut cx.rng, now);
         }
@@ -378,7 +385,8 @@ impl Http1 {
         let behind = &passed.input;
         let left = with_head(&passed.head, passed.started, cx, |cx, received| {
             let is_whole = passed.forward.has_whole_request();
-            let exchange = Exchange::new(self.client.address(), self.client.is_secured(), passed.started)
+            let sender = self.client.sender(cx, received.asked());
+            let exchange = Exchange::new(sender, self.client.is_secured(), passed.started)
                 .after(passed.forward.tried(now));
             let mut outcome = self.begin_with(cx, exchange, received, Some(failure), tx);
             if !is_whole && let Outcome::Wait(mut exchange, _) = outcome {

@@ -273,7 +273,8 @@ impl Http1 {
         failure: Option<Failure>,
         tx: &mut Tx,
     ) -> Outcome {
-        let exchange = Exchange::new(self.client.address(), self.client.is_secured(), received.started);
+        let sender = self.client.sender(cx, received.asked);
+        let exchange = Exchange::new(sender, self.client.is_secured(), received.started);
         self.begin_with(cx, exchange, received, failure, tx)
     }
 

@@ -35,8 +35,8 @@ impl Http1 {
                 let Asked::Request(head) = received.asked() else {
                     return None;
                 };
-                let (address, is_secured) = (self.client.address(), self.client.is_secured());
-                let mut exchange = Exchange::new(address, is_secured, received.started());
+                let sender = self.client.sender(cx, received.asked());
+                let mut exchange = Exchange::new(sender, self.client.is_secured(), received.started());
                 let work = guard::begin(cx, &mut exchange, head, check);
                 return self.conclude(cx, received, Outcome::Check(exchange, work), behind, tx, now);
             }

@@ -6,9 +6,8 @@ use crate::entry::Entry;
 use crate::exchange::{Asked, Exchange, Failure, Step};
 use crate::field_block::Compression;
 use crate::limits::Limits;
-use crate::proxy::Tried;
 use crate::proxy::forward::Forward;
-use crate::proxy::head::From;
+use crate::proxy::{Found, Tried};
 use crate::session::client::Client;
 use crate::session::gateway::{self, UNWRITABLE};
 use crate::session::guard::{self, Stop};
@@ -34,6 +33,11 @@ pub(in crate::session) struct Ask<'c> {
 }
 
 impl Ask<'_> {
+    /// The exchange of what was asked now.
+    fn exchange(self, cx: &Cx, asked: Asked<'_, '_, '_>, now: Instant) -> Exchange {
+        Exchange::new(self.client.sender(cx, asked), self.client.is_secured(), now)
+    }
+
     pub(in crate::session) fn compression(self) -> Compression {
         match self.protocol {
             Protocol::Http3 => Compression::Qpack,
@@ -80,7 +84,7 @@ pub(in crate::session) fn begin(
         {
             (failure, is_last) = (Some(limited.failure), limited.ends_connection);
         }
-        let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+        let mut exchange = ask.exchange(cx, asked, now);
         let (scope, desk) = cx.split();
         let step = match (failure, asked) {
             (None, Asked::Request(head)) => exchange.begin(scope, head),
@@ -90,7 +94,10 @@ pub(in crate::session) fn begin(
             }
         };
         let begun = outcome(desk, exchange, step, ask, asked);
-        (begun.unwrap_or_else(|| unwritable(cx, ask, asked, now)), is_last)
+        (
+            begun.unwrap_or_else(|found| upstream(cx, ask, asked, found, now)),
+            is_last,
+        )
     })
 }
 
@@ -109,12 +116,11 @@ pub(in crate::session) fn stand_in(
             Ok(head) => Asked::Request(head),
             Err(_) => Asked::Input(control.path.unwrap_or_default()),
         };
-        let exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
-        let mut exchange = exchange.after(tried);
+        let mut exchange = ask.exchange(cx, asked, now).after(tried);
         let (scope, desk) = cx.split();
         let step = exchange.refuse(scope, asked, failure);
         let refused = outcome(desk, exchange, step, ask, asked);
-        refused.unwrap_or_else(|| unwritable(cx, ask, asked, now))
+        refused.unwrap_or_else(|found| upstream(cx, ask, asked, found, now))
     })
 }
 
@@ -160,15 +166,12 @@ pub(in crate::session) fn pass(
             (false, Some(length)) => Framing::Length(length),
             (false, None) => Framing::Chunked,
         };
-        let from = From {
-            peer: ask.client.address(),
-            is_secured: ask.client.is_secured(),
-        };
+        let from = ask.client.from(cx, head);
         let base = gateway::first_ticket(ask.client.requests);
-        Some(match Forward::new(found, head, framing, from, base, now) {
+        Some(match Forward::new(found, head, framing, &from, base, now) {
             Ok(forward) => {
                 let check = check.map(|check| {
-                    let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+                    let mut exchange = ask.exchange(cx, Asked::Request(head), now);
                     let work = guard::begin(cx, &mut exchange, head, check);
                     Box::new((exchange, Some(work)))
                 });
@@ -182,12 +185,12 @@ pub(in crate::session) fn pass(
 /// Answers what is no request with an error.
 #[cold]
 pub(in crate::session) fn refuse(cx: &mut Cx, ask: Ask<'_>, failure: Failure, now: Instant) -> Outcome {
-    let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
-    let (scope, desk) = cx.split();
     let asked = Asked::Input(b"");
+    let mut exchange = ask.exchange(cx, asked, now);
+    let (scope, desk) = cx.split();
     let step = exchange.refuse(scope, asked, failure);
     let refused = outcome(desk, exchange, step, ask, asked);
-    refused.unwrap_or_else(|| unwritable(cx, ask, asked, now))
+    refused.unwrap_or_else(|found| upstream(cx, ask, asked, found, now))
 }
 
 /// Continues an exchange that has waited, with the entry that `find` gives. `fields`: the request, if it was one that could
@@ -206,7 +209,7 @@ pub(in crate::session) fn resume(
         let (scope, desk) = cx.split();
         let step = exchange.resume(scope, asked, &entry);
         let resumed = outcome(desk, exchange, step, ask, asked);
-        resumed.unwrap_or_else(|| unwritable(cx, ask, asked, started))
+        resumed.unwrap_or_else(|found| upstream(cx, ask, asked, found, started))
     };
     match control {
         Some((control, fields)) => with_head(&control, fields, ask.protocol, |head| match head {
@@ -217,34 +220,35 @@ pub(in crate::session) fn resume(
     }
 }
 
-/// Carries out the step of an exchange. `None`: the request cannot be written for an upstream.
+/// Carries out the step of an exchange.
+///
+/// # Errors
+/// The route, if an upstream is to answer.
 fn outcome(
     desk: Desk<'_>,
     exchange: Exchange,
     step: Step<'_>,
     ask: Ask<'_>,
     asked: Asked<'_, '_, '_>,
-) -> Option<Outcome> {
-    Some(match step {
-        Step::Answer(answer) => Outcome::Reply(reply(desk, exchange, ask, asked, answer)),
-        Step::Wait(work, hint) => Outcome::Wait(exchange, work, hint),
-        Step::Pass(found) => {
-            let Asked::Request(head) = asked else { return None };
-            let from = From {
-                peer: ask.client.address(),
-                is_secured: ask.client.is_secured(),
-            };
-            let base = gateway::first_ticket(ask.client.requests);
-            let forward = Forward::new(*found, head, Framing::Empty, from, base, exchange.started());
-            Outcome::Pass(Box::new(forward.ok()?))
-        }
-    })
+) -> Result<Outcome, Box<Found>> {
+    match step {
+        Step::Answer(answer) => Ok(Outcome::Reply(reply(desk, exchange, ask, asked, answer))),
+        Step::Wait(work, hint) => Ok(Outcome::Wait(exchange, work, hint)),
+        Step::Pass(found) => Err(found),
+    }
 }
 
-/// Answers a request that cannot be written for an upstream with an error.
+/// Begins the exchange with an upstream of a request without a body and without a file.
 #[cold]
-fn unwritable(cx: &mut Cx, ask: Ask<'_>, asked: Asked<'_, '_, '_>, now: Instant) -> Outcome {
-    let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+fn upstream(cx: &mut Cx, ask: Ask<'_>, asked: Asked<'_, '_, '_>, found: Box<Found>, now: Instant) -> Outcome {
+    if let Asked::Request(head) = asked {
+        let from = ask.client.from(cx, head);
+        let base = gateway::first_ticket(ask.client.requests);
+        if let Ok(forward) = Forward::new(*found, head, Framing::Empty, &from, base, now) {
+            return Outcome::Pass(Box::new(forward));
+        }
+    }
+    let mut exchange = ask.exchange(cx, asked, now);
     let (scope, desk) = cx.split();
     match exchange.refuse(scope, asked, UNWRITABLE) {
         Step::Wait(work, hint) => Outcome::Wait(exchange, work, hint),
