@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("acme", &["units"]),
     ("chart", &["units"]),
     ("http-semantics", &["units"]),
+    ("http-cache", &["http-semantics", "units"]),
     ("http1", &["http-semantics", "units"]),
     ("http2", &["http-semantics", "units"]),
     ("http3", &["http-semantics", "units"]),
@@ -40,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "server",
         &[
             "balance",
+            "http-cache",
             "http-semantics",
             "http1",
             "http2",

@@ -120,7 +120,7 @@ pub(crate) struct HttpsFlags {
     https_redirect: Option<HttpsRedirect>,
 
     /// Tells browsers to use https only for this long (Strict-Transport-Security), as in 365d or "365d subdomains
-    /// preload"; off: sends no such field [default: off]
+    /// preload"; off: sends no such field [default: off, or one year with --security-headers site and strict]
     #[arg(long, value_name = "TIME", env = "WEIR_HSTS")]
     hsts: Option<Hsts>,
 
@@ -171,7 +171,6 @@ impl HttpsFlags {
             tls_client_auth,
             crypto,
             https_redirect,
-            hsts,
         );
         take_set!(
             tls_state,
@@ -182,6 +181,7 @@ impl HttpsFlags {
             acme_hook,
             tls_client_ca,
             tls_key_log,
+            hsts,
         );
         take_listed!(domain, tls_cert, tls_key);
         if !self.http_listen.is_empty() {

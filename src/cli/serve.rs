@@ -14,7 +14,7 @@ use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, IoKind, Keys, Landlock, LineOrder,
     Listen, LiveFor, LogFormat, MaxTurn, MemoryBound, Network, Preset, ProxyFlag, SPA_FALLBACK, Seccomp,
-    TrustedField, Tuned, User, Workers, parse_duration, parse_line_rate,
+    SecurityHeaders, TrustedField, Tuned, User, Workers, parse_duration, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;
@@ -212,6 +212,18 @@ pub(crate) struct Flags {
     /// Field line added to responses; repeatable
     #[arg(long, value_name = "NAME: VALUE", help_heading = "Files")]
     header: Vec<FieldLine>,
+
+    /// Field lines that protect users of the site: off, basic (blocks nothing that pages load), site (pages load from
+    /// this site only), strict (the same, without frames and inline images) [default: off]
+    #[arg(
+        long,
+        value_name = "PRESET",
+        env = "WEIR_SECURITY_HEADERS",
+        value_parser = offered::<SecurityHeaders>(),
+        hide_possible_values = true,
+        help_heading = "Files"
+    )]
+    security_headers: Option<SecurityHeaders>,
 
     /// Forwards requests for this path and paths below it to another server, as in /api=http://127.0.0.1:8080 or
     /// /app=unix:/run/app.sock; repeatable. In the configuration file: tables `[[proxy]]`
@@ -715,6 +727,7 @@ impl Flags {
             early_hints,
             trusted_field,
             proxy_protocol,
+            security_headers,
             live,
             health,
             log_format,
@@ -1007,6 +1020,8 @@ mod tests {
             "off",
             "--idle-timeout",
             "1m30s",
+            "--security-headers",
+            "site",
             "--header",
             "X-Frame-Options: DENY",
         ])
@@ -1016,7 +1031,7 @@ mod tests {
              cache-policy = 'lru'\ncache-size = '1.5MiB'\nlisting = true\nsymlinks = false\n\
              spa-fallback = '/index.html'\naccess-log = '-'\nlog-format = 'json'\nuser = 'www:web'\n\
              adapt = 'dry-run'\nmax-turn = '20ms'\nmemory = '200MiB'\nsend-buffer = '64K'\npacing = true\nline-rate = '20M'\nline-order = 'shared'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nseccomp = 'off'\nhttp09 = true\nidle-timeout = '1m30s'\n\
-             header = ['X-Frame-Options: DENY']\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
+             security-headers = 'site'\nheader = ['X-Frame-Options: DENY']\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
             "weir.toml",
         )
         .expect("a valid file");
@@ -1290,6 +1305,7 @@ mod tests {
                 "root",
                 "types",
                 "header-rule",
+                "cors",
                 "access",
                 "try-files",
                 "redirect",

@@ -6,7 +6,7 @@ use crate::serve::wire::Connection;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-fn address(server: &Server, at: usize) -> SocketAddr {
+pub(crate) fn address(server: &Server, at: usize) -> SocketAddr {
     let text = server.started["listeners"][at]["address"]
         .as_str()
         .expect("an address");

@@ -7,6 +7,7 @@
 //! - `adapt`: what the server notices, and what its controllers would do
 //! - `ahead`: what a page embeds is in memory before it is asked for
 //! - `announced`: load balancers that announce their client in front of a connection
+//! - `fields`: field lines by rule in responses of every kind, and pages of other origins
 //! - `files`: which file answers which path; redirects, listings, error pages, methods
 //! - `representations`: conditions, ranges, content codings
 //! - `control`: what `weir ctl` asks, and a strategy that changes under load
@@ -15,6 +16,7 @@
 //! - `disk`: files that change, vanish, shrink, or are no files at all; the way out of the root
 //! - `explained`: which rules `--explain` names, and that a server answers alike
 //! - `behavior`: what other servers do, switched on, singly and as presets
+//! - `observatory`: security headers, graded as a scanner would
 //! - `operation`: configuration, signals, logs, exit codes
 //! - `upgrade`: one process follows another, and no request is lost
 //! - `memory`: a bounded server under clients that make it hold memory
@@ -71,6 +73,7 @@ mod connections;
 mod control;
 mod disk;
 mod explained;
+mod fields;
 mod files;
 mod hosts;
 mod http2;
@@ -83,6 +86,7 @@ mod load;
 mod manager;
 mod memory;
 mod messages;
+mod observatory;
 mod operation;
 mod proxy;
 mod proxy_balance;

@@ -18,8 +18,11 @@ pub const MEDIA_TYPE: &str = "text/html; charset=utf-8";
 const BEFORE_TITLE: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
     <meta name=\"viewport\" content=\"width=device-width\">\n\
     <meta name=\"color-scheme\" content=\"light dark\">\n<title>";
-const BEFORE_HEADING: &str = "</title>\n<style>body{font:1.1em/1.5 system-ui,sans-serif;max-width:34em;\
-    margin:18vh auto;padding:0 1em}h1{font-size:1.5em}</style>\n<h1>";
+const BEFORE_STYLE: &str = "</title>\n<style>";
+/// The style of the page, which content security policies name by its hash.
+pub(crate) const STYLE: &str = "body{font:1.1em/1.5 system-ui,sans-serif;max-width:34em;\
+    margin:18vh auto;padding:0 1em}h1{font-size:1.5em}";
+const BEFORE_HEADING: &str = "</style>\n<h1>";
 const BEFORE_DETAIL: &str = "</h1>\n<p>";
 const END: &str = "</p>\n</html>\n";
 
@@ -52,7 +55,7 @@ impl ErrorPage {
         ErrorPage { status, detail }
     }
 
-    fn pieces(&self) -> [&'static str; 12] {
+    fn pieces(&self) -> [&'static str; 14] {
         let code = status_text(self.status);
         let reason = reason(self.status);
         let detail = match self.detail {
@@ -69,6 +72,8 @@ impl ErrorPage {
             code,
             " ",
             reason,
+            BEFORE_STYLE,
+            STYLE,
             BEFORE_HEADING,
             code,
             " ",

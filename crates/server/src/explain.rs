@@ -5,7 +5,7 @@
 //! connection, and it passes nothing to upstreams.
 
 use crate::access::Verdict;
-use crate::config::{Config, TrailingSlash, spelling};
+use crate::config::{Config, HeaderRule, TrailingSlash, spelling};
 use crate::context::{Cx, Done};
 use crate::entry::{Answer as Kind, Entry};
 use crate::exchange::{Asked, Exchange, Head, Step as Next};
@@ -152,6 +152,21 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
             };
         }
     }
+    let mut cors = config.cors.iter().enumerate();
+    if let Some((at, rule)) = cors.find(|(_, rule)| rule.path.matches(&spelled))
+        && !handled
+    {
+        let origins: Vec<String> = rule.origins.iter().map(ToString::to_string).collect();
+        say(
+            "cors",
+            format!(
+                "rule {} for `{}`: pages of {}",
+                at + 1,
+                rule.path,
+                origins.join(", ")
+            ),
+        );
+    }
     let redirects = config.redirect.iter().enumerate();
     let redirect = redirects
         .filter_map(|(at, rule)| Some((at, rule, rule.applies(&spelled)?)))
@@ -191,9 +206,13 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
             fields: Vec::new(),
         };
     };
-    if let Some((path, _)) = &found {
+    let is_for = |rule: &HeaderRule| match &found {
+        Some((path, _)) => rule.path.matches(&spelled) || rule.path.matches(path),
+        None => rule.always && !handled && rule.path.matches(&spelled),
+    };
+    {
         let rules = config.header_rule.iter().enumerate();
-        for (at, rule) in rules.filter(|(_, rule)| rule.path.matches(&spelled) || rule.path.matches(path)) {
+        for (at, rule) in rules.filter(|(_, rule)| is_for(rule)) {
             let lines: Vec<String> = rule.header.iter().map(ToString::to_string).collect();
             say(
                 "header-rule",

@@ -75,6 +75,19 @@ impl FieldListBuf {
         self.0.extend_from_slice(b"\r\n");
     }
 
+    /// Removes all lines of this name.
+    pub(crate) fn remove(&mut self, name: &str) {
+        if self.list().has(name) {
+            let mut kept = Vec::with_capacity(self.0.len());
+            for line in self.0.split_inclusive(|&b| b == b'\n') {
+                if !FieldList(line).has(name) {
+                    kept.extend_from_slice(line);
+                }
+            }
+            self.0 = kept;
+        }
+    }
+
     /// Appends the lines of a list.
     #[inline]
     pub(crate) fn extend(&mut self, list: FieldList<'_>) {

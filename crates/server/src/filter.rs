@@ -170,6 +170,11 @@ impl Added {
     pub(crate) fn list(&self) -> FieldList<'_> {
         FieldList::of(&self.0)
     }
+
+    /// The text of the list, to append lines to.
+    pub(crate) fn text_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.0
+    }
 }
 
 /// Filters in order. Clones share the same filters.

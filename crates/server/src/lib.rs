@@ -25,6 +25,7 @@ mod exchange;
 mod explain;
 mod field_block;
 pub mod field_list;
+mod field_rules;
 pub mod filter;
 mod head_cache;
 mod hosts;

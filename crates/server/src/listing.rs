@@ -25,7 +25,8 @@ pub(crate) fn sort(items: &mut [Item]) {
     items.sort_by(|a, b| (a.size.is_some(), &a.name).cmp(&(b.size.is_some(), &b.name)));
 }
 
-const STYLE: &str = "\
+/// The style of the page, which content security policies name by its hash.
+pub(crate) const STYLE: &str = "\
 :root{color-scheme:light dark;--line:#8884;--dim:#777}\
 @media(prefers-color-scheme:dark){:root{--dim:#999}}\
 body{font:16px/1.5 system-ui,sans-serif;max-width:56rem;margin:0 auto;padding:1rem}\

@@ -11,6 +11,7 @@ use crate::client_address::Trusted;
 use crate::config::{Config, LiveFor};
 use crate::connection_limit::Peers;
 use crate::counters::{Board, Readings, Totals};
+use crate::field_rules::FieldRules;
 use crate::filter::{Filter, Filters};
 use crate::hosts::{Hosts, MissingPage};
 use crate::limits::Limits;
@@ -83,6 +84,8 @@ pub(crate) struct State {
     pub(crate) gates: Gates,
     /// Peers that name their client.
     pub(crate) trusted: Trusted,
+    /// Rules for field lines of responses that are no files.
+    pub(crate) field_rules: FieldRules,
     /// Routes to other servers.
     pub(crate) proxies: Proxies,
     /// Filters that run for each response.
@@ -114,6 +117,7 @@ impl State {
     ) -> Result<State, OpenError> {
         let gates = Gates::open(hosts.places().iter().map(|place| &place.config));
         let gates = gates.map_err(OpenError::Users)?;
+        let field_rules = FieldRules::of(hosts.places().iter().map(|place| &place.config));
         let limits = config.limits();
         let cap = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         let ranges_max = limits.ranges.try_into().unwrap_or(u16::MAX);
@@ -183,6 +187,7 @@ impl State {
             mounts,
             gates,
             trusted: Trusted::of(&config),
+            field_rules,
             proxies: Proxies::of(&config, &hosts),
             config,
             limits,
@@ -200,7 +205,7 @@ impl State {
 /// See [`State::secured_lines`].
 fn secured_lines(config: &Config, http3_port: Option<u16>) -> Vec<u8> {
     let mut lines = String::new();
-    if let Some(value) = config.hsts.value() {
+    if let Some(value) = config.hsts_in_force().value() {
         lines += &format!("Strict-Transport-Security: {value}\r\n");
     }
     if let Some(port) = http3_port {

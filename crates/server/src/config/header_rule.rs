@@ -13,4 +13,7 @@ pub struct HeaderRule {
     /// Field lines, each as `Name: value`. They replace lines of the same name from earlier rules and from the top
     /// level.
     pub header: Vec<FieldLine>,
+    /// Whether the lines are for responses of every kind: errors, redirects and those of upstreams, too.
+    #[serde(default)]
+    pub always: bool,
 }

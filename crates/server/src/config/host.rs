@@ -7,7 +7,7 @@ use super::proxy::Proxy;
 use super::redirect::Redirect;
 use super::tilde::Tilde;
 use super::values::{self, ErrorPages, FieldLine};
-use super::{Access, Config, ConfigError, ContentTypes, HeaderRule, TryFiles};
+use super::{Access, Config, ConfigError, ContentTypes, Cors, HeaderRule, SecurityHeaders, TryFiles};
 use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Deserializer, de};
@@ -113,6 +113,10 @@ pub struct Host {
     pub header: Option<Vec<FieldLine>>,
     /// See [`Config::header_rule`].
     pub header_rule: Option<Vec<HeaderRule>>,
+    /// See [`Config::security_headers`].
+    pub security_headers: Option<SecurityHeaders>,
+    /// See [`Config::cors`].
+    pub cors: Option<Vec<Cors>>,
     /// See [`Config::try_files`].
     pub try_files: Option<Vec<TryFiles>>,
     /// See [`Config::access`].
@@ -208,6 +212,8 @@ impl Host {
             error_pages,
             header,
             header_rule,
+            security_headers,
+            cors,
             try_files,
             access,
             redirect,

@@ -19,6 +19,7 @@
 mod access;
 mod behavior;
 mod content_type;
+mod cors;
 mod duration;
 mod error;
 mod header_rule;
@@ -33,6 +34,7 @@ mod proxy;
 mod redirect;
 mod request_header;
 mod secure;
+mod security_headers;
 mod tilde;
 mod trusted;
 mod try_files;
@@ -42,6 +44,8 @@ mod values;
 pub use access::{Access, Network, Satisfy};
 pub use behavior::{Behavior, CacheLock, ColdReads, FileName, LookupTime};
 pub use content_type::ContentTypes;
+pub use cors::Cors;
+pub(crate) use cors::Grant;
 pub use duration::{parse_duration, parse_duration_or_off, show_duration};
 pub use error::ConfigError;
 pub use header_rule::HeaderRule;
@@ -60,6 +64,7 @@ pub use request_header::RequestHeader;
 /// A table of keys and values of a configuration file.
 pub use runtime::strategy::Concurrency;
 pub use secure::{ClientAuth, Crypto, Hsts, HttpsRedirect};
+pub use security_headers::SecurityHeaders;
 pub use tilde::{HomeDirectory, Tilde};
 pub use toml::Table as Keys;
 pub use trusted::TrustedField;
@@ -134,8 +139,8 @@ pub struct Config {
     pub acme_hook_wait: Duration,
     /// Whether requests in cleartext are redirected to https.
     pub https_redirect: HttpsRedirect,
-    /// The line `Strict-Transport-Security` of responses over TLS.
-    pub hsts: Hsts,
+    /// The line `Strict-Transport-Security` of responses over TLS. `None`: that of `security_headers`.
+    pub hsts: Option<Hsts>,
     /// Number of workers, or `"auto"`.
     pub workers: Workers,
     /// Strategy: how connections map to threads and processes.
@@ -191,6 +196,10 @@ pub struct Config {
     pub header: Vec<FieldLine>,
     /// Field lines for certain paths.
     pub header_rule: Vec<HeaderRule>,
+    /// Preset of field lines for every response, whose names `header` can give other values.
+    pub security_headers: SecurityHeaders,
+    /// Which pages of other origins may read which responses; the first rule that matches a path applies.
+    pub cors: Vec<Cors>,
     /// Files that are tried for certain paths; the first rule that matches a path applies.
     pub try_files: Vec<TryFiles>,
     /// Which clients may request which paths; the first rule that covers a path applies.
@@ -359,7 +368,7 @@ impl Default for Config {
             acme_hook: None,
             acme_hook_wait: Duration::from_secs(30),
             https_redirect: HttpsRedirect::default(),
-            hsts: Hsts::default(),
+            hsts: None,
             workers: Workers::Auto,
             concurrency: Concurrency::default(),
             io: IoKind::default(),
@@ -383,6 +392,8 @@ impl Default for Config {
             error_pages: ErrorPages::default(),
             header: Vec::new(),
             header_rule: Vec::new(),
+            security_headers: SecurityHeaders::default(),
+            cors: Vec::new(),
             try_files: Vec::new(),
             access: Vec::new(),
             trusted: Vec::new(),
@@ -686,6 +697,7 @@ impl Config {
             values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
         }
         try_files::validate(&self.try_files).map_err(|why| ConfigError::invalid("try-files", why))?;
+        cors::validate(&self.cors).map_err(|why| ConfigError::invalid("cors", why))?;
         access::validate(&self.access).map_err(|why| ConfigError::invalid("access", why))?;
         trusted::validate(&self.trusted).map_err(|why| ConfigError::invalid("trusted", why))?;
         if self.trusted.is_empty() && self.listeners().iter().any(|listener| listener.proxy_protocol) {
@@ -712,6 +724,28 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// The policy of strict transport security in force.
+    pub fn hsts_in_force(&self) -> Hsts {
+        self.hsts.unwrap_or(self.security_headers.hsts())
+    }
+
+    /// The lines of `security-headers`, with the values of `header` for names that it has.
+    pub(crate) fn preset_lines(&self) -> Vec<FieldLine> {
+        let is_same = |one: &FieldLine, other: &FieldLine| one.name().eq_ignore_ascii_case(other.name());
+        let preset = self.security_headers.lines();
+        let own = self.header.iter();
+        let own = own.filter(|own| preset.iter().any(|line| is_same(line, own)));
+        let is_kept = |line: &&FieldLine| !self.header.iter().any(|own| is_same(own, line));
+        preset.iter().filter(is_kept).chain(own).cloned().collect()
+    }
+
+    /// The field lines of all responses with content of this site.
+    pub(crate) fn general_lines(&self) -> Vec<FieldLine> {
+        let preset = self.preset_lines();
+        let own = self.header.iter().filter(|own| !preset.contains(own));
+        own.chain(&preset).cloned().collect()
     }
 
     /// The access rules of the top level and of all hosts.
@@ -803,6 +837,7 @@ impl Config {
         parts(self) == parts(other)
             && (&self.root, &self.index, &self.types) == (&other.root, &other.index, &other.types)
             && (&self.header, &self.header_rule) == (&other.header, &other.header_rule)
+            && self.security_headers == other.security_headers
             && self.tilde == other.tilde
             && self.behavior == other.behavior
     }

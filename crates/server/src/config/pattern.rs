@@ -97,6 +97,11 @@ impl PathPattern {
         self.before.is_empty()
     }
 
+    /// Whether every path matches.
+    pub(crate) fn matches_all(&self) -> bool {
+        matches!(&*self.before, "" | "/") && self.after.as_deref() == Some("")
+    }
+
     /// Whether the pattern contains a star.
     pub fn has_star(&self) -> bool {
         self.after.is_some()

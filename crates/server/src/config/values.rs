@@ -498,6 +498,14 @@ const COMPUTED: [&str; 13] = [
 ];
 
 impl FieldLine {
+    /// A line that is known to be valid.
+    pub(super) fn new(name: &str, value: &str) -> FieldLine {
+        FieldLine {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        }
+    }
+
     /// The field name.
     pub fn name(&self) -> &str {
         &self.name

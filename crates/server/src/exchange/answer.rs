@@ -10,6 +10,7 @@ use crate::context::Lines;
 use crate::entry::{Content, Representation, Resource};
 use crate::error_page::{self, ErrorPage};
 use crate::field_list::FieldList;
+use crate::field_rules::{CrossOrigin, FieldRules};
 use crate::filter::Added;
 use crate::head_cache::Settled;
 use crate::service::handler::Made;
@@ -89,6 +90,10 @@ pub(super) struct Composer<'e, 'b> {
     added: Added,
     /// Access rules of the site.
     rules: &'e [Access],
+    /// Rules for field lines, the index of the site in them, and the path of the request.
+    field_rules: Option<(&'e FieldRules, usize, Option<&'b [u8]>)>,
+    /// Whether requests of other origins could get another answer.
+    varies_by_origin: bool,
     /// Fields of the request that the answer depends on, in addition to those its representation names.
     varies: &'static [&'static str],
 }
@@ -109,6 +114,8 @@ impl<'e, 'b> Composer<'e, 'b> {
             sends_content: head.is_none_or(|head| head.method != Method::Head),
             added,
             rules: &[],
+            field_rules: None,
+            varies_by_origin: false,
             varies: &[],
         }
     }
@@ -117,6 +124,26 @@ impl<'e, 'b> Composer<'e, 'b> {
     #[inline]
     pub(super) fn guarded_by(self, rules: &'e [Access]) -> Composer<'e, 'b> {
         Composer { rules, ..self }
+    }
+
+    /// Adds the lines of these rules to answers that are no files. `path` is that of the request, if it has one.
+    #[inline]
+    pub(super) fn ruled_by(
+        self,
+        rules: &'e FieldRules,
+        site: usize,
+        path: Option<&'b [u8]>,
+    ) -> Composer<'e, 'b> {
+        let field_rules = (!rules.is_empty()).then_some((rules, site, path));
+        Composer { field_rules, ..self }
+    }
+
+    /// Adds what a rule says to pages of other origins.
+    #[cold]
+    pub(super) fn cross_origin(mut self, cross: &CrossOrigin<'_, '_>) -> Composer<'e, 'b> {
+        cross.write(self.added.text_mut());
+        self.varies_by_origin = cross.depends_on_origin();
+        self
     }
 
     /// Adds these fields to `Vary`.
@@ -128,7 +155,7 @@ impl<'e, 'b> Composer<'e, 'b> {
     /// 200 with the whole representation.
     #[inline]
     pub(super) fn whole(self, resource: &Resource, representation: &'e Representation) -> Answer<'e> {
-        if self.varies.is_empty() && resource.recipe.is_none() {
+        if self.varies.is_empty() && resource.recipe.is_none() && !self.varies_by_origin {
             self.lines.more.extend(self.added.list());
             return Answer {
                 more: self.lines.more.list(),
@@ -186,7 +213,13 @@ impl<'e, 'b> Composer<'e, 'b> {
     /// 204 with the methods, which are the same for every target.
     pub(super) fn options(self) -> Answer<'e> {
         self.lines.head.add("Allow", ALLOW.as_bytes());
-        self.answer(Status::NO_CONTENT, Source::Empty, 0)
+        self.ruled(Status::NO_CONTENT, Source::Empty, 0)
+    }
+
+    /// 204 for a preflight request.
+    #[cold]
+    pub(super) fn preflight(self) -> Answer<'e> {
+        self.ruled(Status::NO_CONTENT, Source::Empty, 0)
     }
 
     /// 301 to a path of this site. The location always begins with exactly one slash, so it cannot name another host.
@@ -265,7 +298,7 @@ impl<'e, 'b> Composer<'e, 'b> {
     pub(super) fn site_page(self, failure: Failure, page: &'e Representation) -> Answer<'e> {
         failure.extra.write(&mut self.lines.head, self.rules);
         self.lines.head.extend(page.own_fields());
-        self.answer(failure.status, Source::Entry(&page.content, 0), page.len)
+        self.ruled(failure.status, Source::Entry(&page.content, 0), page.len)
     }
 
     fn built_in(self, page: ErrorPage, status: Status) -> Answer<'e> {
@@ -273,7 +306,20 @@ impl<'e, 'b> Composer<'e, 'b> {
             .head
             .add("Content-Type", error_page::MEDIA_TYPE.as_bytes());
         let len = page.len() as u64;
-        self.answer(status, Source::Page(page), len)
+        self.ruled(status, Source::Page(page), len)
+    }
+
+    /// As [`Composer::answer`], with the lines of rules that apply to every response.
+    fn ruled(self, status: Status, source: Source<'e>, len: u64) -> Answer<'e> {
+        if let Some((rules, site, path)) = self.field_rules {
+            let always = rules.always(site, path);
+            let head = &mut self.lines.head;
+            for (name, _) in always.list().iter() {
+                head.remove(&String::from_utf8_lossy(name));
+            }
+            head.extend(always.list());
+        }
+        self.answer(status, source, len)
     }
 
     /// The answer with the lines composed so far.
@@ -281,8 +327,16 @@ impl<'e, 'b> Composer<'e, 'b> {
     fn answer(self, status: Status, source: Source<'e>, len: u64) -> Answer<'e> {
         let Lines { head, more } = self.lines;
         // A single line names all of them, because some clients read only the first.
-        if !self.varies.is_empty() && !head.add_members("Vary", self.varies) {
-            more.add("Vary", self.varies.join(", ").as_bytes());
+        let with_origin;
+        let varies = match self.varies_by_origin {
+            false => self.varies,
+            true => {
+                with_origin = [self.varies, &["Origin"]].concat();
+                &with_origin
+            }
+        };
+        if !varies.is_empty() && !head.add_members("Vary", varies) {
+            more.add("Vary", varies.join(", ").as_bytes());
         }
         more.extend(self.added.list());
         Answer {

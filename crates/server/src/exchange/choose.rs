@@ -125,7 +125,23 @@ impl Exchange {
         };
         let composer = Composer::new(lines, head, added);
         let composer = composer.guarded_by(&state.hosts.place(site).config.access);
+        let path = head.and_then(|head| head.target.path());
+        let mut composer = composer.ruled_by(&state.field_rules, site, path);
         let mut start = start;
+        let is_redirected = state.https_port.is_some() && !self.is_secured;
+        if !state.field_rules.is_empty()
+            && !is_redirected
+            && let Some(head) = head
+            && state.mounts.of(head).is_none()
+            && let Some(cross) = state.field_rules.cross_origin(site, head)
+        {
+            composer = composer.cross_origin(&cross);
+            self.is_cross_origin = true;
+            // It has no password, and asks on behalf of a request that may have one.
+            if let (Start::Request, true) = (start, cross.is_preflight()) {
+                return Step::Answer(composer.preflight());
+            }
+        }
         if let (Start::Request, Some(head), false) = (start, head, state.gates.is_empty()) {
             if let Some(made) = unguarded(state, clock, hub, head, self.peer) {
                 return Step::Answer(composer.made(made));
@@ -303,7 +319,7 @@ impl Exchange {
     /// The answer; the same head gets another one from another client if an access rule covers its path.
     #[inline]
     fn unsettled<'c>(&self, answer: Answer<'c>) -> Answer<'c> {
-        match self.is_ruled {
+        match self.is_ruled || self.is_cross_origin {
             true => Answer {
                 settled: None,
                 ..answer

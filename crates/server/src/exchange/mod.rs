@@ -89,6 +89,8 @@ pub(crate) struct Exchange {
     is_wrong: bool,
     /// Whether an access rule covers the path. The answer then depends on the client.
     is_ruled: bool,
+    /// Whether a rule says what pages of other origins may do with the answer, which has lines of its own then.
+    is_cross_origin: bool,
     /// The user whose password is right.
     user: Option<Box<[u8]>>,
 }
@@ -116,6 +118,7 @@ impl Exchange {
             tried: None,
             is_wrong: false,
             is_ruled: false,
+            is_cross_origin: false,
             user: None,
         }
     }

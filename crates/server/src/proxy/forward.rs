@@ -24,6 +24,7 @@ use super::head::{
 use super::retry;
 use super::{Found, Route, Tried, balance};
 use crate::client_address::{From, UNKNOWN};
+use crate::field_rules::RuledLines;
 use crate::proxy_protocol;
 use ::balance::Visit;
 use http_semantics::field::Fields;
@@ -114,6 +115,7 @@ pub(crate) trait ToClient {
         head: &Head<'_, '_>,
         is_to_head: bool,
         outgoing: Outgoing,
+        ruled: &RuledLines,
     ) -> Result<u32, Misuse>;
 
     /// Takes the trailer section, unless the framing of the content has a place for it.
@@ -168,6 +170,8 @@ pub(crate) struct Forward {
     pub(crate) down: Vec<u8>,
     pub(crate) is_sending_down: bool,
     failed: Option<Failed>,
+    /// Lines of rules for the response.
+    pub(crate) ruled: RuledLines,
 
     pub(crate) began: Instant,
     /// When the exchange is given up whatever happens; `None`: never, or it has not begun.
@@ -256,6 +260,7 @@ impl Forward {
             down: Vec::new(),
             is_sending_down: false,
             failed: None,
+            ruled: RuledLines::NONE,
             began: now,
             until: None,
             took: None,
@@ -331,7 +336,7 @@ impl Forward {
     /// Bytes of memory that the exchange holds.
     pub(crate) fn held(&self) -> usize {
         let buffers = [&self.up, &self.raw, &self.down].into_iter().chain(&self.again);
-        size_of::<Forward>() + buffers.map(Vec::capacity).sum::<usize>()
+        size_of::<Forward>() + self.ruled.held() + buffers.map(Vec::capacity).sum::<usize>()
     }
 
     /// Whether the whole request has arrived.
@@ -620,7 +625,7 @@ impl Forward {
                         Outgoing::Empty => Response::Ended,
                         outgoing => Response::Begun(outgoing),
                     };
-                    match client.head(&mut self.down, &head, self.is_to_head, outgoing) {
+                    match client.head(&mut self.down, &head, self.is_to_head, outgoing, &self.ruled) {
                         Ok(bytes) => self.head_bytes += bytes,
                         Err(_) => {
                             self.down.truncate(start);

@@ -6,6 +6,7 @@
 
 use crate::client_address::{From, UNKNOWN};
 use crate::config::RequestHeader;
+use crate::field_rules::RuledLines;
 use crate::own_fields::{HOP_BY_HOP, is_among};
 use core::fmt;
 use http_semantics::field::{Fields, Name};
@@ -122,6 +123,7 @@ pub(crate) fn write_switch(out: &mut Vec<u8>, head: &Response<'_, '_>) -> Result
         date: b"",
         hsts: b"",
         connection: b"",
+        ruled: &RuledLines::NONE,
     };
     response::status_line(out, status);
     write_fields(out, head, false, Outgoing::Empty, nothing)?;
@@ -294,6 +296,8 @@ pub(crate) struct Added<'a> {
     pub(crate) hsts: &'a [u8],
     /// The line `Connection`, or nothing.
     pub(crate) connection: &'a [u8],
+    /// Lines of rules, some of which replace those of the upstream.
+    pub(crate) ruled: &'a RuledLines,
 }
 
 /// Appends the head of a response for the client.
@@ -326,7 +330,8 @@ pub(crate) fn write_fields(
     added: Added<'_>,
 ) -> Result<(), Misuse> {
     for (name, value) in head.fields.iter() {
-        if !ends_here(name, &head.fields) && !name.eq_ignore_ascii_case("via") {
+        let passes = !ends_here(name, &head.fields) && !name.eq_ignore_ascii_case("via");
+        if passes && !added.ruled.replaces(name) {
             response::field(out, name, value)?;
         }
     }
@@ -351,6 +356,7 @@ pub(crate) fn write_fields(
         if !added.hsts.is_empty() && head.fields.find("strict-transport-security").is_none() {
             out.extend_from_slice(added.hsts);
         }
+        out.extend_from_slice(added.ruled.list().text());
         out.extend_from_slice(added.connection);
     }
     Ok(())
@@ -433,6 +439,7 @@ mod tests {
             date: b"Date: now\r\n",
             hsts: b"",
             connection: b"Connection: close\r\n",
+            ruled: &RuledLines::NONE,
         };
         let outgoing = Outgoing::of(head.framing, version);
         let mut out = Vec::new();

@@ -4,6 +4,7 @@
 use super::failed::Failed;
 use super::forward::{Forward, ToClient};
 use super::head::{Added, Outgoing, write_response, write_switch};
+use crate::field_rules::RuledLines;
 use http_semantics::field::Fields;
 use http1::head::Response;
 use http1::response::CONTINUE;
@@ -35,6 +36,7 @@ impl ToClient for ForClient<'_> {
             date: b"",
             hsts: b"",
             connection: b"",
+            ruled: &RuledLines::NONE,
         };
         if write_response(down, head, false, Outgoing::Empty, added).is_err() {
             down.truncate(start);
@@ -62,12 +64,14 @@ impl ToClient for ForClient<'_> {
         head: &Response<'_, '_>,
         is_to_head: bool,
         outgoing: Outgoing,
+        ruled: &RuledLines,
     ) -> Result<u32, Misuse> {
         let start = down.len();
         let added = Added {
             date: self.date,
             hsts: self.hsts,
             connection: self.connection,
+            ruled,
         };
         write_response(down, head, is_to_head, outgoing, added)?;
         Ok((down.len() - start) as u32)

@@ -8,6 +8,7 @@ use super::guard;
 use crate::access_log::{self, RequestLine, Slot};
 use crate::context::Cx;
 use crate::exchange::{Asked, Failure};
+use crate::field_rules::RuledLines;
 use crate::proxy::Found;
 use crate::proxy::failed::Failed;
 use crate::proxy::forward::Forward;
@@ -46,7 +47,16 @@ pub(super) fn route(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_bo
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());
+    if cx.state.field_rules.answers(site, head) {
+        return None;
+    }
     guard::admits(cx, client, site, head).then(|| cx.state.proxies.find(site, head, has_body))?
+}
+
+/// Lines of rules for the response of an upstream to this request.
+pub(super) fn ruled(cx: &Cx, head: &RequestHead<'_, '_>) -> RuledLines {
+    let site = cx.state.hosts.index_of(head.authority());
+    cx.state.field_rules.passed(site, head)
 }
 
 /// The path of a target.

@@ -24,6 +24,9 @@ pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_bod
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());
+    if cx.state.field_rules.answers(site, head) {
+        return None;
+    }
     let verdict = cx
         .state
         .gates

@@ -82,8 +82,8 @@ impl SiteConfig {
             None => embedded,
         };
         let fields = config
-            .header
-            .iter()
+            .general_lines()
+            .into_iter()
             .map(|line| (line.name().to_owned(), line.value().to_owned()));
         let defaults = SiteConfig::new(source);
         SiteConfig {

@@ -106,6 +106,7 @@ impl Http1 {
             }
             (None, Ok(forward)) => forward,
         };
+        forward.ruled = gateway::ruled(cx, &request.semantics());
         let mut input = behind.to_vec();
         take_input(&mut forward, &mut input, &mut self.http, &cx.state.http_limits);
         let passed = Box::new(Passed {

@@ -15,6 +15,7 @@ use crate::access_log::Cut;
 use crate::context::Cx;
 use crate::field_block::Compression;
 use crate::field_list::FieldList;
+use crate::field_rules::RuledLines;
 use crate::proxy::forward::ToClient;
 use crate::proxy::head::{Added, Outgoing, write_fields, write_trailers};
 use crate::session::client::Client;
@@ -57,12 +58,14 @@ impl Downstream<'_> {
         head: &Response<'_, '_>,
         is_to_head: bool,
         outgoing: Outgoing,
+        ruled: &RuledLines,
     ) -> Result<Vec<u8>, http1::Misuse> {
         Status::from_u16(head.status).map_err(|_| http1::Misuse::Unwritable)?;
         let added = Added {
             date: self.date,
             hsts: self.hsts,
             connection: b"",
+            ruled,
         };
         let (mut lines, mut block) = (Vec::new(), Vec::new());
         write_fields(&mut lines, head, is_to_head, outgoing, added)?;
@@ -79,7 +82,7 @@ fn framed(block: &[u8]) -> u32 {
 
 impl ToClient for Downstream<'_> {
     fn interim(&mut self, _: &mut Vec<u8>, head: &Response<'_, '_>) -> u32 {
-        match self.block(head, false, Outgoing::Empty) {
+        match self.block(head, false, Outgoing::Empty, &RuledLines::NONE) {
             Ok(block) if self.http.inform(self.id, &block, self.out).is_ok() => framed(&block),
             _ => 0,
         }
@@ -105,8 +108,9 @@ impl ToClient for Downstream<'_> {
         head: &Response<'_, '_>,
         is_to_head: bool,
         outgoing: Outgoing,
+        ruled: &RuledLines,
     ) -> Result<u32, http1::Misuse> {
-        let block = self.block(head, is_to_head, outgoing)?;
+        let block = self.block(head, is_to_head, outgoing, ruled)?;
         let is_whole = outgoing == Outgoing::Empty;
         let sent = self.http.respond(self.id, &block, is_whole, self.out);
         sent.map_err(|_: Misuse| http1::Misuse::Order)?;

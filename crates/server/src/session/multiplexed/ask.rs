@@ -169,7 +169,8 @@ pub(in crate::session) fn pass(
         let from = ask.client.from(cx, head);
         let base = gateway::first_ticket(ask.client.requests);
         Some(match Forward::new(found, head, framing, &from, base, now) {
-            Ok(forward) => {
+            Ok(mut forward) => {
+                forward.ruled = gateway::ruled(cx, head);
                 let check = check.map(|check| {
                     let mut exchange = ask.exchange(cx, Asked::Request(head), now);
                     let work = guard::begin(cx, &mut exchange, head, check);
@@ -244,7 +245,8 @@ fn upstream(cx: &mut Cx, ask: Ask<'_>, asked: Asked<'_, '_, '_>, found: Box<Foun
     if let Asked::Request(head) = asked {
         let from = ask.client.from(cx, head);
         let base = gateway::first_ticket(ask.client.requests);
-        if let Ok(forward) = Forward::new(*found, head, Framing::Empty, &from, base, now) {
+        if let Ok(mut forward) = Forward::new(*found, head, Framing::Empty, &from, base, now) {
+            forward.ruled = gateway::ruled(cx, head);
             return Outcome::Pass(Box::new(forward));
         }
     }

@@ -1,0 +1,218 @@
+//! Field lines that rules of the configuration add to a response because of the path of its request: those of every kind of
+//! response (`always`, `security-headers`), and those that let pages of other origins read it (`cors`).
+//!
+//! Files get their lines when their cache entry is made ([`crate::filter`]). This file decides the lines of everything
+//! else: errors, redirects, responses of upstreams, and answers to preflight requests. It knows no sessions.
+
+use crate::config::{Config, Cors, FieldLine, Grant, HeaderRule, spelling};
+use crate::field_list::{FieldList, FieldListBuf, write_line};
+use http_semantics::method::Method;
+use http_semantics::request::RequestHead;
+
+/// The rules of all sites. By default there are none.
+#[derive(Debug, Default)]
+pub(crate) struct FieldRules {
+    /// By index of the site; empty if no site has a rule.
+    sites: Vec<SiteRules>,
+}
+
+#[derive(Debug)]
+struct SiteRules {
+    /// Lines of every response.
+    general: Vec<FieldLine>,
+    /// Rules that apply to every response for their paths.
+    always: Vec<HeaderRule>,
+    cors: Vec<Cors>,
+}
+
+/// What a rule for other origins says about a request.
+#[derive(Debug)]
+pub(crate) struct CrossOrigin<'c, 'b> {
+    rule: &'c Cors,
+    grant: Grant<'b>,
+    is_preflight: bool,
+}
+
+impl FieldRules {
+    /// The rules of these sites.
+    pub(crate) fn of<'c>(sites: impl Iterator<Item = &'c Config>) -> FieldRules {
+        let sites: Vec<SiteRules> = sites
+            .map(|config| SiteRules {
+                general: config.preset_lines(),
+                always: config
+                    .header_rule
+                    .iter()
+                    .filter(|rule| rule.always)
+                    .cloned()
+                    .collect(),
+                cors: config.cors.clone(),
+            })
+            .collect();
+        let is_empty =
+            |site: &SiteRules| site.general.is_empty() && site.always.is_empty() && site.cors.is_empty();
+        match sites.iter().all(is_empty) {
+            true => FieldRules::default(),
+            false => FieldRules { sites },
+        }
+    }
+
+    /// Whether no site has a rule.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sites.is_empty()
+    }
+
+    /// Lines of a response of this site that is no file. They replace lines of the same names. `path` is that of the
+    /// request as received; `None`: there is none.
+    #[cold]
+    pub(crate) fn always(&self, site: usize, path: Option<&[u8]>) -> FieldListBuf {
+        let mut lines = FieldListBuf::default();
+        let Some(rules) = self.sites.get(site) else {
+            return lines;
+        };
+        for line in &rules.general {
+            lines.add(line.name(), line.value().as_bytes());
+        }
+        let spelled = path.and_then(spelling);
+        for rule in &rules.always {
+            let applies = match &spelled {
+                Some(path) => rule.path.matches(path),
+                None => rule.path.matches_all(),
+            };
+            if applies {
+                rule.header.iter().for_each(|line| lines.remove(line.name()));
+                let added = rule.header.iter();
+                added.for_each(|line| lines.add(line.name(), line.value().as_bytes()));
+            }
+        }
+        lines
+    }
+
+    /// What the rules for other origins say about a request; `None`: no rule matches its path.
+    #[cold]
+    pub(crate) fn cross_origin<'c, 'b>(
+        &'c self,
+        site: usize,
+        head: &RequestHead<'b, '_>,
+    ) -> Option<CrossOrigin<'c, 'b>> {
+        let rules = &self.sites.get(site)?.cors;
+        let spelled = (!rules.is_empty()).then(|| head.target.path().and_then(spelling))??;
+        let rule = rules.iter().find(|rule| rule.path.matches(&spelled))?;
+        let field = |name: &str| {
+            let mut fields = head.fields.iter();
+            fields
+                .find(|(known, _)| known.eq_ignore_ascii_case(name))
+                .map(|(_, value)| value)
+        };
+        let origin = field("origin");
+        Some(CrossOrigin {
+            rule,
+            grant: rule.grant(origin),
+            // https://fetch.spec.whatwg.org/#cors-preflight-request
+            is_preflight: head.method == Method::Options
+                && origin.is_some()
+                && field("access-control-request-method").is_some(),
+        })
+    }
+
+    /// Whether a rule answers a request in place of files and upstreams: it asks whether a page may send another one.
+    pub(crate) fn answers(&self, site: usize, head: &RequestHead<'_, '_>) -> bool {
+        !self.is_empty()
+            && self
+                .cross_origin(site, head)
+                .is_some_and(|cross| cross.is_preflight)
+    }
+
+    /// Lines for a response of an upstream.
+    pub(crate) fn passed(&self, site: usize, head: &RequestHead<'_, '_>) -> RuledLines {
+        if self.is_empty() {
+            return RuledLines::NONE;
+        }
+        let mut lines = self.always(site, head.target.path());
+        let mut is_cross_origin = false;
+        if let Some(cross) = self.cross_origin(site, head) {
+            is_cross_origin = true;
+            let text = lines.text_mut();
+            cross.write(text);
+            if cross.depends_on_origin() {
+                write_line(text, "Vary", b"Origin");
+            }
+        }
+        RuledLines {
+            text: std::mem::take(lines.text_mut()),
+            is_cross_origin,
+        }
+    }
+}
+
+/// Lines of rules for one response of an upstream.
+#[derive(Debug, Default)]
+pub(crate) struct RuledLines {
+    text: Vec<u8>,
+    /// Whether this server decides which pages of other origins may read the response.
+    is_cross_origin: bool,
+}
+
+impl RuledLines {
+    /// No lines.
+    pub(crate) const NONE: RuledLines = RuledLines {
+        text: Vec::new(),
+        is_cross_origin: false,
+    };
+
+    /// The lines.
+    pub(crate) fn list(&self) -> FieldList<'_> {
+        FieldList::of(&self.text)
+    }
+
+    /// Whether a line of the upstream with this name is left out.
+    pub(crate) fn replaces(&self, name: &str) -> bool {
+        const PREFIX: &[u8] = b"access-control-";
+        let start = name.as_bytes().get(..PREFIX.len()).unwrap_or_default();
+        (self.list().has(name) && !name.eq_ignore_ascii_case("vary"))
+            || (self.is_cross_origin && start.eq_ignore_ascii_case(PREFIX))
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn held(&self) -> usize {
+        self.text.capacity()
+    }
+}
+
+impl CrossOrigin<'_, '_> {
+    /// Whether the request only asks whether another one may be sent.
+    pub(crate) fn is_preflight(&self) -> bool {
+        self.is_preflight
+    }
+
+    /// Whether another origin could get other lines.
+    pub(crate) fn depends_on_origin(&self) -> bool {
+        self.grant != Grant::Any
+    }
+
+    /// Appends the lines of the response.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let CrossOrigin { rule, grant, .. } = self;
+        let origin = match grant {
+            Grant::Any => b"*",
+            Grant::Origin(origin) => *origin,
+            Grant::None => return,
+        };
+        write_line(out, "Access-Control-Allow-Origin", origin);
+        if rule.credentials {
+            write_line(out, "Access-Control-Allow-Credentials", b"true");
+        }
+        let mut list = |name, value: String| {
+            if !value.is_empty() {
+                write_line(out, name, value.as_bytes());
+            }
+        };
+        if self.is_preflight {
+            list("Access-Control-Allow-Methods", rule.methods());
+            list("Access-Control-Allow-Headers", rule.headers());
+            list("Access-Control-Max-Age", rule.max_age.as_secs().to_string());
+        } else {
+            list("Access-Control-Expose-Headers", rule.exposed());
+        }
+    }
+}

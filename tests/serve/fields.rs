@@ -1,0 +1,243 @@
+//! Field lines that rules add to responses of every kind, and to those that pages of other origins may read.
+
+use crate::serve::on_strategy;
+use crate::serve::process::{Launch, Server, Strategy};
+use crate::serve::proxy::{HELLO, Upstream};
+use crate::serve::tree::Tree;
+use crate::serve::wire::Response;
+use std::fmt::Write as _;
+
+const CONFIG: &str = r#"
+root = "site"
+live = "local"
+security-headers = "strict"
+header = ["Referrer-Policy: same-origin"]
+
+[[header-rule]]
+path = "*"
+header = ["X-Always: yes", "Retry-After: 7"]
+always = true
+
+[[header-rule]]
+path = "/late/*"
+header = ["X-Always: late"]
+always = true
+
+[[header-rule]]
+path = "/*"
+header = ["X-File: yes"]
+
+[[redirect]]
+from = "/moved"
+to = "/"
+
+[[access]]
+path = "/closed/*"
+deny = "all"
+
+[[host]]
+names = ["plain.test"]
+root = "site"
+security-headers = "off"
+header-rule = []
+
+[[cors]]
+path = "/open/*"
+origins = ["*"]
+expose = ["X-A", "ETag"]
+
+[[cors]]
+path = "/api/*"
+origins = ["https://app.test", "https://*.app.test"]
+methods = ["GET", "PUT"]
+headers = ["Content-Type", "X-Token"]
+credentials = true
+max-age = "10m"
+
+[[cors]]
+path = "/.weir/*"
+origins = ["*"]
+"#;
+
+const UPSTREAM: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Always: of the upstream\r\nX-Own: a\r\n\
+    Vary: Accept\r\nAccess-Control-Allow-Origin: https://evil.test\r\n\r\nhello";
+
+fn tree(upstream: &str) -> Tree {
+    let mut config = CONFIG.to_owned();
+    for path in ["/passed/*", "/api/passed/*"] {
+        let _ = write!(
+            config,
+            "[[proxy]]\npath = \"{path}\"\nupstreams = [\"{upstream}\"]\n"
+        );
+    }
+    Tree::with(&[
+        ("site/index.html", "page"),
+        ("site/open/a.txt", "open"),
+        ("site/api/a.txt", "some api"),
+        ("site/late/a.txt", "late"),
+        ("weir.toml", &config),
+    ])
+}
+
+fn launch(strategy: Strategy, tree: &Tree) -> Server {
+    Launch::new(strategy)
+        .args(["--config".as_ref(), tree.join("weir.toml").as_os_str()])
+        .start()
+}
+
+/// All values of a field.
+fn all<'r>(response: &'r Response, name: &str) -> Vec<&'r str> {
+    let fields = response.fields.iter();
+    let named = fields.filter(|(known, _)| known.eq_ignore_ascii_case(name));
+    named.map(|(_, value)| value.as_str()).collect()
+}
+
+fn ask(server: &Server, method: &str, path: &str, fields: &str) -> Response {
+    let mut connection = server.connect();
+    connection.send(format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"
+    ));
+    connection.receive(method)
+}
+
+fn a_rule_can_apply_to_every_response(strategy: Strategy) {
+    let upstream = Upstream::answering(UPSTREAM);
+    let tree = tree(&upstream.url);
+    let server = launch(strategy, &tree);
+    for (path, status, always, file) in [
+        ("/", 200, "yes", Some("yes")),
+        ("/none", 404, "yes", None),
+        ("/moved", 301, "yes", None),
+        ("/closed/a", 403, "yes", None),
+        ("/late/a.txt", 200, "late", Some("yes")),
+        ("/late/none", 404, "late", None),
+        ("/l%61te/./none", 404, "late", None),
+        ("/passed/a", 200, "yes", None),
+        ("/%zz", 400, "yes", None),
+    ] {
+        let answer = ask(&server, "GET", path, "");
+        assert_eq!(answer.status, status, "{path}");
+        assert_eq!(all(&answer, "X-Always"), [always], "{path}");
+        assert_eq!(answer.field("X-File"), file, "{path}");
+        assert_eq!(answer.must("Referrer-Policy"), "same-origin", "{path}");
+        assert!(
+            answer
+                .must("Content-Security-Policy")
+                .contains("default-src 'none'"),
+            "{path}"
+        );
+    }
+    assert_eq!(ask(&server, "DELETE", "/", "").must("Retry-After"), "7");
+    assert_eq!(ask(&server, "OPTIONS", "/", "").must("X-Always"), "yes");
+    assert_eq!(ask(&server, "GET", "/passed/a", "").must("X-Own"), "a");
+    // Not the server's own pages, which have scripts of their own.
+    let live = ask(&server, "GET", "/.weir/", "Origin: https://evil.test\r\n");
+    assert_eq!(live.status, 200);
+    assert_eq!(live.field("Content-Security-Policy"), None);
+    assert_eq!(live.field("Access-Control-Allow-Origin"), None);
+    let mut connection = server.connect();
+    connection.send("GET /none HTTP/1.1\r\nHost: plain.test\r\n\r\n");
+    let plain = connection.receive("GET");
+    assert_eq!(
+        (plain.field("X-Always"), plain.field("X-Frame-Options")),
+        (None, None)
+    );
+}
+
+fn pages_of_other_origins_may_read_what_a_rule_allows(strategy: Strategy) {
+    let upstream = Upstream::answering(UPSTREAM);
+    let tree = tree(&upstream.url);
+    let server = launch(strategy, &tree);
+    let app = "Origin: https://x.app.test\r\n";
+    let evil = "Origin: https://app.test.evil.test\r\n";
+    for (path, origin, status, allowed, vary) in [
+        ("/open/a.txt", evil, 200, Some("*"), None),
+        ("/open/a.txt", "", 200, Some("*"), None),
+        ("/open/none", evil, 404, Some("*"), None),
+        ("/api/a.txt", app, 200, Some("https://x.app.test"), Some("Origin")),
+        ("/api/a.txt", evil, 200, None, Some("Origin")),
+        ("/api/a.txt", "", 200, None, Some("Origin")),
+        ("/api/none", app, 404, Some("https://x.app.test"), Some("Origin")),
+        (
+            "/api/passed/a",
+            app,
+            200,
+            Some("https://x.app.test"),
+            Some("Origin"),
+        ),
+        ("/", evil, 200, None, None),
+    ] {
+        // Three times, because a known head is answered in another way.
+        for _ in 0..3 {
+            let answer = ask(&server, "GET", path, origin);
+            assert_eq!(answer.status, status, "{path} {origin}");
+            let got = all(&answer, "Access-Control-Allow-Origin");
+            assert_eq!(got, allowed.into_iter().collect::<Vec<_>>(), "{path} {origin}");
+            let varies = all(&answer, "Vary").join(", ");
+            assert_eq!(
+                varies.split(", ").find(|name| *name == "Origin"),
+                vary,
+                "{path} {origin}"
+            );
+        }
+    }
+    let open = ask(&server, "GET", "/open/a.txt", evil);
+    assert_eq!(open.must("Access-Control-Expose-Headers"), "X-A, ETag");
+    assert_eq!(open.field("Access-Control-Allow-Credentials"), None);
+    let api = ask(&server, "GET", "/api/a.txt", app);
+    assert_eq!(api.must("Access-Control-Allow-Credentials"), "true");
+    // The upstream's own permission is replaced; one that nobody gets is dropped as well.
+    assert_eq!(
+        ask(&server, "GET", "/api/passed/a", evil).field("Access-Control-Allow-Origin"),
+        None
+    );
+}
+
+fn a_preflight_request_is_answered(strategy: Strategy) {
+    let upstream = Upstream::answering(HELLO);
+    let tree = tree(&upstream.url);
+    let server = launch(strategy, &tree);
+    let preflight = |path: &str, origin: &str| {
+        let fields = format!("Origin: {origin}\r\nAccess-Control-Request-Method: PUT\r\n");
+        ask(&server, "OPTIONS", path, &fields)
+    };
+    for path in ["/api/a.txt", "/api/passed/a", "/api/none"] {
+        let answer = preflight(path, "https://app.test");
+        assert_eq!(answer.status, 204, "{path}");
+        for (name, value) in [
+            ("Access-Control-Allow-Origin", "https://app.test"),
+            ("Access-Control-Allow-Methods", "GET, PUT"),
+            ("Access-Control-Allow-Headers", "Content-Type, X-Token"),
+            ("Access-Control-Allow-Credentials", "true"),
+            ("Access-Control-Max-Age", "600"),
+            ("Vary", "Origin"),
+        ] {
+            assert_eq!(answer.must(name), value, "{path}");
+        }
+        let refused = preflight(path, "https://evil.test");
+        assert_eq!(
+            (refused.status, refused.field("Access-Control-Allow-Origin")),
+            (204, None)
+        );
+    }
+    assert_eq!(
+        upstream.all(),
+        Vec::<String>::new(),
+        "no preflight request is passed on"
+    );
+    // Without a rule, OPTIONS is what it is.
+    let other = preflight("/passed/a", "https://app.test");
+    assert_eq!(
+        (other.status, other.field("Access-Control-Allow-Origin")),
+        (200, None)
+    );
+}
+
+on_strategy!(
+    loops, LOOPS: a_rule_can_apply_to_every_response, pages_of_other_origins_may_read_what_a_rule_allows,
+    a_preflight_request_is_answered
+);
+on_strategy!(
+    loops_uring, LOOPS_URING: a_rule_can_apply_to_every_response,
+    pages_of_other_origins_may_read_what_a_rule_allows, a_preflight_request_is_answered
+);
