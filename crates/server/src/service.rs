@@ -28,7 +28,7 @@ use runtime::shaping::Precedence;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use units::{Instant, Seed, UnixTime};
+use units::{Duration, Instant, Seed, UnixTime};
 
 /// Writes finished access log lines to their destination.
 pub trait LogSink: Send + Sync + fmt::Debug {

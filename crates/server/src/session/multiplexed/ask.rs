@@ -95,7 +95,7 @@ pub(in crate::session) fn begin(
         };
         let begun = outcome(desk, exchange, step, ask, asked);
         (
-            begun.unwrap_or_else(|found| upstream(cx, ask, asked, found, now)),
+            begun.unwrap_or_else(|found| upstream(cx, ask, asked, *found, now)),
             is_last,
         )
     })
@@ -120,7 +120,7 @@ pub(in crate::session) fn stand_in(
         let (scope, desk) = cx.split();
         let step = exchange.refuse(scope, asked, failure);
         let refused = outcome(desk, exchange, step, ask, asked);
-        refused.unwrap_or_else(|found| upstream(cx, ask, asked, found, now))
+        refused.unwrap_or_else(|found| upstream(cx, ask, asked, *found, now))
     })
 }
 
@@ -191,7 +191,7 @@ pub(in crate::session) fn refuse(cx: &mut Cx, ask: Ask<'_>, failure: Failure, no
     let (scope, desk) = cx.split();
     let step = exchange.refuse(scope, asked, failure);
     let refused = outcome(desk, exchange, step, ask, asked);
-    refused.unwrap_or_else(|found| upstream(cx, ask, asked, found, now))
+    refused.unwrap_or_else(|found| upstream(cx, ask, asked, *found, now))
 }
 
 /// Continues an exchange that has waited, with the entry that `find` gives. `fields`: the request, if it was one that could
@@ -210,7 +210,7 @@ pub(in crate::session) fn resume(
         let (scope, desk) = cx.split();
         let step = exchange.resume(scope, asked, &entry);
         let resumed = outcome(desk, exchange, step, ask, asked);
-        resumed.unwrap_or_else(|found| upstream(cx, ask, asked, found, started))
+        resumed.unwrap_or_else(|found| upstream(cx, ask, asked, *found, started))
     };
     match control {
         Some((control, fields)) => with_head(&control, fields, ask.protocol, |head| match head {
@@ -241,11 +241,11 @@ fn outcome(
 
 /// Begins the exchange with an upstream of a request without a body and without a file.
 #[cold]
-fn upstream(cx: &mut Cx, ask: Ask<'_>, asked: Asked<'_, '_, '_>, found: Box<Found>, now: Instant) -> Outcome {
+fn upstream(cx: &mut Cx, ask: Ask<'_>, asked: Asked<'_, '_, '_>, found: Found, now: Instant) -> Outcome {
     if let Asked::Request(head) = asked {
         let from = ask.client.from(cx, head);
         let base = gateway::first_ticket(ask.client.requests);
-        if let Ok(mut forward) = Forward::new(*found, head, Framing::Empty, &from, base, now) {
+        if let Ok(mut forward) = Forward::new(found, head, Framing::Empty, &from, base, now) {
             forward.ruled = gateway::ruled(cx, head);
             return Outcome::Pass(Box::new(forward));
         }
