@@ -10,7 +10,7 @@ use super::grid::Grid;
 use super::report::Report;
 use crate::cli::model::FitFlags;
 use crate::failure::Failure;
-use ::model::bootstrap::{DRAWS, estimate, median, resample};
+use ::model::bootstrap::{DRAWS, estimate, resample};
 use ::model::fit::{
     Estimate, INITIAL_WINDOWS, LoadSample, PathFit, ServiceFit, TransferSample, path, service,
 };
@@ -19,7 +19,7 @@ use capture::Capture;
 use runs::Steady;
 use std::path::Path;
 use table::Rows;
-use units::Bytes;
+use units::{Bytes, median};
 
 /// Limit on the steps of mean value analysis in all draws of a bootstrap.
 const STEPS_MAX: u64 = 1_000_000_000;
@@ -284,8 +284,9 @@ fn of_captures(flags: &FitFlags, texts: &[String], measured: Measured<'_>) -> Re
     }
     let mut report = Report::default();
     let mut intervals = Intervals::new();
-    let handshake = estimate(median(&capture.handshakes), DRAWS, flags.seed, |rng| {
-        median(&resample(&capture.handshakes, rng))
+    let middle = |values: &[f64]| median(values).unwrap_or(f64::NAN);
+    let handshake = estimate(middle(&capture.handshakes), DRAWS, flags.seed, |rng| {
+        middle(&resample(&capture.handshakes, rng))
     });
     intervals.row("handshake", handshake, "s", "bootstrap over connections");
     if let Some(loss) = capture.loss() {

@@ -11,7 +11,7 @@ use super::stage::progress;
 use crate::cli::model::ExperimentFlags;
 use crate::failure::Failure;
 use crate::voice::Voice;
-use ::model::bootstrap::{DRAWS, estimate, median, resample};
+use ::model::bootstrap::{DRAWS, estimate, resample};
 use ::model::dimension::Basis;
 use ::model::fit::Estimate;
 use ::model::paper::Entry;
@@ -19,7 +19,7 @@ use ::model::tcp::Sender;
 use ::model::transaction::Mode;
 use chart::{Series, Stroke};
 use tcp::Stack;
-use units::{Bytes, Rate, Seed};
+use units::{Bytes, Rate, Seed, median};
 
 /// Outcome of a measurement.
 pub(super) enum Outcome {
@@ -164,6 +164,11 @@ struct Row {
     simulated: Means,
 }
 
+/// The median of seconds, in milliseconds; NaN without any.
+fn middle_ms(seconds: &[f64]) -> f64 {
+    1e3 * median(seconds).unwrap_or(f64::NAN)
+}
+
 impl Row {
     /// The formulas and the simulation for exactly the response's bytes.
     fn of(
@@ -185,17 +190,16 @@ impl Row {
         })
     }
 
-    /// Mean turnaround in milliseconds.
+    /// Median turnaround in milliseconds.
     fn turnaround(&self, seed: Seed) -> Estimate {
-        let middle = |values: &[f64]| 1e3 * median(values);
-        estimate(middle(&self.measured), DRAWS, seed, |rng| {
-            middle(&resample(&self.measured, rng))
+        estimate(middle_ms(&self.measured), DRAWS, seed, |rng| {
+            middle_ms(&resample(&self.measured, rng))
         })
     }
 
     /// Additional time caused by other users, in milliseconds.
     fn waiting(&self, alone: &Row, seed: Seed) -> Estimate {
-        let apart = |all: &[f64], one: &[f64]| 1e3 * (median(all) - median(one));
+        let apart = |all: &[f64], one: &[f64]| middle_ms(all) - middle_ms(one);
         estimate(apart(&self.measured, &alone.measured), DRAWS, seed, |rng| {
             apart(&resample(&self.measured, rng), &resample(&alone.measured, rng))
         })

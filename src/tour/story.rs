@@ -1,11 +1,11 @@
 //! What the server observed and decided, read from its recording while it grows. Reports each decision when it is
 //! made, and at the end the conditions before the squeeze, during it without decisions, and after them.
 
-use ::lab::statistics::median;
 use server::adapt::{Decided, Line, Window};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
+use units::median;
 
 /// Largest number of windows that a row summarizes by their medians.
 const ROW: usize = 10;

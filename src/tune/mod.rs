@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use server::config::{Config, Machine, Probe, Tuned};
 use std::fmt::Write;
-use units::{Bytes, Duration, Instant};
+use units::{Bytes, Duration, Instant, median};
 
 /// Shortest useful and longest useful time of one measurement.
 const SPAN_MIN: Duration = Duration::from_millis(200);
@@ -521,8 +521,8 @@ fn tell(probe: &Probe, voice: &Voice) -> Result<(), Failure> {
     if !voice.reports() {
         return Ok(());
     }
-    let middle = choose::median(probe.files_per_s.iter().copied());
-    let late = choose::median(probe.p99_ms.iter().copied());
+    let middle = median(&probe.files_per_s).unwrap_or(0.0);
+    let late = median(&probe.p99_ms).unwrap_or(0.0);
     let mark = if probe.chosen { "*" } else { " " };
     print(&format!(
         "{mark} {:<40}{middle:>12.0} files/s{late:>10.2} ms p99\n",

@@ -1,9 +1,9 @@
 //! Numbers with their world, measure, labels and source. Decides which numbers a selection matches; knows neither
 //! files nor rules.
 
-use crate::statistics::median;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use units::median;
 
 /// Names and values that distinguish measurements: `mode` = `http10`.
 pub type Labels = BTreeMap<String, String>;

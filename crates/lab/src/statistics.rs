@@ -1,19 +1,7 @@
-//! Medians of repetitions and their uncertainty. Randomness comes from a seed; knows nothing about the measurements.
+//! The uncertainty of a median of repetitions, and straight lines. Randomness comes from a seed; knows nothing about the measurements.
 //! See [`units::ranks`] for tests of differences.
 
-use units::{Draw, Seed};
-
-/// The median; `None` without values.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    match (sorted.len(), sorted.len() % 2) {
-        (0, _) => None,
-        (_, 1) => Some(sorted[half]),
-        _ => Some((sorted[half - 1] + sorted[half]) / 2.0),
-    }
-}
+use units::{Draw, Seed, median};
 
 /// Number of bootstrap draws.
 const DRAWS: usize = 2000;
@@ -121,13 +109,6 @@ mod tests {
         assert!((line.determination - 0.6665).abs() < 1e-4);
         assert_eq!(least_squares(&points[..2]), None);
         assert_eq!(least_squares(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]), None);
-    }
-
-    #[test]
-    fn the_middle_of_odd_even_and_no_values() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!(median(&[]), None);
     }
 
     #[test]

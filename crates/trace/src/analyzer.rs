@@ -87,20 +87,47 @@ pub struct Analyzer {
 /// All stages after the reader.
 #[derive(Debug)]
 struct Engine {
-    options: Options,
     filter: Filter,
     table: Table<Flow>,
     datagrams: Table<UdpFlow>,
+    clock: Clock,
+    fragments: Joiner,
+    now: Instant,
+    all: Shared,
+}
+
+/// What every flow may use, in a [`Context`] of its own.
+#[derive(Debug)]
+struct Shared {
+    options: Options,
     budget: Budget,
     meter: Meter,
     recorder: Recorder,
     events: VecDeque<Event>,
-    clock: Clock,
-    fragments: Joiner,
     keys: Keyring,
+    /// Time of the capture's first frame.
     start: Instant,
-    now: Instant,
+    /// Number of the frame that is processed.
     number: u64,
+}
+
+impl Shared {
+    fn context(&mut self, at: Instant, connection: ConnectionId) -> Context<'_> {
+        Context {
+            at,
+            number: self.number,
+            start: self.start,
+            connection,
+            thresholds: &self.options.thresholds,
+            budget: &mut self.budget,
+            events: &mut self.events,
+            meter: &mut self.meter,
+            recorder: &mut self.recorder,
+            keys: &self.keys,
+            logs: self.options.packets,
+            peer_window_max: 0,
+        }
+    }
 }
 
 impl Analyzer {
@@ -114,53 +141,55 @@ impl Analyzer {
         Analyzer {
             reader: Reader::new(),
             engine: Engine {
-                options,
                 filter,
                 table: Table::new(),
                 datagrams: Table::new(),
-                budget: Budget {
-                    segments: options.limits.segments,
-                    bytes: options.limits.reassembly,
-                    refused: 0,
-                },
-                meter: Meter::new(),
-                recorder: Recorder::new(options.record, options.limits.points),
-                events: VecDeque::new(),
                 clock: Clock::default(),
                 fragments: Joiner::default(),
-                keys: Keyring::default(),
-                start: Instant::ZERO,
                 now: Instant::ZERO,
-                number: 0,
+                all: Shared {
+                    options,
+                    budget: Budget {
+                        segments: options.limits.segments,
+                        bytes: options.limits.reassembly,
+                        refused: 0,
+                    },
+                    meter: Meter::new(),
+                    recorder: Recorder::new(options.record, options.limits.points),
+                    events: VecDeque::new(),
+                    keys: Keyring::default(),
+                    start: Instant::ZERO,
+                    number: 0,
+                },
             },
         }
     }
 
     /// Opens TLS with these ciphers, as far as there are secrets: in the capture, or by [`Analyzer::add_secrets`].
     pub fn open_with(&mut self, suites: Box<dyn Suites>) {
-        self.engine.keys.set_suites(suites);
+        self.engine.all.keys.set_suites(suites);
     }
 
     /// Adds the next bytes of a key log (RFC 9850). Records that were read before stay closed, unless
     /// [`Analyzer::await_secrets`] was called.
     pub fn add_secrets(&mut self, text: &[u8]) {
-        self.engine.keys.add(text);
+        self.engine.all.keys.add(text);
     }
 
     /// Adds a whole key log, as of [`Found::Secrets`].
     pub fn add_secret_block(&mut self, text: &[u8]) {
-        self.engine.keys.add_block(text);
+        self.engine.all.keys.add_block(text);
     }
 
     /// Ends a key log, whose last line may lack its line end.
     pub fn end_secrets(&mut self) {
-        self.engine.keys.finish();
+        self.engine.all.keys.finish();
     }
 
     /// From here on, holds up to 64 KiB of a connection's records until its secrets come: a live capture may see records
     /// before an end has logged their secrets.
     pub fn await_secrets(&mut self) {
-        self.engine.keys.set_grows();
+        self.engine.all.keys.set_grows();
     }
 
     /// Reads the next bytes of a capture file; chunks of about a mebibyte work best. Drain [`Analyzer::next_event`]
@@ -174,7 +203,7 @@ impl Analyzer {
             Found::Frame(frame) => {
                 engine.frame(&frame);
             }
-            Found::Secrets(text) => engine.keys.add_block(text),
+            Found::Secrets(text) => engine.all.keys.add_block(text),
         })
     }
 
@@ -186,7 +215,7 @@ impl Analyzer {
 
     /// The next complete result.
     pub fn next_event(&mut self) -> Option<Event> {
-        self.engine.events.pop_front()
+        self.engine.all.events.pop_front()
     }
 
     /// Ends the file and reports all open connections. Drain the events once more.
@@ -205,9 +234,9 @@ impl Analyzer {
 
     /// Summary so far; connections count once they are reported.
     pub fn summary(&self) -> Summary {
-        let Engine {
+        let Shared {
             meter, budget, keys, ..
-        } = &self.engine;
+        } = &self.engine.all;
         meter.summary(budget.refused, keys.refused())
     }
 
@@ -218,13 +247,13 @@ impl Analyzer {
 
     /// Whether all memory that connections shared has been returned.
     pub(crate) fn has_returned_memory(&self) -> bool {
-        let Engine { budget, options, .. } = &self.engine;
+        let Shared { budget, options, .. } = &self.engine.all;
         budget.bytes == options.limits.reassembly && budget.segments == options.limits.segments
     }
 
     /// The points recorded for [`Options::record`].
     pub fn take_series(&mut self) -> Series {
-        self.engine.recorder.take()
+        self.engine.all.recorder.take()
     }
 }
 
@@ -234,7 +263,7 @@ impl Engine {
         if self.clock.is_waiting()
             && let Some((held, is_wrong)) = self.clock.judged(frame.at)
         {
-            self.meter.frames.time_wrong += u64::from(is_wrong);
+            self.all.meter.frames.time_wrong += u64::from(is_wrong);
             self.take(&held.frame());
         }
         match self.clock.stamp(frame) {
@@ -249,13 +278,13 @@ impl Engine {
     }
 
     fn take(&mut self, frame: &Frame<'_>) -> bool {
-        self.start = self.meter.frame(frame.at, frame.wire_len);
-        if self.meter.frames.total == 1 {
-            self.recorder.begin(self.start);
+        self.all.start = self.all.meter.frame(frame.at, frame.wire_len);
+        if self.all.meter.frames.total == 1 {
+            self.all.recorder.begin(self.all.start);
         }
         // A clock set back must not make connections idle or durations negative.
         self.now = self.now.max(frame.at);
-        self.number = frame.number;
+        self.all.number = frame.number;
         let mut packet = Packet::decode(frame);
         let mut whole;
         // A reassembled packet may be a fragment again: the content of a tunnel's fragments.
@@ -263,14 +292,14 @@ impl Engine {
             match self.fragments.add(fragment, frame.at) {
                 Some(joined) => {
                     whole = joined.packet;
-                    self.meter.frames.joined += 1;
-                    self.meter.frames.joined_fragments += joined.before;
+                    self.all.meter.frames.joined += 1;
+                    self.all.meter.frames.joined_fragments += joined.before;
                     packet = Packet::of_ip(&whole, 0, 0);
                 }
                 None => break,
             }
         }
-        let frames = &mut self.meter.frames;
+        let frames = &mut self.all.meter.frames;
         match packet {
             Packet::Tcp(segment) => {
                 frames.tcp += 1;
@@ -279,7 +308,7 @@ impl Engine {
                 if passes {
                     self.segment(&segment, frame.at);
                 } else {
-                    self.meter.frames.turned_away += 1;
+                    self.all.meter.frames.turned_away += 1;
                 }
                 return passes;
             }
@@ -290,7 +319,7 @@ impl Engine {
                 if passes {
                     self.datagram(&datagram, frame.at);
                 } else {
-                    self.meter.frames.turned_away += 1;
+                    self.all.meter.frames.turned_away += 1;
                 }
                 return passes;
             }
@@ -323,44 +352,19 @@ impl Engine {
         let slot = match self.datagrams.find(datagram.from, datagram.to) {
             Some(slot) => slot,
             None => {
-                while self.datagrams.len() >= self.options.limits.connections.max(1) {
+                while self.datagrams.len() >= self.all.options.limits.connections.max(1) {
                     let Some((oldest, _)) = self.datagrams.oldest(List::Live) else {
                         break;
                     };
-                    self.meter.udp.evicted += 1;
+                    self.all.meter.udp.evicted += 1;
                     self.retire_datagrams(oldest, End::Evicted);
                 }
-                self.meter.udp.flows += 1;
-                self.datagrams.insert(UdpFlow::new(datagram, at, self.number))
+                self.all.meter.udp.flows += 1;
+                self.datagrams.insert(UdpFlow::new(datagram, at, self.all.number))
             }
         };
-        let Engine {
-            datagrams,
-            options,
-            budget,
-            meter,
-            recorder,
-            events,
-            keys,
-            start,
-            number,
-            ..
-        } = self;
-        if let Some(flow) = datagrams.flow(slot) {
-            let mut cx = Context {
-                at,
-                number: *number,
-                start: *start,
-                connection: ConnectionId::default(),
-                thresholds: &options.thresholds,
-                budget,
-                events,
-                meter,
-                recorder,
-                keys,
-                logs: options.packets,
-                peer_window_max: 0,
-            };
+        if let Some(flow) = self.datagrams.flow(slot) {
+            let mut cx = self.all.context(at, ConnectionId::default());
             flow.datagram(datagram, &mut cx);
         }
         self.datagrams.touch(slot);
@@ -382,40 +386,15 @@ impl Engine {
             Some(slot) => slot,
             None => self.admit(segment, at),
         };
-        let Engine {
-            table,
-            options,
-            budget,
-            meter,
-            recorder,
-            events,
-            keys,
-            start,
-            number,
-            ..
-        } = self;
-        if let Some(flow) = table.flow(slot) {
-            let mut cx = Context {
-                at,
-                number: *number,
-                start: *start,
-                connection: flow.id,
-                thresholds: &options.thresholds,
-                budget,
-                events,
-                meter,
-                recorder,
-                keys,
-                logs: options.packets,
-                peer_window_max: 0,
-            };
+        if let Some(flow) = self.table.flow(slot) {
+            let mut cx = self.all.context(at, flow.id);
             flow.packet(segment, &mut cx);
         }
         self.table.touch(slot);
     }
 
     fn admit(&mut self, segment: &Segment<'_>, at: Instant) -> u32 {
-        while self.table.len() >= self.options.limits.connections.max(1) {
+        while self.table.len() >= self.all.options.limits.connections.max(1) {
             let oldest = self
                 .table
                 .oldest(List::Over)
@@ -425,10 +404,10 @@ impl Engine {
                 None => break,
             }
         }
-        let id = self.meter.seen();
-        let flow = Flow::new(id, segment, at, self.number);
+        let id = self.all.meter.seen();
+        let flow = Flow::new(id, segment, at, self.all.number);
         if flow.is_established() {
-            self.meter.opened(at);
+            self.all.meter.opened(at);
         }
         self.table.insert(flow)
     }
@@ -436,7 +415,7 @@ impl Engine {
     /// Reports connections whose time is up, at most three per packet, so that no packet waits for many.
     #[inline]
     fn expire(&mut self) {
-        let limits = self.options.limits;
+        let limits = self.all.options.limits;
         for (list, patience, end) in [
             (List::Over, limits.linger, End::Closed),
             (List::Live, limits.idle, End::Idle),
@@ -458,20 +437,7 @@ impl Engine {
         let Some(flow) = self.datagrams.remove(slot) else {
             return;
         };
-        let mut cx = Context {
-            at: flow.last_at(),
-            number: self.number,
-            start: self.start,
-            connection: ConnectionId::default(),
-            thresholds: &self.options.thresholds,
-            budget: &mut self.budget,
-            events: &mut self.events,
-            meter: &mut self.meter,
-            recorder: &mut self.recorder,
-            keys: &self.keys,
-            logs: self.options.packets,
-            peer_window_max: 0,
-        };
+        let mut cx = self.all.context(flow.last_at(), ConnectionId::default());
         flow.finish(end, &mut cx);
     }
 
@@ -479,28 +445,15 @@ impl Engine {
         let Some(flow) = self.table.remove(slot) else {
             return;
         };
-        let mut cx = Context {
-            at: flow.last_at(),
-            number: self.number,
-            start: self.start,
-            connection: flow.id,
-            thresholds: &self.options.thresholds,
-            budget: &mut self.budget,
-            events: &mut self.events,
-            meter: &mut self.meter,
-            recorder: &mut self.recorder,
-            keys: &self.keys,
-            logs: self.options.packets,
-            peer_window_max: 0,
-        };
+        let mut cx = self.all.context(flow.last_at(), flow.id);
         let connection = flow.finish(end, &mut cx);
-        self.meter.finished(&connection);
-        self.events.push_back(Event::Connection(Box::new(connection)));
+        self.all.meter.finished(&connection);
+        self.all.events.push_back(Event::Connection(Box::new(connection)));
     }
 
     fn finish(&mut self) {
         if let Some((held, is_wrong)) = self.clock.unconfirmed() {
-            self.meter.frames.time_wrong += u64::from(is_wrong);
+            self.all.meter.frames.time_wrong += u64::from(is_wrong);
             self.take(&held.frame());
         }
         // In order of their last packets; finished ones first.
