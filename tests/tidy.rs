@@ -81,6 +81,13 @@ const ARROWS: &[(&str, &[&str])] = &[
             "units",
         ],
     ),
+    // Period hosts around a service that the binary gives; `server` is the server of its tests.
+    (
+        "hosts",
+        &[
+            "client", "link", "load", "netsim", "runtime", "server", "tcp", "units",
+        ],
+    ),
     ("lab", &["chart", "units"]),
 ];
 

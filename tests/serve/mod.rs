@@ -32,6 +32,7 @@
 //! - `proxy`: requests that other servers answer, and how those servers can fail
 //! - `proxy_http2`: the same for clients of HTTP/2, many at a time
 //! - `proxy_request`: what an upstream gets, and when it gets it
+//! - `limited`: requests of each client by path, and logs by template
 //! - `proxy_mixed`: files and upstreams that share paths
 //! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
 //! - `reload`: every key that a reload can change, over every strategy
@@ -79,6 +80,7 @@ mod hosts;
 mod http2;
 mod http2_clients;
 mod http3;
+mod limited;
 mod line;
 mod listeners;
 mod live;
@@ -90,6 +92,7 @@ mod observatory;
 mod operation;
 mod proxy;
 mod proxy_balance;
+mod proxy_cache;
 mod proxy_failures;
 mod proxy_http2;
 mod proxy_mixed;

@@ -254,6 +254,13 @@ impl Host {
         self.open.len()
     }
 
+    pub(crate) fn windows(&self) -> Vec<f64> {
+        let open = self.open.all().map(|open| &open.endpoint);
+        open.filter(|endpoint| endpoint.is_established())
+            .map(|endpoint| endpoint.congestion().window() as f64 / endpoint.mss().max(1) as f64)
+            .collect()
+    }
+
     pub(crate) fn next_event(&self) -> Option<Instant> {
         let has_work = !self.work.steps.is_empty() || !self.news.is_empty();
         self.open

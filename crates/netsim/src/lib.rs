@@ -10,6 +10,7 @@
 mod dialing;
 mod host;
 mod hosted;
+mod tally;
 // The toy protocol of the drivers' tests; it names these modules from its crate's root.
 #[cfg(test)]
 #[path = "../../runtime/src/toy.rs"]
@@ -24,6 +25,7 @@ pub use hosted::Hosted;
 use link::{Direction, Flow, Packet, Path, Profile, TcpView, Verdict};
 #[cfg(test)]
 use runtime::{fs, session, shaping};
+pub use tally::Tally;
 use tcp::{Capture, Segment};
 use units::{Bytes, Draw, Instant, Seed};
 
@@ -81,6 +83,7 @@ pub struct World {
     hosts: [Host; 2],
     path: Path<Carried>,
     log: Vec<Logged>,
+    tallies: [Tally; 2],
     limits: Limits,
 }
 
@@ -148,6 +151,7 @@ impl World {
             ],
             path,
             log: Vec::new(),
+            tallies: [Tally::default(); 2],
             limits,
         };
         for host in &mut world.hosts {
@@ -164,6 +168,16 @@ impl World {
     /// Every segment so far, in the order they were sent.
     pub fn log(&self) -> &[Logged] {
         &self.log
+    }
+
+    /// What each side has sent, logged or not: client, then server.
+    pub fn tallies(&self) -> [Tally; 2] {
+        self.tallies
+    }
+
+    /// Congestion windows of the server's established connections, in segments.
+    pub fn server_windows(&self) -> Vec<f64> {
+        self.hosts[1].windows()
     }
 
     /// The segments as a capture at `vantage` shows them, each with its time there.
@@ -256,6 +270,7 @@ impl World {
         let mut any = false;
         while let Some((conn, segment)) = self.hosts[side].transmit() {
             any = true;
+            self.tallies[side].count(&segment);
             let place = (self.log.len() < self.limits.log_max).then(|| {
                 self.log.push(Logged {
                     conn,

@@ -26,6 +26,11 @@ impl Connections {
         self.open.len()
     }
 
+    /// All of them, by number.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Open> {
+        self.open.values().map(|indexed| &indexed.open)
+    }
+
     pub(super) fn has(&self, conn: Conn) -> bool {
         self.open.contains_key(&conn)
     }

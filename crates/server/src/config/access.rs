@@ -72,7 +72,7 @@ impl Network {
 
     /// Length of the matching prefix, plus one; 0 for [`Network::All`]. `None`: the address is outside. `address` must be
     /// canonical, not an IPv4 address mapped into IPv6.
-    fn matches(self, address: IpAddr) -> Option<u8> {
+    pub(super) fn matches(self, address: IpAddr) -> Option<u8> {
         match (self, address) {
             (Network::All, _) => Some(0),
             (Network::V4(start, bits), IpAddr::V4(ip)) => {

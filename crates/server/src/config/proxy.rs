@@ -4,6 +4,7 @@
 //! valid and what the target of the passed request is; `crate::proxy` passes it.
 
 use super::pattern::PathPattern;
+use super::proxy_cache::{self, ProxyCache};
 use super::request_header::RequestHeader;
 use super::values;
 use crate::proxy_protocol::Version;
@@ -79,6 +80,9 @@ pub struct Proxy {
     /// How upstreams are checked without requests of clients; `None`: not at all.
     #[serde(default)]
     pub check: Option<Check>,
+    /// How responses are stored for other clients; `None`: not at all.
+    #[serde(default, deserialize_with = "proxy_cache::switch")]
+    pub cache: Option<ProxyCache>,
     /// Whether the upstream gets only the part of the path that the star stands for.
     #[serde(default)]
     pub strip: bool,
@@ -191,6 +195,7 @@ impl Proxy {
             ejection_time: ejection_time(),
             slow_start: Duration::ZERO,
             check: None,
+            cache: None,
             strip: false,
             rewrite: None,
             request_header: RequestHeader::default(),
@@ -267,6 +272,9 @@ impl Proxy {
         }
         if let Some(check) = &self.check {
             check.validate()?;
+        }
+        if let Some(cache) = &self.cache {
+            cache.validate()?;
         }
         if self.connect_timeout > CONNECT_TIMEOUT_MAX {
             return Err("`connect-timeout` is too long; the maximum is 60s".to_owned());

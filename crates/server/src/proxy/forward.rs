@@ -15,8 +15,12 @@
 //! connection, its deadlines and the log. `retry` decides which requests may be repeated, and how many are. How a head
 //! goes to the client depends on its version of HTTP ([`ToClient`]); `http1` has that of HTTP/1.
 
+mod stored;
 mod switched;
 
+pub(super) use stored::length;
+
+use super::cache::{Cached, Step as Use, Waiter};
 use super::failed::Failed;
 use super::head::{
     Follows, Outgoing, asks_for_websocket, binds_connection, write_content, write_last_chunk, write_request,
@@ -26,8 +30,10 @@ use super::{Found, Route, Tried, balance};
 use crate::client_address::{From, UNKNOWN};
 use crate::field_rules::RuledLines;
 use crate::proxy_protocol;
+use crate::request_limit::Seats;
 use ::balance::Visit;
-use http_semantics::field::Fields;
+use bytes::Bytes;
+use http_semantics::field::{Fields, Line};
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
 use http1::Misuse;
@@ -38,13 +44,13 @@ use http1::slots::Slots;
 use http1::version::Version;
 use runtime::session::{Ask, Parking, PeerLoss, Ticket, Upstream};
 use std::sync::Arc;
-use units::{Duration, Instant, Rng};
+use units::{Duration, Instant, Rng, UnixTime};
 
 /// Most bytes of one output for an upstream. Drivers take 256 KiB by default.
 const PORTION: usize = 64 * 1024;
 
 /// Limits on responses. Heads may be larger than those of requests: cookies and policies are long.
-const LIMITS: http1::Limits = http1::Limits {
+pub(super) const LIMITS: http1::Limits = http1::Limits {
     head_bytes_max: 64 << 10,
     ..http1::Limits::DEFAULT
 };
@@ -54,6 +60,8 @@ const LIMITS: http1::Limits = http1::Limits {
 enum Link {
     /// No upstream was chosen: the client's connection has as many peers as it may.
     Queued,
+    /// The request waits for the response to that of another client, which is to be stored.
+    Collapsed,
     /// It is to be dialed.
     Wanted,
     Dialing,
@@ -172,6 +180,8 @@ pub(crate) struct Forward {
     failed: Option<Failed>,
     /// Lines of rules for the response.
     pub(crate) ruled: RuledLines,
+    /// What the request holds until it is answered.
+    pub(crate) seats: Seats,
 
     pub(crate) began: Instant,
     /// When the exchange is given up whatever happens; `None`: never, or it has not begun.
@@ -184,6 +194,14 @@ pub(crate) struct Forward {
     pub(crate) head_bytes: u32,
     /// Bytes of content for the client, with its framing.
     pub(crate) body_bytes: u64,
+
+    /// The cache's part.
+    cached: Option<Box<Cached>>,
+    is_looked_up: bool,
+    /// Content from the cache that follows `down`.
+    pub(crate) stored: Bytes,
+    /// The failure of an upstream in whose place a stored response was served.
+    stood_in_for: Option<Failed>,
 }
 
 impl Forward {
@@ -198,7 +216,7 @@ impl Forward {
         framing: Framing,
         from: &From,
         base: u32,
-        now: Instant,
+        (wall, now): (UnixTime, Instant),
     ) -> Result<Forward, Misuse> {
         let mut up = Vec::with_capacity(1024);
         // Some servers take all requests of a connection for those of the user who logged in on it.
@@ -217,15 +235,23 @@ impl Forward {
             let client = (from.peer != UNKNOWN).then_some(from.peer);
             proxy_protocol::write(version, client, &mut up);
         }
-        write_request(
-            &mut up,
-            head,
-            framing,
-            &found.target,
-            from,
-            follows,
-            &rule.request_header,
-        )?;
+        let cached = match &found.route.cache {
+            Some(cache) if !switches => {
+                Cached::new(cache, head, framing != Framing::Empty, from.is_secured, wall, now).map(Box::new)
+            }
+            _ => None,
+        };
+        Cached::with_conditions(cached.as_deref(), head, |head| {
+            write_request(
+                &mut up,
+                head,
+                framing,
+                &found.target,
+                from,
+                follows,
+                &rule.request_header,
+            )
+        })?;
         let is_to_head = head.method == Method::Head;
         let mut upstream = awaiting(is_to_head, keeps)?;
         if switches {
@@ -261,12 +287,17 @@ impl Forward {
             is_sending_down: false,
             failed: None,
             ruled: RuledLines::NONE,
+            seats: Seats::default(),
             began: now,
             until: None,
             took: None,
             status: 0,
             head_bytes: 0,
             body_bytes: 0,
+            cached,
+            is_looked_up: false,
+            stored: Bytes::new(),
+            stood_in_for: None,
         })
     }
 
@@ -307,7 +338,7 @@ impl Forward {
 
     /// Whether it has a connection to an upstream, or is about to.
     pub(crate) fn has_peer(&self) -> bool {
-        !matches!(self.link, Link::Queued | Link::Gone)
+        !matches!(self.link, Link::Queued | Link::Collapsed | Link::Gone)
     }
 
     /// Whether an upstream is connected.
@@ -336,7 +367,8 @@ impl Forward {
     /// Bytes of memory that the exchange holds.
     pub(crate) fn held(&self) -> usize {
         let buffers = [&self.up, &self.raw, &self.down].into_iter().chain(&self.again);
-        size_of::<Forward>() + self.ruled.held() + buffers.map(Vec::capacity).sum::<usize>()
+        let cached = self.cached.as_ref().map_or(0, |cached| cached.held());
+        size_of::<Forward>() + self.ruled.held() + buffers.map(Vec::capacity).sum::<usize>() + cached
     }
 
     /// Whether the whole request has arrived.
@@ -363,7 +395,7 @@ impl Forward {
     pub(crate) fn is_over(&self) -> bool {
         let is_done = match self.failed {
             Some(_) => true,
-            None => self.has_ended() && self.down.is_empty() && !self.is_sending_down,
+            None => self.has_ended() && !self.has_output() && !self.is_sending_down,
         };
         is_done && self.link == Link::Gone
     }
@@ -404,11 +436,11 @@ impl Forward {
                 let later = self.up.split_off(self.up.len().min(PORTION));
                 Ask::Send(std::mem::replace(&mut self.up, later))
             }
-            Link::Open if !self.is_reading && self.down.is_empty() && !self.is_sending_down => {
+            Link::Open if !self.is_reading && !self.has_output() && !self.is_sending_down => {
                 self.is_reading = true;
                 Ask::Read
             }
-            Link::Queued | Link::Dialing | Link::Open | Link::Gone => return None,
+            Link::Queued | Link::Collapsed | Link::Dialing | Link::Open | Link::Gone => return None,
         };
         Some((ticket, ask))
     }
@@ -420,7 +452,7 @@ impl Forward {
             return Some((before, Ask::Close));
         }
         let ask = match link {
-            Link::Queued | Link::Wanted | Link::Gone => return None,
+            Link::Queued | Link::Collapsed | Link::Wanted | Link::Gone => return None,
             Link::Leaving(parting) => self.asked_to(parting),
             Link::Dialing | Link::Open => Ask::Abort,
         };
@@ -441,10 +473,10 @@ impl Forward {
 
     /// The exchange failed.
     pub(crate) fn fail(&mut self, why: Failed) {
-        self.failed.get_or_insert(why);
+        self.fail_or_stand_in(why);
         if self.link != Link::Gone {
             self.link = match self.link {
-                Link::Queued | Link::Wanted => Link::Gone,
+                Link::Queued | Link::Collapsed | Link::Wanted => Link::Gone,
                 _ => Link::Leaving(Parting::Abort),
             };
         }
@@ -497,7 +529,7 @@ impl Forward {
                 return Some(Failed::ConnectTimeout);
             }
             Link::Queued if self.is_collecting() => Failed::RequestTimeout,
-            Link::Queued => Failed::NoTurn,
+            Link::Queued | Link::Collapsed => Failed::NoTurn,
             Link::Wanted | Link::Dialing => Failed::ConnectTimeout,
             _ if self.wants_input() => Failed::RequestTimeout,
             _ => Failed::Timeout,
@@ -511,7 +543,7 @@ impl Forward {
         let rule = &self.route.rule;
         match self.link {
             Link::Queued if self.is_collecting() => None,
-            Link::Queued => Some(rule.first_byte_timeout),
+            Link::Queued | Link::Collapsed => Some(rule.first_byte_timeout),
             Link::Wanted | Link::Dialing => Some(rule.connect_timeout),
             _ if self.is_switched() && !self.is_sending_down => Some(rule.idle_timeout),
             _ if self.is_sending_down || self.wants_input() => None,
@@ -586,6 +618,9 @@ impl Forward {
 
     /// Bytes came from the upstream.
     pub(crate) fn received(&mut self, bytes: &[u8], client: &mut impl ToClient, now: Instant) {
+        if self.has_reply() {
+            return self.reply(client, now);
+        }
         self.is_reading = false;
         self.again = None;
         if self.is_switched() {
@@ -613,18 +648,43 @@ impl Forward {
                 }
                 Ok(Step::Response { head, used: more }) => {
                     used += more;
-                    let Ok(outgoing) = client.begin(&head, self.has_whole_request) else {
-                        return self.fail(Failed::Unwritable);
-                    };
                     self.answered(now);
                     self.keeps &= head.version == Version::Http11
                         && !binds_connection(&head.fields, "www-authenticate");
                     self.took = Some(now - self.began);
+                    if let Some(cached) = &mut self.cached
+                        && cached.answered(head.status, &head.fields, length(head.framing), now)
+                    {
+                        self.reply(client, now);
+                        break;
+                    }
+                    let status = self.cached.as_ref().map(|cached| cached.status());
+                    let mut lines: Vec<Line<'_>> = Vec::new();
+                    let head = match &status {
+                        Some(value) => {
+                            lines.extend(head.fields.iter().map(|(name, value)| Line { name, value }));
+                            lines.push(Line {
+                                name: "Cache-Status",
+                                value,
+                            });
+                            Head {
+                                fields: Fields::new(&lines),
+                                ..head
+                            }
+                        }
+                        None => head,
+                    };
+                    let Ok(outgoing) = client.begin(&head, self.has_whole_request) else {
+                        return self.fail(Failed::Unwritable);
+                    };
                     self.status = head.status;
                     self.response = match outgoing {
                         Outgoing::Empty => Response::Ended,
                         outgoing => Response::Begun(outgoing),
                     };
+                    if self.response == Response::Ended {
+                        self.stored_whole();
+                    }
                     match client.head(&mut self.down, &head, self.is_to_head, outgoing, &self.ruled) {
                         Ok(bytes) => self.head_bytes += bytes,
                         Err(_) => {
@@ -635,6 +695,9 @@ impl Forward {
                 }
                 Ok(Step::Body { data, used: more }) => {
                     used += more;
+                    if let Some(cached) = &mut self.cached {
+                        cached.take(data);
+                    }
                     write_content(
                         &mut self.down,
                         data,
@@ -667,6 +730,7 @@ impl Forward {
             self.body_bytes += (self.down.len() - start) as u64;
         }
         self.response = Response::Ended;
+        self.stored_whole();
     }
 
     fn leave_if_ended(&mut self) {
@@ -729,7 +793,7 @@ impl Forward {
         if self.is_switched() {
             self.end_switched();
         }
-        if self.has_ended() || self.failed.is_some() {
+        if self.has_ended() || self.failed.is_some() || self.has_reply() {
             return None;
         }
         if matches!(loss, PeerLoss::Open(_)) && self.repeat_if_stale(now) {
@@ -750,7 +814,7 @@ impl Forward {
         if why == Failed::Unanswered && self.is_retried() {
             return Some(why);
         }
-        self.failed = Some(why);
+        self.fail_or_stand_in(why);
         None
     }
 

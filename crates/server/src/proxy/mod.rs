@@ -6,30 +6,43 @@
 //! ```
 //! This file decides which route a request takes. `balance` chooses among its upstreams, `forward` carries one request and
 //! its response, `failed` says why there is none, `retry` bounds how often a request is repeated, `http1` has its client's
-//! side for HTTP/1, `head` decides which field lines pass.
+//! side for HTTP/1, `cache` stores responses, `refresh` validates them without a client, `head` decides which field lines pass.
 
 mod balance;
+pub(crate) mod cache;
 pub(crate) mod failed;
 pub(crate) mod forward;
 pub(crate) mod head;
 pub(crate) mod http1;
+mod refresh;
 mod retry;
 
 use self::balance::{Balancer, DryRun};
-use crate::config::{Config, Proxy, Redirect, When};
+use self::cache::{Cache, Cached};
+use self::refresh::{Refresh, Refresher};
+use crate::config::{Config, Proxy, ProxyCache, Redirect, UpstreamAddress, When};
 use crate::hosts::Hosts;
 use ::balance::{Policy, State};
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
 use runtime::session::Upstream;
 use std::sync::Arc;
-use units::Duration;
+use units::{Duration, Instant};
 
 /// The routes of all sites.
 #[derive(Debug, Default)]
 pub(crate) struct Proxies {
     /// By index of the site; empty if no site has a route.
     sites: Vec<Routes>,
+    caches: Vec<Named>,
+}
+
+/// A cache, and what the rules that share it have in common.
+#[derive(Debug)]
+struct Named {
+    upstreams: Vec<UpstreamAddress>,
+    config: ProxyCache,
+    cache: Arc<Cache>,
 }
 
 /// The routes of a site.
@@ -46,15 +59,32 @@ pub(crate) struct Route {
     pub(crate) rule: Proxy,
     balancer: Balancer,
     budget: retry::Budget,
+    /// Responses that are stored for other clients.
+    pub(crate) cache: Option<Arc<Cache>>,
+    refresher: Refresher,
 }
 
 impl Route {
-    pub(crate) fn new(rule: Proxy) -> Route {
+    pub(crate) fn new(rule: Proxy, cache: Option<Arc<Cache>>) -> Route {
         Route {
+            cache,
+            refresher: refresh::refresher(),
             balancer: Balancer::new(&rule),
             budget: retry::Budget::new(),
             rule,
         }
+    }
+
+    /// Validates a stored response without a client.
+    fn refresh(self: &Arc<Route>, request: Vec<u8>, cached: Cached, key: u64, now: Instant) {
+        let route = Arc::downgrade(self);
+        self.refresher.offer(Refresh {
+            route,
+            request,
+            cached,
+            key,
+            now,
+        });
     }
 
     /// The upstream at this index.
@@ -93,16 +123,40 @@ pub(crate) struct Found {
 }
 
 impl Proxies {
-    /// The routes of these hosts.
-    pub(crate) fn of(config: &Config, hosts: &Hosts) -> Proxies {
+    /// The routes of these hosts. Rules with the same upstreams and the same settings of their cache share one: those of a
+    /// flag, for example. A cache of `before` is kept by a rule that has the same ones.
+    pub(crate) fn of(config: &Config, hosts: &Hosts, before: Option<&Proxies>) -> Proxies {
         if !config.has_proxies() {
             return Proxies::default();
         }
-        let routes = |config: &Config| {
+        let mut caches: Vec<Named> = Vec::new();
+        let mut cache_of = |rule: &Proxy| -> Option<Arc<Cache>> {
+            let config = rule.cache.as_ref()?;
+            let older = before.map(|before| &before.caches[..]).unwrap_or_default();
+            let is_same = |named: &&Named| named.upstreams == rule.upstreams && named.config == *config;
+            if let Some(known) = caches.iter().find(is_same) {
+                return Some(Arc::clone(&known.cache));
+            }
+            let cache = match older.iter().find(is_same) {
+                Some(kept) => Arc::clone(&kept.cache),
+                None => Arc::new(Cache::new(config)),
+            };
+            caches.push(Named {
+                upstreams: rule.upstreams.clone(),
+                config: config.clone(),
+                cache: Arc::clone(&cache),
+            });
+            Some(cache)
+        };
+        let mut routes = |config: &Config| {
             let rules = config.proxy.iter().cloned();
             let is_behind_files = config.proxy.iter().any(|rule| rule.when == When::Missing);
+            let route = |rule: Proxy| {
+                let cache = cache_of(&rule);
+                Arc::new(Route::new(rule, cache))
+            };
             Routes {
-                all: rules.map(|rule| Arc::new(Route::new(rule))).collect(),
+                all: rules.map(route).collect(),
                 redirects: match is_behind_files {
                     true => config.redirect.clone(),
                     false => Vec::new(),
@@ -110,9 +164,23 @@ impl Proxies {
             }
         };
         let sites = hosts.places().iter();
-        Proxies {
-            sites: sites.map(|place| routes(&place.config)).collect(),
-        }
+        let sites = sites.map(|place| routes(&place.config)).collect();
+        Proxies { sites, caches }
+    }
+
+    /// What each cache has done and holds, with the upstreams of the rules that share it.
+    pub(crate) fn cache_reports(&self) -> Vec<(String, cache::Report)> {
+        let name = |named: &Named| {
+            let upstreams: Vec<String> = named.upstreams.iter().map(ToString::to_string).collect();
+            upstreams.join(" ")
+        };
+        let caches = self.caches.iter();
+        caches.map(|named| (name(named), named.cache.report())).collect()
+    }
+
+    /// Drops stored responses of all caches. Returns how many.
+    pub(crate) fn purge(&self, what: &cache::Purge) -> u64 {
+        self.caches.iter().map(|named| named.cache.purge(what)).sum()
     }
 
     /// What is known of the upstreams of all routes, site by site.

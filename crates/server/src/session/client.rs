@@ -5,6 +5,7 @@ use crate::connection_limit::unit;
 use crate::context::Cx;
 use crate::exchange::{Asked, Failure};
 use crate::rate_limit::Pace;
+use crate::request_limit::Seats;
 use http_semantics::request::RequestHead;
 use runtime::session::Secured;
 use std::net::IpAddr;
@@ -133,9 +134,12 @@ impl Client {
         }
     }
 
-    /// The rejection of a complete request: for lack of memory, or because this client asks too often.
+    /// Admits a complete request. Returns what it holds until it is answered.
+    ///
+    /// # Errors
+    /// The rejection: for lack of memory, or because this client asks too often.
     #[inline]
-    pub(super) fn limit(&self, cx: &Cx, asked: Asked<'_, '_, '_>, now: Instant) -> Option<Refused> {
+    pub(super) fn limit(&self, cx: &Cx, asked: Asked<'_, '_, '_>, now: Instant) -> Result<Seats, Refused> {
         let counts = || match asked {
             Asked::Request(head) => cx.state.mounts.is_rate_limited(head),
             Asked::Input(_) => true,
@@ -143,27 +147,49 @@ impl Client {
         if cx.is_out_of_memory() && counts() {
             cx.counters.out_of_memory().add(1);
             // An open connection would request again.
-            return Some(Refused {
+            return Err(Refused {
                 failure: Failure::BEHIND,
                 ends_connection: true,
             });
         }
-        let rate = cx.state.rate?;
-        let is_within = |pace: &Pace| !counts() || pace.admits(rate, now);
-        let is_admitted = match self.is_trusted(&cx.state.trusted) {
-            true => {
-                let sender = self.sender(cx, asked);
-                is_within(&cx.hub.paces.of(unit(sender), now))
+        if let Some(rate) = cx.state.rate
+            && counts()
+        {
+            let is_within = match self.is_trusted(&cx.state.trusted) {
+                true => {
+                    let sender = self.sender(cx, asked);
+                    cx.hub.paces.of(unit(sender), now).admits(rate, now)
+                }
+                false => self.pace().is_none_or(|pace| pace.admits(rate, now)),
+            };
+            if !is_within {
+                cx.counters.too_many().add(1);
+                return Err(Refused {
+                    failure: Failure::TOO_MANY,
+                    ends_connection: false,
+                });
             }
-            false => self.pace().is_none_or(is_within),
-        };
-        if is_admitted {
-            return None;
         }
-        cx.counters.too_many().add(1);
-        Some(Refused {
-            failure: Failure::TOO_MANY,
-            ends_connection: false,
+        match asked {
+            Asked::Request(head) if !cx.state.request_limits.is_empty() && counts() => {
+                self.limit_path(cx, head, now)
+            }
+            _ => Ok(Seats::default()),
+        }
+    }
+
+    /// Applies the limits for the path of a request.
+    #[cold]
+    fn limit_path(&self, cx: &Cx, head: &RequestHead<'_, '_>, now: Instant) -> Result<Seats, Refused> {
+        let site = cx.state.hosts.index_of(head.authority());
+        let sender = self.sender(cx, Asked::Request(head));
+        let admitted = cx.state.request_limits.admit(site, head, sender, now);
+        admitted.map_err(|exceeded| {
+            cx.counters.too_many().add(1);
+            Refused {
+                failure: Failure::too_many(exceeded.retry_after),
+                ends_connection: false,
+            }
         })
     }
 }

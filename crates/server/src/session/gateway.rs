@@ -89,6 +89,7 @@ pub(super) fn log(
     forward: &Forward,
 ) {
     let user = guard::user(cx, client, head);
+    let upstream = forward.logged();
     let request = access_log::Request {
         peer: client.sender(cx, Asked::Request(head)),
         user: user.as_deref().or(client.user()),
@@ -102,10 +103,7 @@ pub(super) fn log(
         host: head.authority(),
         referer: head.referer(),
         user_agent: head.user_agent(),
-        upstream: Some(&access_log::Upstream {
-            address: forward.address(),
-            took: forward.took.unwrap_or_default(),
-        }),
+        upstream: upstream.as_ref(),
     };
     // One byte more than was passed on marks a response that was cut.
     let missing = u64::from(!forward.has_ended() || forward.failed().is_some());
