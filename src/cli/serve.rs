@@ -13,8 +13,8 @@ use clap::Args;
 use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, IoKind, Keys, Landlock, LineOrder,
-    Listen, LiveFor, LogFormat, LogTemplate, MaxTurn, MemoryBound, Network, Preset, ProxyFlag, SPA_FALLBACK, Seccomp,
-    SecurityHeaders, TrustedField, Tuned, User, Workers, parse_duration, parse_line_rate,
+    Listen, LiveFor, LogFormat, LogTemplate, MaxTurn, MemoryBound, Network, Preset, ProxyFlag, SPA_FALLBACK,
+    Seccomp, SecurityHeaders, TrustedField, Tuned, User, Workers, parse_duration, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;

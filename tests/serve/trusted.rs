@@ -161,6 +161,21 @@ fn upstreams_get_the_whole_chain() {
 }
 
 #[test]
+fn https_may_end_at_the_proxy() {
+    for (trusted, redirected) in [("127.0.0.1", false), ("10.0.0.0/8", true)] {
+        let (server, _tree) = launch(Strategy::LOOPS, trusted, "https-redirect = 8443");
+        let fields = [("x-forwarded-for", "203.0.113.9"), ("x-forwarded-proto", "https")];
+        assert_eq!(
+            ask(&server, "/a.txt", &fields),
+            if redirected { 308 } else { 200 }
+        );
+        let fields = [("x-forwarded-for", "203.0.113.9"), ("x-forwarded-proto", "http")];
+        assert_eq!(ask(&server, "/a.txt", &fields), 308);
+        assert_eq!(ask(&server, "/a.txt", &[]), 308);
+    }
+}
+
+#[test]
 fn a_reload_changes_whom_to_trust() {
     let (server, tree) = launch(Strategy::LOOPS, "10.0.0.0/8", "");
     let fields = [("x-forwarded-for", "192.0.2.7")];

@@ -64,6 +64,12 @@ impl Trusted {
         }
     }
 
+    /// Whether the client of a request that `peer` sent in cleartext used https, as `peer` says.
+    #[inline]
+    pub(crate) fn says_https(&self, peer: IpAddr, head: &RequestHead<'_, '_>) -> bool {
+        self.includes(peer) && self.from(peer, false, head).is_secured
+    }
+
     /// The client of a request that `peer` sent, encrypted if it `is_secured`, and the proxies between.
     pub(crate) fn from(&self, peer: IpAddr, is_secured: bool, head: &RequestHead<'_, '_>) -> From {
         let mut hops = Vec::new();

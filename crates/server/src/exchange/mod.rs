@@ -109,7 +109,7 @@ struct Waits {
 }
 
 impl Exchange {
-    /// An exchange with `peer`, over TLS if it `is_secured`, the first byte of which arrived at `started`.
+    /// An exchange with `peer`, over https if it `is_secured`, the first byte of which arrived at `started`.
     #[inline]
     pub(crate) fn new(peer: IpAddr, is_secured: bool, started: Instant) -> Exchange {
         Exchange {

@@ -88,6 +88,15 @@ impl Client {
         }
     }
 
+    /// Whether the client that a request is from used https: to this server, or to a trusted peer.
+    #[inline]
+    pub(super) fn used_https(&self, cx: &Cx, asked: Asked<'_, '_, '_>) -> bool {
+        match asked {
+            Asked::Request(head) if !self.is_secured() => cx.state.trusted.says_https(self.address, head),
+            _ => self.is_secured(),
+        }
+    }
+
     /// Who a request is from, for an upstream.
     pub(super) fn from(&self, cx: &Cx, head: &RequestHead<'_, '_>) -> From {
         cx.state.trusted.from(self.address, self.is_secured(), head)

@@ -19,7 +19,7 @@ pub(super) enum Stop {
 /// What stops a request with a route; `None`: nothing, or it has no route.
 #[cold]
 pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_body: bool) -> Option<Stop> {
-    let is_redirected = cx.state.https_port.is_some() && !client.is_secured();
+    let is_redirected = cx.state.https_port.is_some() && !client.used_https(cx, Asked::Request(head));
     if cx.state.gates.is_empty() || is_redirected || cx.state.mounts.of(head).is_some() {
         return None;
     }

@@ -426,8 +426,8 @@ impl Http1 {
         let left = with_head(&passed.head, passed.started, cx, |cx, received| {
             let is_whole = passed.forward.has_whole_request();
             let sender = self.client.sender(cx, received.asked());
-            let exchange = Exchange::new(sender, self.client.is_secured(), passed.started)
-                .after(passed.forward.tried(now));
+            let is_https = self.client.used_https(cx, received.asked());
+            let exchange = Exchange::new(sender, is_https, passed.started).after(passed.forward.tried(now));
             let mut outcome = self.begin_with(cx, exchange, received, Some(failure), tx);
             if !is_whole && let Outcome::Wait(mut exchange, _) = outcome {
                 // The client may still be sending, and a connection that waits for a job does not read.

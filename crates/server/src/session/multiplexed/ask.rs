@@ -36,7 +36,11 @@ pub(in crate::session) struct Ask<'c> {
 impl Ask<'_> {
     /// The exchange of what was asked now.
     fn exchange(self, cx: &Cx, asked: Asked<'_, '_, '_>, now: Instant) -> Exchange {
-        Exchange::new(self.client.sender(cx, asked), self.client.is_secured(), now)
+        Exchange::new(
+            self.client.sender(cx, asked),
+            self.client.used_https(cx, asked),
+            now,
+        )
     }
 
     pub(in crate::session) fn compression(self) -> Compression {
@@ -257,7 +261,8 @@ fn upstream(
     if let Asked::Request(head) = asked {
         let from = ask.client.from(cx, head);
         let base = gateway::first_ticket(ask.client.requests);
-        if let Ok(mut forward) = Forward::new(*found, head, Framing::Empty, &from, base, (cx.clock.now(), now))
+        if let Ok(mut forward) =
+            Forward::new(*found, head, Framing::Empty, &from, base, (cx.clock.now(), now))
         {
             forward.ruled = gateway::ruled(cx, head);
             forward.seats = seats;
