@@ -96,6 +96,7 @@ mod proxy_cache;
 mod proxy_failures;
 mod proxy_http2;
 mod proxy_mixed;
+mod proxy_names;
 mod proxy_request;
 mod proxy_reuse;
 mod proxy_websocket;

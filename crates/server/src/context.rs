@@ -116,6 +116,7 @@ pub struct Cx {
 impl Cx {
     pub(crate) fn new(hub: Arc<Hub>, rng: Rng) -> Cx {
         let (generation, state) = hub.current();
+        state.proxies.awaken();
         let seat = hub.board.join();
         let mut cx = Cx {
             step: Step::Calm,
@@ -183,6 +184,7 @@ impl Cx {
         self.change = u64::MAX;
         let before = Arc::clone(&self.state);
         (self.generation, self.state) = self.hub.current();
+        self.state.proxies.awaken();
         self.take_step(self.step);
         self.admission.hold(turn_max(&self.state.config));
         self.journal

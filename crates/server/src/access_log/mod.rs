@@ -19,6 +19,7 @@ use crate::config::{LogFormat, LogTemplate, Variable};
 use crate::request_limit::Seats;
 use escape::{push_clf, push_json};
 use runtime::Path;
+use std::fmt;
 use std::net::IpAddr;
 use units::{Duration, Instant};
 
@@ -58,12 +59,18 @@ pub struct Request<'a> {
 }
 
 /// The server that a request was passed to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Upstream<'a> {
-    /// Where it listens.
-    pub address: &'a runtime::Upstream,
+    /// Where it listens; the host name and port if its address is unknown.
+    pub target: &'a dyn fmt::Display,
     /// Time from the dial to the head of its response.
     pub took: Duration,
+}
+
+impl fmt::Debug for Upstream<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Upstream({}, {:?})", self.target, self.took)
+    }
 }
 
 /// The request line, as far as it arrived.
@@ -627,7 +634,7 @@ fn json_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u1
     }
     if let Some(upstream) = request.upstream {
         out.extend_from_slice(b",\"upstream\":\"");
-        push_json(out, upstream.address.to_string().as_bytes());
+        push_json(out, upstream.target.to_string().as_bytes());
         out.extend_from_slice(b"\",\"upstream_us\":");
         push_number(out, upstream.took.as_micros() as u64);
     }

@@ -120,7 +120,7 @@ fn early(variable: Variable, writer: Writer<'_>, clock: &Clock, request: &Reques
         Variable::UserAgent => writer.text(request.user_agent),
         Variable::Stream => writer.number(request.stream),
         Variable::Upstream => {
-            let address = request.upstream.map(|upstream| upstream.address.to_string());
+            let address = request.upstream.map(|upstream| upstream.target.to_string());
             writer.text(address.as_deref().map(str::as_bytes));
         }
         Variable::UpstreamUs => {

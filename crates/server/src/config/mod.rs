@@ -63,6 +63,7 @@ pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
 pub use preset::Preset;
 pub(crate) use proxy::CONNECT_TIMEOUT_MAX;
+pub(crate) use proxy::UpstreamPlace;
 pub use proxy::{Check, HashKey, Proxy, ProxyFlag, Rewrite, UpstreamAddress, When};
 pub use proxy_cache::ProxyCache;
 pub use redirect::Redirect;

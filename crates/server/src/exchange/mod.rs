@@ -246,7 +246,7 @@ impl Exchange {
         }
         let (peer, started) = (self.peer, self.started);
         let upstream = self.tried.as_ref().map(|tried| access_log::Upstream {
-            address: &tried.address,
+            target: tried.target.place(),
             took: tried.took,
         });
         let user = self.user.as_deref().or(user);

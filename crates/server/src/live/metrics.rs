@@ -339,6 +339,31 @@ fn upstreams(encoder: &mut DescriptorEncoder<'_>, rules: &[Forwarding]) -> Resul
     for (labels, state) in &each {
         ConstCounter::new(state.requests).encode(family.encode_family(labels)?)?;
     }
+    let mut seen = HashSet::new();
+    let mut names = Vec::new();
+    for rule in rules {
+        for (name, known) in &rule.names {
+            let labels = [
+                ("site", rule.site.as_str()),
+                ("rule", rule.path.as_str()),
+                ("upstream", name.as_str()),
+            ];
+            if seen.insert(labels) {
+                names.push((labels, known));
+            }
+        }
+    }
+    let help = "Known addresses of the upstream's host name, in the process that answers";
+    let mut family = encoder.encode_descriptor("upstream_addresses", help, None, MetricType::Gauge)?;
+    for (labels, known) in &names {
+        ConstGauge::new(known.addresses.len() as f64).encode(family.encode_family(labels)?)?;
+    }
+    let help = "Failed lookups of the upstream's host name, in the process that answers";
+    let mut family =
+        encoder.encode_descriptor("upstream_lookup_failures", help, None, MetricType::Counter)?;
+    for (labels, known) in &names {
+        ConstCounter::new(known.failures).encode(family.encode_family(labels)?)?;
+    }
     let help = "Choices of an upstream that the dry run of a policy would have made otherwise, in the process that answers";
     let mut family =
         encoder.encode_descriptor("balance_dry_run_differing", help, None, MetricType::Counter)?;

@@ -10,7 +10,7 @@
 //!                ▲               Open, without a byte of the response ┐
 //!                └─ the request may be repeated ──────────────────────┘
 //! ```
-//! Either side is read only when the other has taken everything, so an exchange holds a head and one receive a way,
+//! An upstream whose host name was not looked up yet is `Resolving` before `Wanted`. Either side is read only when the other has taken everything, so an exchange holds a head and one receive a way,
 //! whatever the length of the bodies. Decides what is sent to whom and what has failed; the session knows the client's
 //! connection, its deadlines and the log. `retry` decides which requests may be repeated, and how many are. How a head
 //! goes to the client depends on its version of HTTP ([`ToClient`]); `http1` has that of HTTP/1.
@@ -25,8 +25,9 @@ use super::failed::Failed;
 use super::head::{
     Follows, Outgoing, asks_for_websocket, binds_connection, write_content, write_last_chunk, write_request,
 };
+use super::places::{self, Place};
 use super::retry;
-use super::{Found, Route, Tried, balance};
+use super::{Found, Route, Target, Tried, balance};
 use crate::client_address::{From, UNKNOWN};
 use crate::field_rules::RuledLines;
 use crate::proxy_protocol;
@@ -49,6 +50,9 @@ use units::{Duration, Instant, Rng, UnixTime};
 /// Most bytes of one output for an upstream. Drivers take 256 KiB by default.
 const PORTION: usize = 64 * 1024;
 
+/// Time after which an exchange looks again whether a host name was looked up.
+const RECHECK: Duration = Duration::from_millis(50);
+
 /// Limits on responses. Heads may be larger than those of requests: cookies and policies are long.
 pub(super) const LIMITS: http1::Limits = http1::Limits {
     head_bytes_max: 64 << 10,
@@ -60,6 +64,8 @@ pub(super) const LIMITS: http1::Limits = http1::Limits {
 enum Link {
     /// No upstream was chosen: the client's connection has as many peers as it may.
     Queued,
+    /// Its host name was not looked up yet.
+    Resolving,
     /// The request waits for the response to that of another client, which is to be stored.
     Collapsed,
     /// It is to be dialed.
@@ -138,6 +144,10 @@ pub(crate) struct Forward {
     at: usize,
     /// The request at it; `None` before the choice.
     visit: Option<Visit>,
+    /// The address that is connected or tried; `None` before the choice, and if its host name has none.
+    to: Option<Arc<Upstream>>,
+    /// Other addresses of its host name, to be tried from the last one on if this one refuses.
+    others: Vec<Arc<Upstream>>,
     /// Hash of its key for the balancer.
     key: u64,
     /// A bit for each upstream that was tried, this one included.
@@ -268,6 +278,8 @@ impl Forward {
             upstream,
             at: 0,
             visit: None,
+            to: None,
+            others: Vec::new(),
             key,
             tried: 0,
             leaving: None,
@@ -313,11 +325,50 @@ impl Forward {
         self.at = visit.at;
         self.visit = Some(visit);
         self.tried = 1 << visit.at;
-        self.link = Link::Wanted;
         self.began = now;
         let total = self.route.rule.total_timeout;
         self.until = (!total.is_zero()).then(|| now + total);
         self.route.budget.earn();
+        self.aim(rng, now);
+    }
+
+    /// Where the chosen upstream listens.
+    fn place(&self) -> &Place {
+        &self.route.places[self.at]
+    }
+
+    /// Finds the addresses of the chosen upstream. One that has none is passed over.
+    fn aim(&mut self, rng: &mut Rng, now: Instant) {
+        loop {
+            match self.place().find(now) {
+                places::Found::At(to, others) => {
+                    (self.to, self.others) = (Some(to), others);
+                    self.link = Link::Wanted;
+                    return;
+                }
+                places::Found::Unknown if now.since(self.began) < self.route.rule.connect_timeout => {
+                    self.to = None;
+                    self.link = Link::Resolving;
+                    return;
+                }
+                places::Found::Unknown | places::Found::Nowhere => self.to = None,
+            }
+            self.blame(Failed::Unresolved, now);
+            self.link = Link::Gone;
+            if !self.enter_another(rng, now) {
+                return self.fail(Failed::Unresolved);
+            }
+            self.began = now;
+        }
+    }
+
+    /// Looks again for the addresses of the upstream, if they are awaited. Returns whether they were.
+    pub(crate) fn find_again(&mut self, rng: &mut Rng, now: Instant) -> bool {
+        let is_resolving = self.link == Link::Resolving;
+        if is_resolving {
+            self.aim(rng, now);
+        }
+        is_resolving
     }
 
     /// Whether the client's body is collected before an upstream is chosen.
@@ -346,15 +397,23 @@ impl Forward {
         self.link == Link::Open
     }
 
-    /// The upstream that serves the request; the first one before the choice.
-    pub(crate) fn address(&self) -> &Arc<Upstream> {
-        self.route.upstream(self.at)
+    /// The upstream that serves the request, for logs; the first one before the choice.
+    pub(crate) fn target(&self) -> Target {
+        let place = self.place();
+        let address = match place {
+            Place::Address(address) => Some(address),
+            Place::Name(_) => self.to.as_ref(),
+        };
+        Target {
+            name: place.name().cloned(),
+            address: address.cloned(),
+        }
     }
 
     /// The upstream of an exchange that failed; none if the request waited for one.
     pub(crate) fn tried(&self, now: Instant) -> Option<Tried> {
         (self.tried != 0).then(|| Tried {
-            address: Arc::clone(self.address()),
+            target: self.target(),
             took: now - self.began,
         })
     }
@@ -419,7 +478,7 @@ impl Forward {
         let ask = match self.link {
             Link::Wanted => {
                 self.link = Link::Dialing;
-                let to = Arc::clone(self.address());
+                let to = Arc::clone(self.to.as_ref()?);
                 // The upstream may close a connection that has been idle just when a request arrives.
                 if self.keeps && !self.is_fresh && self.again.is_some() {
                     Ask::Reuse(to)
@@ -440,7 +499,9 @@ impl Forward {
                 self.is_reading = true;
                 Ask::Read
             }
-            Link::Queued | Link::Collapsed | Link::Dialing | Link::Open | Link::Gone => return None,
+            Link::Queued | Link::Collapsed | Link::Resolving | Link::Dialing | Link::Open | Link::Gone => {
+                return None;
+            }
         };
         Some((ticket, ask))
     }
@@ -452,7 +513,7 @@ impl Forward {
             return Some((before, Ask::Close));
         }
         let ask = match link {
-            Link::Queued | Link::Collapsed | Link::Wanted | Link::Gone => return None,
+            Link::Queued | Link::Collapsed | Link::Resolving | Link::Wanted | Link::Gone => return None,
             Link::Leaving(parting) => self.asked_to(parting),
             Link::Dialing | Link::Open => Ask::Abort,
         };
@@ -476,7 +537,7 @@ impl Forward {
         self.fail_or_stand_in(why);
         if self.link != Link::Gone {
             self.link = match self.link {
-                Link::Queued | Link::Collapsed | Link::Wanted => Link::Gone,
+                Link::Queued | Link::Collapsed | Link::Resolving | Link::Wanted => Link::Gone,
                 _ => Link::Leaving(Parting::Abort),
             };
         }
@@ -485,10 +546,14 @@ impl Forward {
     /// The upstream failed and sent no byte of a response: whether the request goes to another upstream because of that.
     /// The session then calls [`Forward::try_another`].
     fn is_retried(&mut self) -> bool {
-        let is_retried =
-            self.again.is_some() && self.retries > 0 && self.has_another() && self.route.budget.spend();
+        let may_try = self.has_another() || !self.others.is_empty();
+        let is_retried = self.again.is_some() && self.retries > 0 && may_try && self.route.budget.spend();
         if is_retried {
             self.retries -= 1;
+            // Another upstream is less likely to fail in the same way than another address of this one.
+            if self.has_another() {
+                self.others = Vec::new();
+            }
         }
         is_retried
     }
@@ -523,13 +588,14 @@ impl Forward {
             return Some(Failed::Timeout);
         }
         let why = match self.link {
-            Link::Dialing if self.has_another() => {
+            Link::Dialing if self.has_another() || !self.others.is_empty() => {
                 self.leaving = Some(self.ticket());
                 self.link = Link::Gone;
                 return Some(Failed::ConnectTimeout);
             }
             Link::Queued if self.is_collecting() => Failed::RequestTimeout,
             Link::Queued | Link::Collapsed => Failed::NoTurn,
+            Link::Resolving => Failed::Unresolved,
             Link::Wanted | Link::Dialing => Failed::ConnectTimeout,
             _ if self.wants_input() => Failed::RequestTimeout,
             _ => Failed::Timeout,
@@ -544,6 +610,7 @@ impl Forward {
         match self.link {
             Link::Queued if self.is_collecting() => None,
             Link::Queued | Link::Collapsed => Some(rule.first_byte_timeout),
+            Link::Resolving => Some(RECHECK.min(rule.connect_timeout)),
             Link::Wanted | Link::Dialing => Some(rule.connect_timeout),
             _ if self.is_switched() && !self.is_sending_down => Some(rule.idle_timeout),
             _ if self.is_sending_down || self.wants_input() => None,
@@ -807,7 +874,7 @@ impl Forward {
             PeerLoss::Here(_) | PeerLoss::TooMany | PeerLoss::TooMuch => Failed::NoRoom(loss),
         };
         let may_try = matches!(why, Failed::Unreachable(_) | Failed::ConnectTimeout);
-        if before == Link::Dialing && may_try && self.has_another() {
+        if before == Link::Dialing && may_try && (self.has_another() || !self.others.is_empty()) {
             // Nothing was sent, so any request may go elsewhere.
             return Some(why);
         }
@@ -823,24 +890,42 @@ impl Forward {
         (self.tried.count_ones() as usize) < self.route.balancer.len()
     }
 
-    /// Goes on to another upstream.
+    /// Goes on to another address of the upstream, or to another upstream.
     pub(crate) fn try_another(&mut self, rng: &mut Rng, now: Instant) {
+        if let Some(to) = self.to.take() {
+            self.place().failed(&to, now);
+        }
+        if let Some(to) = self.others.pop() {
+            self.to = Some(to);
+            return self.begin_anew(now);
+        }
+        if !self.enter_another(rng, now) {
+            return self.fail(Failed::ConnectTimeout);
+        }
+        self.begin_anew(now);
+        self.aim(rng, now);
+    }
+
+    /// Chooses another upstream. `false` if all were tried.
+    fn enter_another(&mut self, rng: &mut Rng, now: Instant) -> bool {
         let balancer = &self.route.balancer;
         let Some(next) = balancer.enter(self.tried, self.key, rng, now) else {
-            return self.fail(Failed::ConnectTimeout);
+            return false;
         };
         self.at = next.at;
         self.tried |= 1 << next.at;
         if let Some(before) = self.visit.replace(next) {
             balancer.leave(before);
         }
-        self.begin_anew(now);
+        true
     }
 
-    /// Tells the balancer of this failure, if it is the upstream's. Returns whether the upstream gets no requests for a
-    /// while because of it.
+    /// Tells the balancer of this failure, if it is the upstream's and no other address of it is left to try. Returns whether
+    /// the upstream gets no requests for a while because of it.
     pub(crate) fn blame(&self, why: Failed, now: Instant) -> bool {
-        why.is_of_upstream() && self.route.balancer.failed(self.at, now)
+        let is_at_address = matches!(why, Failed::Unreachable(_) | Failed::ConnectTimeout);
+        let goes_on = is_at_address && !self.others.is_empty();
+        why.is_of_upstream() && !goes_on && self.route.balancer.failed(self.at, now)
     }
 }
 

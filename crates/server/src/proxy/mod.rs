@@ -5,8 +5,9 @@
 //!                                          head ─▶ heads are parsed and written anew
 //! ```
 //! This file decides which route a request takes. `balance` chooses among its upstreams, `forward` carries one request and
-//! its response, `failed` says why there is none, `retry` bounds how often a request is repeated, `http1` has its client's
-//! side for HTTP/1, `cache` stores responses, `refresh` validates them without a client, `head` decides which field lines pass.
+//! its response, `places` knows where upstreams listen, `failed` says why there is none, `retry` bounds how often a request is
+//! repeated, `http1` has its client's side for HTTP/1, `cache` stores responses, `refresh` validates them without a client,
+//! `head` decides which field lines pass.
 
 mod balance;
 pub(crate) mod cache;
@@ -14,6 +15,7 @@ pub(crate) mod failed;
 pub(crate) mod forward;
 pub(crate) mod head;
 pub(crate) mod http1;
+mod places;
 mod refresh;
 mod retry;
 
@@ -25,7 +27,9 @@ use crate::hosts::Hosts;
 use ::balance::{Policy, State};
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
-use runtime::session::Upstream;
+pub(crate) use places::Target;
+use places::{Names, Place};
+use runtime::names::Known;
 use std::sync::Arc;
 use units::{Duration, Instant};
 
@@ -34,6 +38,7 @@ use units::{Duration, Instant};
 pub(crate) struct Proxies {
     /// By index of the site; empty if no site has a route.
     sites: Vec<Routes>,
+    names: Names,
     caches: Vec<Named>,
 }
 
@@ -59,18 +64,22 @@ pub(crate) struct Route {
     pub(crate) rule: Proxy,
     balancer: Balancer,
     budget: retry::Budget,
+    /// Where each upstream listens.
+    places: Arc<[Place]>,
     /// Responses that are stored for other clients.
     pub(crate) cache: Option<Arc<Cache>>,
     refresher: Refresher,
 }
 
 impl Route {
-    pub(crate) fn new(rule: Proxy, cache: Option<Arc<Cache>>) -> Route {
+    fn new(rule: Proxy, names: &mut Names, before: Option<&Names>, cache: Option<Arc<Cache>>) -> Route {
+        let places: Arc<[Place]> = names.places(&rule, before).into();
         Route {
             cache,
             refresher: refresh::refresher(),
-            balancer: Balancer::new(&rule),
+            balancer: Balancer::new(&rule, &places),
             budget: retry::Budget::new(),
+            places,
             rule,
         }
     }
@@ -86,17 +95,12 @@ impl Route {
             now,
         });
     }
-
-    /// The upstream at this index.
-    fn upstream(&self, index: usize) -> &Arc<Upstream> {
-        &self.rule.upstreams[index].0
-    }
 }
 
 /// An upstream that did not answer a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Tried {
-    pub(crate) address: Arc<Upstream>,
+    pub(crate) target: Target,
     /// Time from the dial to the failure.
     pub(crate) took: Duration,
 }
@@ -111,6 +115,8 @@ pub(crate) struct Forwarding {
     pub(crate) policy: Policy,
     /// Address and state of each upstream.
     pub(crate) upstreams: Vec<(String, State)>,
+    /// What is known of each upstream with a host name.
+    pub(crate) names: Vec<(String, Known)>,
     pub(crate) dry_run: Option<DryRun>,
 }
 
@@ -124,11 +130,14 @@ pub(crate) struct Found {
 
 impl Proxies {
     /// The routes of these hosts. Rules with the same upstreams and the same settings of their cache share one: those of a
-    /// flag, for example. A cache of `before` is kept by a rule that has the same ones.
+    /// flag, for example. A cache of `before` is kept by a rule that has the same ones. What `before` knows of a host name
+    /// stays known.
     pub(crate) fn of(config: &Config, hosts: &Hosts, before: Option<&Proxies>) -> Proxies {
         if !config.has_proxies() {
             return Proxies::default();
         }
+        let mut names = Names::default();
+        let known = before.map(|before| &before.names);
         let mut caches: Vec<Named> = Vec::new();
         let mut cache_of = |rule: &Proxy| -> Option<Arc<Cache>> {
             let config = rule.cache.as_ref()?;
@@ -153,7 +162,7 @@ impl Proxies {
             let is_behind_files = config.proxy.iter().any(|rule| rule.when == When::Missing);
             let route = |rule: Proxy| {
                 let cache = cache_of(&rule);
-                Arc::new(Route::new(rule, cache))
+                Arc::new(Route::new(rule, &mut names, known, cache))
             };
             Routes {
                 all: rules.map(route).collect(),
@@ -165,7 +174,7 @@ impl Proxies {
         };
         let sites = hosts.places().iter();
         let sites = sites.map(|place| routes(&place.config)).collect();
-        Proxies { sites, caches }
+        Proxies { sites, names, caches }
     }
 
     /// What each cache has done and holds, with the upstreams of the rules that share it.
@@ -183,6 +192,11 @@ impl Proxies {
         self.caches.iter().map(|named| named.cache.purge(what)).sum()
     }
 
+    /// Begins to look host names up. A process calls this once it does not fork any more.
+    pub(crate) fn awaken(&self) {
+        self.names.awaken();
+    }
+
     /// What is known of the upstreams of all routes, site by site.
     pub(crate) fn report(&self) -> Vec<Forwarding> {
         let numbered = self.sites.iter().enumerate();
@@ -198,6 +212,11 @@ impl Proxies {
                     .iter()
                     .map(ToString::to_string)
                     .zip(route.balancer.states())
+                    .collect(),
+                names: route
+                    .places
+                    .iter()
+                    .filter_map(|place| Some((place.name()?.to_string(), place.known()?)))
                     .collect(),
                 dry_run: route.balancer.dry_run(),
             })

@@ -5,6 +5,7 @@
 
 use super::Route;
 use super::cache::Cached;
+use super::places::Found;
 use http_semantics::method::Method;
 use http1::client::{Connection, Step};
 use http1::slots::Slots;
@@ -48,12 +49,25 @@ impl Refresh {
         let most = usize::try_from(cache.max_object_size.0)
             .unwrap_or(usize::MAX)
             .saturating_add(OVERHEAD);
-        let upstream = route.upstream(visit.at);
-        let (answer, now) = rounds::fetch(upstream, &self.request, most, route.rule.first_byte_timeout);
+        let place = &route.places[visit.at];
+        // A name that was not looked up yet has served no response that could be stale.
+        let Found::At(mut to, mut others) = place.find(self.now) else {
+            return route.balancer.leave(visit);
+        };
+        let answer = loop {
+            let (answer, now) = rounds::fetch(&to, &self.request, most, route.rule.first_byte_timeout);
+            match (answer, others.pop()) {
+                (Err(_), Some(other)) => {
+                    place.failed(&to, now);
+                    to = other;
+                }
+                (answer, _) => break (answer, now),
+            }
+        };
         match answer {
-            Ok(answer) => self.take(&answer, now),
-            Err(error) => {
-                tracing::debug!("upstream {upstream}: a stored response stays stale: {error}");
+            (Ok(answer), now) => self.take(&answer, now),
+            (Err(error), now) => {
+                tracing::debug!("upstream {to}: a stored response stays stale: {error}");
                 route.balancer.failed(visit.at, now);
             }
         }

@@ -8,7 +8,7 @@
 //! ```
 //! Content from a cache is never copied into `down`: it stays in the cache's own memory until the client's connection takes it.
 
-use super::{Failed, Forward, Head, Link, Outgoing, Parting, Response, ToClient, Use, Waiter};
+use super::{Failed, Forward, Head, Link, Outgoing, Parting, Response, Target, ToClient, Use, Waiter};
 use crate::access_log;
 use bytes::Bytes;
 use http1::framing::Framing;
@@ -87,9 +87,9 @@ impl Forward {
     }
 
     /// What the access log says of the upstream; nothing, if the cache answered without one.
-    pub(crate) fn logged(&self) -> Option<access_log::Upstream<'_>> {
+    pub(crate) fn logged<'a>(&self, target: &'a Target) -> Option<access_log::Upstream<'a>> {
         (self.tried != 0).then(|| access_log::Upstream {
-            address: self.address(),
+            target: target.place(),
             took: self.took.unwrap_or(Duration::ZERO),
         })
     }

@@ -204,6 +204,9 @@ impl Http1 {
         let Phase::Forward(passed) = &mut self.phase else {
             return;
         };
+        if passed.forward.find_again(&mut cx.rng, now) {
+            return self.rewind(cx, now);
+        }
         if passed.forward.woken(now) {
             return self.go_alone(cx, now);
         }

@@ -230,7 +230,7 @@ impl Http2 {
                 continue;
             }
             if passed.forward.is_queued() {
-                queued = queued.or(Some(passed));
+                queued = queued.or(Some((stream.id, passed)));
                 continue;
             }
             if let Some(asked) = passed.ask() {
@@ -238,8 +238,19 @@ impl Http2 {
             }
             peers += usize::from(passed.forward.has_peer());
         }
-        let passed = queued.filter(|_| peers < PEERS_MAX)?;
+        let (id, passed) = queued.filter(|_| peers < PEERS_MAX)?;
         passed.forward.start(&mut cx.rng, now);
+        if !passed.forward.has_peer() {
+            // No upstream has a known address; a stored response may stand in.
+            let has_reply = passed.forward.has_reply();
+            let mut out = std::mem::take(&mut self.pending);
+            match self.at(id) {
+                Ok(at) if has_reply => self.received(cx, at, Some(&[]), &mut out, now),
+                _ => self.settle(cx, id, &mut out, now),
+            }
+            self.pending = out;
+            return self.next_ask(cx, now);
+        }
         passed.rewind(&cx.state.limits, now);
         passed.ask()
     }
@@ -455,6 +466,9 @@ impl Http2 {
         let Some(passed) = passed(&mut self.streams, id) else {
             return;
         };
+        if passed.forward.find_again(&mut cx.rng, now) {
+            return self.settle(cx, id, out, now);
+        }
         if passed.forward.woken(now) {
             return passed.rewind(&cx.state.limits, now);
         }
