@@ -57,9 +57,9 @@ const UNSEEN: [&str; 5] = [
     "disk-timeout",
     "max-disk-queue",
 ];
-/// Keys whose effect `access`, `tried`, `trusted`, `tls`, `certificates`, `listeners`, `http2`, `proxy` and unit tests look at: certificates change with a reload,
+/// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `proxy` and unit tests look at: certificates change with a reload,
 /// listeners at the next start.
-const ELSEWHERE: [&str; 17] = [
+const ELSEWHERE: [&str; 21] = [
     "tls-cert",
     "tls-key",
     "tls-client-ca",
@@ -73,6 +73,10 @@ const ELSEWHERE: [&str; 17] = [
     "try-files",
     "trusted",
     "trusted-field",
+    "cors",
+    "security-headers",
+    "limit",
+    "log-template",
     "max-streams",
     "early-hints",
     "max-handshakes",

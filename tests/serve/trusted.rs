@@ -39,8 +39,9 @@ fn ask(server: &Server, path: &str, fields: &[(&str, &str)]) -> u16 {
     let mut connection = server.connect();
     let status = connection.request("GET", path, fields).status;
     let mut client = frames::connect(server);
+    let fields = [fields, &[(":authority", "weir.localhost")]].concat();
     assert_eq!(
-        client.get(path, fields).status,
+        client.get(path, &fields).status,
         status,
         "{path}: HTTP/2 as HTTP/1"
     );
