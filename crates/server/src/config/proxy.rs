@@ -753,7 +753,7 @@ mod tests {
             ("rewrite = \"v2\"", "as in /v2/*"),
             ("total-timeout = \"1ms\"", "10ms"),
             ("buffer = \"2MiB\"", "the maximum is"),
-            ("proxy-protocol = \"v3\"", "`v1`, `v2`"),
+            ("proxy-protocol = \"v3\"", "`v1` or `v2`"),
             ("[request-header]\nset = [\"Connection: close\"]", "`Connection`"),
             ("except = 1", "[\"/assets/*\""),
             ("except = \"assets\"", "as in /old/*"),
