@@ -4,6 +4,7 @@
 //! decides (`files`, `representations`, `hosts`, `tilde`, `messages`) run once per back end.
 //!
 //! - `access`: who may have which paths, by network and by password
+//! - `admin`: the live page and metrics at addresses of their own
 //! - `adapt`: what the server notices, and what its controllers would do
 //! - `ahead`: what a page embeds is in memory before it is asked for
 //! - `announced`: load balancers that announce their client in front of a connection
@@ -64,6 +65,7 @@ mod wire;
 mod access;
 mod acme;
 mod adapt;
+mod admin;
 mod ahead;
 mod announced;
 mod behavior;

@@ -163,6 +163,7 @@ impl Config {
                 max_connections: None,
                 tls: None,
                 proxy_protocol: self.proxy_protocol,
+                is_admin: false,
             });
         }
         if self.https_redirect == HttpsRedirect::Auto {

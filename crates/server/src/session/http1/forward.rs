@@ -429,8 +429,8 @@ impl Http1 {
         let left = with_head(&passed.head, passed.started, cx, |cx, received| {
             let is_whole = passed.forward.has_whole_request();
             let sender = self.client.sender(cx, received.asked());
-            let is_https = self.client.used_https(cx, received.asked());
-            let exchange = Exchange::new(sender, is_https, passed.started).after(passed.forward.tried(now));
+            let way = self.client.way(cx, received.asked());
+            let exchange = Exchange::new(sender, way, passed.started).after(passed.forward.tried(now));
             let mut outcome = self.begin_with(cx, exchange, received, Some(failure), tx);
             if !is_whole && let Outcome::Wait(mut exchange, _) = outcome {
                 // The client may still be sending, and a connection that waits for a job does not read.
@@ -460,13 +460,10 @@ impl Http1 {
         tx: &mut Tx,
     ) -> Outcome {
         let entry = exchange.late(cx);
+        let way = self.client.way(cx, received.asked());
         let (scope, desk) = cx.split();
         let next: Next<'_> = exchange.resume(scope, received.asked(), &entry);
-        let fresh = Exchange::new(
-            self.client.address(),
-            self.client.is_secured(),
-            received.started(),
-        );
+        let fresh = Exchange::new(self.client.address(), way, received.started());
         let exchange = std::mem::replace(exchange, fresh);
         self.follow(desk, exchange, received, next, tx)
     }

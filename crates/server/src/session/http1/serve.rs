@@ -285,8 +285,8 @@ impl Http1 {
         tx: &mut Tx,
     ) -> Outcome {
         let sender = self.client.sender(cx, received.asked);
-        let is_https = self.client.used_https(cx, received.asked);
-        let mut exchange = Exchange::new(sender, is_https, received.started);
+        let way = self.client.way(cx, received.asked);
+        let mut exchange = Exchange::new(sender, way, received.started);
         let failure = match admitted {
             Ok(seats) => {
                 exchange = exchange.holding(seats);

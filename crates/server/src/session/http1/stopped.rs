@@ -35,8 +35,8 @@ impl Http1 {
                     return None;
                 };
                 let sender = self.client.sender(cx, received.asked());
-                let is_https = self.client.used_https(cx, received.asked());
-                let exchange = Exchange::new(sender, is_https, received.started());
+                let way = self.client.way(cx, received.asked());
+                let exchange = Exchange::new(sender, way, received.started());
                 let mut exchange = exchange.holding(seats);
                 let work = guard::begin(cx, &mut exchange, head, check);
                 return self.conclude(cx, received, Outcome::Check(exchange, work), behind, tx, now);

@@ -36,11 +36,7 @@ pub(in crate::session) struct Ask<'c> {
 impl Ask<'_> {
     /// The exchange of what was asked now.
     fn exchange(self, cx: &Cx, asked: Asked<'_, '_, '_>, now: Instant) -> Exchange {
-        Exchange::new(
-            self.client.sender(cx, asked),
-            self.client.used_https(cx, asked),
-            now,
-        )
+        Exchange::new(self.client.sender(cx, asked), self.client.way(cx, asked), now)
     }
 
     pub(in crate::session) fn compression(self) -> Compression {
