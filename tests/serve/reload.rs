@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Keys that take effect at the next start; a reload says so.
-const AT_START: [&str; 31] = [
+const AT_START: [&str; 32] = [
     "listen",
     "send-buffer",
     "pacing",
@@ -47,6 +47,7 @@ const AT_START: [&str; 31] = [
     "acme-hook",
     "acme-hook-wait",
     "proxy-protocol",
+    "admin",
     "behavior",
 ];
 /// Keys whose effect depends on how turns and disks happen to go; `disk` and unit tests look at them.
@@ -59,7 +60,7 @@ const UNSEEN: [&str; 5] = [
 ];
 /// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `proxy` and unit tests look at: certificates change with a reload,
 /// listeners at the next start.
-const ELSEWHERE: [&str; 21] = [
+const ELSEWHERE: [&str; 25] = [
     "tls-cert",
     "tls-key",
     "tls-client-ca",
@@ -77,6 +78,10 @@ const ELSEWHERE: [&str; 21] = [
     "security-headers",
     "limit",
     "log-template",
+    "log-compress",
+    "log-keep",
+    "log-rotate-size",
+    "log-rotate-time",
     "max-streams",
     "early-hints",
     "max-handshakes",
