@@ -819,9 +819,12 @@ fn proxy(
     })
 }
 
+/// Names, separated by spaces, and the reason for their fate.
+type Table = &'static [(&'static str, &'static str)];
+
 /// Directives whose fate does not depend on their arguments.
 fn plain(name: &str) -> Fate {
-    let unneeded: &[(&str, &str)] = &[
+    let unneeded: Table = &[
         (
             "rewriteengine rewritebase rewriteoptions",
             "rules of Weir are always on, and begin at the root",
@@ -871,7 +874,7 @@ fn plain(name: &str) -> Fate {
             "Weir does not choose among languages",
         ),
     ];
-    let missing: &[(&str, &str)] = &[
+    let missing: Table = &[
         (
             "user group",
             "the unit of Weir's packages sets the user; add `user` if you start Weir as root",
@@ -905,13 +908,12 @@ fn plain(name: &str) -> Fate {
             "Weir takes the address of the connection for the client's",
         ),
     ];
-    let find = |table: &[(&str, &'static str)]| {
+    let find = |table: Table| {
         table
             .iter()
             .find(|(names, _)| names.split_whitespace().any(|known| known == name))
             .map(|(_, why)| *why)
     };
-    let (unneeded, missing): (&[(&str, &'static str)], &[(&str, &'static str)]) = (unneeded, missing);
     match (find(unneeded), find(missing)) {
         (Some(why), _) => Fate::unneeded(why),
         (_, Some(why)) => Fate::missing(why),
