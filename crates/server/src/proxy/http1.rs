@@ -118,7 +118,14 @@ pub(crate) fn take_input(
 /// The connection to the upstream is open. A client that waits for 100 gets it now: this server answers expectations
 /// itself.
 pub(crate) fn connected(forward: &mut Forward, http: &mut Connection, now: Instant) {
-    if forward.opened(now) && http.awaits_continue() {
+    if forward.opened(now) {
+        welcome(forward, http);
+    }
+}
+
+/// Sends 100 to a client that waits for it.
+pub(crate) fn welcome(forward: &mut Forward, http: &mut Connection) {
+    if http.awaits_continue() {
         http.continued();
         forward.down.extend_from_slice(CONTINUE);
         forward.head_bytes += CONTINUE.len() as u32;
