@@ -1,7 +1,7 @@
 //! `weir ctl`: sends commands to a running server through its control socket and prints the answers. Decides the
 //! output; `serve::control` defines the commands.
 
-use crate::cli::ctl::{Command, Flags, OfCertificates};
+use crate::cli::ctl::{Command, Flags, OfCertificates, OfPurge};
 use crate::failure::Failure;
 use crate::output::line;
 use crate::serve::{Change, Wish};
@@ -139,6 +139,13 @@ fn wish(command: &Command) -> Wish {
         Command::Certificates {
             what: Some(OfCertificates::Revoke { reason }),
         } => Wish::Revoke { reason: *reason },
+        Command::Purge { what } => Wish::Purge {
+            what: match what {
+                OfPurge::All => "all".to_owned(),
+                OfPurge::Path { path } => format!("path {path}"),
+                OfPurge::Tag { tag } => format!("tag {tag}"),
+            },
+        },
         Command::Reload => Wish::Reload,
         Command::ReopenLogs => Wish::ReopenLogs,
         Command::Stop => Wish::Stop,

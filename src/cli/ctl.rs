@@ -15,6 +15,8 @@ Examples:
   weir ctl --socket /run/weir.sock strategy loops --io uring --listener 127.0.0.1:8080
   weir ctl --socket /run/weir.sock certificates
   weir ctl --socket /run/weir.sock certificates revoke key-compromise
+  weir ctl --socket /run/weir.sock purge path '/api/*'
+  weir ctl --socket /run/weir.sock purge tag product-17
 
 Users with write permission on the socket's file may send commands: at first only its owner; chmod
 or chgrp admit others.";
@@ -59,12 +61,35 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: Option<OfCertificates>,
     },
+    /// Drops responses that the cache of the proxy has stored
+    Purge {
+        /// Which of them
+        #[command(subcommand)]
+        what: OfPurge,
+    },
     /// Reloads the configuration, as SIGHUP does
     Reload,
     /// Reopens the access log, as SIGUSR1 does
     ReopenLogs,
     /// Stops gracefully: finishes responses, then exits, as SIGTERM does
     Stop,
+}
+
+/// Commands of `weir ctl purge`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum OfPurge {
+    /// All responses
+    All,
+    /// Responses for a path as clients spell it, with any query; with a star at the end, all paths that begin so
+    Path {
+        /// The path, as in /api/users or /api/*
+        path: String,
+    },
+    /// Responses with a tag in Cache-Tag or Surrogate-Key
+    Tag {
+        /// The tag
+        tag: String,
+    },
 }
 
 /// Commands of `weir ctl certificates`.

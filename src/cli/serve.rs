@@ -13,7 +13,7 @@ use clap::Args;
 use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, IoKind, Keys, Landlock, LineOrder,
-    Listen, LiveFor, LogFormat, MaxTurn, MemoryBound, Preset, ProxyFlag, SPA_FALLBACK, Seccomp,
+    Listen, LiveFor, LogFormat, LogTemplate, MaxTurn, MemoryBound, Preset, ProxyFlag, SPA_FALLBACK, Seccomp,
     SecurityHeaders, Tuned, User, Workers, parse_duration, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
@@ -236,6 +236,11 @@ pub(crate) struct Flags {
     )]
     proxy: Vec<ProxyFlag>,
 
+    /// Stores responses of upstreams for other clients, as far as their fields allow it (RFC 9111), in 64 MiB of memory. In
+    /// the configuration file: `cache = true` or a table in `[[proxy]]`
+    #[arg(long, env = "WEIR_PROXY_CACHE", help_heading = "Files")]
+    proxy_cache: bool,
+
     /// Who may read the live page and metrics under /.weir/: nobody, local (clients that connect over loopback and name
     /// the server by address or as localhost), all. Without a document root: local [default: nobody]
     #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", value_parser = offered::<LiveFor>(), hide_possible_values = true, num_args = 0..=1, require_equals = true,
@@ -273,6 +278,16 @@ pub(crate) struct Flags {
     /// Format of the access log: common, combined, json [default: combined]
     #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", value_parser = offered::<LogFormat>(), hide_possible_values = true, help_heading = "Log")]
     log_format: Option<LogFormat>,
+
+    /// Format of the access log as text with variables, as in '$time_ms $peer "$request" $status $duration_ms'; JSON if it
+    /// begins with { [default: none]
+    #[arg(
+        long,
+        value_name = "TEMPLATE",
+        env = "WEIR_LOG_TEMPLATE",
+        help_heading = "Log"
+    )]
+    log_template: Option<LogTemplate>,
 
     /// Adds round-trip time, congestion window and retransmissions to each line of a JSON log
     #[arg(long, env = "WEIR_LOG_TCP", num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -779,6 +794,9 @@ impl Flags {
         if self.access_log.is_some() {
             config.access_log.clone_from(&self.access_log);
         }
+        if self.log_template.is_some() {
+            config.log_template.clone_from(&self.log_template);
+        }
         if self.user.is_some() {
             config.user.clone_from(&self.user);
         }
@@ -799,6 +817,11 @@ impl Flags {
         }
         if !self.proxy.is_empty() {
             config.proxy = self.proxy.iter().flat_map(|flag| flag.0.clone()).collect();
+        }
+        if self.proxy_cache {
+            for rule in &mut config.proxy {
+                rule.cache.get_or_insert_default();
+            }
         }
         for (status, path) in &self.error_page {
             config
@@ -1280,6 +1303,7 @@ mod tests {
                 "types",
                 "header-rule",
                 "cors",
+                "limit",
                 "access",
                 "try-files",
                 "redirect",
@@ -1305,7 +1329,8 @@ mod tests {
         let mut flags: Vec<&str> = serve
             .get_arguments()
             .filter_map(|flag| flag.get_long())
-            .filter(|name| !["config", "check", "explain", "help", "version"].contains(name))
+            // The key of `proxy-cache` is in the tables `[[proxy]]`.
+            .filter(|name| !["config", "check", "explain", "help", "version", "proxy-cache"].contains(name))
             .map(|name| if name == "error-page" { "error-pages" } else { name })
             .collect();
         flags.sort_unstable();

@@ -12,6 +12,7 @@ use runtime::clock;
 use runtime::control::Question;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use server::Purge;
 use server::clock::Clock;
 use server::config::{Concurrency, IoKind, Workers};
 use std::net::SocketAddr;
@@ -33,6 +34,11 @@ pub(crate) enum Wish {
     Revoke {
         /// What clients are told.
         reason: Reason,
+    },
+    /// Drops responses of upstreams that are stored.
+    Purge {
+        /// `all`, `path /api/*` or `tag name`.
+        what: String,
     },
     /// Reloads the configuration, as SIGHUP does.
     Reload,
@@ -208,6 +214,20 @@ pub(super) fn renew(managed: Option<&Managed>, revoke: Option<Reason>) -> Value 
         Some(_) => "a new certificate is ordered, then the old one is revoked",
     };
     outcome(begun.map(|()| Some(format!("{what}; `weir ctl certificates` shows what comes of it"))))
+}
+
+/// Drops stored responses with this function, which returns how many there were if it can tell.
+pub(super) fn purge(what: &str, purge: impl FnOnce(&Purge) -> Result<Option<u64>, Failure>) -> Value {
+    let parsed = what
+        .parse::<Purge>()
+        .map_err(|error| Failure::Usage(format!("`{what}` names no stored responses: {error}")));
+    let purged = parsed.and_then(|parsed| purge(&parsed));
+    outcome(purged.map(|count| {
+        Some(match count {
+            Some(count) => format!("{count} stored responses are dropped"),
+            None => "every worker process drops them before its next request".to_owned(),
+        })
+    }))
 }
 
 /// The time in the format of ISO 8601.

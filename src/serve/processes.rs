@@ -459,6 +459,12 @@ impl Founder<'_> {
             Wish::Certificates => control::certificates(self.tls.as_deref(), self.managed.as_ref()),
             Wish::Renew => control::renew(self.managed.as_ref(), None),
             Wish::Revoke { reason } => control::renew(self.managed.as_ref(), Some(*reason)),
+            Wish::Purge { what } => control::purge(what, |_| {
+                Err(Failure::Usage(
+                    "worker processes have a cache each, which cannot be purged; use --concurrency loops"
+                        .to_owned(),
+                ))
+            }),
             Wish::Reload if self.waiting.len() == WAITING_MAX => {
                 let why = "too many reload commands are waiting for a reload to finish; try again later";
                 control::outcome(Err(Failure::System(why.to_owned())))

@@ -99,6 +99,7 @@ impl Started<'_> {
             },
             "access-log": config.access_log,
             "log-format": config.log_format.to_string(),
+            "log-template": config.log_template.as_ref().map(ToString::to_string),
             "limits": {
                 "memory": self.memory.map(|bytes| bytes.0),
                 "descriptors": self.shares.total,
@@ -254,7 +255,13 @@ impl Started<'_> {
         }
         match &config.access_log {
             None => line("log", "none (--access-log FILE)"),
-            Some(path) => line("log", &format!("{} ({})", path.display(), config.log_format)),
+            Some(path) => {
+                let format = match &config.log_template {
+                    Some(_) => "a template".to_owned(),
+                    None => config.log_format.to_string(),
+                };
+                line("log", &format!("{} ({format})", path.display()))
+            }
         }
         line("rights", &self.rights.user());
         line("", &self.rights.landlock);

@@ -12,8 +12,7 @@ use runtime::process::inherit::{Bounds, Program};
 use runtime::process::notify;
 use runtime::process::privilege::{self, Account, AccountError, Reach};
 use runtime::seccomp::{self, Needs};
-use runtime::session::Upstream;
-use server::config::{Config, IoKind, Landlock, Seccomp};
+use server::config::{Config, IoKind, Landlock, Seccomp, UpstreamAddress};
 use server::site::Logins;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,7 +27,7 @@ const SYSTEM_READ: [&str; 7] = [
     "/etc/ld.so.cache",
     "/dev/null",
 ];
-/// Files by which the C library finds a CA's address.
+/// Files by which the C library finds the address of a CA or an upstream.
 const RESOLVER_READ: [&str; 6] = [
     "/etc/resolv.conf",
     "/etc/hosts",
@@ -342,7 +341,7 @@ fn reach(
     read.extend(record.clone());
     let mut read: Vec<PathBuf> = read.into_iter().collect();
     read.extend(SYSTEM_READ.map(PathBuf::from));
-    if !config.domain.is_empty() {
+    if !config.domain.is_empty() || has_names(config) {
         read.extend(RESOLVER_READ.map(PathBuf::from));
     }
     let mut execute: Vec<PathBuf> = SYSTEM_EXECUTE.map(PathBuf::from).into();
@@ -385,14 +384,21 @@ fn reach(
 /// Ports that the server connects to: of an ACME authority, and of upstreams.
 fn connects(config: &Config) -> Vec<u16> {
     let mut ports = managed::ports(config);
-    for upstream in config.proxies().flat_map(|proxy| &proxy.upstreams) {
-        if let Upstream::Tcp(address) = upstream.upstream()
-            && !ports.contains(&address.port())
-        {
-            ports.push(address.port());
+    let upstreams = config.proxies().flat_map(|proxy| &proxy.upstreams);
+    // Name servers are asked over TCP if an answer is long.
+    let resolver = has_names(config).then_some(53);
+    for port in upstreams.filter_map(|upstream| upstream.port()).chain(resolver) {
+        if !ports.contains(&port) {
+            ports.push(port);
         }
     }
     ports
+}
+
+/// Whether host names of upstreams are looked up.
+fn has_names(config: &Config) -> bool {
+    let mut upstreams = config.proxies().flat_map(|proxy| &proxy.upstreams);
+    upstreams.any(UpstreamAddress::has_name)
 }
 
 /// The roots: of the top level, and of every host that has its own.

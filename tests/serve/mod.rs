@@ -29,6 +29,7 @@
 //! - `http3`: the same over QUIC
 //! - `proxy`: requests that other servers answer, and how those servers can fail
 //! - `proxy_http2`: the same for clients of HTTP/2, many at a time
+//! - `limited`: requests of each client by path, and logs by template
 //! - `proxy_mixed`: files and upstreams that share paths
 //! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
 //! - `reload`: every key that a reload can change, over every strategy
@@ -75,6 +76,7 @@ mod hosts;
 mod http2;
 mod http2_clients;
 mod http3;
+mod limited;
 mod line;
 mod listeners;
 mod live;
@@ -86,9 +88,11 @@ mod observatory;
 mod operation;
 mod proxy;
 mod proxy_balance;
+mod proxy_cache;
 mod proxy_failures;
 mod proxy_http2;
 mod proxy_mixed;
+mod proxy_names;
 mod proxy_reuse;
 mod proxy_websocket;
 mod reload;

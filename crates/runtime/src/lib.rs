@@ -27,6 +27,7 @@ pub mod logins;
 pub mod machine;
 mod manner;
 pub mod memory;
+pub mod names;
 pub mod peer;
 pub mod process;
 mod roll;

@@ -79,11 +79,54 @@ pub fn ask(
     line_max: usize,
     patience: Duration,
 ) -> (io::Result<Vec<u8>>, Instant) {
-    let answer = try_ask(upstream, bytes, line_max, patience);
+    let answer = exchange(upstream, bytes, patience, |line, is_over| {
+        if let Some(end) = line.iter().position(|&byte| byte == b'\n') {
+            line.truncate(end);
+            if line.ends_with(b"\r") {
+                line.pop();
+            }
+            line.truncate(line_max);
+            return Ok(true);
+        }
+        if line.len() >= line_max {
+            line.truncate(line_max);
+            return Ok(true);
+        }
+        match is_over {
+            true => Err(io::ErrorKind::UnexpectedEof.into()),
+            false => Ok(false),
+        }
+    });
     (answer, clock::now())
 }
 
-fn try_ask(upstream: &Upstream, bytes: &[u8], line_max: usize, patience: Duration) -> io::Result<Vec<u8>> {
+/// Sends bytes to an upstream on a new connection and returns all that it sends until it closes; and when that was. Blocks
+/// this thread for at most about `patience`.
+///
+/// # Errors
+/// The connection fails, more than `bytes_max` come, or `patience` is over.
+pub fn fetch(
+    upstream: &Upstream,
+    bytes: &[u8],
+    bytes_max: usize,
+    patience: Duration,
+) -> (io::Result<Vec<u8>>, Instant) {
+    let answer = exchange(upstream, bytes, patience, |all, is_over| {
+        match all.len() > bytes_max {
+            true => Err(io::Error::other("the answer is larger than the limit")),
+            false => Ok(is_over),
+        }
+    });
+    (answer, clock::now())
+}
+
+/// Reads an answer until `is_enough` says so; that is also told of the end.
+fn exchange(
+    upstream: &Upstream,
+    bytes: &[u8],
+    patience: Duration,
+    is_enough: impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool>,
+) -> io::Result<Vec<u8>> {
     let until = clock::now() + patience;
     match upstream {
         Upstream::Tcp(address) => {
@@ -92,7 +135,7 @@ fn try_ask(upstream: &Upstream, bytes: &[u8], line_max: usize, patience: Duratio
                 stream.set_write_timeout(Some(left))?;
                 stream.set_read_timeout(Some(left))
             };
-            exchange(&mut stream, bytes, line_max, until, bound)
+            exchange_on(&mut stream, bytes, until, bound, is_enough)
         }
         Upstream::Unix(path) => {
             let mut stream = UnixStream::connect(path)?;
@@ -100,17 +143,17 @@ fn try_ask(upstream: &Upstream, bytes: &[u8], line_max: usize, patience: Duratio
                 stream.set_write_timeout(Some(left))?;
                 stream.set_read_timeout(Some(left))
             };
-            exchange(&mut stream, bytes, line_max, until, bound)
+            exchange_on(&mut stream, bytes, until, bound, is_enough)
         }
     }
 }
 
-fn exchange<S: Read + Write>(
+fn exchange_on<S: Read + Write>(
     stream: &mut S,
     bytes: &[u8],
-    line_max: usize,
     until: Instant,
     bound: impl Fn(&S, Duration) -> io::Result<()>,
+    mut is_enough: impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool>,
 ) -> io::Result<Vec<u8>> {
     let in_time = |stream: &S| match until - clock::now() {
         Duration::ZERO => Err(io::Error::from(io::ErrorKind::TimedOut)),
@@ -118,12 +161,11 @@ fn exchange<S: Read + Write>(
     };
     in_time(stream)?;
     stream.write_all(bytes)?;
-    let mut line = Vec::new();
-    let mut part = [0; 256];
+    let mut answer = Vec::new();
+    let mut part = [0; 4 << 10];
     loop {
         in_time(stream)?;
         let got = match stream.read(&mut part) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(got) => got,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -131,18 +173,9 @@ fn exchange<S: Read + Write>(
             }
             Err(error) => return Err(error),
         };
-        line.extend_from_slice(&part[..got]);
-        if let Some(end) = line.iter().position(|&byte| byte == b'\n') {
-            line.truncate(end);
-            if line.ends_with(b"\r") {
-                line.pop();
-            }
-            line.truncate(line_max);
-            return Ok(line);
-        }
-        if line.len() >= line_max {
-            line.truncate(line_max);
-            return Ok(line);
+        answer.extend_from_slice(&part[..got]);
+        if is_enough(&mut answer, got == 0)? {
+            return Ok(answer);
         }
     }
 }
@@ -188,6 +221,23 @@ mod tests {
             server.join().unwrap();
             let got = got.map(|line| String::from_utf8(line).unwrap());
             assert_eq!(got.map_err(|error| error.kind()), expected.map(str::to_owned));
+        }
+    }
+
+    #[test]
+    fn a_whole_answer_is_all_until_the_end() {
+        for (bytes_max, expected) in [(100_000, Ok(100_000)), (99_999, Err(io::ErrorKind::Other))] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let upstream = Upstream::Tcp(listener.local_addr().unwrap());
+            let server = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.read_exact(&mut [0; 3]).unwrap();
+                // The other end may have had enough.
+                let _ = stream.write_all(&vec![b'\n'; 100_000]);
+            });
+            let (got, _) = fetch(&upstream, b"abc", bytes_max, Duration::from_secs(20));
+            server.join().unwrap();
+            assert_eq!(got.map(|all| all.len()).map_err(|error| error.kind()), expected);
         }
     }
 

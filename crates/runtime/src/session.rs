@@ -433,6 +433,44 @@ pub trait Job: Send + 'static {
 
     /// Does the work and may block.
     fn run(self) -> Self::Output;
+
+    /// Takes work that only waits for something to happen elsewhere, so that it occupies no helper thread: `later` is to be
+    /// called with the output once, from any thread. Event loops call this for jobs of [`Action::Start`], after `try_now`.
+    ///
+    /// # Errors
+    /// The job, if it is not of this kind. A job that wraps another asks that one.
+    fn defer(self, _later: Later<Self::Output>) -> Result<(), Self>
+    where
+        Self: Sized,
+    {
+        Err(self)
+    }
+}
+
+/// Reports the output of a job that was deferred.
+pub struct Later<O>(Box<dyn FnOnce(O) + Send>);
+
+impl<O: 'static> Later<O> {
+    /// Calls this function with the output.
+    pub fn new(report: impl FnOnce(O) + Send + 'static) -> Later<O> {
+        Later(Box::new(report))
+    }
+
+    /// Reports the output.
+    pub fn report(self, output: O) {
+        (self.0)(output);
+    }
+
+    /// For the same work whose output is wrapped.
+    pub fn map<P: 'static>(self, wrap: impl FnOnce(P) -> O + Send + 'static) -> Later<P> {
+        Later::new(move |output| self.report(wrap(output)))
+    }
+}
+
+impl<O> std::fmt::Debug for Later<O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Later").finish_non_exhaustive()
+    }
 }
 
 /// A connection that was accepted.

@@ -15,6 +15,7 @@ use crate::head_cache::HeadCache;
 use crate::hosts::Place;
 use crate::latency::{Latencies, Turn};
 use crate::limits::Limits;
+use crate::proxy::cache::Waiter;
 use crate::queue::Queue;
 use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
@@ -23,7 +24,7 @@ use core::fmt;
 use runtime::complaints;
 use runtime::fs::Wait;
 use runtime::memory::Step;
-use runtime::session::Loss;
+use runtime::session::{Later, Loss};
 use runtime::shaping::Withheld;
 use runtime::{Context, FileRange, Job, Line};
 use std::sync::Arc;
@@ -115,6 +116,7 @@ pub struct Cx {
 impl Cx {
     pub(crate) fn new(hub: Arc<Hub>, rng: Rng) -> Cx {
         let (generation, state) = hub.current();
+        state.proxies.awaken();
         let seat = hub.board.join();
         let mut cx = Cx {
             step: Step::Calm,
@@ -142,6 +144,7 @@ impl Cx {
             lines: Lines::default(),
             block: Vec::new(),
         };
+        cx.journal.set_template(cx.state.config.log_template.clone());
         cx.take_step(Step::Calm);
         cx
     }
@@ -181,10 +184,12 @@ impl Cx {
         self.change = u64::MAX;
         let before = Arc::clone(&self.state);
         (self.generation, self.state) = self.hub.current();
+        self.state.proxies.awaken();
         self.take_step(self.step);
         self.admission.hold(turn_max(&self.state.config));
         self.journal
             .set_format(self.state.log.as_ref().map(|_| self.state.config.log_format));
+        self.journal.set_template(self.state.config.log_template.clone());
         let mut views: Vec<Option<View>> = std::mem::take(&mut self.views).into_iter().map(Some).collect();
         for place in self.state.hosts.places() {
             let is_same = |other: &Place| Arc::ptr_eq(&other.site, &place.site);
@@ -408,6 +413,8 @@ pub(crate) enum Task {
     Check(Box<Check>),
     /// Read a piece of a body, the last one if the flag is set.
     Read(FileRange, bool),
+    /// Wait for the response to another client's request.
+    Await(Waiter),
 }
 
 /// What came of [`Work`].
@@ -417,6 +424,8 @@ pub enum Done {
     Loaded(Loaded),
     /// The piece of a body, or why there is none.
     Read(Result<Vec<u8>, Loss>),
+    /// The response that was awaited is there, or will not come.
+    Woken,
 }
 
 impl Work {
@@ -445,6 +454,12 @@ impl Job for Work {
             },
             // It waits for no disk, and has a limit of its own.
             Task::Check(_) => return Err(self),
+            Task::Await(ref waiter) => {
+                return match waiter.is_over() {
+                    true => Ok(Done::Woken),
+                    false => Err(self),
+                };
+            }
             Task::Read(range, is_last) => {
                 // The response has begun: it waits in no queue that could refuse it.
                 return match range.read(is_last, Wait::Cached) {
@@ -465,7 +480,7 @@ impl Job for Work {
             None => Ok(Done::Loaded(match task {
                 Task::Load(job) => job.refuse(),
                 Task::Encode(job) => job.refuse(),
-                Task::Check(_) | Task::Read(..) => unreachable!("it returned above"),
+                Task::Check(_) | Task::Read(..) | Task::Await(_) => unreachable!("it returned above"),
             })),
         }
     }
@@ -479,6 +494,18 @@ impl Job for Work {
                 let read = range.read(is_last, Wait::Block);
                 Done::Read(read.unwrap_or(Err(Loss::File(0))))
             }
+            // No thread waits for it: the request goes on its own.
+            Task::Await(_) => Done::Woken,
+        }
+    }
+
+    fn defer(self, later: Later<Done>) -> Result<(), Work> {
+        match self.task {
+            Task::Await(waiter) => {
+                waiter.wake_with(move || later.report(Done::Woken));
+                Ok(())
+            }
+            _ => Err(self),
         }
     }
 }

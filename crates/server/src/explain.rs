@@ -362,7 +362,7 @@ fn answer(
         };
         match work.try_now().unwrap_or_else(Job::run) {
             Done::Loaded(loaded) => entry = Some(exchange.found(cx, loaded)),
-            Done::Read(_) => return Some((500, Vec::new())),
+            Done::Read(_) | Done::Woken => return Some((500, Vec::new())),
         }
     }
 }

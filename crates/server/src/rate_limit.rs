@@ -27,6 +27,14 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
+    /// A rate of a request in each `interval`, up to `burst` of them at once.
+    pub(crate) fn every(interval: Duration, burst: u32) -> Rate {
+        Rate {
+            interval,
+            ahead: interval.saturating_mul(burst.saturating_sub(1)),
+        }
+    }
+
     /// A rate of `per_second` requests, up to `burst` of them at once. `None` for a rate of 0, which is no limit.
     pub(crate) fn new(per_second: u32, burst: u32) -> Option<Rate> {
         let interval = Duration::from_secs(1).checked_div(per_second)?;

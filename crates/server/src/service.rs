@@ -14,8 +14,10 @@ use crate::field_rules::FieldRules;
 use crate::filter::{Filter, Filters};
 use crate::hosts::{Hosts, MissingPage};
 use crate::limits::Limits;
+use crate::proxy::cache::Purge;
 use crate::proxy::{Forwarding, Proxies};
 use crate::rate_limit::{Paces, Rate};
+use crate::request_limit::RequestLimits;
 use crate::site::{OpenError, Site, Source};
 use crate::store::StoreCounters;
 use crate::waiting::Waiting;
@@ -80,6 +82,8 @@ pub(crate) struct State {
     pub(crate) mounts: Mounts,
     /// Access rules.
     pub(crate) gates: Gates,
+    /// Limits on requests by path.
+    pub(crate) request_limits: RequestLimits,
     /// Rules for field lines of responses that are no files.
     pub(crate) field_rules: FieldRules,
     /// Routes to other servers.
@@ -110,6 +114,7 @@ impl State {
         additions: Additions,
         hosts: Hosts,
         log: Option<Arc<dyn LogSink>>,
+        before: Option<&Proxies>,
     ) -> Result<State, OpenError> {
         let gates = Gates::open(hosts.places().iter().map(|place| &place.config));
         let gates = gates.map_err(OpenError::Users)?;
@@ -182,8 +187,9 @@ impl State {
             wants_path: config.log_tcp && log.is_some(),
             mounts,
             gates,
+            request_limits: RequestLimits::of(hosts.places().iter().map(|place| &place.config)),
             field_rules,
-            proxies: Proxies::of(&config, &hosts),
+            proxies: Proxies::of(&config, &hosts, before),
             config,
             limits,
             http_limits,
@@ -298,7 +304,7 @@ impl Server {
         seed: Seed,
     ) -> Result<Server, OpenError> {
         let hosts = Hosts::open(&config, &embedded, &additions.filters, None)?;
-        let state = State::new(own, config, embedded, additions, hosts, log)?;
+        let state = State::new(own, config, embedded, additions, hosts, log, None)?;
         let dials = !state.proxies.is_empty();
         Ok(Server {
             hub: Arc::new(Hub {
@@ -334,7 +340,9 @@ impl Server {
         let embedded = before.embedded.clone();
         let additions = before.additions.clone();
         let hosts = Hosts::open(&config, &embedded, &additions.filters, Some(&before.hosts))?;
-        let state = Arc::new(State::new(self.hub.own, config, embedded, additions, hosts, log)?);
+        let own = self.hub.own;
+        let kept = Some(&before.proxies);
+        let state = Arc::new(State::new(own, config, embedded, additions, hosts, log, kept)?);
         let mut current = self.hub.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.hub
             .connections_max
@@ -342,6 +350,11 @@ impl Server {
         *current = state;
         self.hub.generation.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Drops responses of upstreams that this process has stored. Returns how many.
+    pub fn purge(&self, what: &Purge) -> u64 {
+        self.hub.current().1.proxies.purge(what)
     }
 
     /// The configuration in force.
@@ -352,6 +365,11 @@ impl Server {
     /// What the routes to other servers are like now: by rule and upstream, in the process that answers.
     pub(crate) fn upstreams(&self) -> Vec<Forwarding> {
         self.hub.current().1.proxies.report()
+    }
+
+    /// What the caches of these routes have done and hold, in the process that answers.
+    pub(crate) fn caches(&self) -> Vec<(String, crate::proxy::cache::Report)> {
+        self.hub.current().1.proxies.cache_reports()
     }
 
     /// The sites in force, that of the top level first.

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use duplex::Duplex;
 use runtime::fs::Wait;
 use runtime::memory::{Budget, Holding};
-use runtime::session::{self, Dialing, JobOf, Loss};
+use runtime::session::{self, Dialing, JobOf, Later, Loss};
 use runtime::shaping::Withheld;
 use runtime::{
     Accepted, Action, Body, Context, Event, FileRange, Job, Line, Service, Session, Tx, Unsecured,
@@ -240,6 +240,13 @@ impl<J: Job> Job for Work<J> {
                 Some(read) => Ok(Done::Read(read)),
                 None => Err(Work::Read(chunk)),
             },
+        }
+    }
+
+    fn defer(self, later: Later<Self::Output>) -> Result<(), Self> {
+        match self {
+            Work::Inner(job) => job.defer(later.map(Done::Inner)).map_err(Work::Inner),
+            Work::Read(_) => Err(self),
         }
     }
 

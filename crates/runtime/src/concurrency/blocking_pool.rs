@@ -12,7 +12,7 @@
 
 use crate::clock;
 use crate::io::Id;
-use crate::session::{FileRange, Job, Loss, Ticket};
+use crate::session::{FileRange, Job, Later, Loss, Ticket};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -310,6 +310,17 @@ pub(crate) struct Hand<J: Job> {
 
 impl<J: Job> Hand<J> {
     pub(crate) fn give(&self, id: Id, work: Work<J>, until: Option<Instant>) {
+        let work = match work {
+            Work::Job(job_id, job) if job_id.ticket != Ticket::ONLY => {
+                let inbox = Arc::clone(&self.inbox);
+                let later = Later::new(move |output| inbox.put(Finished::Job(id, job_id, output)));
+                match job.defer(later) {
+                    Ok(()) => return,
+                    Err(job) => Work::Job(job_id, job),
+                }
+            }
+            work => work,
+        };
         let given = self.pool.give(id, work, &self.inbox, until);
         debug_assert!(given.is_ok(), "its threads were there from the start");
     }

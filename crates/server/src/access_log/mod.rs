@@ -12,11 +12,14 @@
 //! they are written; it does not know where they go.
 
 mod escape;
+mod template;
 
 use crate::clock::Clock;
-use crate::config::LogFormat;
+use crate::config::{LogFormat, LogTemplate, Variable};
+use crate::request_limit::Seats;
 use escape::{push_clf, push_json};
 use runtime::Path;
+use std::fmt;
 use std::net::IpAddr;
 use units::{Duration, Instant};
 
@@ -56,12 +59,18 @@ pub struct Request<'a> {
 }
 
 /// The server that a request was passed to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Upstream<'a> {
-    /// Where it listens.
-    pub address: &'a runtime::Upstream,
+    /// Where it listens; the host name and port if its address is unknown.
+    pub target: &'a dyn fmt::Display,
     /// Time from the dial to the head of its response.
     pub took: Duration,
+}
+
+impl fmt::Debug for Upstream<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Upstream({}, {:?})", self.target, self.took)
+    }
 }
 
 /// The request line, as far as it arrived.
@@ -127,6 +136,8 @@ pub struct Tally {
 pub struct Journal {
     /// `None`: no log.
     format: Option<LogFormat>,
+    /// The format of the operator, in place of `format`.
+    template: Option<LogTemplate>,
     held: Vec<Held>,
     spare: Vec<u32>,
     buffer: Vec<u8>,
@@ -142,6 +153,10 @@ struct Held {
     taken: u64,
     text: Vec<u8>,
     lines: Vec<Line>,
+    /// Places of late values in lines of templates, in order, and what belongs there.
+    marks: Vec<(u32, Variable)>,
+    /// What the requests hold until they are answered.
+    seats: Seats,
     /// State of the TCP path when the last byte was handed to the kernel, if known.
     path: Option<Path>,
 }
@@ -149,7 +164,7 @@ struct Held {
 /// One line: `text[..at]`, then the numbers known only at the end, then `text[at..end]`.
 #[derive(Debug)]
 struct Line {
-    format: LogFormat,
+    form: Form,
     started: Instant,
     at: u32,
     end: u32,
@@ -157,11 +172,21 @@ struct Line {
     body_bytes: u64,
 }
 
+/// How the end of a line is written.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// A built-in format, whose numbers stand together.
+    Fixed(LogFormat),
+    /// A template with this many marks. Whether its lines are JSON.
+    Template { marks: u16, is_json: bool },
+}
+
 impl Journal {
     /// An empty journal. Without a format, it only counts bytes.
     pub fn new(format: Option<LogFormat>) -> Journal {
         Journal {
             format,
+            template: None,
             held: Vec::new(),
             spare: Vec::new(),
             buffer: Vec::new(),
@@ -172,6 +197,16 @@ impl Journal {
     /// Sets the format of new lines; lines of responses being sent keep theirs.
     pub fn set_format(&mut self, format: Option<LogFormat>) {
         self.format = format;
+    }
+
+    /// Sets the format of the operator for new lines, in place of the other; `None`: there is none.
+    pub fn set_template(&mut self, template: Option<LogTemplate>) {
+        self.template = template;
+    }
+
+    /// Keeps what a request holds until its response is sent or lost.
+    pub(crate) fn hold(&mut self, slot: &mut Slot, mut seats: Seats) {
+        self.slot(slot).seats.append(&mut seats);
     }
 
     /// Composes a line for a response of `head_bytes` and `body_bytes` that is about to be sent. `slot` receives the
@@ -189,6 +224,9 @@ impl Journal {
         let Some(format) = self.format else {
             return;
         };
+        if self.template.is_some() {
+            return self.compose_by_template(slot, clock, request, status, (head_bytes, body_bytes));
+        }
         let held = self.slot(slot);
         let at = match format {
             LogFormat::Json => json_line(&mut held.text, clock, request, status),
@@ -196,10 +234,45 @@ impl Journal {
             LogFormat::Combined => clf_line(&mut held.text, clock, request, status, true),
         };
         held.lines.push(Line {
-            format,
+            form: Form::Fixed(format),
             started: request.started,
             at,
             end: held.text.len() as u32,
+            head_bytes,
+            body_bytes,
+        });
+    }
+
+    #[cold]
+    fn compose_by_template(
+        &mut self,
+        slot: &mut Slot,
+        clock: &Clock,
+        request: &Request<'_>,
+        status: u16,
+        (head_bytes, body_bytes): (u32, u64),
+    ) {
+        let Some(template) = self.template.clone() else {
+            return;
+        };
+        let held = self.slot(slot);
+        let marks = held.marks.len();
+        template::compose(
+            &template,
+            (&mut held.text, &mut held.marks),
+            clock,
+            request,
+            status,
+        );
+        let end = held.text.len() as u32;
+        held.lines.push(Line {
+            form: Form::Template {
+                marks: (held.marks.len() - marks) as u16,
+                is_json: template.is_json(),
+            },
+            started: request.started,
+            at: end,
+            end,
             head_bytes,
             body_bytes,
         });
@@ -229,6 +302,9 @@ impl Journal {
                 end: start + line.end,
                 ..line
             }));
+            into.marks
+                .extend(moved.marks.drain(..).map(|(at, variable)| (start + at, variable)));
+            into.seats.append(&mut moved.seats);
             into.given += moved.given;
             into.taken += moved.taken;
         }
@@ -300,7 +376,6 @@ impl Journal {
                 left -= got;
                 tally.cut += u64::from(got < whole);
                 let (at, end) = (line.at as usize, line.end as usize);
-                self.buffer.extend_from_slice(&held.text[from..at]);
                 let numbers = Numbers {
                     bytes: got,
                     body_bytes: got.saturating_sub(line.head_bytes.into()),
@@ -308,8 +383,18 @@ impl Journal {
                     cut: (got < whole).then_some(cut),
                     path,
                 };
-                numbers.push(&mut self.buffer, line.format);
-                self.buffer.extend_from_slice(&held.text[at..end]);
+                match line.form {
+                    Form::Fixed(format) => {
+                        self.buffer.extend_from_slice(&held.text[from..at]);
+                        numbers.push(&mut self.buffer, format);
+                        self.buffer.extend_from_slice(&held.text[at..end]);
+                    }
+                    Form::Template { marks, is_json } => {
+                        let text = &held.text[..end];
+                        let marks = held.marks.drain(..usize::from(marks));
+                        numbers.fill(&mut self.buffer, (text, from), marks, is_json);
+                    }
+                }
                 from = end;
             }
             held.text.clear();
@@ -318,6 +403,9 @@ impl Journal {
             tally.cut = 1;
         }
         (held.given, held.taken) = (0, 0);
+        if !held.seats.is_empty() {
+            held.seats.clear();
+        }
         if held.text.capacity() > SPARE_BYTES || self.spare.len() >= SPARE_SLOTS {
             *held = Held::default();
         }
@@ -425,6 +513,26 @@ impl Numbers {
     }
 }
 
+impl Numbers {
+    /// Appends the text of a line from `from` on, with values at the marks.
+    #[cold]
+    fn fill(
+        &self,
+        out: &mut Vec<u8>,
+        (text, mut from): (&[u8], usize),
+        marks: impl Iterator<Item = (u32, Variable)>,
+        is_json: bool,
+    ) {
+        for (at, variable) in marks {
+            let at = at as usize;
+            out.extend_from_slice(&text[from..at]);
+            template::late(variable, is_json, self, out);
+            from = at;
+        }
+        out.extend_from_slice(&text[from..]);
+    }
+}
+
 /// Composes `host - user [time] "request" status |bytes| "referer" "agent"`. Returns the position of the byte count.
 fn clf_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u16, combined: bool) -> u32 {
     push_ip(out, request.peer);
@@ -526,7 +634,7 @@ fn json_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u1
     }
     if let Some(upstream) = request.upstream {
         out.extend_from_slice(b",\"upstream\":\"");
-        push_json(out, upstream.address.to_string().as_bytes());
+        push_json(out, upstream.target.to_string().as_bytes());
         out.extend_from_slice(b"\",\"upstream_us\":");
         push_number(out, upstream.took.as_micros() as u64);
     }

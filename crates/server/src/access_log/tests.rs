@@ -213,3 +213,99 @@ fn addresses_read_as_people_write_them() {
         assert!(logged(LogFormat::Common, &r, 200, 0, None).starts_with(want));
     }
 }
+
+fn by_template(template: &str, request: &Request<'_>, sent: Option<u64>) -> String {
+    let mut journal = Journal::new(Some(LogFormat::Combined));
+    journal.set_template(Some(template.parse().unwrap()));
+    let mut clock = clock();
+    clock.set(UnixTime {
+        secs: 784_111_777,
+        nanos: 42_900_000,
+    });
+    let mut slot = Slot::NONE;
+    journal.compose(&mut slot, &clock, request, 200, 100, 1024);
+    journal.given(&mut slot, 1124);
+    match sent {
+        None => journal.sent(&mut slot, at(12_350)),
+        Some(bytes) => {
+            journal.progress(slot, bytes);
+            journal.lost(&mut slot, Cut::Peer, at(12_350))
+        }
+    };
+    String::from_utf8(journal.take(Vec::new())).unwrap()
+}
+
+#[test]
+fn a_template_makes_a_line() {
+    let r = request();
+    for (template, line) in [
+        (
+            "$time_ms [$time_clf] $epoch_ms",
+            "1994-11-06T08:49:37.042Z [06/Nov/1994:08:49:37 +0000] 784111777042",
+        ),
+        (
+            "$peer $user \"$request\" $status $body_bytes",
+            "192.0.2.7 - \"GET /a?b HTTP/1.1\" 200 1024",
+        ),
+        (
+            "$method $path $query $host $referer $user_agent",
+            "GET /a b example.org - curl/8",
+        ),
+        ("$duration_ms/$duration_us${aborted}!", "12.250/12250-!"),
+        ("$upstream $upstream_ms $stream $$", "- - - $"),
+        (
+            "{\"t\":\"$time\",\"ms\":$duration_ms,\"up\":$upstream_us,\"ref\":\"$referer\",\"cut\":\"$aborted\"}",
+            "{\"t\":\"1994-11-06T08:49:37Z\",\"ms\":12.250,\"up\":null,\"ref\":\"\",\"cut\":\"\"}",
+        ),
+    ] {
+        assert_eq!(by_template(template, &r, None), format!("{line}\n"));
+    }
+    assert_eq!(
+        by_template("$bytes $body_bytes $aborted", &r, Some(600)),
+        "600 500 peer\n"
+    );
+}
+
+#[test]
+fn lines_of_a_template_keep_their_values_apart() {
+    let mut journal = Journal::new(Some(LogFormat::Json));
+    journal.set_template(Some("<$bytes|$status|$body_bytes>".parse().unwrap()));
+    let mut slot = Slot::NONE;
+    let mut behind = Slot::NONE;
+    journal.compose(&mut slot, &clock(), &request(), 200, 100, 50);
+    journal.compose(&mut behind, &clock(), &request(), 404, 100, 5);
+    // The format of the lines under way stays.
+    journal.set_template(None);
+    journal.compose(&mut behind, &clock(), &request(), 304, 100, 0);
+    journal.join(&mut slot, behind);
+    journal.given(&mut slot, 355);
+    journal.sent(&mut slot, at(200));
+    let text = String::from_utf8(journal.take(Vec::new())).unwrap();
+    let (first, last) = text.split_once("{").unwrap();
+    assert_eq!(first, "<150|200|50>\n<105|404|5>\n");
+    assert!(last.contains("\"status\":304,\"bytes\":100,"), "{last}");
+}
+
+#[test]
+fn hostile_requests_stay_on_their_line_of_a_template() {
+    let r = Request {
+        line: RequestLine::Raw(b"GET /\" 200 1\n10.0.0.1 - - "),
+        user_agent: Some(b"\"\r\n\x1b]0;x\x07"),
+        host: Some(b"\xff\""),
+        ..request()
+    };
+    for template in [
+        "$request $user_agent $host",
+        "{\"r\":\"$request\",\"u\":\"$user_agent\",\"h\":\"$host\"}",
+    ] {
+        let text = by_template(template, &r, None);
+        assert_eq!(text.matches('\n').count(), 1);
+        assert!(
+            text.bytes().all(|b| b == b'\n' || (0x20..0x7f).contains(&b)),
+            "{text:?}"
+        );
+        if template.starts_with('{') {
+            serde_json::from_str::<serde_json::Value>(&text).unwrap();
+        }
+    }
+}

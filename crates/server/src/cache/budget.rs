@@ -133,6 +133,19 @@ impl Charge {
         self.descriptors
     }
 
+    /// Adds another reservation of bytes to this one.
+    pub(crate) fn join(&mut self, mut other: Charge) {
+        debug_assert!(Arc::ptr_eq(&self.budget, &other.budget) && other.descriptors == 0);
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    /// Gives back what is above this number of bytes.
+    pub(crate) fn shrink_to(&mut self, bytes: u64) {
+        let unused = self.bytes.saturating_sub(bytes);
+        self.bytes -= unused;
+        self.budget.bytes.release(unused);
+    }
+
     /// Binds the reserved descriptors to files. Each stays reserved until its file is closed, possibly after this
     /// reservation has ended.
     pub(crate) fn attach(&mut self, files: &[Arc<File>]) {
@@ -197,6 +210,12 @@ mod tests {
         let b = budget.reserve(40, 0).unwrap();
         assert_eq!((a.bytes(), a.descriptors()), (60, 1));
         drop((a, b));
+        let mut joined = budget.reserve(30, 0).unwrap();
+        joined.join(budget.reserve(20, 0).unwrap());
+        joined.shrink_to(40);
+        assert_eq!((joined.bytes(), budget.bytes_used()), (40, 40));
+        joined.shrink_to(60);
+        drop(joined);
         assert_eq!(
             (
                 budget.bytes_used(),

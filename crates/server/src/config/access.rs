@@ -62,7 +62,7 @@ pub enum Network {
 impl Network {
     /// Length of the matching prefix, plus one; 0 for [`Network::All`]. `None`: the address is outside. `address` must be
     /// canonical, not an IPv4 address mapped into IPv6.
-    fn matches(self, address: IpAddr) -> Option<u8> {
+    pub(super) fn matches(self, address: IpAddr) -> Option<u8> {
         match (self, address) {
             (Network::All, _) => Some(0),
             (Network::V4(start, bits), IpAddr::V4(ip)) => {
@@ -139,7 +139,7 @@ impl FromStr for Network {
 }
 
 /// One network or a list of them.
-fn networks<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Network>, D::Error> {
+pub(super) fn networks<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Network>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Written {

@@ -7,7 +7,7 @@ use super::proxy::Proxy;
 use super::redirect::Redirect;
 use super::tilde::Tilde;
 use super::values::{self, ErrorPages, FieldLine};
-use super::{Access, Config, ConfigError, ContentTypes, Cors, HeaderRule, SecurityHeaders, TryFiles};
+use super::{Access, Config, ConfigError, ContentTypes, Cors, HeaderRule, Limit, SecurityHeaders, TryFiles};
 use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Deserializer, de};
@@ -121,6 +121,8 @@ pub struct Host {
     pub try_files: Option<Vec<TryFiles>>,
     /// See [`Config::access`].
     pub access: Option<Vec<Access>>,
+    /// See [`Config::limit`].
+    pub limit: Option<Vec<Limit>>,
     /// See [`Config::redirect`].
     pub redirect: Option<Vec<Redirect>>,
     /// See [`Config::proxy`].
@@ -214,6 +216,7 @@ impl Host {
             header_rule,
             security_headers,
             cors,
+            limit,
             try_files,
             access,
             redirect,

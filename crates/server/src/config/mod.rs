@@ -25,12 +25,15 @@ mod error;
 mod header_rule;
 mod host;
 mod knob;
+mod limit;
 mod listener;
+mod log_template;
 mod managed;
 mod own;
 mod pattern;
 mod preset;
 mod proxy;
+mod proxy_cache;
 mod redirect;
 mod secure;
 mod security_headers;
@@ -49,13 +52,18 @@ pub use error::ConfigError;
 pub use header_rule::HeaderRule;
 pub use host::{Host, HostName};
 pub use knob::Knob;
+pub use limit::{Limit, RequestRate};
 pub use listener::{Listener, Tls, UnknownName};
+pub(crate) use log_template::Piece;
+pub use log_template::{LogTemplate, Variable};
 pub use managed::{AcmeCa, AcmeChallenge, TlsSource, parse_domain};
 pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
 pub use preset::Preset;
 pub(crate) use proxy::CONNECT_TIMEOUT_MAX;
+pub(crate) use proxy::UpstreamPlace;
 pub use proxy::{Check, HashKey, Proxy, ProxyFlag, UpstreamAddress, When};
+pub use proxy_cache::ProxyCache;
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
 /// A table of keys and values of a configuration file.
@@ -200,6 +208,8 @@ pub struct Config {
     pub try_files: Vec<TryFiles>,
     /// Which clients may request which paths; the first rule that covers a path applies.
     pub access: Vec<Access>,
+    /// Limits on the requests of each client for certain paths; all that cover a path apply.
+    pub limit: Vec<Limit>,
     /// Redirects, tried in order.
     pub redirect: Vec<Redirect>,
     /// Paths whose requests are passed to other servers, tried in order, before redirects and files.
@@ -227,6 +237,8 @@ pub struct Config {
     pub access_log: Option<PathBuf>,
     /// Format of the access log.
     pub log_format: LogFormat,
+    /// Format of the access log that the operator wrote; used in place of `log_format`.
+    pub log_template: Option<LogTemplate>,
     /// Whether JSON log lines include the state of the TCP path to the client.
     pub log_tcp: bool,
 
@@ -385,6 +397,7 @@ impl Default for Config {
             cors: Vec::new(),
             try_files: Vec::new(),
             access: Vec::new(),
+            limit: Vec::new(),
             redirect: Vec::new(),
             proxy: Vec::new(),
             tilde: None,
@@ -397,6 +410,7 @@ impl Default for Config {
             health: false,
             access_log: None,
             log_format: LogFormat::default(),
+            log_template: None,
             log_tcp: false,
             user: None,
             http2: Http2::default(),
@@ -673,7 +687,14 @@ impl Config {
                 "HTTP/3 needs TLS: set a certificate (`tls-cert`, `tls-key`), a `domain`, or `tls = \"internal\"`",
             ));
         }
-        if self.log_tcp && self.log_format != LogFormat::Json {
+        let shows_path = self.log_template.as_ref().is_some_and(LogTemplate::shows_path);
+        if shows_path && !self.log_tcp {
+            return Err(ConfigError::invalid(
+                "log-template",
+                "`$rtt_us`, `$cwnd` and `$retransmitted` need `log-tcp = true` (`--log-tcp`), which costs a system call per response",
+            ));
+        }
+        if self.log_tcp && self.log_format != LogFormat::Json && !shows_path {
             return Err(ConfigError::invalid(
                 "log-tcp",
                 "only the JSON format has fields for it; set `log-format = \"json\"` (`--log-format json`), too",
@@ -683,6 +704,7 @@ impl Config {
             values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
         }
         try_files::validate(&self.try_files).map_err(|why| ConfigError::invalid("try-files", why))?;
+        limit::validate(&self.limit).map_err(|why| ConfigError::invalid("limit", why))?;
         cors::validate(&self.cors).map_err(|why| ConfigError::invalid("cors", why))?;
         access::validate(&self.access).map_err(|why| ConfigError::invalid("access", why))?;
         redirect::all_end(&self.redirect).map_err(|why| ConfigError::invalid("redirect", why))?;

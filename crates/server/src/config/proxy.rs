@@ -4,6 +4,7 @@
 //! valid and what the target of the passed request is; `crate::proxy` passes it.
 
 use super::pattern::PathPattern;
+use super::proxy_cache::{self, ProxyCache};
 use super::values;
 use balance::Policy;
 use core::fmt;
@@ -28,6 +29,12 @@ const RETRIES_MAX: u32 = 10;
 
 /// Longest connect timeout.
 pub(crate) const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(60);
+
+/// Shortest time between two lookups of a host name: each asks a name server.
+const RESOLVE_INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+/// Longest time between two lookups of a host name.
+const RESOLVE_INTERVAL_MAX: Duration = Duration::from_secs(3600);
 
 /// Most exceptions of a rule: a request is compared with each of them.
 const EXCEPTIONS_MAX: usize = 100;
@@ -74,6 +81,9 @@ pub struct Proxy {
     /// How upstreams are checked without requests of clients; `None`: not at all.
     #[serde(default)]
     pub check: Option<Check>,
+    /// How responses are stored for other clients; `None`: not at all.
+    #[serde(default, deserialize_with = "proxy_cache::switch")]
+    pub cache: Option<ProxyCache>,
     /// Whether the upstream gets only the part of the path that the star stands for.
     #[serde(default)]
     pub strip: bool,
@@ -83,6 +93,9 @@ pub struct Proxy {
     /// Time from the end of the request to the first byte of the response.
     #[serde(default = "first_byte_timeout", deserialize_with = "values::duration")]
     pub first_byte_timeout: Duration,
+    /// Time from one lookup of a host name to the next.
+    #[serde(default = "resolve_interval", deserialize_with = "values::duration")]
+    pub resolve_interval: Duration,
     /// Connections kept for later requests, per upstream and event loop; 0: none.
     #[serde(default = "keepalive")]
     pub keepalive: u32,
@@ -121,6 +134,10 @@ fn max_failures() -> u32 {
 
 fn ejection_time() -> Duration {
     Duration::from_secs(10)
+}
+
+fn resolve_interval() -> Duration {
+    Duration::from_secs(30)
 }
 
 fn keepalive() -> u32 {
@@ -171,8 +188,10 @@ impl Proxy {
             ejection_time: ejection_time(),
             slow_start: Duration::ZERO,
             check: None,
+            cache: None,
             strip: false,
             connect_timeout: connect_timeout(),
+            resolve_interval: resolve_interval(),
             keepalive: keepalive(),
             keepalive_time: keepalive_time(),
             retries: retries(),
@@ -226,8 +245,14 @@ impl Proxy {
         if let Some(check) = &self.check {
             check.validate()?;
         }
+        if let Some(cache) = &self.cache {
+            cache.validate()?;
+        }
         if self.connect_timeout > CONNECT_TIMEOUT_MAX {
             return Err("`connect-timeout` is too long; the maximum is 60s".to_owned());
+        }
+        if !(RESOLVE_INTERVAL_MIN..=RESOLVE_INTERVAL_MAX).contains(&self.resolve_interval) {
+            return Err("`resolve-interval` is from 100ms to 1h".to_owned());
         }
         if self.keepalive > KEEPALIVE_MAX {
             return Err(format!(
@@ -399,45 +424,94 @@ impl FromStr for ProxyFlag {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyFlag(pub Vec<Proxy>);
 
-/// The address of an upstream: `http://127.0.0.1:8080` or `unix:/run/app.sock`.
+/// The address of an upstream: `http://127.0.0.1:8080`, `http://app.internal:8080` or `unix:/run/app.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpstreamAddress(pub(crate) Arc<Upstream>);
+pub struct UpstreamAddress {
+    pub(crate) place: UpstreamPlace,
+}
+
+/// Where an upstream listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum UpstreamPlace {
+    /// There.
+    Address(Arc<Upstream>),
+    /// At this port of every address of a host name.
+    Name { host: Arc<str>, port: u16 },
+}
 
 impl UpstreamAddress {
-    /// Where it listens.
-    pub fn upstream(&self) -> &Upstream {
-        &self.0
+    /// The TCP port, unless it is a Unix socket.
+    pub fn port(&self) -> Option<u16> {
+        match &self.place {
+            UpstreamPlace::Address(address) => match &**address {
+                Upstream::Tcp(address) => Some(address.port()),
+                Upstream::Unix(_) => None,
+            },
+            UpstreamPlace::Name { port, .. } => Some(*port),
+        }
+    }
+
+    /// Whether it is at the addresses of a host name, which has to be looked up.
+    pub fn has_name(&self) -> bool {
+        matches!(self.place, UpstreamPlace::Name { .. })
     }
 }
 
 impl fmt::Display for UpstreamAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match &self.place {
+            UpstreamPlace::Address(address) => address.fmt(f),
+            UpstreamPlace::Name { host, port } => write!(f, "{host}:{port}"),
+        }
     }
+}
+
+/// Reads `10.0.0.1:80`, `[::1]`, `app.internal:80`; without a port, this one is meant.
+fn authority(text: &str, port: u16) -> Option<UpstreamPlace> {
+    let literal = |text: &str| text.parse().ok().map(|address| Upstream::Tcp(address).into());
+    if let Some(address) = literal(text).or_else(|| literal(&format!("{text}:{port}"))) {
+        return Some(UpstreamPlace::Address(address));
+    }
+    let (host, port) = match text.split_once(':') {
+        Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => (host, port.parse().ok()?),
+        Some(_) => return None,
+        None => (text, port),
+    };
+    (port > 0 && is_host_name(host)).then(|| UpstreamPlace::Name {
+        host: host.to_ascii_lowercase().into(),
+        port,
+    })
+}
+
+/// Whether this is a host name (RFC 1123 section 2.1), as loosely as resolvers take it: names of services may have
+/// underscores. A last label of digits only is that of a mistaken IP address.
+fn is_host_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        (1..=63).contains(&label.len()) && label.bytes().all(is_plain) && !label.starts_with('-')
+    };
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let is_number = |label: &str| label.bytes().all(|b| b.is_ascii_digit());
+    name.len() <= 253 && name.split('.').all(is_label) && !name.rsplit('.').next().is_some_and(is_number)
 }
 
 impl FromStr for UpstreamAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<UpstreamAddress, String> {
-        let upstream = match text.strip_prefix("unix:") {
+        let place = match text.strip_prefix("unix:") {
             Some(path) if path.starts_with('/') && !path.contains('\0') => {
-                Some(Upstream::Unix(PathBuf::from(path)))
+                Some(UpstreamPlace::Address(Upstream::Unix(PathBuf::from(path)).into()))
             }
             Some(_) => None,
-            None => text.strip_prefix("http://").and_then(|rest| {
-                let address = rest.strip_suffix('/').unwrap_or(rest);
-                let address = match address.parse() {
-                    Ok(address) => address,
-                    Err(_) => format!("{address}:80").parse().ok()?,
-                };
-                Some(Upstream::Tcp(address))
-            }),
+            None => text
+                .strip_prefix("http://")
+                .and_then(|rest| authority(rest.strip_suffix('/').unwrap_or(rest), 80)),
         };
-        upstream.map(|upstream| UpstreamAddress(Arc::new(upstream))).ok_or_else(|| {
+        place.map(|place| UpstreamAddress { place }).ok_or_else(|| {
             format!(
-                "`{}` is not an upstream; write an IP address with a port, as in http://127.0.0.1:8080, or the path of a \
-                 Unix socket, as in unix:/run/app.sock (host names, paths and https are not supported)",
+                "`{}` is not an upstream; write an IP address or a host name with a port, as in http://127.0.0.1:8080, or the \
+                 path of a Unix socket, as in unix:/run/app.sock (paths and https are not supported)",
                 text.escape_debug()
             )
         })
@@ -490,13 +564,17 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_literal() {
+    fn addresses_and_host_names() {
         for (text, shown) in [
             ("http://127.0.0.1:8080", "127.0.0.1:8080"),
             ("http://127.0.0.1:8080/", "127.0.0.1:8080"),
             ("http://127.0.0.1", "127.0.0.1:80"),
             ("http://[::1]:9", "[::1]:9"),
             ("http://[::1]", "[::1]:80"),
+            ("http://app:8080", "app:8080"),
+            ("http://App.Internal", "app.internal:80"),
+            ("http://my_app.internal.:1/", "my_app.internal.:1"),
+            ("http://10.0.0.1.nip.io", "10.0.0.1.nip.io:80"),
             ("unix:/run/app.sock", "unix:/run/app.sock"),
         ] {
             let address: UpstreamAddress = text.parse().unwrap();
@@ -505,7 +583,16 @@ mod tests {
         for text in [
             "127.0.0.1:8080",
             "https://127.0.0.1:8080",
-            "http://app:8080",
+            "http://app:0",
+            "http://app:65536",
+            "http://app:+80",
+            "http://a..b",
+            "http://-a",
+            "http://a b",
+            "http://user@app",
+            "http://[app]:80",
+            "http://127.0.0.1.5:8080",
+            "http://",
             "http://127.0.0.1:8080/x",
             "unix:app.sock",
             "",
@@ -567,6 +654,7 @@ mod tests {
             ("[check]\npath = \"/\"\ninterval = \"1ms\"", "`interval`"),
             ("[check]\npath = \"/\"\ntimeout = \"61s\"", "`timeout`"),
             ("[check]\npath = \"/\"\nstatus = 99", "`status`"),
+            ("resolve-interval = \"10ms\"", "`resolve-interval`"),
         ] {
             let why = read(more).unwrap_err();
             assert!(why.contains(said), "{more}: {why}");

@@ -319,7 +319,7 @@ impl Exchange {
     /// The answer; the same head gets another one from another client if an access rule covers its path.
     #[inline]
     fn unsettled<'c>(&self, answer: Answer<'c>) -> Answer<'c> {
-        match self.is_ruled || self.is_cross_origin {
+        match self.is_ruled || self.is_cross_origin || self.seats.is_ruled() {
             true => Answer {
                 settled: None,
                 ..answer

@@ -19,8 +19,8 @@ pub(crate) enum Extra {
     Allow,
     /// `Content-Range`: length of the representation that lacks the requested range.
     Whole(u64),
-    /// `Retry-After`.
-    RetryAfter,
+    /// `Retry-After`: after this many seconds.
+    RetryAfter(u32),
     /// `Vary`: the response depends on `Accept-Encoding`.
     VaryCoding,
     /// `WWW-Authenticate`: the realm of the access rule at this index.
@@ -36,7 +36,9 @@ impl Extra {
             Extra::Whole(len) => {
                 lines.add_with("Content-Range", |out| range::unsatisfied_content_range(len, out));
             }
-            Extra::RetryAfter => lines.add("Retry-After", b"1"),
+            Extra::RetryAfter(secs) => {
+                lines.add("Retry-After", itoa::Buffer::new().format(secs).as_bytes());
+            }
             Extra::VaryCoding => lines.add("Vary", b"Accept-Encoding"),
             Extra::Authenticate(at) => {
                 // After a reload, the rule may be gone.
@@ -64,12 +66,20 @@ impl Failure {
     pub(crate) const TOO_LARGE: Failure = Failure::of(Status::PAYLOAD_TOO_LARGE);
     /// 429: too many requests from this address.
     pub(crate) const TOO_MANY: Failure = Failure {
-        extra: Extra::RetryAfter,
+        extra: Extra::RetryAfter(1),
         ..Failure::of(Status::TOO_MANY_REQUESTS)
     };
+    /// 429: too many requests from this client for a path; another one may be admitted after this many seconds.
+    pub(crate) const fn too_many(retry_after: u32) -> Failure {
+        Failure {
+            extra: Extra::RetryAfter(retry_after),
+            ..Failure::TOO_MANY
+        }
+    }
+
     /// 503: the server is overloaded.
     pub(crate) const BEHIND: Failure = Failure {
-        extra: Extra::RetryAfter,
+        extra: Extra::RetryAfter(1),
         ..Failure::of(Status::SERVICE_UNAVAILABLE)
     };
     /// 400: the request names no host (RFC 9110 section 7.2).
@@ -117,7 +127,7 @@ impl Failure {
         match missing {
             Missing::NotFound | Missing::Forbidden => Failure::of(missing.status()),
             Missing::Unavailable => Failure {
-                extra: Extra::RetryAfter,
+                extra: Extra::RetryAfter(1),
                 ..Failure::of(missing.status())
             },
         }

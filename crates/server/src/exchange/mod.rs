@@ -27,6 +27,7 @@ use crate::clock::Clock;
 use crate::context::{Cx, Scope, Work};
 use crate::entry::{Answer as Kind, Entry, Missing};
 use crate::proxy::{Found, Tried};
+use crate::request_limit::Seats;
 use crate::site::Loaded;
 use choose::{Stage, Start};
 use http_semantics::method::Method;
@@ -93,6 +94,8 @@ pub(crate) struct Exchange {
     is_cross_origin: bool,
     /// The user whose password is right.
     user: Option<Box<[u8]>>,
+    /// What the request holds until it is answered.
+    seats: Seats,
 }
 
 /// What an exchange waits for.
@@ -120,7 +123,19 @@ impl Exchange {
             is_ruled: false,
             is_cross_origin: false,
             user: None,
+            seats: Seats::default(),
         }
+    }
+
+    /// With what the request holds until it is answered.
+    #[inline]
+    pub(crate) fn holding(self, seats: Seats) -> Exchange {
+        Exchange { seats, ..self }
+    }
+
+    /// Takes what the request holds, which another exchange goes on with.
+    pub(crate) fn take_seats(&mut self) -> Seats {
+        std::mem::take(&mut self.seats)
     }
 
     /// The exchange of a request that was passed to an upstream, if there is one, and failed there.
@@ -223,12 +238,15 @@ impl Exchange {
         head_bytes: u32,
         body_bytes: u64,
     ) {
+        if !self.seats.is_empty() {
+            journal.hold(&mut self.slot, std::mem::take(&mut self.seats));
+        }
         if !journal.is_on() {
             return;
         }
         let (peer, started) = (self.peer, self.started);
         let upstream = self.tried.as_ref().map(|tried| access_log::Upstream {
-            address: &tried.address,
+            target: tried.target.place(),
             took: tried.took,
         });
         let user = self.user.as_deref().or(user);

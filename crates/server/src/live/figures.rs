@@ -5,6 +5,7 @@ use crate::config::{Adapt, Config, show_duration};
 use crate::counters::Totals;
 use crate::latency::Durations;
 use crate::proxy::Forwarding;
+use crate::proxy::cache::{Count, Report};
 use crate::service::{Certificate, Server};
 use crate::store::StoreCounters;
 use balance::State;
@@ -79,7 +80,12 @@ impl Figures {
                 .iter()
                 .map(|certificate| validity(certificate, wall))
                 .collect(),
-            upstreams: server.upstreams().iter().flat_map(upstreams).collect(),
+            upstreams: server
+                .upstreams()
+                .iter()
+                .flat_map(upstreams)
+                .chain(server.caches().iter().map(proxy_cache))
+                .collect(),
             sites: 1 + config.host.len(),
             process: about.process,
             processes: readings.processes,
@@ -205,6 +211,24 @@ fn upstreams(forwarding: &Forwarding) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// A cache of the proxy in words.
+fn proxy_cache((upstreams, report): &(String, Report)) -> String {
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || ".-*_:/[] ".contains(*c);
+    let upstreams: String = upstreams.chars().filter(is_plain).collect();
+    let count = |what: Count| report.counts[what as usize];
+    format!(
+        "cache of {upstreams}: {} hits, {} misses, {} validated, {} collapsed, {} responses in {} of {} KiB, {} evicted",
+        count(Count::Hits),
+        count(Count::Misses),
+        count(Count::Validated),
+        count(Count::Collapsed),
+        report.entries,
+        report.bytes >> 10,
+        report.bytes_max >> 10,
+        report.evictions,
+    )
 }
 
 /// A certificate in words. Its name may be anything, so only what names are made of is shown.

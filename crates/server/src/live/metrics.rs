@@ -3,6 +3,7 @@
 
 use crate::counters::Totals;
 use crate::proxy::Forwarding;
+use crate::proxy::cache::{Count, Report};
 use crate::service::Server;
 use balance::State;
 use prometheus_client::collector::Collector;
@@ -150,6 +151,7 @@ impl Collector for Gathered {
             gauge.encode(encoder)?;
         }
         upstreams(&mut encoder, &server.upstreams())?;
+        caches(&mut encoder, &server.caches())?;
         let certificates = server.about().certificates;
         if !certificates.is_empty() {
             let help = "End of validity of a certificate, in Unix time";
@@ -226,6 +228,46 @@ impl Collector for Gathered {
     }
 }
 
+/// Families of the caches of `[[proxy]]` rules, if there are any. They are of one process.
+fn caches(encoder: &mut DescriptorEncoder<'_>, caches: &[(String, Report)]) -> Result<(), fmt::Error> {
+    if caches.is_empty() {
+        return Ok(());
+    }
+    type Value = fn(&Report) -> u64;
+    let gauges: [(&str, &str, Value); 4] = [
+        ("entries", "Stored responses", |report| report.entries),
+        ("bytes", "Bytes reserved", |report| report.bytes),
+        ("bytes_peak", "Most bytes reserved at once", |report| {
+            report.bytes_peak
+        }),
+        ("bytes_limit", "Byte budget", |report| report.bytes_max),
+    ];
+    for (name, what, value) in gauges {
+        let help = format!("{what} of the proxy's cache, in the process that answers");
+        let name = format!("proxy_cache_{name}");
+        let mut family = encoder.encode_descriptor(&name, &help, None, MetricType::Gauge)?;
+        for (upstreams, report) in caches {
+            let labels = [("upstreams", upstreams.as_str())];
+            ConstGauge::new(value(report)).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    let counted = Count::ALL
+        .iter()
+        .map(|count| (count.name(), count.help()))
+        .chain([("evicted", "Stored responses evicted to make room")]);
+    for (at, (name, what)) in counted.enumerate() {
+        let help = format!("{what}, in the process that answers");
+        let name = format!("proxy_cache_{name}");
+        let mut family = encoder.encode_descriptor(&name, &help, None, MetricType::Counter)?;
+        for (upstreams, report) in caches {
+            let labels = [("upstreams", upstreams.as_str())];
+            let count = report.counts.get(at).copied().unwrap_or(report.evictions);
+            ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
 /// Families of the upstreams of `[[proxy]]` rules, if there are any. Like the balancer, they are of one process.
 fn upstreams(encoder: &mut DescriptorEncoder<'_>, rules: &[Forwarding]) -> Result<(), fmt::Error> {
     type Value = fn(&State) -> Option<f64>;
@@ -296,6 +338,31 @@ fn upstreams(encoder: &mut DescriptorEncoder<'_>, rules: &[Forwarding]) -> Resul
     let mut family = encoder.encode_descriptor("upstream_requests", help, None, MetricType::Counter)?;
     for (labels, state) in &each {
         ConstCounter::new(state.requests).encode(family.encode_family(labels)?)?;
+    }
+    let mut seen = HashSet::new();
+    let mut names = Vec::new();
+    for rule in rules {
+        for (name, known) in &rule.names {
+            let labels = [
+                ("site", rule.site.as_str()),
+                ("rule", rule.path.as_str()),
+                ("upstream", name.as_str()),
+            ];
+            if seen.insert(labels) {
+                names.push((labels, known));
+            }
+        }
+    }
+    let help = "Known addresses of the upstream's host name, in the process that answers";
+    let mut family = encoder.encode_descriptor("upstream_addresses", help, None, MetricType::Gauge)?;
+    for (labels, known) in &names {
+        ConstGauge::new(known.addresses.len() as f64).encode(family.encode_family(labels)?)?;
+    }
+    let help = "Failed lookups of the upstream's host name, in the process that answers";
+    let mut family =
+        encoder.encode_descriptor("upstream_lookup_failures", help, None, MetricType::Counter)?;
+    for (labels, known) in &names {
+        ConstCounter::new(known.failures).encode(family.encode_family(labels)?)?;
     }
     let help = "Choices of an upstream that the dry run of a policy would have made otherwise, in the process that answers";
     let mut family =

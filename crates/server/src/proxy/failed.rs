@@ -9,6 +9,8 @@ use std::fmt;
 pub(crate) enum Failed {
     /// The upstream could not be reached.
     Unreachable(PeerLoss),
+    /// The upstream's host name has no known address.
+    Unresolved,
     /// The upstream did not accept the connection in time.
     ConnectTimeout,
     /// This machine or the session has no room for another connection.
@@ -39,6 +41,9 @@ impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failed::Unreachable(loss) => write!(f, "{loss}; start the upstream or correct its address"),
+            Failed::Unresolved => f.write_str(
+                "its host name has no known address; correct the name, or check the resolver of this machine",
+            ),
             Failed::ConnectTimeout => {
                 f.write_str("no connection within `connect-timeout`; check the upstream")
             }
@@ -70,6 +75,7 @@ impl Failed {
     pub(crate) fn is_of_upstream(self) -> bool {
         match self {
             Failed::Unreachable(_)
+            | Failed::Unresolved
             | Failed::ConnectTimeout
             | Failed::Unanswered
             | Failed::Truncated

@@ -10,23 +10,30 @@
 //!                ▲               Open, without a byte of the response ┐
 //!                └─ the request may be repeated ──────────────────────┘
 //! ```
-//! Either side is read only when the other has taken everything, so an exchange holds a head and one receive a way,
+//! An upstream whose host name was not looked up yet is `Resolving` before `Wanted`. Either side is read only when the other has taken everything, so an exchange holds a head and one receive a way,
 //! whatever the length of the bodies. Decides what is sent to whom and what has failed; the session knows the client's
 //! connection, its deadlines and the log. `retry` decides which requests may be repeated, and how many are. How a head
 //! goes to the client depends on its version of HTTP ([`ToClient`]); `http1` has that of HTTP/1.
 
+mod stored;
 mod switched;
 
+pub(super) use stored::length;
+
+use super::cache::{Cached, Step as Use, Waiter};
 use super::failed::Failed;
 use super::head::{
     Follows, From, Outgoing, asks_for_websocket, binds_connection, write_content, write_last_chunk,
     write_request,
 };
+use super::places::{self, Place};
 use super::retry;
-use super::{Found, Route, Tried, balance};
+use super::{Found, Route, Target, Tried, balance};
 use crate::field_rules::RuledLines;
+use crate::request_limit::Seats;
 use ::balance::Visit;
-use http_semantics::field::Fields;
+use bytes::Bytes;
+use http_semantics::field::{Fields, Line};
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
 use http1::Misuse;
@@ -37,13 +44,16 @@ use http1::slots::Slots;
 use http1::version::Version;
 use runtime::session::{Ask, Parking, PeerLoss, Ticket, Upstream};
 use std::sync::Arc;
-use units::{Duration, Instant, Rng};
+use units::{Duration, Instant, Rng, UnixTime};
 
 /// Most bytes of one output for an upstream. Drivers take 256 KiB by default.
 const PORTION: usize = 64 * 1024;
 
+/// Time after which an exchange looks again whether a host name was looked up.
+const RECHECK: Duration = Duration::from_millis(50);
+
 /// Limits on responses. Heads may be larger than those of requests: cookies and policies are long.
-const LIMITS: http1::Limits = http1::Limits {
+pub(super) const LIMITS: http1::Limits = http1::Limits {
     head_bytes_max: 64 << 10,
     ..http1::Limits::DEFAULT
 };
@@ -53,6 +63,10 @@ const LIMITS: http1::Limits = http1::Limits {
 enum Link {
     /// No upstream was chosen: the client's connection has as many peers as it may.
     Queued,
+    /// Its host name was not looked up yet.
+    Resolving,
+    /// The request waits for the response to that of another client, which is to be stored.
+    Collapsed,
     /// It is to be dialed.
     Wanted,
     Dialing,
@@ -129,6 +143,10 @@ pub(crate) struct Forward {
     at: usize,
     /// The request at it; `None` before the choice.
     visit: Option<Visit>,
+    /// The address that is connected or tried; `None` before the choice, and if its host name has none.
+    to: Option<Arc<Upstream>>,
+    /// Other addresses of its host name, to be tried from the last one on if this one refuses.
+    others: Vec<Arc<Upstream>>,
     /// Hash of its key for the balancer.
     key: u64,
     /// A bit for each upstream that was tried, this one included.
@@ -171,6 +189,8 @@ pub(crate) struct Forward {
     failed: Option<Failed>,
     /// Lines of rules for the response.
     pub(crate) ruled: RuledLines,
+    /// What the request holds until it is answered.
+    pub(crate) seats: Seats,
 
     pub(crate) began: Instant,
     /// Time from the last dial to the head of the response.
@@ -181,6 +201,14 @@ pub(crate) struct Forward {
     pub(crate) head_bytes: u32,
     /// Bytes of content for the client, with its framing.
     pub(crate) body_bytes: u64,
+
+    /// The cache's part.
+    cached: Option<Box<Cached>>,
+    is_looked_up: bool,
+    /// Content from the cache that follows `down`.
+    pub(crate) stored: Bytes,
+    /// The failure of an upstream in whose place a stored response was served.
+    stood_in_for: Option<Failed>,
 }
 
 impl Forward {
@@ -195,7 +223,7 @@ impl Forward {
         framing: Framing,
         from: From,
         base: u32,
-        now: Instant,
+        (wall, now): (UnixTime, Instant),
     ) -> Result<Forward, Misuse> {
         let mut up = Vec::with_capacity(1024);
         // Some servers take all requests of a connection for those of the user who logged in on it.
@@ -206,7 +234,15 @@ impl Forward {
             (false, true) => Follows::Requests,
             (false, false) => Follows::Nothing,
         };
-        write_request(&mut up, head, framing, &found.target, from, follows)?;
+        let cached = match &found.route.cache {
+            Some(cache) if !switches => {
+                Cached::new(cache, head, framing != Framing::Empty, from.is_secured, wall, now).map(Box::new)
+            }
+            _ => None,
+        };
+        Cached::with_conditions(cached.as_deref(), head, |head| {
+            write_request(&mut up, head, framing, &found.target, from, follows)
+        })?;
         let is_to_head = head.method == Method::Head;
         let mut upstream = awaiting(is_to_head, keeps)?;
         if switches {
@@ -223,6 +259,8 @@ impl Forward {
             upstream,
             at: 0,
             visit: None,
+            to: None,
+            others: Vec::new(),
             key,
             tried: 0,
             leaving: None,
@@ -242,11 +280,16 @@ impl Forward {
             is_sending_down: false,
             failed: None,
             ruled: RuledLines::NONE,
+            seats: Seats::default(),
             began: now,
             took: None,
             status: 0,
             head_bytes: 0,
             body_bytes: 0,
+            cached,
+            is_looked_up: false,
+            stored: Bytes::new(),
+            stood_in_for: None,
         })
     }
 
@@ -262,9 +305,48 @@ impl Forward {
         self.at = visit.at;
         self.visit = Some(visit);
         self.tried = 1 << visit.at;
-        self.link = Link::Wanted;
         self.began = now;
         self.route.budget.earn();
+        self.aim(rng, now);
+    }
+
+    /// Where the chosen upstream listens.
+    fn place(&self) -> &Place {
+        &self.route.places[self.at]
+    }
+
+    /// Finds the addresses of the chosen upstream. One that has none is passed over.
+    fn aim(&mut self, rng: &mut Rng, now: Instant) {
+        loop {
+            match self.place().find(now) {
+                places::Found::At(to, others) => {
+                    (self.to, self.others) = (Some(to), others);
+                    self.link = Link::Wanted;
+                    return;
+                }
+                places::Found::Unknown if now.since(self.began) < self.route.rule.connect_timeout => {
+                    self.to = None;
+                    self.link = Link::Resolving;
+                    return;
+                }
+                places::Found::Unknown | places::Found::Nowhere => self.to = None,
+            }
+            self.blame(Failed::Unresolved, now);
+            self.link = Link::Gone;
+            if !self.enter_another(rng, now) {
+                return self.fail(Failed::Unresolved);
+            }
+            self.began = now;
+        }
+    }
+
+    /// Looks again for the addresses of the upstream, if they are awaited. Returns whether they were.
+    pub(crate) fn find_again(&mut self, rng: &mut Rng, now: Instant) -> bool {
+        let is_resolving = self.link == Link::Resolving;
+        if is_resolving {
+            self.aim(rng, now);
+        }
+        is_resolving
     }
 
     /// Whether no upstream was chosen yet.
@@ -274,7 +356,7 @@ impl Forward {
 
     /// Whether it has a connection to an upstream, or is about to.
     pub(crate) fn has_peer(&self) -> bool {
-        !matches!(self.link, Link::Queued | Link::Gone)
+        !matches!(self.link, Link::Queued | Link::Collapsed | Link::Gone)
     }
 
     /// Whether an upstream is connected.
@@ -282,15 +364,23 @@ impl Forward {
         self.link == Link::Open
     }
 
-    /// The upstream that serves the request; the first one before the choice.
-    pub(crate) fn address(&self) -> &Arc<Upstream> {
-        self.route.upstream(self.at)
+    /// The upstream that serves the request, for logs; the first one before the choice.
+    pub(crate) fn target(&self) -> Target {
+        let place = self.place();
+        let address = match place {
+            Place::Address(address) => Some(address),
+            Place::Name(_) => self.to.as_ref(),
+        };
+        Target {
+            name: place.name().cloned(),
+            address: address.cloned(),
+        }
     }
 
     /// The upstream of an exchange that failed; none if the request waited for one.
     pub(crate) fn tried(&self, now: Instant) -> Option<Tried> {
         (self.tried != 0).then(|| Tried {
-            address: Arc::clone(self.address()),
+            target: self.target(),
             took: now - self.began,
         })
     }
@@ -303,7 +393,8 @@ impl Forward {
     /// Bytes of memory that the exchange holds.
     pub(crate) fn held(&self) -> usize {
         let buffers = [&self.up, &self.raw, &self.down].into_iter().chain(&self.again);
-        size_of::<Forward>() + self.ruled.held() + buffers.map(Vec::capacity).sum::<usize>()
+        let cached = self.cached.as_ref().map_or(0, |cached| cached.held());
+        size_of::<Forward>() + self.ruled.held() + buffers.map(Vec::capacity).sum::<usize>() + cached
     }
 
     /// Whether the whole request has arrived.
@@ -330,7 +421,7 @@ impl Forward {
     pub(crate) fn is_over(&self) -> bool {
         let is_done = match self.failed {
             Some(_) => true,
-            None => self.has_ended() && self.down.is_empty() && !self.is_sending_down,
+            None => self.has_ended() && !self.has_output() && !self.is_sending_down,
         };
         is_done && self.link == Link::Gone
     }
@@ -353,7 +444,7 @@ impl Forward {
         let ask = match self.link {
             Link::Wanted => {
                 self.link = Link::Dialing;
-                let to = Arc::clone(self.address());
+                let to = Arc::clone(self.to.as_ref()?);
                 // The upstream may close a connection that has been idle just when a request arrives.
                 if self.keeps && !self.is_fresh && self.again.is_some() {
                     Ask::Reuse(to)
@@ -370,11 +461,13 @@ impl Forward {
                 let later = self.up.split_off(self.up.len().min(PORTION));
                 Ask::Send(std::mem::replace(&mut self.up, later))
             }
-            Link::Open if !self.is_reading && self.down.is_empty() && !self.is_sending_down => {
+            Link::Open if !self.is_reading && !self.has_output() && !self.is_sending_down => {
                 self.is_reading = true;
                 Ask::Read
             }
-            Link::Queued | Link::Dialing | Link::Open | Link::Gone => return None,
+            Link::Queued | Link::Collapsed | Link::Resolving | Link::Dialing | Link::Open | Link::Gone => {
+                return None;
+            }
         };
         Some((ticket, ask))
     }
@@ -386,7 +479,7 @@ impl Forward {
             return Some((before, Ask::Close));
         }
         let ask = match link {
-            Link::Queued | Link::Wanted | Link::Gone => return None,
+            Link::Queued | Link::Collapsed | Link::Resolving | Link::Wanted | Link::Gone => return None,
             Link::Leaving(parting) => self.asked_to(parting),
             Link::Dialing | Link::Open => Ask::Abort,
         };
@@ -407,10 +500,10 @@ impl Forward {
 
     /// The exchange failed.
     pub(crate) fn fail(&mut self, why: Failed) {
-        self.failed.get_or_insert(why);
+        self.fail_or_stand_in(why);
         if self.link != Link::Gone {
             self.link = match self.link {
-                Link::Queued | Link::Wanted => Link::Gone,
+                Link::Queued | Link::Collapsed | Link::Resolving | Link::Wanted => Link::Gone,
                 _ => Link::Leaving(Parting::Abort),
             };
         }
@@ -419,10 +512,14 @@ impl Forward {
     /// The upstream failed and sent no byte of a response: whether the request goes to another upstream because of that.
     /// The session then calls [`Forward::try_another`].
     fn is_retried(&mut self) -> bool {
-        let is_retried =
-            self.again.is_some() && self.retries > 0 && self.has_another() && self.route.budget.spend();
+        let may_try = self.has_another() || !self.others.is_empty();
+        let is_retried = self.again.is_some() && self.retries > 0 && may_try && self.route.budget.spend();
         if is_retried {
             self.retries -= 1;
+            // Another upstream is less likely to fail in the same way than another address of this one.
+            if self.has_another() {
+                self.others = Vec::new();
+            }
         }
         is_retried
     }
@@ -453,12 +550,13 @@ impl Forward {
             return Some(Failed::Timeout);
         }
         let why = match self.link {
-            Link::Dialing if self.has_another() => {
+            Link::Dialing if self.has_another() || !self.others.is_empty() => {
                 self.leaving = Some(self.ticket());
                 self.link = Link::Gone;
                 return Some(Failed::ConnectTimeout);
             }
-            Link::Queued => Failed::NoTurn,
+            Link::Queued | Link::Collapsed => Failed::NoTurn,
+            Link::Resolving => Failed::Unresolved,
             Link::Wanted | Link::Dialing => Failed::ConnectTimeout,
             _ if self.wants_input() => Failed::RequestTimeout,
             _ => Failed::Timeout,
@@ -471,7 +569,8 @@ impl Forward {
     pub(crate) fn patience(&self) -> Option<Duration> {
         let rule = &self.route.rule;
         match self.link {
-            Link::Queued => Some(rule.first_byte_timeout),
+            Link::Queued | Link::Collapsed => Some(rule.first_byte_timeout),
+            Link::Resolving => Some(RECHECK.min(rule.connect_timeout)),
             Link::Wanted | Link::Dialing => Some(rule.connect_timeout),
             _ if self.is_switched() && !self.is_sending_down => Some(rule.idle_timeout),
             _ if self.is_sending_down || self.wants_input() => None,
@@ -546,6 +645,9 @@ impl Forward {
 
     /// Bytes came from the upstream.
     pub(crate) fn received(&mut self, bytes: &[u8], client: &mut impl ToClient, now: Instant) {
+        if self.has_reply() {
+            return self.reply(client, now);
+        }
         self.is_reading = false;
         self.again = None;
         if self.is_switched() {
@@ -573,18 +675,43 @@ impl Forward {
                 }
                 Ok(Step::Response { head, used: more }) => {
                     used += more;
-                    let Ok(outgoing) = client.begin(&head, self.has_whole_request) else {
-                        return self.fail(Failed::Unwritable);
-                    };
                     self.answered(now);
                     self.keeps &= head.version == Version::Http11
                         && !binds_connection(&head.fields, "www-authenticate");
                     self.took = Some(now - self.began);
+                    if let Some(cached) = &mut self.cached
+                        && cached.answered(head.status, &head.fields, length(head.framing), now)
+                    {
+                        self.reply(client, now);
+                        break;
+                    }
+                    let status = self.cached.as_ref().map(|cached| cached.status());
+                    let mut lines: Vec<Line<'_>> = Vec::new();
+                    let head = match &status {
+                        Some(value) => {
+                            lines.extend(head.fields.iter().map(|(name, value)| Line { name, value }));
+                            lines.push(Line {
+                                name: "Cache-Status",
+                                value,
+                            });
+                            Head {
+                                fields: Fields::new(&lines),
+                                ..head
+                            }
+                        }
+                        None => head,
+                    };
+                    let Ok(outgoing) = client.begin(&head, self.has_whole_request) else {
+                        return self.fail(Failed::Unwritable);
+                    };
                     self.status = head.status;
                     self.response = match outgoing {
                         Outgoing::Empty => Response::Ended,
                         outgoing => Response::Begun(outgoing),
                     };
+                    if self.response == Response::Ended {
+                        self.stored_whole();
+                    }
                     match client.head(&mut self.down, &head, self.is_to_head, outgoing, &self.ruled) {
                         Ok(bytes) => self.head_bytes += bytes,
                         Err(_) => {
@@ -595,6 +722,9 @@ impl Forward {
                 }
                 Ok(Step::Body { data, used: more }) => {
                     used += more;
+                    if let Some(cached) = &mut self.cached {
+                        cached.take(data);
+                    }
                     write_content(
                         &mut self.down,
                         data,
@@ -627,6 +757,7 @@ impl Forward {
             self.body_bytes += (self.down.len() - start) as u64;
         }
         self.response = Response::Ended;
+        self.stored_whole();
     }
 
     fn leave_if_ended(&mut self) {
@@ -689,7 +820,7 @@ impl Forward {
         if self.is_switched() {
             self.end_switched();
         }
-        if self.has_ended() || self.failed.is_some() {
+        if self.has_ended() || self.failed.is_some() || self.has_reply() {
             return None;
         }
         if matches!(loss, PeerLoss::Open(_)) && self.repeat_if_stale(now) {
@@ -703,14 +834,14 @@ impl Forward {
             PeerLoss::Here(_) | PeerLoss::TooMany | PeerLoss::TooMuch => Failed::NoRoom(loss),
         };
         let may_try = matches!(why, Failed::Unreachable(_) | Failed::ConnectTimeout);
-        if before == Link::Dialing && may_try && self.has_another() {
+        if before == Link::Dialing && may_try && (self.has_another() || !self.others.is_empty()) {
             // Nothing was sent, so any request may go elsewhere.
             return Some(why);
         }
         if why == Failed::Unanswered && self.is_retried() {
             return Some(why);
         }
-        self.failed = Some(why);
+        self.fail_or_stand_in(why);
         None
     }
 
@@ -719,24 +850,42 @@ impl Forward {
         (self.tried.count_ones() as usize) < self.route.balancer.len()
     }
 
-    /// Goes on to another upstream.
+    /// Goes on to another address of the upstream, or to another upstream.
     pub(crate) fn try_another(&mut self, rng: &mut Rng, now: Instant) {
+        if let Some(to) = self.to.take() {
+            self.place().failed(&to, now);
+        }
+        if let Some(to) = self.others.pop() {
+            self.to = Some(to);
+            return self.begin_anew(now);
+        }
+        if !self.enter_another(rng, now) {
+            return self.fail(Failed::ConnectTimeout);
+        }
+        self.begin_anew(now);
+        self.aim(rng, now);
+    }
+
+    /// Chooses another upstream. `false` if all were tried.
+    fn enter_another(&mut self, rng: &mut Rng, now: Instant) -> bool {
         let balancer = &self.route.balancer;
         let Some(next) = balancer.enter(self.tried, self.key, rng, now) else {
-            return self.fail(Failed::ConnectTimeout);
+            return false;
         };
         self.at = next.at;
         self.tried |= 1 << next.at;
         if let Some(before) = self.visit.replace(next) {
             balancer.leave(before);
         }
-        self.begin_anew(now);
+        true
     }
 
-    /// Tells the balancer of this failure, if it is the upstream's. Returns whether the upstream gets no requests for a
-    /// while because of it.
+    /// Tells the balancer of this failure, if it is the upstream's and no other address of it is left to try. Returns whether
+    /// the upstream gets no requests for a while because of it.
     pub(crate) fn blame(&self, why: Failed, now: Instant) -> bool {
-        why.is_of_upstream() && self.route.balancer.failed(self.at, now)
+        let is_at_address = matches!(why, Failed::Unreachable(_) | Failed::ConnectTimeout);
+        let goes_on = is_at_address && !self.others.is_empty();
+        why.is_of_upstream() && !goes_on && self.route.balancer.failed(self.at, now)
     }
 }
 

@@ -5,31 +5,49 @@
 //!                                          head ─▶ heads are parsed and written anew
 //! ```
 //! This file decides which route a request takes. `balance` chooses among its upstreams, `forward` carries one request and
-//! its response, `failed` says why there is none, `retry` bounds how often a request is repeated, `http1` has its client's
-//! side for HTTP/1, `head` decides which field lines pass.
+//! its response, `places` knows where upstreams listen, `failed` says why there is none, `retry` bounds how often a request is
+//! repeated, `http1` has its client's side for HTTP/1, `cache` stores responses, `refresh` validates them without a client,
+//! `head` decides which field lines pass.
 
 mod balance;
+pub(crate) mod cache;
 pub(crate) mod failed;
 pub(crate) mod forward;
 pub(crate) mod head;
 pub(crate) mod http1;
+mod places;
+mod refresh;
 mod retry;
 
 use self::balance::{Balancer, DryRun};
-use crate::config::{Config, Proxy, Redirect, When};
+use self::cache::{Cache, Cached};
+use self::refresh::{Refresh, Refresher};
+use crate::config::{Config, Proxy, ProxyCache, Redirect, UpstreamAddress, When};
 use crate::hosts::Hosts;
 use ::balance::{Policy, State};
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
-use runtime::session::Upstream;
+pub(crate) use places::Target;
+use places::{Names, Place};
+use runtime::names::Known;
 use std::sync::Arc;
-use units::Duration;
+use units::{Duration, Instant};
 
 /// The routes of all sites.
 #[derive(Debug, Default)]
 pub(crate) struct Proxies {
     /// By index of the site; empty if no site has a route.
     sites: Vec<Routes>,
+    names: Names,
+    caches: Vec<Named>,
+}
+
+/// A cache, and what the rules that share it have in common.
+#[derive(Debug)]
+struct Named {
+    upstreams: Vec<UpstreamAddress>,
+    config: ProxyCache,
+    cache: Arc<Cache>,
 }
 
 /// The routes of a site.
@@ -46,27 +64,43 @@ pub(crate) struct Route {
     pub(crate) rule: Proxy,
     balancer: Balancer,
     budget: retry::Budget,
+    /// Where each upstream listens.
+    places: Arc<[Place]>,
+    /// Responses that are stored for other clients.
+    pub(crate) cache: Option<Arc<Cache>>,
+    refresher: Refresher,
 }
 
 impl Route {
-    pub(crate) fn new(rule: Proxy) -> Route {
+    fn new(rule: Proxy, names: &mut Names, before: Option<&Names>, cache: Option<Arc<Cache>>) -> Route {
+        let places: Arc<[Place]> = names.places(&rule, before).into();
         Route {
-            balancer: Balancer::new(&rule),
+            cache,
+            refresher: refresh::refresher(),
+            balancer: Balancer::new(&rule, &places),
             budget: retry::Budget::new(),
+            places,
             rule,
         }
     }
 
-    /// The upstream at this index.
-    fn upstream(&self, index: usize) -> &Arc<Upstream> {
-        &self.rule.upstreams[index].0
+    /// Validates a stored response without a client.
+    fn refresh(self: &Arc<Route>, request: Vec<u8>, cached: Cached, key: u64, now: Instant) {
+        let route = Arc::downgrade(self);
+        self.refresher.offer(Refresh {
+            route,
+            request,
+            cached,
+            key,
+            now,
+        });
     }
 }
 
 /// An upstream that did not answer a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Tried {
-    pub(crate) address: Arc<Upstream>,
+    pub(crate) target: Target,
     /// Time from the dial to the failure.
     pub(crate) took: Duration,
 }
@@ -81,6 +115,8 @@ pub(crate) struct Forwarding {
     pub(crate) policy: Policy,
     /// Address and state of each upstream.
     pub(crate) upstreams: Vec<(String, State)>,
+    /// What is known of each upstream with a host name.
+    pub(crate) names: Vec<(String, Known)>,
     pub(crate) dry_run: Option<DryRun>,
 }
 
@@ -93,16 +129,43 @@ pub(crate) struct Found {
 }
 
 impl Proxies {
-    /// The routes of these hosts.
-    pub(crate) fn of(config: &Config, hosts: &Hosts) -> Proxies {
+    /// The routes of these hosts. Rules with the same upstreams and the same settings of their cache share one: those of a
+    /// flag, for example. A cache of `before` is kept by a rule that has the same ones. What `before` knows of a host name
+    /// stays known.
+    pub(crate) fn of(config: &Config, hosts: &Hosts, before: Option<&Proxies>) -> Proxies {
         if !config.has_proxies() {
             return Proxies::default();
         }
-        let routes = |config: &Config| {
+        let mut names = Names::default();
+        let known = before.map(|before| &before.names);
+        let mut caches: Vec<Named> = Vec::new();
+        let mut cache_of = |rule: &Proxy| -> Option<Arc<Cache>> {
+            let config = rule.cache.as_ref()?;
+            let older = before.map(|before| &before.caches[..]).unwrap_or_default();
+            let is_same = |named: &&Named| named.upstreams == rule.upstreams && named.config == *config;
+            if let Some(known) = caches.iter().find(is_same) {
+                return Some(Arc::clone(&known.cache));
+            }
+            let cache = match older.iter().find(is_same) {
+                Some(kept) => Arc::clone(&kept.cache),
+                None => Arc::new(Cache::new(config)),
+            };
+            caches.push(Named {
+                upstreams: rule.upstreams.clone(),
+                config: config.clone(),
+                cache: Arc::clone(&cache),
+            });
+            Some(cache)
+        };
+        let mut routes = |config: &Config| {
             let rules = config.proxy.iter().cloned();
             let is_behind_files = config.proxy.iter().any(|rule| rule.when == When::Missing);
+            let route = |rule: Proxy| {
+                let cache = cache_of(&rule);
+                Arc::new(Route::new(rule, &mut names, known, cache))
+            };
             Routes {
-                all: rules.map(|rule| Arc::new(Route::new(rule))).collect(),
+                all: rules.map(route).collect(),
                 redirects: match is_behind_files {
                     true => config.redirect.clone(),
                     false => Vec::new(),
@@ -110,9 +173,28 @@ impl Proxies {
             }
         };
         let sites = hosts.places().iter();
-        Proxies {
-            sites: sites.map(|place| routes(&place.config)).collect(),
-        }
+        let sites = sites.map(|place| routes(&place.config)).collect();
+        Proxies { sites, names, caches }
+    }
+
+    /// What each cache has done and holds, with the upstreams of the rules that share it.
+    pub(crate) fn cache_reports(&self) -> Vec<(String, cache::Report)> {
+        let name = |named: &Named| {
+            let upstreams: Vec<String> = named.upstreams.iter().map(ToString::to_string).collect();
+            upstreams.join(" ")
+        };
+        let caches = self.caches.iter();
+        caches.map(|named| (name(named), named.cache.report())).collect()
+    }
+
+    /// Drops stored responses of all caches. Returns how many.
+    pub(crate) fn purge(&self, what: &cache::Purge) -> u64 {
+        self.caches.iter().map(|named| named.cache.purge(what)).sum()
+    }
+
+    /// Begins to look host names up. A process calls this once it does not fork any more.
+    pub(crate) fn awaken(&self) {
+        self.names.awaken();
     }
 
     /// What is known of the upstreams of all routes, site by site.
@@ -130,6 +212,11 @@ impl Proxies {
                     .iter()
                     .map(ToString::to_string)
                     .zip(route.balancer.states())
+                    .collect(),
+                names: route
+                    .places
+                    .iter()
+                    .filter_map(|place| Some((place.name()?.to_string(), place.known()?)))
                     .collect(),
                 dry_run: route.balancer.dry_run(),
             })

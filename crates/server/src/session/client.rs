@@ -3,6 +3,8 @@
 use crate::context::Cx;
 use crate::exchange::{Asked, Failure};
 use crate::rate_limit::Pace;
+use crate::request_limit::Seats;
+use http_semantics::request::RequestHead;
 use runtime::session::Secured;
 use std::net::IpAddr;
 use units::Instant;
@@ -109,9 +111,12 @@ impl Client {
         }
     }
 
-    /// The rejection of a complete request: for lack of memory, or because this client asks too often.
+    /// Admits a complete request. Returns what it holds until it is answered.
+    ///
+    /// # Errors
+    /// The rejection: for lack of memory, or because this client asks too often.
     #[inline]
-    pub(super) fn limit(&self, cx: &Cx, asked: Asked<'_, '_, '_>, now: Instant) -> Option<Refused> {
+    pub(super) fn limit(&self, cx: &Cx, asked: Asked<'_, '_, '_>, now: Instant) -> Result<Seats, Refused> {
         let counts = || match asked {
             Asked::Request(head) => cx.state.mounts.is_rate_limited(head),
             Asked::Input(_) => true,
@@ -119,7 +124,7 @@ impl Client {
         if cx.is_out_of_memory() && counts() {
             cx.counters.out_of_memory().add(1);
             // An open connection would request again.
-            return Some(Refused {
+            return Err(Refused {
                 failure: Failure::BEHIND,
                 ends_connection: true,
             });
@@ -127,12 +132,32 @@ impl Client {
         match (self.pace(), cx.state.rate) {
             (Some(pace), Some(rate)) if counts() && !pace.admits(rate, now) => {
                 cx.counters.too_many().add(1);
-                Some(Refused {
+                return Err(Refused {
                     failure: Failure::TOO_MANY,
                     ends_connection: false,
-                })
+                });
             }
-            _ => None,
+            _ => {}
         }
+        match asked {
+            Asked::Request(head) if !cx.state.request_limits.is_empty() && counts() => {
+                self.limit_path(cx, head, now)
+            }
+            _ => Ok(Seats::default()),
+        }
+    }
+
+    /// Applies the limits for the path of a request.
+    #[cold]
+    fn limit_path(&self, cx: &Cx, head: &RequestHead<'_, '_>, now: Instant) -> Result<Seats, Refused> {
+        let site = cx.state.hosts.index_of(head.authority());
+        let admitted = cx.state.request_limits.admit(site, head, self.address, now);
+        admitted.map_err(|exceeded| {
+            cx.counters.too_many().add(1);
+            Refused {
+                failure: Failure::too_many(exceeded.retry_after),
+                ends_connection: false,
+            }
+        })
     }
 }

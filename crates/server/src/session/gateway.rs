@@ -20,9 +20,9 @@ use units::Instant;
 /// Connections to upstreams that one client's connection may have at a time.
 pub(crate) const PEERS_MAX: usize = 8;
 
-/// Connections of a request are no more, so each has a ticket of its own: a rule has 64 upstreams, and one reused connection may
-/// prove stale.
-const TICKETS: u32 = 128;
+/// Connections of a request are no more, so each has a ticket of its own: a rule has 64 upstreams with at most 16 addresses
+/// each, and one reused connection may prove stale.
+const TICKETS: u32 = 2_048;
 
 /// Tickets of upstreams are below this number.
 const TICKETS_END: u32 = 1 << 30;
@@ -69,11 +69,11 @@ pub(super) fn complain(forward: &Forward, path: &[u8], why: Failed, now: Instant
     if let Failed::NoTurn = why {
         return complaints::warn(path, || why.to_string());
     }
-    let address = forward.address();
-    complaints::warn(path, || format!("upstream {address}: {why}"));
+    let target = forward.target();
+    complaints::warn(path, || format!("upstream {target}: {why}"));
     if forward.blame(why, now) {
         tracing::warn!(
-            "upstream {address}: it gets no requests for `ejection-time`, because `max-failures` requests in a row failed"
+            "upstream {target}: it gets no requests for `ejection-time`, because `max-failures` requests in a row failed"
         );
     }
 }
@@ -89,6 +89,8 @@ pub(super) fn log(
     forward: &Forward,
 ) {
     let user = guard::user(cx, client, head);
+    let target = forward.target();
+    let upstream = forward.logged(&target);
     let request = access_log::Request {
         peer: client.address(),
         user: user.as_deref().or(client.user()),
@@ -102,10 +104,7 @@ pub(super) fn log(
         host: head.authority(),
         referer: head.referer(),
         user_agent: head.user_agent(),
-        upstream: Some(&access_log::Upstream {
-            address: forward.address(),
-            took: forward.took.unwrap_or_default(),
-        }),
+        upstream: upstream.as_ref(),
     };
     // One byte more than was passed on marks a response that was cut.
     let missing = u64::from(!forward.has_ended() || forward.failed().is_some());
@@ -140,6 +139,10 @@ pub(super) fn failure(why: Failed) -> Option<Failure> {
         Failed::Unreachable(_) => page(
             Status::BAD_GATEWAY,
             "The server behind this one cannot be reached.",
+        ),
+        Failed::Unresolved => page(
+            Status::BAD_GATEWAY,
+            "The address of the server behind this one is unknown.",
         ),
         Failed::ConnectTimeout => page(
             Status::GATEWAY_TIMEOUT,

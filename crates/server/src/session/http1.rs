@@ -138,6 +138,8 @@ struct Discard {
     since: Instant,
     /// Content bytes so far.
     received: u64,
+    /// The error that the request gets, which is counted then.
+    declined: Option<Failure>,
 }
 
 /// A request that waits for a job.
@@ -539,6 +541,7 @@ impl Http1 {
             }
             Event::Taken(taken) => self.taken(cx, taken, now),
             Event::Done(_, Done::Loaded(loaded)) => self.found(cx, loaded, tx, now),
+            Event::Done(_, Done::Woken) => self.pass_woken(cx, now),
             Event::Done(_, Done::Read(_)) => debug_assert!(false, "drivers read files for HTTP/1"),
             Event::Eof => self.eof(cx, tx, now),
             Event::Deadline => self.timeout(cx, tx, now),
@@ -567,6 +570,7 @@ impl Http1 {
             Event::Bytes(bytes) if matches!(self.phase, Phase::Waiting(_) | Phase::Sending(_)) => {
                 self.keep_input(cx, bytes, now);
             }
+            Event::Done(_, Done::Woken) => self.pass_woken(cx, now),
             Event::Done(ticket, _) if !self.awaits(ticket) => {}
             event => self.handle(cx, event, tx, now),
         }

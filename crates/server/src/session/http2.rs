@@ -156,6 +156,9 @@ impl Http2 {
     }
 
     pub(super) fn poll(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) -> Action<Work> {
+        if self.has_passed && self.phase == Phase::Open {
+            self.serve_stored(cx, now);
+        }
         if self.has_passed
             && self.phase != Phase::Closed
             && let Some((ticket, ask)) = self.next_ask(cx, now)
@@ -425,7 +428,7 @@ impl Http2 {
                 }
                 self.streams.remove(at);
             }
-            (State::Gone(_), Done::Read(_)) => drop(self.streams.remove(at)),
+            (State::Gone(_), Done::Read(_) | Done::Woken) => drop(self.streams.remove(at)),
             (State::Sending(content), Done::Read(Ok(bytes))) => {
                 let fresh = content.was_read(bytes);
                 self.announce(id, fresh);
@@ -441,6 +444,13 @@ impl Http2 {
             }
             // Its upstream failed meanwhile.
             (State::Forward(_), Done::Loaded(_)) => {}
+            (State::Forward(passed), Done::Woken) => {
+                if passed.forward.woken(now) {
+                    passed.rewind(&cx.state.limits, now);
+                }
+            }
+            // It waited too long, and an error was the answer.
+            (_, Done::Woken) => {}
             (State::Waiting(_) | State::Receiving(_) | State::Forward(_), _) => {
                 debug_assert!(false, "a job finished that was not given");
             }

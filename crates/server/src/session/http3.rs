@@ -266,6 +266,7 @@ impl Http3 {
             }
             // It came too late: the request was answered with an error.
             (State::Sending(_), Done::Loaded(_)) => {}
+            (_, Done::Woken) => debug_assert!(false, "no request is passed on"),
             (State::Waiting(_) | State::Receiving(_) | State::Forward(_), _) => {
                 debug_assert!(false, "a job finished that was not given");
             }

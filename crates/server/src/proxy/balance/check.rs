@@ -4,8 +4,11 @@
 //! One thread for each route and process asks its upstreams one after the other, so a round of `n` silent upstreams takes
 //! `n` timeouts.
 
+use super::super::Target;
+use super::super::places::{Found, Place};
 use super::Shared;
 use crate::config::{Check, Proxy};
+use runtime::clock;
 use runtime::rounds::{self, Rounds};
 use runtime::session::Upstream;
 use std::fmt;
@@ -20,13 +23,14 @@ const LINE_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     check: Check,
-    upstreams: Vec<Arc<Upstream>>,
+    places: Arc<[Place]>,
 }
 
 /// Why an upstream is not well.
 #[derive(Debug)]
 enum Bad {
     Unanswered(io::Error),
+    Unresolved,
     Status(u16),
     NoHttp,
 }
@@ -35,6 +39,7 @@ impl fmt::Display for Bad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Bad::Unanswered(error) => write!(f, "{error}"),
+            Bad::Unresolved => f.write_str("its host name has no known address"),
             Bad::Status(status) => write!(f, "status {status}"),
             Bad::NoHttp => f.write_str("the answer is not HTTP"),
         }
@@ -43,14 +48,10 @@ impl fmt::Display for Bad {
 
 impl Plan {
     /// The checks of this rule, if it has any.
-    pub(super) fn of(rule: &Proxy) -> Option<Plan> {
+    pub(super) fn of(rule: &Proxy, places: &Arc<[Place]>) -> Option<Plan> {
         Some(Plan {
             check: rule.check.clone()?,
-            upstreams: rule
-                .upstreams
-                .iter()
-                .map(|upstream| Arc::clone(&upstream.0))
-                .collect(),
+            places: Arc::clone(places),
         })
     }
 
@@ -67,8 +68,10 @@ impl Plan {
     }
 
     fn round(&self, shared: &Shared) {
-        for (at, upstream) in self.upstreams.iter().enumerate() {
-            let (result, now) = self.ask(upstream);
+        for (at, place) in self.places.iter().enumerate() {
+            let Some((result, upstream, now)) = self.ask_any(place) else {
+                continue;
+            };
             let has_changed = shared.lock().checked(at, result.is_ok(), now);
             match result {
                 Ok(()) if has_changed => {
@@ -82,7 +85,29 @@ impl Plan {
         }
     }
 
-    fn ask(&self, upstream: &Upstream) -> (Result<(), Bad>, Instant) {
+    /// Asks an upstream; one with a host name at each address until one answers. `None`: its name was not looked up yet.
+    fn ask_any(&self, place: &Place) -> Option<(Result<(), Bad>, Target, Instant)> {
+        let name = place.name().cloned();
+        let target = |address| Target {
+            name: name.clone(),
+            address,
+        };
+        let now = clock::now();
+        let (mut to, mut others) = match place.find(now) {
+            Found::At(to, others) => (to, others),
+            Found::Unknown => return None,
+            Found::Nowhere => return Some((Err(Bad::Unresolved), target(None), now)),
+        };
+        loop {
+            let (result, now) = self.ask(&to, name.as_deref());
+            match others.pop() {
+                Some(other) if matches!(result, Err(Bad::Unanswered(_))) => to = other,
+                _ => return Some((result, target(Some(to)), now)),
+            }
+        }
+    }
+
+    fn ask(&self, upstream: &Upstream, name: Option<&str>) -> (Result<(), Bad>, Instant) {
         let Check {
             path,
             timeout,
@@ -90,6 +115,7 @@ impl Plan {
             ..
         } = &self.check;
         let host = match upstream {
+            _ if let Some(name) = name => name.to_owned(),
             Upstream::Tcp(address) => address.to_string(),
             Upstream::Unix(_) => "localhost".to_owned(),
         };

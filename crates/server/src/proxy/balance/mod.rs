@@ -11,6 +11,7 @@ mod key;
 
 pub(crate) use key::of_request;
 
+use super::places::Place;
 use crate::config::Proxy;
 use ::balance::{Request, Settings, State, Visit};
 use runtime::rounds::Rounds;
@@ -46,7 +47,7 @@ pub(crate) struct DryRun {
 }
 
 impl Balancer {
-    pub(crate) fn new(rule: &Proxy) -> Balancer {
+    pub(crate) fn new(rule: &Proxy, places: &Arc<[Place]>) -> Balancer {
         let weight = |at: usize| rule.weights.get(at).copied().unwrap_or(1);
         let id = |at: usize| ::balance::of_bytes(rule.upstreams[at].to_string().as_bytes());
         let settings = Settings {
@@ -60,7 +61,7 @@ impl Balancer {
         Balancer {
             count: rule.upstreams.len(),
             shared: Arc::new(Shared(Mutex::new(::balance::Balancer::new(&settings)))),
-            check: check::Plan::of(rule),
+            check: check::Plan::of(rule, places),
             rounds: OnceLock::new(),
         }
     }

@@ -12,13 +12,14 @@
 use super::serve::{Outcome, Received, with_head};
 use super::{Http1, Input, Phase, Then};
 use crate::access_log::Cut;
-use crate::context::{Cx, Work};
+use crate::context::{Cx, Task, Work};
 use crate::exchange::{Asked, Exchange, Failure, Step as Next};
 use crate::proxy::Found;
 use crate::proxy::failed::Failed;
 use crate::proxy::forward::Forward;
 use crate::proxy::head::From;
 use crate::proxy::http1::{ForClient, connected, take_input};
+use crate::request_limit::Seats;
 use crate::session::gateway::{self, UNWRITABLE, complain, failure};
 use http_semantics::request::RequestHead;
 use http1::framing::Framing;
@@ -31,6 +32,9 @@ use units::Instant;
 
 /// Jobs have tickets from here on, below those of layers around the session.
 const JOBS: u32 = 1 << 30;
+
+/// Most bytes of a stored response that one output has.
+const STORED_PER_OUTPUT: usize = 64 << 10;
 
 /// A request that is passed on.
 #[derive(Debug)]
@@ -67,7 +71,7 @@ impl Http1 {
         }
     }
 
-    /// Begins to pass a request on. `is_counted`: it is counted, and within the limits.
+    /// Begins to pass a request on, which is counted and within the limits; it holds `seats` until it is answered.
     #[expect(
         clippy::too_many_arguments,
         reason = "the parts of the request, and the arguments of every step"
@@ -80,35 +84,36 @@ impl Http1 {
         request: &Request<'_, '_>,
         received: &Received<'_, '_, '_>,
         behind: &[u8],
-        is_counted: bool,
+        seats: Seats,
         tx: &mut Tx,
         now: Instant,
     ) {
-        if !is_counted {
-            self.count(cx);
-        }
         let length = match request.framing {
             Framing::Length(length) => length,
             _ => 0,
         };
         let too_large = (length > found.route.rule.max_body_size.0).then_some(Failure::TOO_LARGE);
-        let refused = match is_counted {
-            true => too_large,
-            false => too_large.or_else(|| self.limit(cx, received, now)),
-        };
         let from = From {
             peer: self.client.address(),
             is_secured: self.client.is_secured(),
         };
         let base = gateway::first_ticket(self.client.requests);
-        let forward = Forward::new(found, &request.semantics(), request.framing, from, base, now);
-        let mut forward = match (refused, forward) {
+        let forward = Forward::new(
+            found,
+            &request.semantics(),
+            request.framing,
+            from,
+            base,
+            (cx.clock.now(), now),
+        );
+        let mut forward = match (too_large, forward) {
             (Some(failure), _) => return self.refuse(cx, received, failure, tx, now),
             (None, Err(_)) => {
                 return self.refuse(cx, received, UNWRITABLE, tx, now);
             }
             (None, Ok(forward)) => forward,
         };
+        forward.seats = seats;
         forward.ruled = gateway::ruled(cx, &request.semantics());
         let mut input = behind.to_vec();
         take_input(&mut forward, &mut input, &mut self.http, &cx.state.http_limits);
@@ -134,6 +139,7 @@ impl Http1 {
 
     /// The request is the only one under way from now on.
     pub(super) fn set_forth(&mut self, cx: &mut Cx, mut passed: Box<Passed>, now: Instant) {
+        passed.forward.look_up(now);
         passed.forward.start(&mut cx.rng, now);
         passed.since = now;
         self.phase = Phase::Forward(passed);
@@ -197,6 +203,12 @@ impl Http1 {
         let Phase::Forward(passed) = &mut self.phase else {
             return;
         };
+        if passed.forward.find_again(&mut cx.rng, now) {
+            return self.rewind(cx, now);
+        }
+        if passed.forward.woken(now) {
+            return self.go_alone(cx, now);
+        }
         cx.counters.timeouts().add(1);
         if passed.forward.is_sending_down {
             return self.abort(cx, Cut::Timeout, now);
@@ -204,6 +216,23 @@ impl Http1 {
         if let Some(why) = passed.forward.time_out() {
             complain(&passed.forward, path(&passed.head), why, now);
             passed.forward.try_another(&mut cx.rng, now);
+        }
+        self.rewind(cx, now);
+    }
+
+    /// The response to another client's request is there, or will not come.
+    pub(super) fn pass_woken(&mut self, cx: &mut Cx, now: Instant) {
+        if let Phase::Forward(passed) = &mut self.phase
+            && passed.forward.woken(now)
+        {
+            self.go_alone(cx, now);
+        }
+    }
+
+    /// A request waited for another: it goes to the upstream, unless a stored response answers it.
+    fn go_alone(&mut self, cx: &mut Cx, now: Instant) {
+        if let Phase::Forward(passed) = &mut self.phase {
+            passed.forward.start(&mut cx.rng, now);
         }
         self.rewind(cx, now);
     }
@@ -218,13 +247,7 @@ impl Http1 {
         let Phase::Forward(passed) = &mut self.phase else {
             return;
         };
-        let Passed {
-            forward,
-            input,
-            version,
-            head,
-            ..
-        } = &mut **passed;
+        let Passed { forward, head, .. } = &mut **passed;
         if ticket != forward.ticket() {
             return;
         }
@@ -234,24 +257,7 @@ impl Http1 {
                 forward.reused();
                 connected(forward, &mut self.http, now);
             }
-            PeerEvent::Bytes(bytes) => {
-                let mut client = ForClient {
-                    http: &mut self.http,
-                    version: *version,
-                    persists: !self.draining && !self.retiring,
-                    date: cx.clock.date_line(),
-                    hsts: match self.client.is_secured() {
-                        true => &cx.state.secured_lines,
-                        false => b"",
-                    },
-                    connection: b"",
-                };
-                forward.received(bytes, &mut client, now);
-                if forward.is_switched() {
-                    // A client may have sent more before it got the response.
-                    take_input(forward, input, &mut self.http, &cx.state.http_limits);
-                }
-            }
+            PeerEvent::Bytes(bytes) => self.pass_received(cx, bytes, now),
             PeerEvent::Sent => forward.sent_up(),
             PeerEvent::Eof | PeerEvent::Lost(_) => {
                 let failed = match event {
@@ -267,6 +273,39 @@ impl Http1 {
         self.rewind(cx, now);
     }
 
+    /// Writes what came from the upstream for the client, or the response from the cache.
+    fn pass_received(&mut self, cx: &Cx, bytes: &[u8], now: Instant) {
+        let Phase::Forward(passed) = &mut self.phase else {
+            return;
+        };
+        let Passed {
+            forward,
+            input,
+            version,
+            head,
+            ..
+        } = &mut **passed;
+        let mut client = ForClient {
+            http: &mut self.http,
+            version: *version,
+            persists: !self.draining && !self.retiring,
+            date: cx.clock.date_line(),
+            hsts: match self.client.is_secured() {
+                true => &cx.state.secured_lines,
+                false => b"",
+            },
+            connection: b"",
+        };
+        forward.received(bytes, &mut client, now);
+        if forward.is_switched() {
+            // A client may have sent more before it got the response.
+            take_input(forward, input, &mut self.http, &cx.state.http_limits);
+        }
+        if let Some(why) = forward.take_stood_in_for() {
+            complain(forward, path(head), why, now);
+        }
+    }
+
     /// The next action of a connection that works both ways.
     pub(in super::super) fn poll_both_ways(
         &mut self,
@@ -274,8 +313,16 @@ impl Http1 {
         tx: &mut Tx,
         now: Instant,
     ) -> Action<Work> {
+        if matches!(&self.phase, Phase::Forward(passed) if passed.forward.has_reply()) {
+            self.pass_received(cx, &[], now);
+            self.rewind(cx, now);
+        }
+        let job = self.job();
         if let Phase::Forward(passed) = &mut self.phase {
             let forward = &mut passed.forward;
+            if let Some(waiter) = forward.waiter() {
+                return Action::Start(job, Work::new(Task::Await(waiter), &cx.hub, &cx.state));
+            }
             if let Some((ticket, ask)) = forward.ask() {
                 return tx.ask(ticket, ask);
             }
@@ -283,8 +330,9 @@ impl Http1 {
                 self.end_pass(cx, tx, now);
                 return self.poll_both_ways(cx, tx, now);
             }
-            if !forward.is_sending_down && !forward.down.is_empty() {
+            if !forward.is_sending_down && forward.has_output() {
                 tx.head.append(&mut forward.down);
+                forward.take_stored(STORED_PER_OUTPUT, &mut tx.head);
                 forward.is_sending_down = true;
                 cx.journal.given(&mut self.slot, tx.head.len() as u64);
                 let read = forward.wants_input();

@@ -13,6 +13,7 @@ use crate::entry::Entry;
 use crate::exchange::{Asked, Exchange, Failure, Multipart, Step as Next};
 use crate::limits::Limits;
 use crate::proxy::Found;
+use crate::request_limit::Seats;
 use crate::session::guard;
 use crate::site::Loaded;
 use ::http2::frame::PREFACE;
@@ -99,7 +100,7 @@ pub(super) enum Outcome {
     /// A password must be checked before the request, whose body was not read, is passed to an upstream.
     Check(Exchange, Work),
     /// There is no file, and an upstream answers.
-    Pass(Box<Found>),
+    Pass(Box<Found>, Seats),
 }
 
 /// How far a body was read.
@@ -168,7 +169,13 @@ impl Http1 {
                     let semantics = head.semantics();
                     if let Some(found) = self.route(cx, &head, &semantics) {
                         let received = Received::request(&head, &semantics, bytes, started);
-                        self.pass(cx, found, &head, &received, behind, false, tx, now);
+                        self.count(cx);
+                        match self.limit(cx, &received, now) {
+                            Ok(seats) => self.pass(cx, found, &head, &received, behind, seats, tx, now),
+                            Err(failure) => {
+                                return self.decline(cx, &head, &received, behind, failure, tx, now);
+                            }
+                        }
                         return None;
                     }
                     if head.expect != Expect::Unknown
@@ -244,36 +251,47 @@ impl Http1 {
         now: Instant,
     ) -> Option<&'b [u8]> {
         self.count(cx);
-        let failure = self.limit(cx, received, now);
-        let outcome = self.begin(cx, received, failure, tx);
+        let admitted = self.limit(cx, received, now);
+        let outcome = self.begin(cx, received, admitted, tx);
         self.conclude(cx, received, outcome, behind, tx, now)
     }
 
-    /// The rejection of a complete request by a limit.
+    /// Admits a complete request. Returns what it holds until it is answered.
+    ///
+    /// # Errors
+    /// The rejection by a limit.
     #[inline]
     pub(super) fn limit(
         &mut self,
         cx: &Cx,
         received: &Received<'_, '_, '_>,
         now: Instant,
-    ) -> Option<Failure> {
-        let refused = self.client.limit(cx, received.asked, now)?;
-        if refused.ends_connection {
-            self.http.drain();
-        }
-        Some(refused.failure)
+    ) -> Result<Seats, Failure> {
+        self.client.limit(cx, received.asked, now).map_err(|refused| {
+            if refused.ends_connection {
+                self.http.drain();
+            }
+            refused.failure
+        })
     }
 
-    /// Begins an exchange, with an error if there is one already.
+    /// Begins an exchange, with an error if the request was not admitted.
     #[inline]
     pub(super) fn begin(
         &mut self,
         cx: &mut Cx,
         received: &Received<'_, '_, '_>,
-        failure: Option<Failure>,
+        admitted: Result<Seats, Failure>,
         tx: &mut Tx,
     ) -> Outcome {
-        let exchange = Exchange::new(self.client.address(), self.client.is_secured(), received.started);
+        let mut exchange = Exchange::new(self.client.address(), self.client.is_secured(), received.started);
+        let failure = match admitted {
+            Ok(seats) => {
+                exchange = exchange.holding(seats);
+                None
+            }
+            Err(failure) => Some(failure),
+        };
         self.begin_with(cx, exchange, received, failure, tx)
     }
 
@@ -309,7 +327,7 @@ impl Http1 {
     pub(super) fn follow(
         &mut self,
         desk: Desk<'_>,
-        exchange: Exchange,
+        mut exchange: Exchange,
         received: &Received<'_, '_, '_>,
         next: Next<'_>,
         tx: &mut Tx,
@@ -317,7 +335,7 @@ impl Http1 {
         let answer = match next {
             Next::Answer(answer) => answer,
             Next::Wait(work, _) => return Outcome::Wait(exchange, work),
-            Next::Pass(found) => return Outcome::Pass(found),
+            Next::Pass(found) => return Outcome::Pass(found, exchange.take_seats()),
         };
         if let (Some(settled), Some(request)) = (answer.settled, received.request) {
             desk.head_cache.saw(request, received.bytes, settled);
@@ -358,7 +376,7 @@ impl Http1 {
             cx.answered(received.started);
         }
         match outcome {
-            Outcome::Pass(found) => {
+            Outcome::Pass(found, seats) => {
                 let Some(request) = received.request else {
                     debug_assert!(false, "only requests have a route");
                     return None;
@@ -368,7 +386,7 @@ impl Http1 {
                     self.refuse(cx, received, Failure::BEHIND, tx, now);
                     return None;
                 }
-                self.pass(cx, *found, request, received, behind, true, tx, now);
+                self.pass(cx, *found, request, received, behind, seats, tx, now);
             }
             Outcome::Answered => match self.after(received.wants_close(), behind) {
                 None if tx.body.is_none() => return Some(behind),
@@ -453,7 +471,7 @@ impl Http1 {
         now: Instant,
     ) {
         self.http.drain();
-        let outcome = self.begin(cx, received, Some(failure), tx);
+        let outcome = self.begin(cx, received, Err(failure), tx);
         let left = self.conclude(cx, received, outcome, &[], tx, now);
         debug_assert!(left.is_none(), "a rejection ends the connection");
     }
@@ -483,14 +501,64 @@ impl Http1 {
                 self.refuse(cx, received, failure, tx, now);
                 return None;
             }
-            let outcome = self.begin(cx, received, Some(failure), tx);
+            let outcome = self.begin(cx, received, Err(failure), tx);
             return self.conclude(cx, received, outcome, behind, tx, now);
         }
+        self.read_body(cx, received, behind, None, tx, now)
+    }
+
+    /// Answers a counted request with an error, and keeps the connection if the rest of the request is within the limits.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of the request, and the arguments of every step"
+    )]
+    #[cold]
+    pub(super) fn decline<'b>(
+        &mut self,
+        cx: &mut Cx,
+        head: &Request<'b, '_>,
+        received: &Received<'_, 'b, '_>,
+        behind: &'b [u8],
+        failure: Failure,
+        tx: &mut Tx,
+        now: Instant,
+    ) -> Option<&'b [u8]> {
+        if head.framing == Framing::Empty {
+            let outcome = self.begin(cx, received, Err(failure), tx);
+            return self.conclude(cx, received, outcome, behind, tx, now);
+        }
+        // A client that waits for 100 may send its body or not.
+        if head.expect != Expect::Nothing || refusal(head, &cx.state.limits).is_some() {
+            self.refuse(cx, received, failure, tx, now);
+            return None;
+        }
+        self.read_body(cx, received, behind, Some(failure), tx, now)
+    }
+
+    /// Reads the body of a request before its answer: this error, of a request that is counted, if there is one.
+    fn read_body<'b>(
+        &mut self,
+        cx: &mut Cx,
+        received: &Received<'_, 'b, '_>,
+        behind: &'b [u8],
+        declined: Option<Failure>,
+        tx: &mut Tx,
+        now: Instant,
+    ) -> Option<&'b [u8]> {
+        let (bytes, started) = (received.bytes, received.started);
         let mut content = 0;
         match self.discard(cx, &mut content, behind) {
-            Body::End(used) => self.answer(cx, received, &behind[used..], tx, now),
+            Body::End(used) => match declined {
+                None => self.answer(cx, received, &behind[used..], tx, now),
+                Some(failure) => {
+                    let outcome = self.begin(cx, received, Err(failure), tx);
+                    self.conclude(cx, received, outcome, &behind[used..], tx, now)
+                }
+            },
             Body::Refused(failure) => {
-                self.count(cx);
+                if declined.is_none() {
+                    self.count(cx);
+                }
                 self.refuse(cx, received, failure, tx, now);
                 None
             }
@@ -503,6 +571,7 @@ impl Http1 {
                     started,
                     since: now,
                     received: content,
+                    declined,
                 });
                 if self.http.awaits_continue() {
                     self.http.continued();
@@ -550,16 +619,23 @@ impl Http1 {
                 self.await_body(cx, discard, tx, now);
             }
             Body::Refused(failure) => {
-                self.count(cx);
+                if discard.declined.is_none() {
+                    self.count(cx);
+                }
                 with_head(&discard.head, discard.started, cx, |cx, received| {
                     self.refuse(cx, received, failure, tx, now);
                 });
             }
             Body::End(used) => {
                 let left = with_head(&discard.head, discard.started, cx, |cx, received| {
-                    self.count(cx);
-                    let failure = self.limit(cx, received, now);
-                    let outcome = self.begin(cx, received, failure, tx);
+                    let admitted = match discard.declined {
+                        Some(failure) => Err(failure),
+                        None => {
+                            self.count(cx);
+                            self.limit(cx, received, now)
+                        }
+                    };
+                    let outcome = self.begin(cx, received, admitted, tx);
                     self.conclude(cx, received, outcome, &bytes[used..], tx, now)
                 });
                 if let Some(Some(left)) = left {
@@ -644,7 +720,8 @@ impl Http1 {
                 if !exchange.is_wrong()
                     && let Some(found) = self.route(cx, request, head)
                 {
-                    self.pass(cx, found, request, received, &rest, true, tx, now);
+                    let seats = exchange.take_seats();
+                    self.pass(cx, found, request, received, &rest, seats, tx, now);
                     return None;
                 }
                 let has_body = request.framing != Framing::Empty;

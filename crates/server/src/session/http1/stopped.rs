@@ -5,7 +5,6 @@ use super::serve::{Outcome, Received};
 use crate::context::Cx;
 use crate::exchange::{Asked, Exchange};
 use crate::session::guard::{self, Stop};
-use http1::framing::Framing;
 use http1::head::Request;
 use runtime::Tx;
 use units::Instant;
@@ -28,24 +27,20 @@ impl Http1 {
         now: Instant,
     ) -> Option<&'b [u8]> {
         self.count(cx);
-        let limited = self.limit(cx, received, now);
-        let failure = match (limited, stop) {
-            (Some(failure), _) | (None, Stop::Refused(failure)) => failure,
-            (None, Stop::Check(check, _)) => {
+        let admitted = self.limit(cx, received, now);
+        let failure = match (admitted, stop) {
+            (Err(failure), _) | (Ok(_), Stop::Refused(failure)) => failure,
+            (Ok(seats), Stop::Check(check, _)) => {
                 let Asked::Request(head) = received.asked() else {
                     return None;
                 };
                 let (address, is_secured) = (self.client.address(), self.client.is_secured());
-                let mut exchange = Exchange::new(address, is_secured, received.started());
+                let exchange = Exchange::new(address, is_secured, received.started());
+                let mut exchange = exchange.holding(seats);
                 let work = guard::begin(cx, &mut exchange, head, check);
                 return self.conclude(cx, received, Outcome::Check(exchange, work), behind, tx, now);
             }
         };
-        if request.framing != Framing::Empty {
-            self.refuse(cx, received, failure, tx, now);
-            return None;
-        }
-        let outcome = self.begin(cx, received, Some(failure), tx);
-        self.conclude(cx, received, outcome, behind, tx, now)
+        self.decline(cx, request, received, behind, failure, tx, now)
     }
 }

@@ -205,7 +205,7 @@ impl Http2 {
                 continue;
             }
             if passed.forward.is_queued() {
-                queued = queued.or(Some(passed));
+                queued = queued.or(Some((stream.id, passed)));
                 continue;
             }
             if let Some(asked) = passed.ask() {
@@ -213,8 +213,19 @@ impl Http2 {
             }
             peers += usize::from(passed.forward.has_peer());
         }
-        let passed = queued.filter(|_| peers < PEERS_MAX)?;
+        let (id, passed) = queued.filter(|_| peers < PEERS_MAX)?;
         passed.forward.start(&mut cx.rng, now);
+        if !passed.forward.has_peer() {
+            // No upstream has a known address; a stored response may stand in.
+            let has_reply = passed.forward.has_reply();
+            let mut out = std::mem::take(&mut self.pending);
+            match self.at(id) {
+                Ok(at) if has_reply => self.received(cx, at, Some(&[]), &mut out, now),
+                _ => self.settle(cx, id, &mut out, now),
+            }
+            self.pending = out;
+            return self.next_ask(cx, now);
+        }
         passed.rewind(&cx.state.limits, now);
         passed.ask()
     }
@@ -281,6 +292,29 @@ impl Http2 {
         self.settle(cx, id, out, now);
     }
 
+    /// Looks for stored responses of requests that are new, and begins those responses.
+    pub(super) fn serve_stored(&mut self, cx: &mut Cx, now: Instant) {
+        let mut at = 0;
+        while let Some(stream) = self.streams.get_mut(at) {
+            let id = stream.id;
+            if let State::Forward(passed) = &mut stream.state
+                && passed.check.is_none()
+            {
+                passed.forward.look_up(now);
+                if passed.forward.has_reply() {
+                    let mut out = std::mem::take(&mut self.pending);
+                    self.received(cx, at, Some(&[]), &mut out, now);
+                    self.pending = out;
+                }
+            }
+            // A response without content ends its stream at once.
+            at = match self.at(id) {
+                Ok(at) => at + 1,
+                Err(next) => next,
+            };
+        }
+    }
+
     /// Passes on what came from an upstream; `None`: it closed its half.
     fn received(&mut self, cx: &mut Cx, at: usize, bytes: Option<&[u8]>, out: &mut Vec<u8>, now: Instant) {
         let stream = &mut self.streams[at];
@@ -290,7 +324,8 @@ impl Http2 {
         };
         let forward = &mut passed.forward;
         let (began, ended, heads) = (forward.has_begun(), forward.has_ended(), forward.head_bytes);
-        let before = forward.down.len();
+        let before = passed.ready();
+        let forward = &mut passed.forward;
         let mut client = Downstream {
             http: &mut self.http,
             id,
@@ -314,9 +349,13 @@ impl Http2 {
             }
         }
         let (trailers, is_whole) = (client.trailers, client.is_whole);
-        let (heads, fresh) = (forward.head_bytes - heads, forward.down.len() - before);
+        if let Some(why) = forward.take_stood_in_for() {
+            complain(forward, path(&passed.fields), why, now);
+        }
+        let heads = forward.head_bytes - heads;
         let begins = forward.has_begun() && !began;
         let ends = forward.has_ended() && !ended;
+        let fresh = passed.ready() - before;
         passed.trailers = trailers.or(passed.trailers.take());
         passed.feed();
         if begins {
@@ -402,6 +441,12 @@ impl Http2 {
         let Some(passed) = passed(&mut self.streams, id) else {
             return;
         };
+        if passed.forward.find_again(&mut cx.rng, now) {
+            return self.settle(cx, id, out, now);
+        }
+        if passed.forward.woken(now) {
+            return passed.rewind(&cx.state.limits, now);
+        }
         cx.counters.timeouts().add(1);
         if let Some(why) = passed.forward.time_out() {
             complain(&passed.forward, path(&passed.fields), why, now);

@@ -6,7 +6,7 @@
 use super::forward::{end_request, keep};
 use super::{Http2, PENDING_MAX, Phase};
 use crate::access_log::Cut;
-use crate::context::{Cx, Work};
+use crate::context::{Cx, Task, Work};
 use crate::entry::Entry;
 use crate::exchange::{Exchange, Failure};
 use crate::session::client::Client;
@@ -406,7 +406,13 @@ impl Http2 {
             let work = match &mut stream.state {
                 State::Waiting(waiting) => waiting.job.take(),
                 State::Sending(content) => content.next_job(cx, share, until),
-                State::Forward(passed) => passed.check.as_mut().and_then(|check| check.1.take()),
+                State::Forward(passed) => match &mut passed.check {
+                    Some(check) => check.1.take(),
+                    None => passed
+                        .forward
+                        .waiter()
+                        .map(|waiter| Work::new(Task::Await(waiter), &cx.hub, &cx.state)),
+                },
                 State::Receiving(_) | State::Gone(_) => None,
             }?;
             stream.is_working = true;

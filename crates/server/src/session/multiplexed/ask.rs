@@ -9,6 +9,7 @@ use crate::limits::Limits;
 use crate::proxy::forward::Forward;
 use crate::proxy::head::From;
 use crate::proxy::{Found, Tried};
+use crate::request_limit::Seats;
 use crate::session::client::Client;
 use crate::session::gateway::{self, UNWRITABLE};
 use crate::session::guard::{self, Stop};
@@ -74,13 +75,15 @@ pub(in crate::session) fn begin(
             Ok(head) => (Asked::Request(head), refused),
             Err(failure) => (Asked::Input(control.path.unwrap_or_default()), Some(failure)),
         };
-        let mut is_last = false;
-        if failure.is_none()
-            && let Some(limited) = ask.client.limit(cx, asked, now)
-        {
-            (failure, is_last) = (Some(limited.failure), limited.ends_connection);
+        let (mut is_last, mut seats) = (false, Seats::default());
+        if failure.is_none() {
+            match ask.client.limit(cx, asked, now) {
+                Ok(held) => seats = held,
+                Err(limited) => (failure, is_last) = (Some(limited.failure), limited.ends_connection),
+            }
         }
-        let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+        let exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+        let mut exchange = exchange.holding(seats);
         let (scope, desk) = cx.split();
         let step = match (failure, asked) {
             (None, Asked::Request(head)) => exchange.begin(scope, head),
@@ -155,9 +158,10 @@ pub(in crate::session) fn pass(
         if control.length.is_some_and(|length| length > bound) {
             return Some(Passing::Refused(Failure::TOO_LARGE, false));
         }
-        if let Some(limited) = ask.client.limit(cx, Asked::Request(head), now) {
-            return Some(Passing::Refused(limited.failure, limited.ends_connection));
-        }
+        let seats = match ask.client.limit(cx, Asked::Request(head), now) {
+            Ok(seats) => seats,
+            Err(limited) => return Some(Passing::Refused(limited.failure, limited.ends_connection)),
+        };
         let framing = match (is_whole, control.length) {
             (true, _) => Framing::Empty,
             (false, Some(length)) => Framing::Length(length),
@@ -168,18 +172,21 @@ pub(in crate::session) fn pass(
             is_secured: ask.client.is_secured(),
         };
         let base = gateway::first_ticket(ask.client.requests);
-        Some(match Forward::new(found, head, framing, from, base, now) {
-            Ok(mut forward) => {
-                forward.ruled = gateway::ruled(cx, head);
-                let check = check.map(|check| {
-                    let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
-                    let work = guard::begin(cx, &mut exchange, head, check);
-                    Box::new((exchange, Some(work)))
-                });
-                Passing::Begun(Box::new(forward), check)
-            }
-            Err(_) => Passing::Refused(UNWRITABLE, false),
-        })
+        Some(
+            match Forward::new(found, head, framing, from, base, (cx.clock.now(), now)) {
+                Ok(mut forward) => {
+                    forward.ruled = gateway::ruled(cx, head);
+                    forward.seats = seats;
+                    let check = check.map(|check| {
+                        let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+                        let work = guard::begin(cx, &mut exchange, head, check);
+                        Box::new((exchange, Some(work)))
+                    });
+                    Passing::Begun(Box::new(forward), check)
+                }
+                Err(_) => Passing::Refused(UNWRITABLE, false),
+            },
+        )
     })
 }
 
@@ -227,29 +234,37 @@ pub(in crate::session) fn resume(
 /// The route, if an upstream is to answer.
 fn outcome(
     desk: Desk<'_>,
-    exchange: Exchange,
+    mut exchange: Exchange,
     step: Step<'_>,
     ask: Ask<'_>,
     asked: Asked<'_, '_, '_>,
-) -> Result<Outcome, Box<Found>> {
+) -> Result<Outcome, (Box<Found>, Seats)> {
     match step {
         Step::Answer(answer) => Ok(Outcome::Reply(reply(desk, exchange, ask, asked, answer))),
         Step::Wait(work, hint) => Ok(Outcome::Wait(exchange, work, hint)),
-        Step::Pass(found) => Err(found),
+        Step::Pass(found) => Err((found, exchange.take_seats())),
     }
 }
 
 /// Begins the exchange with an upstream of a request without a body and without a file.
 #[cold]
-fn upstream(cx: &mut Cx, ask: Ask<'_>, asked: Asked<'_, '_, '_>, found: Box<Found>, now: Instant) -> Outcome {
+fn upstream(
+    cx: &mut Cx,
+    ask: Ask<'_>,
+    asked: Asked<'_, '_, '_>,
+    (found, seats): (Box<Found>, Seats),
+    now: Instant,
+) -> Outcome {
     if let Asked::Request(head) = asked {
         let from = From {
             peer: ask.client.address(),
             is_secured: ask.client.is_secured(),
         };
         let base = gateway::first_ticket(ask.client.requests);
-        if let Ok(mut forward) = Forward::new(*found, head, Framing::Empty, from, base, now) {
+        if let Ok(mut forward) = Forward::new(*found, head, Framing::Empty, from, base, (cx.clock.now(), now))
+        {
             forward.ruled = gateway::ruled(cx, head);
+            forward.seats = seats;
             return Outcome::Pass(Box::new(forward));
         }
     }

@@ -134,7 +134,7 @@ impl Passed {
 
     /// Bytes of content that the client can be sent.
     pub(in crate::session) fn ready(&self) -> usize {
-        self.next.len() + self.forward.down.len()
+        self.next.len() + self.forward.down.len() + self.forward.stored.len()
     }
 
     /// Makes what came from the upstream the next content, if the client has taken all before it. The upstream is then
@@ -142,6 +142,8 @@ impl Passed {
     pub(in crate::session) fn feed(&mut self) {
         if self.next.is_empty() && !self.forward.down.is_empty() {
             self.next = Bytes::from(std::mem::take(&mut self.forward.down));
+        } else if self.next.is_empty() {
+            self.next = std::mem::take(&mut self.forward.stored);
         }
     }
 

@@ -1,0 +1,182 @@
+//! Requests under way for responses that others want, too (collapsed forwarding): one goes to the upstream, the others wait
+//! and are woken when its response is stored, or when it is clear that it will not be.
+//!
+//! ```text
+//!   enter ─┬─ first ──▶ Lead, until dropped ─────────────┐ wakes
+//!          └─ others ─▶ Waiter ── a job of the driver ───┴──▶ look again
+//! ```
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Most requests that wait for one response. Others go to the upstream.
+pub(super) const WAITERS_MAX: usize = 1_024;
+
+/// What wakes a waiter.
+type Wake = Box<dyn FnOnce() + Send>;
+
+/// The requests under way.
+#[derive(Default)]
+pub(super) struct Flights {
+    by_key: Mutex<HashMap<Vec<u8>, Arc<Flight>>>,
+}
+
+impl fmt::Debug for Flights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flights").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct Flight(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    is_over: bool,
+    count: usize,
+    wakes: Vec<Wake>,
+}
+
+impl Flight {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The part of a request in a flight.
+#[derive(Debug)]
+pub(super) enum Part {
+    Lead(Lead),
+    Waiter(Waiter),
+    /// Too many wait: it goes alone.
+    Alone,
+}
+
+/// The request that others wait for. They are woken when this is dropped.
+pub(super) struct Lead {
+    flights: Arc<Flights>,
+    key: Vec<u8>,
+    flight: Arc<Flight>,
+}
+
+impl fmt::Debug for Lead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lead").finish_non_exhaustive()
+    }
+}
+
+/// A request that waits for another.
+pub(crate) struct Waiter(Arc<Flight>);
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiter").finish_non_exhaustive()
+    }
+}
+
+impl Flights {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Arc<Flight>>> {
+        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes part in the flight of this key.
+    pub(super) fn enter(self: &Arc<Flights>, key: Vec<u8>) -> Part {
+        let mut by_key = self.lock();
+        if let Some(flight) = by_key.get(&key) {
+            let mut waiting = flight.lock();
+            if waiting.count >= WAITERS_MAX {
+                return Part::Alone;
+            }
+            waiting.count += 1;
+            return Part::Waiter(Waiter(Arc::clone(flight)));
+        }
+        let flight = Arc::new(Flight::default());
+        by_key.insert(key.clone(), Arc::clone(&flight));
+        Part::Lead(Lead {
+            flights: Arc::clone(self),
+            key,
+            flight,
+        })
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        self.flights.lock().remove(&self.key);
+        let wakes = {
+            let mut waiting = self.flight.lock();
+            waiting.is_over = true;
+            std::mem::take(&mut waiting.wakes)
+        };
+        for wake in wakes {
+            wake();
+        }
+    }
+}
+
+impl Waiter {
+    /// Whether nothing is waited for any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.lock().is_over
+    }
+
+    /// Calls `wake` once the response is there or will not come; at once, if that is so already.
+    pub(crate) fn wake_with(self, wake: impl FnOnce() + Send + 'static) {
+        let mut waiting = self.0.lock();
+        if waiting.is_over {
+            drop(waiting);
+            return wake();
+        }
+        waiting.wakes.push(Box::new(wake));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn all_who_wait_are_woken_once_the_first_is_done() {
+        let flights = Arc::new(Flights::default());
+        let Part::Lead(lead) = flights.enter(b"a".to_vec()) else {
+            panic!("nobody is before it")
+        };
+        let woken = Arc::new(AtomicU32::new(0));
+        let mut late = None;
+        for at in 0..WAITERS_MAX {
+            let Part::Waiter(waiter) = flights.enter(b"a".to_vec()) else {
+                panic!("waiter {at}")
+            };
+            assert!(!waiter.is_over());
+            if at == 0 {
+                late = Some(waiter);
+                continue;
+            }
+            let woken = Arc::clone(&woken);
+            waiter.wake_with(move || {
+                woken.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        assert!(
+            matches!(flights.enter(b"a".to_vec()), Part::Alone),
+            "there is a bound"
+        );
+        assert!(
+            matches!(flights.enter(b"b".to_vec()), Part::Lead(_)),
+            "another target"
+        );
+        assert_eq!(woken.load(Ordering::Relaxed), 0);
+        drop(lead);
+        assert_eq!(woken.load(Ordering::Relaxed), WAITERS_MAX as u32 - 1);
+        let late = late.unwrap();
+        assert!(late.is_over());
+        let counts = Arc::clone(&woken);
+        late.wake_with(move || {
+            counts.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(woken.load(Ordering::Relaxed), WAITERS_MAX as u32);
+        assert!(matches!(flights.enter(b"a".to_vec()), Part::Lead(_)));
+    }
+}

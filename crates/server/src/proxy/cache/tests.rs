@@ -1,0 +1,350 @@
+//! The store and its budget, without connections.
+
+use super::*;
+use crate::proxy::cache::exchange::Cached;
+use http_semantics::field::{Fields, Line};
+use http_semantics::method::Method;
+use http_semantics::request::{Protocol, RequestHead};
+use http_semantics::target::Target;
+use units::{Bytes, Instant};
+
+/// A request and the upstream's response: what the client gets, from the cache or not.
+struct Rig {
+    cache: Arc<Cache>,
+    wall: i64,
+}
+
+fn fields(text: &str) -> Vec<Line<'_>> {
+    text.lines()
+        .filter_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            Some(Line {
+                name,
+                value: value.as_bytes(),
+            })
+        })
+        .collect()
+}
+
+impl Rig {
+    fn new(config: ProxyCache) -> Rig {
+        Rig {
+            cache: Arc::new(Cache::new(&config)),
+            wall: 1_640_995_200,
+        }
+    }
+
+    fn cached(&self, method: Method, target: &str, request: &str) -> Cached {
+        let lines = fields(request);
+        let head = RequestHead {
+            method,
+            method_name: method.name().unwrap(),
+            target: Target::parse(target.as_bytes(), method).unwrap(),
+            target_raw: target.as_bytes(),
+            protocol: Protocol::Http11,
+            fields: Fields::new(&lines),
+        };
+        let wall = UnixTime::from_secs(self.wall);
+        Cached::new(&self.cache, &head, false, false, wall, Instant::ZERO).unwrap()
+    }
+
+    /// The status and content that a client gets, and whether the upstream was asked.
+    fn get(
+        &self,
+        target: &str,
+        request: &str,
+        status: u16,
+        response: &str,
+        body: &[u8],
+    ) -> (u16, Vec<u8>, bool) {
+        let mut cached = self.cached(Method::Get, target, request);
+        let step = cached.look_up(Instant::ZERO);
+        if step == Step::Serve {
+            let reply = cached.take_reply().unwrap();
+            return (reply.status, reply.body.to_vec(), false);
+        }
+        assert_eq!(step, Step::Go);
+        let lines = fields(response);
+        let length = Some(body.len() as u64);
+        if cached.answered(status, &Fields::new(&lines), length, Instant::ZERO) {
+            let reply = cached.take_reply().unwrap();
+            return (reply.status, reply.body.to_vec(), true);
+        }
+        cached.take(body);
+        cached.complete();
+        (status, body.to_vec(), true)
+    }
+}
+
+#[test]
+fn the_budget_holds_whatever_is_stored_and_sent() {
+    let size = Bytes::kib(64);
+    let rig = Rig::new(ProxyCache {
+        size,
+        max_object_size: Bytes::kib(16),
+        ..ProxyCache::default()
+    });
+    let body = vec![7; 5_000];
+    // A slow client still has the first response when it is evicted.
+    rig.get("/0", "", 200, "Cache-Control: max-age=60", &body);
+    let mut slow = rig.cached(Method::Get, "/0", "");
+    assert_eq!(slow.look_up(Instant::ZERO), Step::Serve);
+    let held = slow.take_reply().unwrap();
+    for at in 0..100 {
+        rig.get(&format!("/{at}"), "", 200, "Cache-Control: max-age=60", &body);
+        let report = rig.cache.report();
+        assert!(
+            report.bytes <= size.0 && report.bytes_peak <= size.0,
+            "{report:?}"
+        );
+    }
+    let report = rig.cache.report();
+    assert!(report.evictions > 80 && report.entries > 5, "{report:?}");
+    assert_eq!(held.body.len(), 5_000);
+    // Content above the limit passes without being stored.
+    let large = vec![7; 17 << 10];
+    let (_, _, asked) = rig.get("/large", "", 200, "Cache-Control: max-age=60", &large);
+    let (_, _, again) = rig.get("/large", "", 200, "Cache-Control: max-age=60", &large);
+    assert!(asked && again);
+    drop(held);
+    assert!(rig.cache.purge(&Purge::All) > 0);
+    assert_eq!(rig.cache.report().bytes, 0, "nothing is left behind");
+}
+
+#[test]
+fn a_target_has_a_bounded_number_of_variants() {
+    let rig = Rig::new(ProxyCache::default());
+    let response = "Cache-Control: max-age=60\nVary: Foo";
+    for at in 0..40 {
+        rig.get("/", &format!("Foo: {at}"), 200, response, b"x");
+    }
+    assert_eq!(rig.cache.report().entries, store::VARIANTS_MAX as u64);
+    let (_, _, newest) = rig.get("/", "Foo: 39", 200, response, b"x");
+    let (_, _, oldest) = rig.get("/", "Foo: 0", 200, response, b"x");
+    assert_eq!((newest, oldest), (false, true));
+}
+
+#[test]
+fn stored_responses_answer_ranges_and_conditions() {
+    let rig = Rig::new(ProxyCache::default());
+    let response = "Cache-Control: max-age=60\nETag: \"a\"\nContent-Type: text/plain";
+    let body: Vec<u8> = (0..=255).cycle().take(4_096).collect();
+    rig.get("/", "", 200, response, &body);
+    let ask = |request: &str| rig.get("/", request, 500, "", b"");
+    for (request, status, expected) in [
+        ("", 200, Some(&body[..])),
+        ("Range: bytes=1-3", 206, Some(&body[1..4])),
+        ("Range: bytes=-2", 206, Some(&body[4_094..])),
+        ("Range: bytes=5000-", 416, Some(b"")),
+        ("Range: lines=1-3", 200, Some(&body[..])),
+        ("Range: bytes=1-3\nIf-Range: \"a\"", 206, Some(&body[1..4])),
+        ("Range: bytes=1-3\nIf-Range: \"b\"", 200, Some(&body[..])),
+        ("If-None-Match: \"b\", W/\"a\"", 304, Some(b"")),
+        ("If-Match: \"b\"", 412, Some(b"")),
+        ("Range: bytes=0-9,100-109", 206, None),
+    ] {
+        let (got, content, asked) = ask(request);
+        assert_eq!((got, asked), (status, false), "{request}");
+        if let Some(expected) = expected {
+            assert_eq!(content, expected, "{request}");
+        } else {
+            let text = String::from_utf8_lossy(&content);
+            assert!(text.contains("Content-Range: bytes 100-109/4096"), "{text}");
+            assert!(text.ends_with("--\r\n"), "{text}");
+        }
+    }
+    let mut head = rig.cached(Method::Head, "/", "");
+    assert_eq!(head.look_up(Instant::ZERO), Step::Serve);
+    let reply = head.take_reply().unwrap();
+    let text = String::from_utf8(reply.text).unwrap();
+    assert!(
+        reply.body.is_empty() && text.contains("Content-Length: 4096\r\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn parts_are_stored_and_answer_ranges_within_them() {
+    let rig = Rig::new(ProxyCache::default());
+    let response = "Cache-Control: max-age=60\nContent-Range: bytes 10-19/100";
+    let (_, _, asked) = rig.get("/", "Range: bytes=10-19", 206, response, b"0123456789");
+    assert!(asked);
+    assert_eq!(
+        rig.get("/", "Range: bytes=12-13", 500, "", b""),
+        (206, b"23".to_vec(), false)
+    );
+    let (_, _, asked) = rig.get("/", "Range: bytes=12-20", 500, "", b"");
+    assert!(asked, "a byte is missing");
+    let (_, _, asked) = rig.get("/", "", 500, "", b"");
+    assert!(asked, "the rest is missing");
+    // Content of another length than announced is not stored.
+    rig.get("/b", "Range: bytes=10-19", 206, response, b"01234");
+    let (_, _, asked) = rig.get("/b", "Range: bytes=10-11", 500, "", b"");
+    assert!(asked);
+}
+
+#[test]
+fn a_304_makes_what_is_stored_fresh_and_an_error_may_not() {
+    let mut rig = Rig::new(ProxyCache::default());
+    rig.get(
+        "/",
+        "",
+        200,
+        "Cache-Control: max-age=60, stale-if-error=100\nETag: \"a\"\nX: 1",
+        b"old",
+    );
+    rig.wall += 70;
+    assert_eq!(
+        rig.get("/", "", 503, "", b"error"),
+        (200, b"old".to_vec(), true),
+        "it stands in"
+    );
+    assert_eq!(
+        rig.get("/", "", 304, "ETag: \"a\"\nX: 2", b""),
+        (200, b"old".to_vec(), true)
+    );
+    let mut cached = rig.cached(Method::Get, "/", "");
+    assert_eq!(cached.look_up(Instant::ZERO), Step::Serve, "it is fresh again");
+    let text = String::from_utf8(cached.take_reply().unwrap().text).unwrap();
+    assert!(
+        text.contains("X: 2\r\n")
+            && text.contains("Age: 0\r\n")
+            && text.contains("Cache-Status: weir; hit; ttl=60\r\n"),
+        "{text}"
+    );
+    rig.wall += 70;
+    assert_eq!(
+        rig.get("/", "", 200, "Cache-Control: max-age=60", b"new"),
+        (200, b"new".to_vec(), true)
+    );
+    assert_eq!(rig.get("/", "", 500, "", b""), (200, b"new".to_vec(), false));
+    rig.wall += 61;
+    assert_eq!(
+        rig.get("/", "", 500, "", b"error"),
+        (500, b"error".to_vec(), true),
+        "it does not stand in"
+    );
+    let report = rig.cache.report();
+    assert_eq!(report.counts[Count::Validated as usize], 1);
+    assert_eq!(report.counts[Count::StoodIn as usize], 1);
+}
+
+#[test]
+fn requests_that_change_a_target_drop_what_is_stored() {
+    let rig = Rig::new(ProxyCache::default());
+    let fresh = "Cache-Control: max-age=60";
+    for target in ["/a", "/a?q", "/b"] {
+        rig.get(target, "", 200, fresh, b"x");
+    }
+    for (method, target, status, response, left) in [
+        (Method::Post, "/a", 500, "", 3),
+        (Method::Get, "/other", 200, "Location: /a", 3),
+        (
+            Method::Post,
+            "/a",
+            200,
+            "Location: b\nContent-Location: http://other/a?q",
+            1,
+        ),
+    ] {
+        let mut cached = rig.cached(method, target, "Host: host");
+        let step = cached.look_up(Instant::ZERO);
+        assert_eq!(step, Step::Go);
+        let lines = fields(response);
+        assert!(!cached.answered(status, &Fields::new(&lines), Some(0), Instant::ZERO));
+        cached.complete();
+        // The entries above have no host, so only those of the request's own host could be found.
+        let left = if target == "/a" && status == 200 { 3 } else { left };
+        assert_eq!(rig.cache.report().entries, left, "{target} {status}");
+    }
+    let mut cached = rig.cached(Method::Post, "/a", "");
+    assert_eq!(cached.look_up(Instant::ZERO), Step::Go);
+    let lines = fields("Location: b");
+    cached.answered(201, &Fields::new(&lines), Some(0), Instant::ZERO);
+    assert_eq!(
+        rig.cache.report().entries,
+        1,
+        "/a and /b are gone, /a?q is another target"
+    );
+    assert_eq!(rig.cache.report().counts[Count::Invalidated as usize], 2);
+}
+
+#[test]
+fn one_request_goes_for_many_unless_its_response_is_not_stored() {
+    let rig = Rig::new(ProxyCache::default());
+    let mut first = rig.cached(Method::Get, "/", "");
+    assert_eq!(first.look_up(Instant::ZERO), Step::Go);
+    let mut second = rig.cached(Method::Get, "/", "");
+    assert_eq!(second.look_up(Instant::ZERO), Step::Wait);
+    let waiter = second.waiter().unwrap();
+    for lone in ["Range: bytes=0-1", "Authorization: x", "Cache-Control: no-store"] {
+        assert_eq!(
+            rig.cached(Method::Get, "/", lone).look_up(Instant::ZERO),
+            Step::Go,
+            "{lone}"
+        );
+    }
+    let lines = fields("Cache-Control: max-age=60");
+    first.answered(200, &Fields::new(&lines), Some(1), Instant::ZERO);
+    first.take(b"x");
+    assert!(!waiter.is_over(), "the content is not complete");
+    first.complete();
+    assert!(waiter.is_over());
+    assert_eq!(second.look_up(Instant::ZERO), Step::Serve);
+    let text = String::from_utf8(second.take_reply().unwrap().text).unwrap();
+    assert!(
+        text.contains("Cache-Status: weir; hit; ttl=60; collapsed\r\n"),
+        "{text}"
+    );
+
+    let mut first = rig.cached(Method::Get, "/private", "");
+    let mut second = rig.cached(Method::Get, "/private", "");
+    assert_eq!(
+        (first.look_up(Instant::ZERO), second.look_up(Instant::ZERO)),
+        (Step::Go, Step::Wait)
+    );
+    let waiter = second.waiter().unwrap();
+    let lines = fields("Cache-Control: private");
+    first.answered(200, &Fields::new(&lines), Some(1), Instant::ZERO);
+    assert!(waiter.is_over(), "its head is enough");
+    assert_eq!(second.look_up(Instant::ZERO), Step::Go);
+    // For a while, nobody waits for such a target.
+    assert_eq!(
+        rig.cached(Method::Get, "/private", "").look_up(Instant::ZERO),
+        Step::Go
+    );
+    // A request that is given up wakes those who wait for it.
+    let mut first = rig.cached(Method::Get, "/lost", "");
+    let mut second = rig.cached(Method::Get, "/lost", "");
+    assert_eq!(
+        (first.look_up(Instant::ZERO), second.look_up(Instant::ZERO)),
+        (Step::Go, Step::Wait)
+    );
+    let waiter = second.waiter().unwrap();
+    drop(first);
+    assert!(waiter.is_over());
+}
+
+#[test]
+fn a_stale_response_is_validated_once_while_it_is_served() {
+    let mut rig = Rig::new(ProxyCache::default());
+    rig.get(
+        "/",
+        "",
+        200,
+        "Cache-Control: max-age=60, stale-while-revalidate=60\nETag: \"a\"",
+        b"old",
+    );
+    rig.wall += 70;
+    let mut first = rig.cached(Method::Get, "/", "");
+    assert_eq!(first.look_up(Instant::ZERO), Step::Serve);
+    let mut refresh = first.take_refresh().expect("somebody has to validate it");
+    let mut second = rig.cached(Method::Get, "/", "");
+    assert_eq!(second.look_up(Instant::ZERO), Step::Serve);
+    assert!(second.take_refresh().is_none(), "it is under way");
+    let lines = fields("ETag: \"a\"");
+    assert!(refresh.answered(304, &Fields::new(&lines), None, Instant::ZERO));
+    let (_, _, asked) = rig.get("/", "", 500, "", b"");
+    assert!(!asked);
+    assert_eq!(rig.cache.report().counts[Count::Stale as usize], 2);
+}
