@@ -1,4 +1,4 @@
-//! `weir lab w3c|heidemann|content` and `weir fetch --simulate` from outside: that every row and line comes, that the
+//! `weir lab w3c|heidemann|hosts|content` and `weir fetch --simulate` from outside: that every row and line comes, that the
 //! two outputs agree, and what is refused. What the figures are like is tested where they are made.
 
 use serde_json::Value;
@@ -125,5 +125,74 @@ fn what_cannot_be_simulated_is_refused() {
         assert_eq!(out.status.code(), Some(2), "{line}");
         let text = String::from_utf8_lossy(&out.stderr);
         assert!(text.contains(fragment), "{line}: {text}");
+    }
+}
+
+#[test]
+fn a_server_of_document_000_on_its_host() {
+    let line = "lab hosts --server apache-1.3 --users 20 --mode pipelined --warmup 2s --duration 3s";
+    let once = weir(&format!("{line} --json"));
+    assert_eq!(
+        once.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&once.stderr)
+    );
+    assert_eq!(
+        once.stdout,
+        weir(&format!("{line} --json")).stdout,
+        "the same bytes twice"
+    );
+    let host = &lines(&format!("{line} --json"))[0];
+    let number = |pointer: &str| host.pointer(pointer).and_then(Value::as_f64).expect(pointer);
+    assert!(
+        number("/files_per_s") > 1.0 && number("/idle_pct") > 50.0,
+        "{host}"
+    );
+    let parts = number("/kinds/data") + number("/kinds/ack") + number("/kinds/syn") + number("/kinds/fin");
+    // A segment with data and FIN counts twice.
+    assert!(parts >= number("/packets"), "{host}");
+    let slices: f64 = host["tasks"]
+        .as_array()
+        .expect("tasks")
+        .iter()
+        .map(|one| one[1].as_f64().expect("a share"))
+        .sum();
+    assert!((slices - 100.0).abs() < 1e-6, "{slices}");
+    let text = String::from_utf8(weir(line).stdout).expect("UTF-8");
+    assert!(text.contains("Apache 1.3.0 on linux-2.0, pipelined"), "{text}");
+}
+
+#[test]
+fn every_parameter_of_the_hosts_is_printed_with_its_source() {
+    let all = lines("lab hosts --json");
+    assert!(all.len() > 80, "{}", all.len());
+    for one in of_event(&all, "parameter") {
+        assert!(
+            one["source"].as_str().is_some_and(|source| source.len() > 5),
+            "{one}"
+        );
+        assert!(
+            ["document", "recalled-unverified", "derived", "assumed"]
+                .contains(&one["basis"].as_str().expect("a word")),
+            "{one}"
+        );
+    }
+    for (wrong, message) in [
+        ("lab hosts --server apache-1.4", "did you mean `apache-1.3`"),
+        (
+            "lab hosts --server zeus --set workerz=3",
+            "did you mean `workers`",
+        ),
+        ("lab hosts --server zeus --set workers", "write NAME=VALUE"),
+        (
+            "lab hosts --server zeus --mode h2",
+            "write http10, serial, pipelined or early-close",
+        ),
+    ] {
+        let out = weir(wrong);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{wrong}: {said}");
+        assert!(said.contains(message), "{wrong}: {said}");
     }
 }

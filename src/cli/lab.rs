@@ -2,7 +2,9 @@
 
 use super::profile::seconds;
 use super::share::parse_share;
+use ::load::webstone::List;
 use clap::{Args, Subcommand};
+use client::plan::Mode;
 use units::Duration;
 
 /// Subcommands of `weir lab`.
@@ -38,6 +40,21 @@ Examples:
   weir lab heidemann
   weir lab heidemann --pages 20 --json")]
     Heidemann(HeidemannFlags),
+
+    /// Simulates a server of document 000 or 002 on a host of its time: processors, locks, memory, a disk and period TCP,
+    /// under the users of `weir load`
+    #[command(after_help = "\
+Examples:
+  weir lab hosts
+  weir lab hosts --server apache-1.3 --users 520 --mode pipelined --set memory_mb=32
+  weir lab hosts --server jaws --list table-1 --clients 30 --set whole_lock=1 --json
+
+Without --server, prints every parameter with its source. Parameters marked recalled-unverified were
+not checked against a copy of their publication. None was fitted to a claim of the documents. The
+output is the same on every machine.
+
+Exit codes: 0 success; 2 usage; 4 the simulation failed.")]
+    Hosts(HostsFlags),
 
     /// Repeats document 003's content study on the Microscape site: deflate with tags in lower or mixed case, PNG
     /// instead of GIF, style sheets instead of pictures of text
@@ -124,6 +141,67 @@ pub(crate) struct HeidemannFlags {
     /// Page retrievals per configuration
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) pages: u16,
+}
+
+/// Flags of `weir lab hosts`.
+#[derive(Debug, Args)]
+pub(crate) struct HostsFlags {
+    /// Server to simulate: apache-1.3, iis-4.0 (document 000); apache-1.1, phttpd, java-server, zeus, enterprise, jaws
+    /// (document 002) [default: print all parameters]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<String>,
+
+    /// Surge users, who sleep between objects
+    #[arg(long, value_name = "N", requires = "server", value_parser = clap::value_parser!(u32).range(1..=2000))]
+    pub(crate) users: Option<u32>,
+
+    /// Clients that never sleep [default: 1]
+    #[arg(long, value_name = "N", requires = "server", conflicts_with = "users", value_parser = clap::value_parser!(u32).range(1..=2000))]
+    pub(crate) clients: Option<u32>,
+
+    /// Clients request a WebStone list instead of a Surge site: table-1 or standard
+    #[arg(long, value_name = "LIST", requires = "server", conflicts_with = "users")]
+    pub(crate) list: Option<List>,
+
+    /// Protocol mode: http10, serial, pipelined or early-close
+    #[arg(long, value_name = "MODE", default_value = "http10", value_parser = period_mode)]
+    pub(crate) mode: Mode,
+
+    /// Connections of a user
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub(crate) connections_per_user: u32,
+
+    /// Changes a parameter, as in memory_mb=32; repeatable
+    #[arg(long, value_name = "NAME=VALUE", requires = "server", value_parser = change)]
+    pub(crate) set: Vec<(String, f64)>,
+
+    /// Simulated time before measuring begins; Surge users start within it
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = seconds)]
+    pub(crate) warmup: Duration,
+
+    /// Measured time, simulated
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
+    pub(crate) duration: Duration,
+
+    /// Seed of users and network; the same seed gives the same output on every machine
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// A mode of document 000.
+fn period_mode(text: &str) -> Result<Mode, String> {
+    match text.parse() {
+        Ok(mode @ (Mode::Http10 | Mode::Serial | Mode::Pipelined | Mode::EarlyClose)) => Ok(mode),
+        _ => Err("write http10, serial, pipelined or early-close".to_owned()),
+    }
+}
+
+fn change(text: &str) -> Result<(String, f64), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("write NAME=VALUE, as in memory_mb=32")?;
+    let value = value.parse().map_err(|_| format!("`{value}` is not a number"))?;
+    Ok((name.to_owned(), value))
 }
 
 /// Flags of `weir lab windows`.

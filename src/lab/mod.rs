@@ -1,10 +1,11 @@
-//! `weir lab`: features of this machine, simulations of documents 001 and 003, the kernel's congestion windows, a
+//! `weir lab`: features of this machine, simulations of documents 000 to 003, the kernel's congestion windows, a
 //! slowed processor. Probes features and lets [`doctor`] judge them; `repro` simulates and decides which results are
 //! explained.
 
 mod content;
 mod doctor;
 mod heidemann;
+mod hosts;
 mod occupy;
 mod w3c;
 mod windows;
@@ -34,6 +35,7 @@ pub(crate) fn run(what: &Command, voice: &Voice) -> Result<(), Failure> {
         }
         Command::W3c(flags) => w3c::run(flags, voice),
         Command::Heidemann(flags) => heidemann::run(flags, voice),
+        Command::Hosts(flags) => hosts::run(flags, voice),
         Command::Content => content::run(voice),
         Command::Windows(flags) => windows::run(flags, voice),
         Command::Occupy(flags) => occupy::run(flags, voice),

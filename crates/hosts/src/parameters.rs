@@ -142,6 +142,7 @@ const OF_HOST: &[&str] = &[
     "mss",
     "buffer_kb",
     "delayed_ack_ms",
+    "idle_restart",
 ];
 
 /// Names that a server may have; without a value, 0 counts. The last ones are zero for all and set by counterfactuals.

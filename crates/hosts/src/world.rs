@@ -179,6 +179,9 @@ pub fn run<V: Service + 'static>(scenario: &Scenario, service: V) -> Result<Outc
     let kind = kind.ok_or_else(|| format!("no host `{}`", scenario.server.host))?;
     let mut stack = Stack::preset(&kind.tcp).ok_or_else(|| format!("no stack `{}`", kind.tcp))?;
     stack.delayed_ack = values.micros("delayed_ack_ms") * 1000;
+    if values.get("idle_restart") == 0.0 {
+        stack.idle_restart = tcp::IdleRestart::Keep;
+    }
     stack.send_buffer = Bytes(values.kib("buffer_kb"));
     stack.recv_buffer = Bytes(values.kib("buffer_kb").min(65_535));
     let profile = link::Profile::parse(&kind.link, &link::Limits::default(), &mut |_| Err(String::new()))

@@ -239,11 +239,25 @@ impl Study {
         let measured = views.get(&World::Measured);
         let is_refuted = measured.is_some_and(|view| view.holds == Some(false) || view.is_premise_unmet())
             || verdict == Verdict::NotReproduced;
-        if is_refuted
-            && let Some(measured) = measured
-            && !counterfactuals.is_empty()
-        {
-            reason.push_str(&format!(". {}", causes::named(measured, counterfactuals)));
+        for (world, is_open) in [(World::Measured, is_refuted), (World::Simulated, true)] {
+            let of_world = counterfactuals.iter().filter(|one| one.world == world);
+            let of_world: Vec<Counterfactual> = of_world.cloned().collect();
+            let fails = |view: &&View| view.holds == Some(false) || view.is_premise_unmet();
+            let view = match world {
+                World::Measured => measured,
+                world => views.get(&world).filter(fails),
+            };
+            if is_open
+                && !of_world.is_empty()
+                && let Some(view) = view
+            {
+                let place = if world == World::Measured {
+                    ""
+                } else {
+                    "Simulated: "
+                };
+                reason.push_str(&format!(". {place}{}", causes::named(view, &of_world)));
+            }
         }
         if is_refuted && !claim.supposed.is_empty() {
             reason.push_str(&format!(". Supposed, not tested: {}", claim.supposed));
@@ -256,7 +270,8 @@ impl Study {
         let suspects = claim.read_causes().unwrap_or_default();
         let read = |one: &crate::plan::Suspects<'_>| Counterfactual {
             off: one.off.to_vec(),
-            view: View::of(&one.premise, &one.rules, &self.known, World::Measured),
+            world: one.world,
+            view: View::of(&one.premise, &one.rules, &self.known, one.world),
         };
         suspects.iter().map(read).collect()
     }

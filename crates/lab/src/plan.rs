@@ -271,6 +271,9 @@ pub struct Cause {
     /// The features, each with how it was switched off: `tail-loss probes (tcp_early_retrans=0)`. The smallest set in
     /// which the claim holds is its cause.
     pub off: Vec<String>,
+    /// The world in which they were switched off.
+    #[serde(default = "measured")]
+    pub world: World,
     /// The claim's rules with the measures of these arms. Without `rules`, `measures` and `labels` rewrite the claim's.
     #[serde(default)]
     pub rules: Vec<String>,
@@ -282,11 +285,17 @@ pub struct Cause {
     pub labels: Labels,
 }
 
+fn measured() -> World {
+    World::Measured
+}
+
 /// A counterfactual with its rules parsed.
 #[derive(Clone, Debug)]
 pub struct Suspects<'p> {
     /// The features that are switched off.
     pub off: &'p [String],
+    /// The world of these arms.
+    pub world: World,
     /// The claim's premises for these arms.
     pub premise: Vec<Rule>,
     /// The claim's rules for these arms.
@@ -333,6 +342,7 @@ impl Claim {
                 };
                 Ok(Suspects {
                     off: &cause.off,
+                    world: cause.world,
                     premise: rewritten(&premise),
                     rules: if cause.rules.is_empty() {
                         rewritten(&rules)

@@ -2,13 +2,16 @@
 
 use super::View;
 use super::view::SINGLE;
+use crate::observation::World;
 use serde::Serialize;
 
-/// The measured results of a claim's rules with some features switched off.
+/// The results of a claim's rules with some features switched off.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Counterfactual {
     /// The features that were switched off.
     pub off: Vec<String>,
+    /// The world of the results.
+    pub world: World,
     /// The results; `None` if it has not been run.
     pub view: Option<View>,
 }
@@ -115,10 +118,12 @@ mod tests {
     fn the_smallest_set_is_named_wherever_the_plan_has_it() {
         let without = |off: &[&str], premise: bool, met: &[bool]| Counterfactual {
             off: off.iter().map(|name| (*name).to_owned()).collect(),
+            world: World::Measured,
             view: Some(view(premise, met)),
         };
         let not_run = || Counterfactual {
             off: vec!["C".to_owned()],
+            world: World::Measured,
             view: None,
         };
         let today = view(true, &[false, false]);
