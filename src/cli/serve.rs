@@ -311,6 +311,10 @@ pub(crate) struct Flags {
     )]
     log_template: Option<LogTemplate>,
 
+    /// Logs one of this many responses, and every error [default: 1]
+    #[arg(long, value_name = "COUNT", env = "WEIR_LOG_SAMPLE", help_heading = "Log")]
+    log_sample: Option<u32>,
+
     /// Rotates the access log at this size, as in 100MiB; 0: never for its size [default: 0]
     #[arg(long, value_name = "SIZE", env = "WEIR_LOG_ROTATE_SIZE", help_heading = "Log")]
     log_rotate_size: Option<Bytes>,
@@ -764,6 +768,7 @@ impl Flags {
             live,
             health,
             log_format,
+            log_sample,
             log_rotate_size,
             log_rotate_time,
             log_keep,

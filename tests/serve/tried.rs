@@ -26,6 +26,10 @@ trailing-slash = "add"
 path = "/first/*"
 files = ["$path.html", "$path", "/last.html"]
 
+[[try-files]]
+path = "/old/*"
+files = ["/kept/*", "/kept/*.html"]
+
 [[access]]
 path = "/kept/secret.html"
 deny = "all"
@@ -91,6 +95,11 @@ fn files_are_tried_in_their_order(strategy: Strategy) {
             ("/added/none", 404, ""),
             ("/first/both", 200, "page"),
             ("/first/none", 200, "last"),
+            ("/old/file.txt", 200, "file"),
+            ("/old/about?q", 200, "about"),
+            ("/old/none", 404, ""),
+            ("/old/secret", 403, ""),
+            ("/%6Fld/./secret", 403, ""),
             ("/last", 404, ""),
         ] {
             let answer = connection.get(path);

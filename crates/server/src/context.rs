@@ -145,6 +145,7 @@ impl Cx {
             block: Vec::new(),
         };
         cx.journal.set_template(cx.state.config.log_template.clone());
+        cx.journal.set_sample(cx.state.config.log_sample);
         cx.take_step(Step::Calm);
         cx
     }
@@ -190,6 +191,7 @@ impl Cx {
         self.journal
             .set_format(self.state.log.as_ref().map(|_| self.state.config.log_format));
         self.journal.set_template(self.state.config.log_template.clone());
+        self.journal.set_sample(self.state.config.log_sample);
         let mut views: Vec<Option<View>> = std::mem::take(&mut self.views).into_iter().map(Some).collect();
         for place in self.state.hosts.places() {
             let is_same = |other: &Place| Arc::ptr_eq(&other.site, &place.site);

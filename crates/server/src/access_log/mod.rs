@@ -136,6 +136,10 @@ pub struct Tally {
 pub struct Journal {
     /// `None`: no log.
     format: Option<LogFormat>,
+    /// One line is written for so many responses that are no errors.
+    sample: u32,
+    /// Such responses since the last line.
+    skipped: u32,
     /// The format of the operator, in place of `format`.
     template: Option<LogTemplate>,
     held: Vec<Held>,
@@ -175,6 +179,8 @@ struct Line {
 /// How the end of a line is written.
 #[derive(Clone, Copy, Debug)]
 enum Form {
+    /// There is no line.
+    None,
     /// A built-in format, whose numbers stand together.
     Fixed(LogFormat),
     /// A template with this many marks. Whether its lines are JSON.
@@ -186,6 +192,8 @@ impl Journal {
     pub fn new(format: Option<LogFormat>) -> Journal {
         Journal {
             format,
+            sample: 1,
+            skipped: 0,
             template: None,
             held: Vec::new(),
             spare: Vec::new(),
@@ -202,6 +210,24 @@ impl Journal {
     /// Sets the format of the operator for new lines, in place of the other; `None`: there is none.
     pub fn set_template(&mut self, template: Option<LogTemplate>) {
         self.template = template;
+    }
+
+    /// Writes one line for `sample` responses, and one for each error.
+    pub fn set_sample(&mut self, sample: u32) {
+        self.sample = sample.max(1);
+    }
+
+    /// Whether a response gets no line.
+    #[cold]
+    fn skips(&mut self, status: u16) -> bool {
+        if status >= 400 {
+            return false;
+        }
+        self.skipped += 1;
+        if self.skipped >= self.sample {
+            self.skipped = 0;
+        }
+        self.skipped > 0
     }
 
     /// Keeps what a request holds until its response is sent or lost.
@@ -224,6 +250,20 @@ impl Journal {
         let Some(format) = self.format else {
             return;
         };
+        if self.sample > 1 && self.skips(status) {
+            // Its bytes are told from those of the other responses of its slot.
+            let held = self.slot(slot);
+            let end = held.text.len() as u32;
+            held.lines.push(Line {
+                form: Form::None,
+                started: request.started,
+                at: end,
+                end,
+                head_bytes,
+                body_bytes,
+            });
+            return;
+        }
         if self.template.is_some() {
             return self.compose_by_template(slot, clock, request, status, (head_bytes, body_bytes));
         }
@@ -384,6 +424,7 @@ impl Journal {
                     path,
                 };
                 match line.form {
+                    Form::None => {}
                     Form::Fixed(format) => {
                         self.buffer.extend_from_slice(&held.text[from..at]);
                         numbers.push(&mut self.buffer, format);

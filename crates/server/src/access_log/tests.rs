@@ -236,6 +236,27 @@ fn by_template(template: &str, request: &Request<'_>, sent: Option<u64>) -> Stri
 }
 
 #[test]
+fn of_many_responses_one_is_logged_and_every_error() {
+    let mut journal = Journal::new(Some(LogFormat::Common));
+    journal.set_sample(3);
+    let mut slot = Slot::NONE;
+    for status in [200, 200, 404, 304, 200, 500, 200, 200, 200] {
+        journal.compose(&mut slot, &clock(), &request(), status, 100, 50);
+    }
+    journal.given(&mut slot, 9 * 150);
+    // The last response is cut: the lines before it are of whole ones.
+    journal.progress(slot, 8 * 150 + 110);
+    let tally = journal.lost(&mut slot, Cut::Peer, at(200));
+    assert_eq!((tally.bytes, tally.cut), (8 * 150 + 110, 1));
+    let text = String::from_utf8(journal.take(Vec::new())).unwrap();
+    let ends: Vec<&str> = text
+        .lines()
+        .map(|line| line.rsplit('"').next().unwrap())
+        .collect();
+    assert_eq!(ends, [" 404 50", " 304 50", " 500 50", " 200 50"]);
+}
+
+#[test]
 fn a_template_makes_a_line() {
     let r = request();
     for (template, line) in [

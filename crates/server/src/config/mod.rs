@@ -254,6 +254,8 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Format of the access log that the operator wrote; used in place of `log_format`.
     pub log_template: Option<LogTemplate>,
+    /// The access log has a line for each error, and for one of this many other responses.
+    pub log_sample: u32,
     /// Size from which on the access log is rotated; 0: it is not, because of its size.
     #[serde(deserialize_with = "values::bytes")]
     pub log_rotate_size: Bytes,
@@ -440,6 +442,7 @@ impl Default for Config {
             access_log: None,
             log_format: LogFormat::default(),
             log_template: None,
+            log_sample: 1,
             log_rotate_size: Bytes(0),
             log_rotate_time: Duration::ZERO,
             log_keep: 14,
@@ -720,6 +723,12 @@ impl Config {
                 "HTTP/3 needs TLS: set a certificate (`tls-cert`, `tls-key`), a `domain`, or `tls = \"internal\"`",
             ));
         }
+        at_least(
+            "log-sample",
+            self.log_sample.into(),
+            1,
+            "every response is logged",
+        )?;
         if self.log_rotate_size.0 > 0 && self.log_rotate_size < LOG_SIZE_MIN {
             return Err(ConfigError::invalid(
                 "log-rotate-size",

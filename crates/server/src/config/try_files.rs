@@ -46,6 +46,8 @@ pub enum Tried {
     Path(String),
     /// This path of the site.
     File(String),
+    /// The path of the site with what the star of the rule's path stands for between these texts.
+    Star(String, String),
 }
 
 impl FromStr for Tried {
@@ -61,6 +63,13 @@ impl FromStr for Tried {
             if is_suffix && !suffix.ends_with('/') && spelled(&example) == Some(example.into_bytes()) {
                 return Ok(Tried::Path(suffix.to_owned()));
             }
+        } else if let Some((before, after)) = text.split_once('*') {
+            // What the star stands for may be anything; a name in its place must make a path.
+            let example = format!("{before}x{after}");
+            if !text.contains('$') && spelled(&example) == Some(example.into_bytes()) && !after.contains('*')
+            {
+                return Ok(Tried::Star(before.to_owned(), after.to_owned()));
+            }
         } else if !text.contains('$')
             && let Some(path) = spelled(text).and_then(|path| String::from_utf8(path).ok())
         {
@@ -68,7 +77,7 @@ impl FromStr for Tried {
         }
         Err(format!(
             "`{}` is not a file to try; write $path, $path with an ending, or a path of the site, as in $path.html, \
-             $path/index.html or /index.html",
+             $path/index.html, /index.html or /new/*",
             text.escape_debug()
         ))
     }
@@ -79,6 +88,7 @@ impl fmt::Display for Tried {
         match self {
             Tried::Path(suffix) => write!(f, "$path{suffix}"),
             Tried::File(path) => f.write_str(path),
+            Tried::Star(before, after) => write!(f, "{before}*{after}"),
         }
     }
 }
@@ -100,6 +110,11 @@ impl TryFiles {
     pub(crate) fn file(&self, at: usize, spelled: &[u8]) -> Option<Vec<u8>> {
         match self.files.get(at)? {
             Tried::File(path) => Some(path.as_bytes().to_vec()),
+            Tried::Star(before, after) => {
+                let star = self.path.captures(spelled)?;
+                // The parts can make a dot segment together; access rules compare normalized spellings.
+                spelling(&[before.as_bytes(), star, after.as_bytes()].concat())
+            }
             Tried::Path(suffix) => {
                 let path = without_slash(spelled);
                 // The directory itself has an index, and `/.html` is a hidden file.
@@ -119,7 +134,10 @@ impl TryFiles {
 
     /// Whether the path redirects to itself with a slash, because the file at this index was found.
     pub(crate) fn adds_slash(&self, at: usize, spelled: &[u8]) -> bool {
-        let is_made = matches!(self.files.get(at), Some(Tried::Path(suffix)) if !suffix.is_empty());
+        let is_made = match self.files.get(at) {
+            Some(Tried::Path(suffix)) => !suffix.is_empty(),
+            _ => false,
+        };
         self.trailing_slash == TrailingSlash::Add && is_made && !spelled.ends_with(b"/")
     }
 
@@ -141,6 +159,12 @@ impl TryFiles {
             return Err(format!(
                 "the rule for `{path}` tries {} files; name 1 to {FILES_MAX}, as in [\"$path\", \"$path.html\"]",
                 files.len()
+            ));
+        }
+        let is_star = |file: &Tried| matches!(file, Tried::Star(..));
+        if !path.has_star() && files.iter().any(is_star) {
+            return Err(format!(
+                "the rule for `{path}` tries a file with a star, which stands for that of the path; write a star in the path, too"
             ));
         }
         let twice = |(at, file): (usize, &Tried)| files[..at].contains(file).then(|| file.clone());
@@ -193,6 +217,33 @@ mod tests {
     }
 
     #[test]
+    fn a_star_is_that_of_the_path() {
+        for (path, file, asked, tried) in [
+            ("/old/*", "/new/*", "/old/a/b", Some("/new/a/b")),
+            ("/old/*", "/new/*/index.html", "/old/a", Some("/new/a/index.html")),
+            ("*.php", "*.html", "/a/b.php", None),
+            ("*.php", "/static*.html", "/a/b.php", Some("/static/a/b.html")),
+            ("/v/*/app.js", "/app.*.js", "/v/3/app.js", Some("/app.3.js")),
+            // Together with a dot of the path, the parts leave their folder; rules must see where they lead.
+            ("/old*", "/new/*", "/old../secret", Some("/secret")),
+            ("/old*", "/new/*", "/old./a", Some("/new/a")),
+            ("/old*", "/new*", "/old//../../x", None),
+        ] {
+            let rule: Result<TryFiles, _> = toml::from_str(&format!("path = '{path}'\nfiles = ['{file}']"));
+            let Ok(rule) = rule else {
+                assert_eq!(tried, None, "{file}");
+                continue;
+            };
+            assert_eq!(validate(std::slice::from_ref(&rule)), Ok(()));
+            let got = spelling(asked.as_bytes()).and_then(|asked| rule.file(0, &asked));
+            let got = got.map(|got| String::from_utf8(got).unwrap());
+            assert_eq!(got.as_deref(), tried, "{path} {file} {asked}");
+        }
+        let rule: TryFiles = toml::from_str("path = '/a'\nfiles = ['/new/*']").unwrap();
+        assert!(validate(&[rule]).unwrap_err().contains("a star in the path"));
+    }
+
+    #[test]
     fn a_slash_is_kept_removed_or_added() {
         for (policy, path, redirect, tries) in [
             ("keep", "/a/", None, false),
@@ -223,6 +274,9 @@ mod tests {
             "$path/../x",
             "$path%2ehtml",
             "$path.%zz",
+            "/a*b*",
+            "*.html",
+            "/$path*",
         ] {
             let why = text.parse::<Tried>().unwrap_err();
             assert!(why.contains("$path/index.html"), "{why}");
