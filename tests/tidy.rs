@@ -48,6 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "http3",
             "markup",
             "runtime",
+            "tls",
             "units",
         ],
     ),

@@ -94,6 +94,7 @@ mod proxy_http2;
 mod proxy_mixed;
 mod proxy_names;
 mod proxy_reuse;
+mod proxy_tls;
 mod proxy_websocket;
 mod reload;
 mod representations;

@@ -40,6 +40,7 @@ mod security_headers;
 mod tilde;
 mod try_files;
 mod tuned;
+mod upstream;
 mod values;
 
 pub use access::{Access, Network, Satisfy};
@@ -61,8 +62,7 @@ pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
 pub use preset::Preset;
 pub(crate) use proxy::CONNECT_TIMEOUT_MAX;
-pub(crate) use proxy::UpstreamPlace;
-pub use proxy::{Check, HashKey, Proxy, ProxyFlag, UpstreamAddress, When};
+pub use proxy::{Check, HashKey, Proxy, ProxyFlag, When};
 pub use proxy_cache::ProxyCache;
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
@@ -74,6 +74,8 @@ pub use tilde::{HomeDirectory, Tilde};
 pub use toml::Table as Keys;
 pub use try_files::{TrailingSlash, Tried, TryFiles};
 pub use tuned::{Machine, Probe, Tuned};
+pub(crate) use upstream::UpstreamPlace;
+pub use upstream::{ProxyTls, UpstreamAddress};
 pub use values::{
     Adapt, ErrorPages, FieldLine, Http2, IoKind, Landlock, LineOrder, Listen, LiveFor, LogFormat, MaxTurn,
     MemoryBound, Seccomp, User, Workers, parse_line_rate,

@@ -99,7 +99,7 @@ impl Plan {
             Found::Nowhere => return Some((Err(Bad::Unresolved), target(None), now)),
         };
         loop {
-            let (result, now) = self.ask(&to, name.as_deref());
+            let (result, now) = self.ask(place, &to, name.as_deref());
             match others.pop() {
                 Some(other) if matches!(result, Err(Bad::Unanswered(_))) => to = other,
                 _ => return Some((result, target(Some(to)), now)),
@@ -107,7 +107,7 @@ impl Plan {
         }
     }
 
-    fn ask(&self, upstream: &Upstream, name: Option<&str>) -> (Result<(), Bad>, Instant) {
+    fn ask(&self, place: &Place, upstream: &Upstream, name: Option<&str>) -> (Result<(), Bad>, Instant) {
         let Check {
             path,
             timeout,
@@ -115,14 +115,15 @@ impl Plan {
             ..
         } = &self.check;
         let host = match upstream {
-            _ if let Some(name) = name => name.to_owned(),
+            _ if let Some(name) = name => name.trim_start_matches("https://").to_owned(),
             Upstream::Tcp(address) => address.to_string(),
             Upstream::Unix(_) => "localhost".to_owned(),
         };
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir-check\r\nConnection: close\r\n\r\n"
         );
-        let (answer, now) = rounds::ask(upstream, request.as_bytes(), LINE_MAX, *timeout);
+        let line = rounds::line(LINE_MAX);
+        let (answer, now) = place.exchange(upstream, request.as_bytes(), *timeout, line);
         let judge = |line: Vec<u8>| {
             let got = status_of(&line).ok_or(Bad::NoHttp)?;
             let is_good = match status {
