@@ -14,7 +14,7 @@ use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, IoKind, Keys, Landlock, LineOrder,
     Listen, LiveFor, LogFormat, LogTemplate, MaxTurn, MemoryBound, Preset, ProxyFlag, SPA_FALLBACK, Seccomp,
-    SecurityHeaders, Tuned, User, Workers, parse_duration, parse_line_rate,
+    SecurityHeaders, Tuned, User, Workers, parse_duration, parse_duration_or_off, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;
@@ -288,6 +288,23 @@ pub(crate) struct Flags {
         help_heading = "Log"
     )]
     log_template: Option<LogTemplate>,
+
+    /// Rotates the access log at this size, as in 100MiB; 0: never for its size [default: 0]
+    #[arg(long, value_name = "SIZE", env = "WEIR_LOG_ROTATE_SIZE", help_heading = "Log")]
+    log_rotate_size: Option<Bytes>,
+
+    /// Begins a new access log each period of this length in UTC, as in 24h; off: never [default: off]
+    #[arg(long, value_name = "TIME", env = "WEIR_LOG_ROTATE_TIME", value_parser = parse_duration_or_off, help_heading = "Log")]
+    log_rotate_time: Option<Duration>,
+
+    /// Number of rotated access logs that are kept [default: 14]
+    #[arg(long, value_name = "COUNT", env = "WEIR_LOG_KEEP", help_heading = "Log")]
+    log_keep: Option<u32>,
+
+    /// Compresses rotated access logs by gzip [default: true]
+    #[arg(long, env = "WEIR_LOG_COMPRESS", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Log")]
+    log_compress: Option<bool>,
 
     /// Adds round-trip time, congestion window and retransmissions to each line of a JSON log
     #[arg(long, env = "WEIR_LOG_TCP", num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -723,6 +740,10 @@ impl Flags {
             live,
             health,
             log_format,
+            log_rotate_size,
+            log_rotate_time,
+            log_keep,
+            log_compress,
             log_tcp,
             adapt,
             max_turn,
@@ -914,6 +935,7 @@ fn put_below(config: &mut Config, folder: &Path) {
         .listener
         .iter_mut()
         .filter_map(|listener| listener.tls.as_mut());
+    let tables = tables.chain(config.admin.iter_mut().filter_map(|admin| admin.tls.as_mut()));
     let own = [&mut config.tls_cert, &mut config.tls_key];
     for file in own.into_iter().flatten() {
         *file = folder.join(&*file);
@@ -935,6 +957,11 @@ fn put_below(config: &mut Config, folder: &Path) {
             .iter_mut()
             .for_each(|file| *file = folder.join(&*file));
     }
+    let token = config
+        .admin
+        .iter_mut()
+        .filter_map(|admin| admin.token_file.as_mut());
+    token.for_each(|file| *file = folder.join(&*file));
     let tildes = config.host.iter_mut().filter_map(|host| host.tilde.as_mut());
     for tilde in config.tilde.iter_mut().chain(tildes) {
         for home in tilde.users.iter_mut().flat_map(|users| users.values_mut()) {
@@ -1304,6 +1331,7 @@ mod tests {
                 "header-rule",
                 "cors",
                 "limit",
+                "admin",
                 "access",
                 "try-files",
                 "redirect",

@@ -2,10 +2,11 @@
 //! server decides the lines.
 
 use crate::failure::Failure;
-use runtime::logfile::{LogFile, Target};
+use runtime::logfile::{LogFile, Rotation, Target};
 use server::LogSink;
+use server::config::Config;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use units::Instant;
 
@@ -13,20 +14,25 @@ use units::Instant;
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     path: PathBuf,
+    rotation: Rotation,
     file: LogFile,
 }
 
 impl AccessLog {
-    /// Opens the log at `path` (`-`: standard output). Returns `running` if it has the same path.
+    /// Opens the log of a configuration (`-`: standard output). Returns `running` if it has the same path and rotation.
     ///
     /// # Errors
     /// `System`, naming the file.
     pub(crate) fn open(
-        path: Option<&Path>,
+        config: &Config,
         running: Option<&Arc<AccessLog>>,
     ) -> Result<Option<Arc<AccessLog>>, Failure> {
-        let Some(path) = path else { return Ok(None) };
-        if let Some(running) = running.filter(|running| running.path == path) {
+        let Some(path) = config.access_log.as_deref() else {
+            return Ok(None);
+        };
+        let rotation = rotation(config);
+        let is_same = |running: &&Arc<AccessLog>| running.path == path && running.rotation == rotation;
+        if let Some(running) = running.filter(is_same) {
             return Ok(Some(Arc::clone(running)));
         }
         let target = if path.as_os_str() == "-" {
@@ -34,7 +40,7 @@ impl AccessLog {
         } else {
             Target::File(path.to_owned())
         };
-        let file = LogFile::open(target).map_err(|error| {
+        let file = LogFile::open_rotating(target, rotation).map_err(|error| {
             let advice = match error.kind() {
                 ErrorKind::NotConnected => "start the pipe's reader first",
                 _ => "its folder must exist and be writable",
@@ -46,6 +52,7 @@ impl AccessLog {
         })?;
         Ok(Some(Arc::new(AccessLog {
             path: path.to_owned(),
+            rotation,
             file,
         })))
     }
@@ -74,6 +81,21 @@ impl AccessLog {
         self.file.reopen();
         tried
     }
+}
+
+/// When the log is rotated.
+fn rotation(config: &Config) -> Rotation {
+    Rotation {
+        size: Some(config.log_rotate_size).filter(|size| size.0 > 0),
+        every: Some(config.log_rotate_time).filter(|every| !every.is_zero()),
+        keep: config.log_keep,
+        compress: config.log_compress,
+    }
+}
+
+/// Whether the log of a configuration is rotated, for which its folder must be readable and its files removable.
+pub(super) fn is_rotated(config: &Config) -> bool {
+    rotation(config).is_on()
 }
 
 impl LogSink for AccessLog {

@@ -11,7 +11,7 @@ use runtime::listen::Listener;
 use runtime::machine;
 use runtime::process::inherit;
 use server::Server;
-use server::config::Config;
+use server::config::{Admin, Config};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -54,6 +54,10 @@ pub(super) fn bind(
     for listener in listeners.iter().flatten() {
         let Some(slot) = tls.slot(listener) else { continue };
         let address = listener.address();
+        let is_admin = |admin: &Admin| admin.listen.0.contains(&address);
+        if config.admin.as_ref().is_some_and(is_admin) {
+            continue;
+        }
         if all.iter().any(|known| known.address == address) {
             continue;
         }

@@ -43,6 +43,8 @@ pub(super) struct Group {
     places: Vec<Vec<usize>>,
     /// See [`Planned::connections_max`].
     connections_max: Option<u32>,
+    /// See [`Planned::is_admin`].
+    is_admin: bool,
     handle: Handle,
 }
 
@@ -94,7 +96,7 @@ impl Drivers {
                 member,
                 listeners,
                 &planned.choice,
-                planned.connections_max,
+                (planned.connections_max, planned.is_admin),
             );
             all.serving.push(group.inspect_err(|_| all.stop())?);
         }
@@ -107,8 +109,10 @@ impl Drivers {
         member: Option<&Member>,
         listeners: &[Listener],
         choice: &Choice,
-        connections_max: Option<u32>,
+        (connections_max, is_admin): (Option<u32>, bool),
     ) -> Result<Group, Failure> {
+        let admin = is_admin.then(|| Arc::new(server.at_admin()));
+        let server = admin.as_ref().unwrap_or(server);
         let mut limits = limits(&self.shares);
         if let Some(most) = connections_max {
             limits.connections_max = limits
@@ -133,6 +137,7 @@ impl Drivers {
             secured: secured.map(Listener::address).collect(),
             places: places(listeners),
             connections_max,
+            is_admin,
             handle,
         })
     }
@@ -192,7 +197,8 @@ impl Drivers {
                 .partition(|sockets| address.is_none_or(|one| listens_on(sockets, one)));
             for (sockets, choice) in [(meant, choice), (others, &group.choice)] {
                 if !sockets.is_empty() {
-                    let taken = self.take_over(server, &sockets, choice, group.connections_max);
+                    let taken =
+                        self.take_over(server, &sockets, choice, (group.connections_max, group.is_admin));
                     made.push(taken.inspect_err(|_| {
                         for group in &made {
                             let group: &Group = group;
@@ -223,14 +229,14 @@ impl Drivers {
         server: &Arc<Server>,
         all: &[&Sockets],
         choice: &Choice,
-        connections_max: Option<u32>,
+        of: (Option<u32>, bool),
     ) -> Result<Group, Failure> {
         let mut listeners = Vec::new();
         for parts in by_address(all) {
             let again = Listener::again(&parts, self.how, sockets::queues(choice));
             listeners.extend(again.map_err(|error| refused("a listening socket", &error))?);
         }
-        self.serve(server, None, &listeners, choice, connections_max)
+        self.serve(server, None, &listeners, choice, of)
     }
 
     fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {

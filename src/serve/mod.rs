@@ -179,7 +179,7 @@ fn serve(
     };
     let explained = |failure: Failure| failure.with(|text| rights.hint(text));
     rights.refuse(&config, flags).map_err(explained)?;
-    let log = AccessLog::open(config.access_log.as_deref(), None).map_err(explained)?;
+    let log = AccessLog::open(&config, None).map_err(explained)?;
     let handed_on = datagrams::hand_on(&datagrams);
     let additions = additions(managed.as_ref(), datagrams::port(&datagrams));
     let server = open(config.clone(), prefork, additions, log.as_ref(), flags).map_err(explained)?;
@@ -712,7 +712,7 @@ impl Operator<'_> {
             }
             None => None,
         };
-        let log = AccessLog::open(next.access_log.as_deref(), self.log.as_ref())?;
+        let log = AccessLog::open(&next, self.log.as_ref())?;
         self.server
             .reload(next, sink(log.as_ref()))
             .map_err(|error| unservable(&error, self.flags))?;
@@ -950,9 +950,11 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
             root.display()
         )),
         OpenError::Root(..) => flags.blame_root(format!("{error}; name a readable directory")),
-        OpenError::Hosts(_) | OpenError::NoRoot | OpenError::Users(_) | OpenError::Upstreams(_) => {
-            Failure::Usage(error.to_string())
-        }
+        OpenError::Hosts(_)
+        | OpenError::NoRoot
+        | OpenError::Users(_)
+        | OpenError::Upstreams(_)
+        | OpenError::Token(_) => Failure::Usage(error.to_string()),
         OpenError::Logins(_) => Failure::System(format!("{error}; list logins and homes in `[tilde.users]`")),
         OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),
     }

@@ -18,7 +18,7 @@ fn cleartext(config: &Config) -> Option<String> {
     let listeners = config.listeners();
     let address = listeners
         .iter()
-        .filter(|listener| listener.tls.is_none())
+        .filter(|listener| listener.tls.is_none() && !listener.is_admin)
         .find_map(|listener| listener.address.0.first())?;
     Some(format!(
         "passwords for `{}` are readable on the network: {address} has no TLS; set a certificate, or `https-redirect = true` \

@@ -230,7 +230,7 @@ impl Founder<'_> {
     fn check_apart(&mut self, config: &Config) -> Result<(), Failure> {
         let flags = self.flags;
         self.apart(|| {
-            let log = AccessLog::open(config.access_log.as_deref(), None)?;
+            let log = AccessLog::open(&config, None)?;
             let server = open(
                 config.clone(),
                 server::Interprocess::default(),
@@ -500,13 +500,14 @@ impl Founder<'_> {
     }
 
     fn reopen_logs(&mut self) -> Result<(), Failure> {
-        let Some(path) = self.config.access_log.clone() else {
+        if self.config.access_log.is_none() {
             return Err(Failure::Usage(
                 "cannot reopen the access log: none is configured".to_owned(),
             ));
-        };
+        }
+        let config = self.config.clone();
         // Each member reopens it for itself; a separate process tries first, so that failure is reported once.
-        self.apart(|| AccessLog::open(Some(&path), None).map(drop))?;
+        self.apart(|| AccessLog::open(&config, None).map(drop))?;
         self.prefork.ask(Signal::ReopenLogs);
         Ok(())
     }
@@ -615,7 +616,7 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
     let mut signals = member
         .signals()
         .map_err(|error| refused("signal handlers", &error))?;
-    let log = AccessLog::open(config.access_log.as_deref(), None)?;
+    let log = AccessLog::open(&config, None)?;
     let server = Arc::new(open(
         config,
         prefork,

@@ -4,7 +4,7 @@
 //! Roots, log and configuration are opened after that, with the remaining rights, also at start. So if they can be
 //! opened at start, they can be opened at every reload.
 
-use super::{managed, tls};
+use super::{access_log, managed, tls};
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use runtime::listen::Listener;
@@ -345,6 +345,11 @@ fn reach(
             read.extend(ROOTS_READ.map(PathBuf::from));
         }
     }
+    let token = config
+        .admin
+        .as_ref()
+        .and_then(|admin| admin.token_file.as_deref());
+    read.extend(token.into_iter().flat_map(around));
     // The recording is appended to, and the successor of an upgrade opens it again.
     let record = config.record.as_deref().map(folder);
     read.extend(record.clone());
@@ -366,6 +371,7 @@ fn reach(
         let is_special = log.exists() && !log.is_file();
         if is_special { log.to_owned() } else { folder(log) }
     });
+    let rotated = write.clone().filter(|_| access_log::is_rotated(config));
     // The successor of an upgrade opens the file of secrets again.
     let key_log = config.tls_key_log.as_deref().map(folder);
     let mut write: Vec<PathBuf> = write.into_iter().chain(record).chain(key_log).collect();
@@ -382,7 +388,11 @@ fn reach(
         // For the new program of an upgrade in place.
         programs: around(program.path()).into_iter().collect(),
         write,
-        keep: managed::folder(config).map(Path::to_owned).into_iter().collect(),
+        keep: managed::folder(config)
+            .map(Path::to_owned)
+            .into_iter()
+            .chain(rotated)
+            .collect(),
         connects: connects(config),
         sockets: config.control.as_deref().map(folder).into_iter().collect(),
         ports,

@@ -36,6 +36,8 @@ pub(crate) struct Group {
     pub(crate) addresses: Vec<SocketAddr>,
     /// Limit on the connections open at these addresses, besides that of the whole server.
     pub(crate) connections_max: Option<u32>,
+    /// Whether these are the admin addresses.
+    pub(crate) is_admin: bool,
 }
 
 /// Chooses the strategy of every listener. Listeners with equal strategies share workers, unless one has a connection
@@ -54,6 +56,10 @@ pub(crate) fn choose_all(config: &Config, cores: usize) -> Result<Vec<Group>, Fa
                 None => config.io,
             }),
             workers: listener.workers.unwrap_or(match listener.concurrency {
+                // One loop is enough for the few who read the figures.
+                None if listener.is_admin && config.concurrency == Concurrency::Loops => {
+                    Workers::Fixed(NonZeroUsize::MIN)
+                }
                 Some(_) => Workers::Auto,
                 None => config.workers,
             }),
@@ -72,11 +78,18 @@ pub(crate) fn choose_all(config: &Config, cores: usize) -> Result<Vec<Group>, Fa
                 choice,
                 addresses: listener.address.0,
                 connections_max,
+                is_admin: listener.is_admin,
             }),
         }
     }
     let of_processes = groups.iter().find(|group| group.choice.is_of_processes());
     if let (Some(group), true) = (of_processes, groups.len() > 1) {
+        if config.admin.is_some() {
+            return Err(Failure::Usage(format!(
+                "`{}` needs worker processes, which serve all addresses in one way: use a strategy of threads, or remove `[admin]`",
+                group.choice.concurrency
+            )));
+        }
         return Err(Failure::Usage(format!(
             "`{}` needs worker processes, which serve all addresses in one way: give every `[[listener]]` that \
              strategy and none a `max-connections`, or use strategies of threads",

@@ -107,8 +107,65 @@ fn lines_are_as_the_template_says(strategy: Strategy) {
     assert!(line["ms"].as_f64().is_some_and(|ms| ms >= 0.0), "{line}");
 }
 
+fn a_full_log_is_rotated_and_no_line_is_lost(strategy: Strategy) {
+    let tree = Tree::with(&[("site/index.html", "page"), ("log/kept.txt", "")]);
+    let log = tree.join("log/access.log");
+    let server = Launch::new(strategy)
+        .root(&tree.join("site"))
+        .args(["--access-log".as_ref(), log.as_os_str()])
+        .args([
+            "--log-rotate-size=4KiB",
+            "--log-template=$query",
+            "--log-keep=1000",
+        ])
+        .start();
+    let mut connection = server.connect();
+    let text = "x".repeat(600);
+    for number in 0..60 {
+        assert_eq!(connection.get(&format!("/?{number}.{text}")).status, 200);
+        if number % 20 == 19 {
+            // Lines are written once a second.
+            eventually("lines on disk", || {
+                let read = std::fs::read(&log).ok()?;
+                let last = format!("{number}.");
+                String::from_utf8_lossy(&read).contains(&last).then_some(())
+            });
+        }
+    }
+    let mut server = server;
+    assert_eq!(server.stop(), 0);
+    let (mut lines, mut old) = (Vec::new(), 0);
+    for entry in std::fs::read_dir(tree.join("log")).expect("the folder") {
+        let path = entry.expect("an entry").path();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .expect("a name")
+            .to_owned();
+        let read = std::fs::read(&path).expect("a file");
+        let mut content = String::new();
+        if name.ends_with(".gz") {
+            old += 1;
+            let mut decoder = flate2::read::GzDecoder::new(&*read);
+            std::io::Read::read_to_string(&mut decoder, &mut content).expect("gzip");
+        } else {
+            assert!(["access.log", "kept.txt"].contains(&&*name), "{name}");
+            content = String::from_utf8(read).expect("text");
+        }
+        lines.extend(
+            content
+                .lines()
+                .filter_map(|line| line.split('.').next()?.parse::<u32>().ok()),
+        );
+    }
+    lines.sort_unstable();
+    assert_eq!(lines, (0..60).collect::<Vec<_>>());
+    assert!(old >= 2, "{old}");
+}
+
+on_strategy!(process_loops, PROCESS_LOOPS: a_full_log_is_rotated_and_no_line_is_lost);
 on_strategy!(
-    loops, LOOPS: requests_above_the_rate_get_429, requests_under_way_are_limited, lines_are_as_the_template_says
+    loops, LOOPS: a_full_log_is_rotated_and_no_line_is_lost, requests_above_the_rate_get_429, requests_under_way_are_limited, lines_are_as_the_template_says
 );
 on_strategy!(
     loops_uring, LOOPS_URING: requests_above_the_rate_get_429, requests_under_way_are_limited,

@@ -4,6 +4,7 @@
 //! decides (`files`, `representations`, `hosts`, `tilde`, `messages`) run once per back end.
 //!
 //! - `access`: who may have which paths, by network and by password
+//! - `admin`: the live page and metrics at addresses of their own
 //! - `adapt`: what the server notices, and what its controllers would do
 //! - `ahead`: what a page embeds is in memory before it is asked for
 //! - `fields`: field lines by rule in responses of every kind, and pages of other origins
@@ -61,6 +62,7 @@ mod wire;
 mod access;
 mod acme;
 mod adapt;
+mod admin;
 mod ahead;
 mod behavior;
 mod bounds;

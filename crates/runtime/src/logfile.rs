@@ -12,6 +12,11 @@
 //! A full disk may accept part of a line. The next successful write starts a new line, and the number of lost lines is
 //! then reported. Other processes that write to the file in between do not know of the torn line.
 
+mod rotation;
+
+pub use rotation::Rotation;
+
+use rotation::{Rotor, Turn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -93,11 +98,24 @@ impl LogFile {
     /// # Errors
     /// Why the file cannot be opened for appending; `NotConnected` for a named pipe without a reader.
     pub fn open(target: Target) -> std::io::Result<LogFile> {
-        LogFile::bounded(target, QUEUED_MAX)
+        LogFile::bounded(target, None, QUEUED_MAX)
     }
 
-    fn bounded(target: Target, queued_max: Bytes) -> std::io::Result<LogFile> {
+    /// As [`LogFile::open`], with rotation of the file. Pipes and devices are never rotated.
+    ///
+    /// # Errors
+    /// As [`LogFile::open`].
+    pub fn open_rotating(target: Target, rotation: Rotation) -> std::io::Result<LogFile> {
+        LogFile::bounded(target, Some(rotation), QUEUED_MAX)
+    }
+
+    fn bounded(target: Target, rotation: Option<Rotation>, queued_max: Bytes) -> std::io::Result<LogFile> {
         let mut sink = open(&target)?;
+        let rotation = rotation.filter(Rotation::is_on);
+        let mut rotor = match (&target, rotation) {
+            (Target::File(path), Some(rotation)) => Some(Rotor::new(rotation, path)),
+            _ => None,
+        };
         let shared = Arc::new(Shared {
             target,
             queued_max: queued_max.0 as usize,
@@ -107,7 +125,7 @@ impl LogFile {
         });
         let thread = std::thread::Builder::new().name("weir-log".into()).spawn({
             let shared = Arc::clone(&shared);
-            move || shared.run(&mut sink)
+            move || shared.run(&mut sink, &mut rotor)
         })?;
         Ok(LogFile { shared, thread })
     }
@@ -185,7 +203,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, sink: &mut Sink) {
+    fn run(&self, sink: &mut Sink, rotor: &mut Option<Rotor>) {
         let mut queue = self.queue();
         let mut damage = Damage::default();
         loop {
@@ -194,9 +212,13 @@ impl Shared {
             } else if let Some(mut buffer) = queue.buffers.pop_front() {
                 drop(queue);
                 let len = buffer.len();
+                let is_rotated = self.rotate(sink, rotor, &mut damage);
                 self.pass_on(&mut buffer, &mut damage, |bytes| {
                     sink.write(bytes, &self.abandoned)
                 });
+                if is_rotated {
+                    Rotor::written(&*sink);
+                }
                 queue = self.queue();
                 queue.bytes -= len;
                 if queue.spare.len() < SPARE_MAX {
@@ -205,17 +227,7 @@ impl Shared {
                 }
             } else if std::mem::take(&mut queue.reopen) {
                 drop(queue);
-                let before = identity(sink);
-                *sink = open(&self.target).unwrap_or_else(|error| {
-                    tracing::error!(
-                        "opening {} again failed: {error}; let user {} write it, or create it for that user, \
-                         and open it again; until then log lines go to standard error",
-                        self.name(),
-                        rustix::process::geteuid().as_raw()
-                    );
-                    Sink::Stderr(std::io::stderr())
-                });
-                damage.torn &= identity(sink) == before;
+                self.open_again(sink, &mut damage);
                 queue = self.queue();
             } else if queue.closed {
                 if damage.lost > 0 {
@@ -226,6 +238,37 @@ impl Shared {
                 queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
             }
         }
+    }
+
+    fn open_again(&self, sink: &mut Sink, damage: &mut Damage) {
+        let before = identity(sink);
+        *sink = open(&self.target).unwrap_or_else(|error| {
+            tracing::error!(
+                "opening {} again failed: {error}; let user {} write it, or create it for that user, \
+                 and open it again; until then log lines go to standard error",
+                self.name(),
+                rustix::process::geteuid().as_raw()
+            );
+            Sink::Stderr(std::io::stderr())
+        });
+        damage.torn &= identity(sink) == before;
+    }
+
+    /// Rotates the file if it is due. Returns whether it is locked now.
+    fn rotate(&self, sink: &mut Sink, rotor: &mut Option<Rotor>, damage: &mut Damage) -> bool {
+        let Some(rotor) = rotor else { return false };
+        // Another process may rotate the file that this one has just opened, but hardly again and again.
+        for _ in 0..8 {
+            match sink {
+                Sink::File(file) if file.metadata().is_ok_and(|file| file.is_file()) => {}
+                _ => return false,
+            }
+            match rotor.turn(&*sink) {
+                Turn::Write => return true,
+                Turn::Next => self.open_again(sink, damage),
+            }
+        }
+        false
     }
 
     /// Writes a buffer, first ending a line that a failure has torn.
@@ -501,7 +544,7 @@ mod tests {
     #[test]
     fn past_the_bound_lines_are_dropped_and_counted() {
         let dir = tempfile::tempdir().unwrap();
-        let log = LogFile::bounded(Target::File(dir.path().join("log")), Bytes(4)).unwrap();
+        let log = LogFile::bounded(Target::File(dir.path().join("log")), None, Bytes(4)).unwrap();
         assert_eq!(log.write(b"a\nb\nc\n".to_vec()), (Vec::new(), 3));
         assert_eq!(log.write(b"ok\n".to_vec()).1, 0);
     }

@@ -45,7 +45,7 @@ impl Service for Server {
         }
         cx.counters.accepted().add(1);
         Some(Session::new(
-            peer.ip(),
+            (peer.ip(), self.is_admin),
             layer,
             now + silent,
             self.pace(cx, peer, now),

@@ -8,7 +8,7 @@ use crate::access::Verdict;
 use crate::config::{Config, HeaderRule, TrailingSlash, spelling};
 use crate::context::{Cx, Done};
 use crate::entry::{Answer as Kind, Entry};
-use crate::exchange::{Asked, Exchange, Head, Step as Next};
+use crate::exchange::{Asked, Exchange, Head, Step as Next, Way};
 use crate::service::Server;
 use crate::site::Lookup;
 use http_semantics::field::{Fields, Line};
@@ -340,7 +340,11 @@ fn answer(
     question: &Question<'_>,
     now: Instant,
 ) -> Option<(u16, Vec<String>)> {
-    let mut exchange = Exchange::new(question.peer, question.is_secured, now);
+    let way = Way {
+        is_secured: question.is_secured,
+        is_admin: false,
+    };
+    let mut exchange = Exchange::new(question.peer, way, now);
     let mut entry: Option<Arc<Entry>> = None;
     loop {
         let (scope, _) = cx.split();

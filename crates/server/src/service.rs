@@ -3,6 +3,7 @@
 //!
 //! This file decides which state is shared and how it changes; it does not know requests or connections.
 
+mod admin;
 pub mod handler;
 
 use crate::access::Gates;
@@ -21,6 +22,7 @@ use crate::request_limit::RequestLimits;
 use crate::site::{OpenError, Site, Source};
 use crate::store::StoreCounters;
 use crate::waiting::Waiting;
+use admin::AdminHandlers;
 use core::fmt;
 use handler::{Handler, Mounts};
 use runtime::memory::Budget;
@@ -80,6 +82,8 @@ pub(crate) struct State {
     pub(crate) log: Option<Arc<dyn LogSink>>,
     /// Handlers by path.
     pub(crate) mounts: Mounts,
+    /// What answers at the admin addresses.
+    pub(crate) admin: AdminHandlers,
     /// Access rules.
     pub(crate) gates: Gates,
     /// Limits on requests by path.
@@ -168,12 +172,15 @@ impl State {
             mounts.add(at.as_str(), Arc::clone(handler));
         }
         let each_answer = Filters::for_each_answer(&additions.filters);
-        for (at, handler) in own(&config) {
+        let own = own(&config);
+        for (at, handler) in own.public {
             mounts.add(at, handler);
         }
+        let admin = AdminHandlers::open(&config, own.admin).map_err(OpenError::Token)?;
         Ok(State {
             rate: Rate::new(limits.request_rate, limits.request_burst),
             is_timed: config.live != LiveFor::Nobody
+                || config.admin.is_some()
                 || config.record.is_some()
                 || crate::adapt::turn_max(&config).is_some(),
             copied_max: match config.behavior.split_head {
@@ -187,6 +194,7 @@ impl State {
             additions,
             wants_path: config.log_tcp && log.is_some(),
             mounts,
+            admin,
             gates,
             request_limits: RequestLimits::of(hosts.places().iter().map(|place| &place.config)),
             field_rules,
@@ -218,7 +226,16 @@ fn secured_lines(config: &Config, http3_port: Option<u16>) -> Vec<u8> {
 
 /// Makes the handlers that a server has of its own with a configuration, by path. They are searched after those that a
 /// program adds.
-pub(crate) type OwnHandlers = fn(&Config) -> Vec<(&'static str, Arc<dyn Handler>)>;
+pub(crate) type OwnHandlers = fn(&Config) -> Own;
+
+/// Handlers by path.
+#[derive(Debug, Default)]
+pub(crate) struct Own {
+    /// At all addresses but those of `admin`.
+    pub(crate) public: Vec<(&'static str, Arc<dyn Handler>)>,
+    /// At those.
+    pub(crate) admin: Vec<(&'static str, Arc<dyn Handler>)>,
+}
 
 /// State shared by all workers.
 #[derive(Debug)]
@@ -288,6 +305,8 @@ impl Hub {
 #[derive(Clone, Debug)]
 pub struct Server {
     pub(crate) hub: Arc<Hub>,
+    /// Whether its connections are those of the admin addresses.
+    pub(crate) is_admin: bool,
 }
 
 impl Server {
@@ -308,6 +327,7 @@ impl Server {
         let state = State::new(own, config, embedded, additions, hosts, log, None)?;
         let dials = !state.proxies.is_empty();
         Ok(Server {
+            is_admin: false,
             hub: Arc::new(Hub {
                 connections_max: AtomicU32::new(state.config.max_connections),
                 state: Mutex::new(Arc::new(state)),
@@ -480,7 +500,18 @@ impl Server {
     }
 
     pub(crate) fn of(hub: &Arc<Hub>) -> Server {
-        Server { hub: Arc::clone(hub) }
+        Server {
+            hub: Arc::clone(hub),
+            is_admin: false,
+        }
+    }
+
+    /// The same server, for connections at the admin addresses.
+    pub fn at_admin(&self) -> Server {
+        Server {
+            hub: Arc::clone(&self.hub),
+            is_admin: true,
+        }
     }
 
     /// Number of open connections.

@@ -300,7 +300,10 @@ fn customer(config: &Config, flags: &Flags) -> Result<Customer, Failure> {
             AcmeChallenge::Auto => {
                 let by_hook = config.acme_hook.as_ref().map(|_| Kind::Dns);
                 // Otherwise nothing listens where the CA would look for a file.
-                let is_clear = config.listeners().iter().any(|one| one.tls.is_none());
+                let is_clear = config
+                    .listeners()
+                    .iter()
+                    .any(|one| one.tls.is_none() && !one.is_admin);
                 let by_file = is_clear.then_some(Kind::Http);
                 [by_hook, by_file, Some(Kind::TlsAlpn)]
                     .into_iter()

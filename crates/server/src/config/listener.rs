@@ -2,6 +2,7 @@
 //!
 //! `listen` is the short form: its addresses use the settings of the top level.
 
+use super::admin::CONNECTIONS_MAX;
 use super::secure::{ClientAuth, HttpsRedirect};
 use super::values::{self, IoKind, Listen, Workers};
 use super::{Config, ConfigError};
@@ -26,6 +27,9 @@ pub struct Listener {
     pub max_connections: Option<u32>,
     /// The certificates of its addresses. `None`: cleartext.
     pub tls: Option<Tls>,
+    /// Whether its addresses are those of the table `[admin]`. Not a key of the file.
+    #[serde(skip)]
+    pub is_admin: bool,
 }
 
 /// TLS of a listener: its certificates, and the response to names without one.
@@ -110,7 +114,7 @@ impl Listener {
 }
 
 impl Config {
-    /// Every listener: those of the short form `listen` first, as one, then the tables.
+    /// Every listener: those of the short form `listen` first, as one, then the tables, then those of `admin`.
     pub fn listeners(&self) -> Vec<Listener> {
         let short = (!self.listen.0.is_empty()).then(|| Listener {
             address: self.listen.clone(),
@@ -119,14 +123,26 @@ impl Config {
             workers: None,
             max_connections: None,
             tls: self.tls(),
+            is_admin: false,
         });
-        short.into_iter().chain(self.listener.iter().cloned()).collect()
+        let admin = self.admin.as_ref().map(|admin| Listener {
+            address: admin.listen.clone(),
+            concurrency: None,
+            io: None,
+            workers: None,
+            max_connections: Some(CONNECTIONS_MAX),
+            tls: admin.tls.clone(),
+            is_admin: true,
+        });
+        let all = short.into_iter().chain(self.listener.iter().cloned());
+        all.chain(admin).collect()
     }
 
     /// All addresses to listen on.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         let tables = self.listener.iter().flat_map(|listener| &listener.address.0);
-        self.listen.0.iter().chain(tables).copied()
+        let admin = self.admin.iter().flat_map(|admin| &admin.listen.0);
+        self.listen.0.iter().chain(tables).chain(admin).copied()
     }
 
     /// TLS of the addresses in `listen`, from `tls-cert` and `tls-key`.
@@ -147,7 +163,10 @@ impl Config {
             HttpsRedirect::Auto | HttpsRedirect::Off => None,
             HttpsRedirect::Port(port) => Some(port),
             HttpsRedirect::On => {
-                let secured = self.listeners().into_iter().find(|one| one.tls.is_some());
+                let secured = self
+                    .listeners()
+                    .into_iter()
+                    .find(|one| one.tls.is_some() && !one.is_admin);
                 secured.and_then(|one| Some(one.address.0.first()?.port()))
             }
         }
@@ -155,7 +174,8 @@ impl Config {
 
     /// Whether some listener speaks TLS.
     pub fn has_tls(&self) -> bool {
-        self.listeners().iter().any(|listener| listener.tls.is_some())
+        let mut public = self.listeners().into_iter().filter(|listener| !listener.is_admin);
+        public.any(|listener| listener.tls.is_some())
     }
 
     /// Validates addresses and certificates.
@@ -198,6 +218,12 @@ impl Config {
                 ));
             }
             if let Some(tls) = &listener.tls {
+                tls.validate(["cert", "key", "client-ca"], has_others)?;
+            }
+        }
+        if let Some(admin) = &self.admin {
+            admin.validate()?;
+            if let Some(tls) = &admin.tls {
                 tls.validate(["cert", "key", "client-ca"], has_others)?;
             }
         }

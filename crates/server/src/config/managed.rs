@@ -162,6 +162,7 @@ impl Config {
                 workers: None,
                 max_connections: None,
                 tls: None,
+                is_admin: false,
             });
         }
         if self.https_redirect == HttpsRedirect::Auto {

@@ -17,6 +17,7 @@
 //! ```
 
 mod access;
+mod admin;
 mod behavior;
 mod content_type;
 mod cors;
@@ -44,6 +45,7 @@ mod upstream;
 mod values;
 
 pub use access::{Access, Network, Satisfy};
+pub use admin::Admin;
 pub use behavior::{Behavior, CacheLock, ColdReads, FileName, LookupTime};
 pub use content_type::ContentTypes;
 pub use cors::Cors;
@@ -230,6 +232,8 @@ pub struct Config {
     pub record: Option<PathBuf>,
     /// Path of the socket for `weir ctl`. `None`: no socket.
     pub control: Option<PathBuf>,
+    /// Addresses of their own for the live page, metrics and health checks. `None`: there are none.
+    pub admin: Option<Admin>,
     /// Which clients may read the live page and the metrics under `/.weir/`.
     pub live: LiveFor,
     /// Whether `/healthz` and `/readyz` answer health checks instead of naming files.
@@ -241,6 +245,16 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Format of the access log that the operator wrote; used in place of `log_format`.
     pub log_template: Option<LogTemplate>,
+    /// Size from which on the access log is rotated; 0: it is not, because of its size.
+    #[serde(deserialize_with = "values::bytes")]
+    pub log_rotate_size: Bytes,
+    /// Length of the periods, in UTC, each of which has an access log of its own; 0: there are none.
+    #[serde(deserialize_with = "values::duration_or_off")]
+    pub log_rotate_time: Duration,
+    /// Number of rotated access logs that are kept.
+    pub log_keep: u32,
+    /// Whether rotated access logs are compressed.
+    pub log_compress: bool,
     /// Whether JSON log lines include the state of the TCP path to the client.
     pub log_tcp: bool,
 
@@ -408,11 +422,16 @@ impl Default for Config {
             max_turn: MaxTurn::default(),
             record: None,
             control: None,
+            admin: None,
             live: LiveFor::default(),
             health: false,
             access_log: None,
             log_format: LogFormat::default(),
             log_template: None,
+            log_rotate_size: Bytes(0),
+            log_rotate_time: Duration::ZERO,
+            log_keep: 14,
+            log_compress: true,
             log_tcp: false,
             user: None,
             http2: Http2::default(),
@@ -689,6 +708,21 @@ impl Config {
                 "HTTP/3 needs TLS: set a certificate (`tls-cert`, `tls-key`), a `domain`, or `tls = \"internal\"`",
             ));
         }
+        if self.log_rotate_size.0 > 0 && self.log_rotate_size < LOG_SIZE_MIN {
+            return Err(ConfigError::invalid(
+                "log-rotate-size",
+                format!(
+                    "{} is too small; it must be at least {LOG_SIZE_MIN}, or 0 for none",
+                    self.log_rotate_size
+                ),
+            ));
+        }
+        if !self.log_rotate_time.is_zero() && self.log_rotate_time < LOG_TIME_MIN {
+            return Err(ConfigError::invalid(
+                "log-rotate-time",
+                "the minimum is one minute; `off` is none",
+            ));
+        }
         let shows_path = self.log_template.as_ref().is_some_and(LogTemplate::shows_path);
         if shows_path && !self.log_tcp {
             return Err(ConfigError::invalid(
@@ -887,6 +921,12 @@ impl Config {
     }
 }
 
+/// Smallest access log that is rotated.
+const LOG_SIZE_MIN: Bytes = Bytes::kib(4);
+
+/// Shortest period of an access log.
+const LOG_TIME_MIN: Duration = Duration::from_secs(60);
+
 /// How to compare and keep a key that takes effect only at the next start.
 struct Fixed {
     differs: fn(&Config, &Config) -> bool,
@@ -922,6 +962,7 @@ fixed!(
     "adapt" adapt,
     "record" record,
     "control" control,
+    "admin" admin,
     "http3" http3,
     "tls-key-log" tls_key_log,
     "domain" domain,

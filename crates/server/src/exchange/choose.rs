@@ -128,7 +128,10 @@ impl Exchange {
         let path = head.and_then(|head| head.target.path());
         let mut composer = composer.ruled_by(&state.field_rules, site, path);
         let mut start = start;
-        let is_redirected = state.https_port.is_some() && !self.is_secured;
+        if let (Start::Request, true, Some(head)) = (start, self.way.is_admin, head) {
+            return Step::Answer(self.admin(composer, state, (clock, hub), head));
+        }
+        let is_redirected = state.https_port.is_some() && !self.way.is_secured;
         if !state.field_rules.is_empty()
             && !is_redirected
             && let Some(head) = head
@@ -149,7 +152,7 @@ impl Exchange {
             let verdict = state.gates.verdict(site, head, self.peer, self.is_wrong);
             let is_ruled = !matches!(&verdict, Verdict::Open(admitted) if !admitted.is_ruled);
             // Nobody is asked for a password in cleartext, or answered, if there is a safe address.
-            if let (true, Some(port), false) = (is_ruled, state.https_port, self.is_secured) {
+            if let (true, Some(port), false) = (is_ruled, state.https_port, self.way.is_secured) {
                 return Step::Answer(composer.secure_address(head, port));
             }
             self.is_ruled = is_ruled;
@@ -179,7 +182,7 @@ impl Exchange {
             }
         }
         if let (Start::Request, Some(head), Some(port), false) =
-            (start, head, state.https_port, self.is_secured)
+            (start, head, state.https_port, self.way.is_secured)
         {
             return Step::Answer(composer.secure_address(head, port));
         }
@@ -314,6 +317,34 @@ impl Exchange {
             _held: held,
             ..self.unsettled(compose(composer, decision, entry, site, rng))
         })
+    }
+
+    /// The answer at an admin address: no file and no upstream.
+    #[cold]
+    fn admin<'c>(
+        &self,
+        composer: Composer<'c, '_>,
+        state: &State,
+        (clock, hub): (&Clock, &Arc<Hub>),
+        head: &RequestHead<'_, '_>,
+    ) -> Answer<'c> {
+        if !state.admin.admits(head) {
+            return composer.page(Failure::ADMIN);
+        }
+        if !matches!(head.method, Method::Get | Method::Head) {
+            return composer.page(Failure::of_method(head.method));
+        }
+        let made = state.admin.mounts.of(head).and_then(|(handler, below)| {
+            let ask = Ask {
+                path: below,
+                ..ask(clock, head, self.peer)
+            };
+            handler.answer(&ask, &Server::of(hub))
+        });
+        match made {
+            Some(made) => composer.made(made),
+            None => composer.page(Failure::of_missing(Missing::NotFound)),
+        }
     }
 
     /// The answer; the same head gets another one from another client if an access rule covers its path.

@@ -23,6 +23,8 @@ pub(crate) enum Extra {
     RetryAfter(u32),
     /// `Vary`: the response depends on `Accept-Encoding`.
     VaryCoding,
+    /// `WWW-Authenticate`: the token of the admin addresses.
+    Admin,
     /// `WWW-Authenticate`: the realm of the access rule at this index.
     Authenticate(u16),
 }
@@ -40,6 +42,10 @@ impl Extra {
                 lines.add("Retry-After", itoa::Buffer::new().format(secs).as_bytes());
             }
             Extra::VaryCoding => lines.add("Vary", b"Accept-Encoding"),
+            Extra::Admin => {
+                lines.add("WWW-Authenticate", b"Bearer realm=\"Weir\"");
+                lines.add("WWW-Authenticate", b"Basic realm=\"Weir\", charset=\"UTF-8\"");
+            }
             Extra::Authenticate(at) => {
                 // After a reload, the rule may be gone.
                 let realm = rules.get(usize::from(at)).map_or("", Access::realm);
@@ -91,6 +97,12 @@ impl Failure {
     pub(crate) const TARGET: Failure = Failure {
         detail: Some("the request target is malformed"),
         ..Failure::of(Status::BAD_REQUEST)
+    };
+
+    /// 401: the token of the admin addresses is needed.
+    pub(crate) const ADMIN: Failure = Failure {
+        extra: Extra::Admin,
+        ..Failure::of(Status::UNAUTHORIZED)
     };
 
     /// 403: the client's network is not admitted.

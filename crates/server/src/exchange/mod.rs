@@ -72,13 +72,21 @@ pub(crate) enum Step<'e> {
     Pass(Box<Found>),
 }
 
+/// How a request came to this server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    /// Encrypted.
+    pub(crate) is_secured: bool,
+    /// At an admin address.
+    pub(crate) is_admin: bool,
+}
+
 /// A request on its way to its answer.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     /// Address of the client.
     peer: IpAddr,
-    /// Whether the request came encrypted.
-    is_secured: bool,
+    way: Way,
     /// Arrival of the first byte of the request.
     started: Instant,
     /// The log line, from the time the answer is composed.
@@ -109,12 +117,12 @@ struct Waits {
 }
 
 impl Exchange {
-    /// An exchange with `peer`, over TLS if it `is_secured`, the first byte of which arrived at `started`.
+    /// An exchange with `peer`, the first byte of which arrived at `started`.
     #[inline]
-    pub(crate) fn new(peer: IpAddr, is_secured: bool, started: Instant) -> Exchange {
+    pub(crate) fn new(peer: IpAddr, way: Way, started: Instant) -> Exchange {
         Exchange {
             peer,
-            is_secured,
+            way,
             started,
             slot: Slot::NONE,
             waits: None,

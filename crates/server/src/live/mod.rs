@@ -9,26 +9,38 @@ mod page;
 
 use crate::config::{Config, LiveFor};
 use crate::hosts::without_port;
-use crate::service::Server;
 use crate::service::handler::{Ask, Handler, Made};
+use crate::service::{Own, Server};
 use bytes::Bytes;
 use figures::Figures;
 use http_semantics::status::Status;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The handlers that a server has with this configuration, by path.
-pub(crate) fn handlers(config: &Config) -> Vec<(&'static str, Arc<dyn Handler>)> {
-    let mut handlers: Vec<(&'static str, Arc<dyn Handler>)> = Vec::new();
+/// The handlers that a server has with this configuration, by path. With admin addresses, the live page is there only.
+pub(crate) fn handlers(config: &Config) -> Own {
+    let health = || -> [(&'static str, Arc<dyn Handler>); 2] {
+        [
+            ("/healthz", Arc::new(Health::Alive)),
+            ("/readyz", Arc::new(Health::Ready)),
+        ]
+    };
+    let mut own = Own::default();
     if config.health {
-        handlers.push(("/healthz", Arc::new(Health::Alive)));
-        handlers.push(("/readyz", Arc::new(Health::Ready)));
+        own.public.extend(health());
     }
     let shown_to = config.live;
-    if shown_to != LiveFor::Nobody {
-        handlers.push(("/.weir/", Arc::new(Live { shown_to })));
+    if config.admin.is_some() {
+        let live = Arc::new(Live {
+            shown_to: LiveFor::All,
+        });
+        own.admin.extend(health());
+        own.admin.push(("/.weir/", Arc::clone(&live) as Arc<dyn Handler>));
+        own.admin.push(("/", live));
+    } else if shown_to != LiveFor::Nobody {
+        own.public.push(("/.weir/", Arc::new(Live { shown_to })));
     }
-    handlers
+    own
 }
 
 /// Answers below `/.weir/`: the page, `live.json` and `metrics`.

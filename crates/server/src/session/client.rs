@@ -1,7 +1,7 @@
 //! Who is at the other end of a connection, whatever protocol it speaks, and whether its requests are answered at all.
 
 use crate::context::Cx;
-use crate::exchange::{Asked, Failure};
+use crate::exchange::{Asked, Failure, Way};
 use crate::rate_limit::Pace;
 use crate::request_limit::Seats;
 use http_semantics::request::RequestHead;
@@ -14,6 +14,8 @@ use units::Instant;
 pub(super) struct Client {
     address: IpAddr,
     layer: Layer,
+    /// Whether it came to an admin address.
+    is_admin: bool,
     /// Number of its requests so far, over this connection.
     pub(super) requests: u32,
     /// `None` in most connections.
@@ -53,6 +55,7 @@ impl Client {
         Client {
             address,
             layer,
+            is_admin: false,
             requests: 0,
             more: pace.map(|pace| {
                 Box::new(More {
@@ -81,15 +84,35 @@ impl Client {
         self.layer == Layer::Agreed
     }
 
+    /// At an admin address.
+    pub(super) fn at_admin(self, is_admin: bool) -> Client {
+        Client { is_admin, ..self }
+    }
+
+    #[inline]
+    pub(super) fn is_admin(&self) -> bool {
+        self.is_admin
+    }
+
+    /// How its requests come.
+    #[inline]
+    pub(super) fn way(&self) -> Way {
+        Way {
+            is_secured: self.is_secured(),
+            is_admin: self.is_admin,
+        }
+    }
+
     #[inline]
     pub(super) fn layer(&self) -> Layer {
         self.layer
     }
 
-    /// Whether the rate of its requests is limited.
+    /// Whether its requests are answered otherwise than those of most clients: their rate is limited, or they came to an
+    /// admin address.
     #[inline]
-    pub(super) fn is_paced(&self) -> bool {
-        self.pace().is_some()
+    pub(super) fn is_special(&self) -> bool {
+        self.is_admin || self.pace().is_some()
     }
 
     #[inline]
@@ -140,7 +163,7 @@ impl Client {
             _ => {}
         }
         match asked {
-            Asked::Request(head) if !cx.state.request_limits.is_empty() && counts() => {
+            Asked::Request(head) if !cx.state.request_limits.is_empty() && !self.is_admin && counts() => {
                 self.limit_path(cx, head, now)
             }
             _ => Ok(Seats::default()),

@@ -43,7 +43,7 @@ pub(super) fn first_ticket(request: u32) -> u32 {
 #[cold]
 pub(super) fn route(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_body: bool) -> Option<Found> {
     let is_redirected = cx.state.https_port.is_some() && !client.is_secured();
-    if is_redirected || cx.state.mounts.of(head).is_some() {
+    if is_redirected || client.is_admin() || cx.state.mounts.of(head).is_some() {
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());

@@ -20,7 +20,7 @@ pub(super) enum Stop {
 #[cold]
 pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_body: bool) -> Option<Stop> {
     let is_redirected = cx.state.https_port.is_some() && !client.is_secured();
-    if cx.state.gates.is_empty() || is_redirected || cx.state.mounts.of(head).is_some() {
+    if cx.state.gates.is_empty() || client.is_admin() || is_redirected || cx.state.mounts.of(head).is_some() {
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());

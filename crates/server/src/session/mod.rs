@@ -42,9 +42,15 @@ pub enum Session {
 }
 
 impl Session {
-    /// A connection from `peer` that must send bytes until `deadline`.
-    pub(crate) fn new(peer: IpAddr, layer: Layer, deadline: Instant, pace: Option<Pace>) -> Session {
-        Session::Http1(Http1::new(Client::new(peer, layer, pace), deadline))
+    /// A connection from `peer` that must send bytes until `deadline`, at an admin address if it `is_admin`.
+    pub(crate) fn new(
+        (peer, is_admin): (IpAddr, bool),
+        layer: Layer,
+        deadline: Instant,
+        pace: Option<Pace>,
+    ) -> Session {
+        let client = Client::new(peer, layer, pace).at_admin(is_admin);
+        Session::Http1(Http1::new(client, deadline))
     }
 
     /// Handles any event.

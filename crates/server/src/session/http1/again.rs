@@ -34,7 +34,7 @@ impl Http1 {
         now: Instant,
     ) -> Again<'b> {
         let is_secured = self.client.is_secured();
-        if self.client.is_paced()
+        if self.client.is_special()
             || !cx.uses_head_cache[usize::from(is_secured)]
             || cx.admission.is_shut()
             || !self.http.is_idle()

@@ -438,7 +438,7 @@ impl Http1 {
         let behind = &passed.input;
         let left = with_head(&passed.head, passed.started, cx, |cx, received| {
             let is_whole = passed.forward.has_whole_request();
-            let exchange = Exchange::new(self.client.address(), self.client.is_secured(), passed.started)
+            let exchange = Exchange::new(self.client.address(), self.client.way(), passed.started)
                 .after(passed.forward.tried(now));
             let mut outcome = self.begin_with(cx, exchange, received, Some(failure), tx);
             if !is_whole && let Outcome::Wait(mut exchange, _) = outcome {
@@ -471,11 +471,7 @@ impl Http1 {
         let entry = exchange.late(cx);
         let (scope, desk) = cx.split();
         let next: Next<'_> = exchange.resume(scope, received.asked(), &entry);
-        let fresh = Exchange::new(
-            self.client.address(),
-            self.client.is_secured(),
-            received.started(),
-        );
+        let fresh = Exchange::new(self.client.address(), self.client.way(), received.started());
         let exchange = std::mem::replace(exchange, fresh);
         self.follow(desk, exchange, received, next, tx)
     }

@@ -284,7 +284,7 @@ impl Http1 {
         admitted: Result<Seats, Failure>,
         tx: &mut Tx,
     ) -> Outcome {
-        let mut exchange = Exchange::new(self.client.address(), self.client.is_secured(), received.started);
+        let mut exchange = Exchange::new(self.client.address(), self.client.way(), received.started);
         let failure = match admitted {
             Ok(seats) => {
                 exchange = exchange.holding(seats);

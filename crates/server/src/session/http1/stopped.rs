@@ -34,8 +34,8 @@ impl Http1 {
                 let Asked::Request(head) = received.asked() else {
                     return None;
                 };
-                let (address, is_secured) = (self.client.address(), self.client.is_secured());
-                let exchange = Exchange::new(address, is_secured, received.started());
+                let (address, way) = (self.client.address(), self.client.way());
+                let exchange = Exchange::new(address, way, received.started());
                 let mut exchange = exchange.holding(seats);
                 let work = guard::begin(cx, &mut exchange, head, check);
                 return self.conclude(cx, received, Outcome::Check(exchange, work), behind, tx, now);

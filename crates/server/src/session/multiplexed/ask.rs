@@ -82,7 +82,7 @@ pub(in crate::session) fn begin(
                 Err(limited) => (failure, is_last) = (Some(limited.failure), limited.ends_connection),
             }
         }
-        let exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+        let exchange = Exchange::new(ask.client.address(), ask.client.way(), now);
         let mut exchange = exchange.holding(seats);
         let (scope, desk) = cx.split();
         let step = match (failure, asked) {
@@ -115,7 +115,7 @@ pub(in crate::session) fn stand_in(
             Ok(head) => Asked::Request(head),
             Err(_) => Asked::Input(control.path.unwrap_or_default()),
         };
-        let exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+        let exchange = Exchange::new(ask.client.address(), ask.client.way(), now);
         let mut exchange = exchange.after(tried);
         let (scope, desk) = cx.split();
         let step = exchange.refuse(scope, asked, failure);
@@ -178,7 +178,7 @@ pub(in crate::session) fn pass(
                     forward.ruled = gateway::ruled(cx, head);
                     forward.seats = seats;
                     let check = check.map(|check| {
-                        let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+                        let mut exchange = Exchange::new(ask.client.address(), ask.client.way(), now);
                         let work = guard::begin(cx, &mut exchange, head, check);
                         Box::new((exchange, Some(work)))
                     });
@@ -193,7 +193,7 @@ pub(in crate::session) fn pass(
 /// Answers what is no request with an error.
 #[cold]
 pub(in crate::session) fn refuse(cx: &mut Cx, ask: Ask<'_>, failure: Failure, now: Instant) -> Outcome {
-    let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+    let mut exchange = Exchange::new(ask.client.address(), ask.client.way(), now);
     let (scope, desk) = cx.split();
     let asked = Asked::Input(b"");
     let step = exchange.refuse(scope, asked, failure);
@@ -268,7 +268,7 @@ fn upstream(
             return Outcome::Pass(Box::new(forward));
         }
     }
-    let mut exchange = Exchange::new(ask.client.address(), ask.client.is_secured(), now);
+    let mut exchange = Exchange::new(ask.client.address(), ask.client.way(), now);
     let (scope, desk) = cx.split();
     match exchange.refuse(scope, asked, UNWRITABLE) {
         Step::Wait(work, hint) => Outcome::Wait(exchange, work, hint),

@@ -1,0 +1,107 @@
+//! The admin listener: addresses of their own for the live page, metrics and health checks.
+//!
+//! Decides who may connect where. The answers are made elsewhere.
+
+use super::ConfigError;
+use super::listener::Tls;
+use super::values::Listen;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// Connections open at the admin addresses at a time.
+pub(super) const CONNECTIONS_MAX: u32 = 64;
+
+/// The table `[admin]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Admin {
+    /// Its addresses: one string or a list.
+    pub listen: Listen,
+    /// File with the token that every request must have. `None`: none is needed.
+    pub token_file: Option<PathBuf>,
+    /// The certificates of its addresses. `None`: cleartext.
+    pub tls: Option<Tls>,
+}
+
+impl Admin {
+    /// Validates that only those who may can read from other machines.
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        let Some(address) = self.listen.0.first() else {
+            return Err(ConfigError::invalid(
+                "admin",
+                "no address; name at least one, as in listen = \"127.0.0.1:9090\"",
+            ));
+        };
+        let remote = self.listen.0.iter().find(|address| !address.ip().is_loopback());
+        let Some(remote) = remote else {
+            debug_assert!(address.ip().is_loopback());
+            return Ok(());
+        };
+        let needs_certificate = self.tls.as_ref().and_then(Tls::asks_clients) == Some(true);
+        if self.token_file.is_none() && !needs_certificate {
+            return Err(ConfigError::invalid(
+                "admin",
+                format!(
+                    "other machines reach {remote}; set `token-file`, or `tls` with `client-ca`, or listen on 127.0.0.1"
+                ),
+            ));
+        }
+        if self.tls.is_none() {
+            return Err(ConfigError::invalid(
+                "admin",
+                format!(
+                    "the token would be sent to {remote} in cleartext; set `tls`, or listen on 127.0.0.1"
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+
+    #[test]
+    fn other_machines_need_a_key() {
+        for (text, advice) in [
+            ("listen = '127.0.0.1:9090'", None),
+            (
+                "listen = ['127.0.0.1:9090', '[::1]:9090']\ntoken-file = 't'",
+                None,
+            ),
+            ("listen = []", Some("no address")),
+            ("listen = ':9090'", Some("set `token-file`")),
+            (
+                "listen = '192.0.2.1:9090'\ntoken-file = 't'",
+                Some("in cleartext"),
+            ),
+            (
+                "listen = ':9090'\ntls = { cert = 'c', key = 'k' }",
+                Some("set `token-file`"),
+            ),
+            (
+                "listen = ':9090'\ntls = { cert = 'c', key = 'k' }\ntoken-file = 't'",
+                None,
+            ),
+            (
+                "listen = ':9090'\ntls = { cert = 'c', key = 'k', client-ca = 'a' }",
+                None,
+            ),
+            (
+                "listen = ':9090'\ntls = { cert = 'c', key = 'k', client-ca = 'a', client-auth = 'optional' }",
+                Some("set `token-file`"),
+            ),
+            ("listen = '127.0.0.1:8080'", Some("is listed twice")),
+        ] {
+            let got = Config::from_toml(&format!("[admin]\n{text}\n"), "w.toml");
+            match advice {
+                None => assert!(got.is_ok(), "{text}: {got:?}"),
+                Some(advice) => {
+                    let why = got.expect_err(text).to_string();
+                    assert!(why.contains(advice), "{text}: {why}");
+                }
+            }
+        }
+    }
+}

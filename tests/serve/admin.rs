@@ -1,0 +1,118 @@
+//! The admin listener: the live page and the metrics at addresses of their own, for those who have the token.
+
+use crate::serve::listeners::address;
+use crate::serve::on_strategy;
+use crate::serve::process::{Launch, Server, Strategy};
+use crate::serve::tree::Tree;
+use crate::serve::wire::{Connection, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::net::SocketAddr;
+
+const TOKEN: &str = "0123456789abcdef0123";
+
+fn launch(strategy: Strategy, admin: &str) -> (Tree, Server) {
+    let tree = Tree::with(&[
+        ("site/index.html", "page"),
+        ("site/metrics", "a file"),
+        ("token", &format!("{TOKEN}\n")),
+        (
+            "weir.toml",
+            &format!(
+                "root = 'site'\nlive = 'all'\n[[proxy]]\npath = '/api/*'\n\
+                 upstreams = ['http://127.0.0.1:1']\n[admin]\nlisten = '127.0.0.1:0'\n{admin}\n"
+            ),
+        ),
+    ]);
+    let server = Launch::new(strategy)
+        .args(["--config".as_ref(), tree.join("weir.toml").as_os_str()])
+        .start();
+    (tree, server)
+}
+
+fn ask(address: SocketAddr, path: &str, authorization: &str) -> Response {
+    let mut connection = Connection::open(address);
+    let field = match authorization {
+        "" => String::new(),
+        value => format!("Authorization: {value}\r\n"),
+    };
+    connection.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{field}\r\n"));
+    connection.receive("GET")
+}
+
+fn figures_are_at_the_admin_address_only(strategy: Strategy) {
+    let (_tree, server) = launch(strategy, "");
+    let admin = address(&server, 1);
+    for path in [
+        "/",
+        "/.weir/",
+        "/metrics",
+        "/.weir/metrics",
+        "/live.json",
+        "/healthz",
+        "/readyz",
+    ] {
+        assert_eq!(ask(admin, path, "").status, 200, "{path}");
+    }
+    assert!(ask(admin, "/metrics", "").text().contains("weir_requests"));
+    // Neither files nor upstreams.
+    for path in ["/index.html", "/api/x", "/.weir/none"] {
+        assert_eq!(ask(admin, path, "").status, 404, "{path}");
+    }
+    let mut connection = Connection::open(admin);
+    assert_eq!(connection.request("POST", "/metrics", &[]).status, 405);
+    // The public address answers the same heads with its files, whatever was asked before.
+    for _ in 0..3 {
+        assert_eq!(ask(server.address, "/", "").text(), "page");
+        assert_eq!(ask(server.address, "/metrics", "").text(), "a file");
+        assert!(ask(admin, "/", "").text().contains("<title>"));
+        for path in ["/.weir/", "/.weir/metrics", "/live.json"] {
+            assert_eq!(ask(server.address, path, "").status, 404, "{path}");
+        }
+    }
+}
+
+fn a_token_is_needed(strategy: Strategy) {
+    let (tree, server) = launch(strategy, "token-file = 'token'");
+    let admin = address(&server, 1);
+    let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
+    for (authorization, status) in [
+        (String::new(), 401),
+        (format!("Bearer {TOKEN}"), 200),
+        (format!("bearer  {TOKEN}"), 200),
+        (format!("Bearer {TOKEN}x"), 401),
+        ("Bearer".to_owned(), 401),
+        (basic(&format!("anyone:{TOKEN}")), 200),
+        (basic(&format!("{TOKEN}:")), 401),
+        ("Basic !".to_owned(), 401),
+        (format!("Digest {TOKEN}"), 401),
+    ] {
+        for path in ["/metrics", "/none"] {
+            let answer = ask(admin, path, &authorization);
+            let wanted = if status == 200 && path == "/none" {
+                404
+            } else {
+                status
+            };
+            assert_eq!(answer.status, wanted, "{path} {authorization}");
+        }
+    }
+    let challenges = ask(admin, "/metrics", "").fields;
+    let challenges = challenges
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("www-authenticate"));
+    assert_eq!(challenges.count(), 2);
+    assert_eq!(ask(server.address, "/", "").text(), "page");
+    drop(server);
+    tree.write("token", "short");
+    let (code, printed) = Launch::new(strategy)
+        .args(["--config".as_ref(), tree.join("weir.toml").as_os_str()])
+        .fail();
+    assert!(
+        code == 2 && printed.contains("openssl rand -hex 32"),
+        "{code}: {printed}"
+    );
+}
+
+on_strategy!(loops, LOOPS: figures_are_at_the_admin_address_only, a_token_is_needed);
+on_strategy!(loops_uring, LOOPS_URING: figures_are_at_the_admin_address_only, a_token_is_needed);
