@@ -230,7 +230,7 @@ impl Founder<'_> {
     fn check_apart(&mut self, config: &Config) -> Result<(), Failure> {
         let flags = self.flags;
         self.apart(|| {
-            let log = AccessLog::open(&config, None)?;
+            let log = AccessLog::open(config, None)?;
             let server = open(
                 config.clone(),
                 server::Interprocess::default(),

@@ -16,12 +16,6 @@ use runtime::{Context as _, Service as _};
 use std::sync::Mutex;
 use units::{Duration, Seed, UnixTime};
 
-/// In cleartext, at an address for everybody.
-const CLEAR: Way = Way {
-    is_secured: false,
-    is_admin: false,
-};
-
 static FILES: [(&str, &[u8]); 2] = [
     ("/first.txt", b"The first is asked first."),
     ("/second.txt", b"The second is answered first."),
@@ -36,6 +30,12 @@ impl LogSink for Kept {
         (Vec::new(), 0)
     }
 }
+
+/// In cleartext, at a public address.
+const WAY: Way = Way {
+    is_secured: false,
+    is_admin: false,
+};
 
 fn at(millis: u64) -> Instant {
     Instant::from_nanos(1_000_000_000) + Duration::from_millis(millis)
@@ -166,9 +166,9 @@ fn two_exchanges_share_a_context_and_end_in_any_order() {
     ];
     let (one, two) = (request("/first.txt", &agent), request("/second.txt?q", &range));
     let peer = "192.0.2.7".parse().unwrap();
-    let mut first = Exchange::new(peer, CLEAR, at(0));
+    let mut first = Exchange::new(peer, WAY, at(0));
     let first_job = wait(first.begin(cx.split().0, &one));
-    let mut second = Exchange::new(peer, CLEAR, at(10));
+    let mut second = Exchange::new(peer, WAY, at(10));
     let second_job = wait(second.begin(cx.split().0, &two));
 
     let sent_second = send(&mut second, &mut cx, &two, second_job.run());
@@ -215,8 +215,8 @@ fn an_exchange_that_is_cut_short_leaves_the_other_alone() {
     let (mut cx, kept) = worker();
     let (one, two) = (request("/first.txt", &[]), request("/nothing", &[]));
     let peer = "2001:db8::1".parse().unwrap();
-    let mut first = Exchange::new(peer, CLEAR, at(0));
-    let mut second = Exchange::new(peer, CLEAR, at(0));
+    let mut first = Exchange::new(peer, WAY, at(0));
+    let mut second = Exchange::new(peer, WAY, at(0));
     let first_job = wait(first.begin(cx.split().0, &one));
     let second_job = wait(second.begin(cx.split().0, &two));
     send(&mut first, &mut cx, &one, first_job.run());
@@ -245,7 +245,7 @@ fn an_exchange_that_is_cut_short_leaves_the_other_alone() {
 fn an_exchange_whose_job_is_late_gets_an_error() {
     let (mut cx, _kept) = worker();
     let head = request("/first.txt", &[]);
-    let mut exchange = Exchange::new("192.0.2.7".parse().unwrap(), CLEAR, at(0));
+    let mut exchange = Exchange::new("192.0.2.7".parse().unwrap(), WAY, at(0));
     let _job = wait(exchange.begin(cx.split().0, &head));
     let entry = exchange.late(&cx);
     match exchange.resume(cx.split().0, Asked::Request(&head), &entry) {
