@@ -197,12 +197,13 @@ fn every_mistake_gets_an_answer_and_a_reason(strategy: Strategy) {
     let plain = plain.url.replace("http:", "https:");
     let closing = Upstream::new(|_| String::new()).url.replace("http:", "https:");
     for (url, more, said) in [
+        // All authorities of the test have the same name, so the wrong one is one with another key.
         (
             &right.url,
             "ca = \"$a.pem\"",
             &[
                 "(for 127.0.0.1, issued by",
-                "has an unknown issuer",
+                "has a bad signature",
                 "`ca` in [proxy.tls]",
             ][..],
         ),
@@ -211,7 +212,7 @@ fn every_mistake_gets_an_answer_and_a_reason(strategy: Strategy) {
             "ca = \"$a.pem\"",
             &[
                 "(for a.test, issued by",
-                "not for `127.0.0.1` but for",
+                "is not for `127.0.0.1`",
                 "`server-name`",
             ],
         ),
