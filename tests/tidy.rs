@@ -64,7 +64,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "units",
         ],
     ),
-    ("serving", &["quic", "runtime", "server", "tls"]),
+    ("serving", &["quic", "runtime", "server", "tls", "units"]),
     // `http2` is the server of its tests.
     ("load", &["client", "http2", "runtime", "units"]),
     // The client over the simulated network, against servers of 1997 that are its own: never the server of today.

@@ -13,8 +13,9 @@ use clap::Args;
 use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, IoKind, Keys, Landlock, LineOrder,
-    Listen, LiveFor, LogFormat, LogTemplate, MaxTurn, MemoryBound, Preset, ProxyFlag, SPA_FALLBACK, Seccomp,
-    SecurityHeaders, Tuned, User, Workers, parse_duration, parse_duration_or_off, parse_line_rate,
+    Listen, LiveFor, LogFormat, LogTemplate, MaxTurn, MemoryBound, Network, Preset, ProxyFlag, SPA_FALLBACK,
+    Seccomp, SecurityHeaders, TrustedField, Tuned, User, Workers, parse_duration, parse_duration_or_off,
+    parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;
@@ -240,6 +241,27 @@ pub(crate) struct Flags {
     /// the configuration file: `cache = true` or a table in `[[proxy]]`
     #[arg(long, env = "WEIR_PROXY_CACHE", help_heading = "Files")]
     proxy_cache: bool,
+
+    /// Network of proxies or load balancers that are believed when they name their client, as in 10.0.0.0/8; repeatable
+    /// [default: none]
+    #[arg(
+        long,
+        value_name = "NETWORK",
+        env = "WEIR_TRUSTED",
+        value_delimiter = ',',
+        help_heading = "Operation"
+    )]
+    trusted: Vec<Network>,
+
+    /// Field in which they name it: X-Forwarded-For, Forwarded [default: X-Forwarded-For]
+    #[arg(long, value_name = "FIELD", env = "WEIR_TRUSTED_FIELD", value_parser = offered::<TrustedField>(),
+          hide_possible_values = true, help_heading = "Operation")]
+    trusted_field: Option<TrustedField>,
+
+    /// Connections of trusted load balancers begin with the PROXY protocol, version 1 or 2
+    #[arg(long, env = "WEIR_PROXY_PROTOCOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Operation")]
+    proxy_protocol: Option<bool>,
 
     /// Who may read the live page and metrics under /.weir/: nobody, local (clients that connect over loopback and name
     /// the server by address or as localhost), all. Without a document root: local [default: nobody]
@@ -736,6 +758,8 @@ impl Flags {
             compress,
             precompressed,
             early_hints,
+            trusted_field,
+            proxy_protocol,
             security_headers,
             live,
             health,
@@ -835,6 +859,9 @@ impl Flags {
         }
         if !self.header.is_empty() {
             config.header.clone_from(&self.header);
+        }
+        if !self.trusted.is_empty() {
+            config.trusted.clone_from(&self.trusted);
         }
         if !self.proxy.is_empty() {
             config.proxy = self.proxy.iter().flat_map(|flag| flag.0.clone()).collect();

@@ -122,6 +122,7 @@ impl Drivers {
         let tls = self.tls.as_deref();
         let handle = serving::streams(
             tls::of(tls, listeners),
+            sockets::announced(&server.config(), listeners),
             member,
             choice.strategy()?,
             listeners,

@@ -12,6 +12,21 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
+/// For each listening socket, whether trusted peers begin with a header of the PROXY protocol. Sockets of a service manager
+/// whose address the configuration does not name are those of the short form.
+pub(super) fn announced(config: &Config, listeners: &[Listener]) -> Vec<bool> {
+    let configured = config.listeners();
+    let is_announced = |listener: &Listener| {
+        let asked = match listener.sockets().origin() {
+            Origin::Bound(asked) | Origin::Surplus(asked) => asked,
+            Origin::Passed => listener.address(),
+        };
+        let named = configured.iter().find(|one| one.address.0.contains(&asked));
+        named.map_or(config.proxy_protocol, |one| one.proxy_protocol)
+    };
+    listeners.iter().map(is_announced).collect()
+}
+
 /// What this process inherits.
 #[derive(Debug, Default)]
 pub(crate) struct Given {

@@ -7,6 +7,7 @@
 //! - `admin`: the live page and metrics at addresses of their own
 //! - `adapt`: what the server notices, and what its controllers would do
 //! - `ahead`: what a page embeds is in memory before it is asked for
+//! - `announced`: load balancers that announce their client in front of a connection
 //! - `fields`: field lines by rule in responses of every kind, and pages of other origins
 //! - `files`: which file answers which path; redirects, listings, error pages, methods
 //! - `representations`: conditions, ranges, content codings
@@ -26,10 +27,12 @@
 //! - `rights`: what the process may still do once it listens
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
 //! - `tried`: files that are tried for a path
+//! - `trusted`: the client that a proxy in front of the server names
 //! - `http2`: many requests over one connection, and stops, upgrades and floods under them
 //! - `http3`: the same over QUIC
 //! - `proxy`: requests that other servers answer, and how those servers can fail
 //! - `proxy_http2`: the same for clients of HTTP/2, many at a time
+//! - `proxy_request`: what an upstream gets, and when it gets it
 //! - `limited`: requests of each client by path, and logs by template
 //! - `proxy_mixed`: files and upstreams that share paths
 //! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
@@ -64,6 +67,7 @@ mod acme;
 mod adapt;
 mod admin;
 mod ahead;
+mod announced;
 mod behavior;
 mod bounds;
 mod certificates;
@@ -95,6 +99,7 @@ mod proxy_failures;
 mod proxy_http2;
 mod proxy_mixed;
 mod proxy_names;
+mod proxy_request;
 mod proxy_reuse;
 mod proxy_tls;
 mod proxy_websocket;
@@ -108,6 +113,7 @@ mod tilde;
 mod tls;
 mod tls_abuse;
 mod tried;
+mod trusted;
 mod upgrade;
 mod uring;
 mod warnings;

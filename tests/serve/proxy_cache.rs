@@ -195,7 +195,6 @@ fn one_request_goes_for_many(strategy: Strategy) {
             client
         })
         .collect();
-    // What each loop did before it serves this file includes the requests above.
     eventually("all clients wait", || {
         let metrics = server.connect().get("/.weir/metrics").text();
         metrics
@@ -210,7 +209,11 @@ fn one_request_goes_for_many(strategy: Strategy) {
     for client in &mut others {
         let got = client.receive("GET");
         assert_eq!(got.text(), "answer 1");
-        assert!(status_of(&got).ends_with("; collapsed"), "{}", status_of(&got));
+        let status = status_of(&got);
+        assert!(
+            status.starts_with("weir; fwd=uri-miss; ttl=") && status.ends_with("; collapsed"),
+            "{status}"
+        );
     }
     assert_eq!(upstream.all().len(), 1);
 }

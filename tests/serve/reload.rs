@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Keys that take effect at the next start; a reload says so.
-const AT_START: [&str; 30] = [
+const AT_START: [&str; 32] = [
     "listen",
     "send-buffer",
     "pacing",
@@ -46,6 +46,8 @@ const AT_START: [&str; 30] = [
     "acme-challenge",
     "acme-hook",
     "acme-hook-wait",
+    "proxy-protocol",
+    "admin",
     "behavior",
 ];
 /// Keys whose effect depends on how turns and disks happen to go; `disk` and unit tests look at them.
@@ -56,9 +58,9 @@ const UNSEEN: [&str; 5] = [
     "disk-timeout",
     "max-disk-queue",
 ];
-/// Keys whose effect `access`, `tried`, `tls`, `certificates`, `listeners`, `http2`, `proxy` and unit tests look at: certificates change with a reload,
+/// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `proxy` and unit tests look at: certificates change with a reload,
 /// listeners at the next start.
-const ELSEWHERE: [&str; 15] = [
+const ELSEWHERE: [&str; 25] = [
     "tls-cert",
     "tls-key",
     "tls-client-ca",
@@ -70,6 +72,16 @@ const ELSEWHERE: [&str; 15] = [
     "proxy",
     "access",
     "try-files",
+    "trusted",
+    "trusted-field",
+    "cors",
+    "security-headers",
+    "limit",
+    "log-template",
+    "log-compress",
+    "log-keep",
+    "log-rotate-size",
+    "log-rotate-time",
     "max-streams",
     "early-hints",
     "max-handshakes",

@@ -18,6 +18,7 @@ pub mod compression;
 pub mod conditional;
 pub mod date;
 pub mod field;
+pub mod forwarded;
 pub mod message;
 pub mod method;
 pub mod negotiate;

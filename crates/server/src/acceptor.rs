@@ -106,7 +106,12 @@ impl Server {
     fn enter(&self, cx: &Cx, peer: SocketAddr) -> Option<()> {
         let limits = &cx.state.limits;
         let peers = &self.hub.peers;
-        match peers.enter(peer.ip(), limits.connections, limits.per_address()) {
+        // Connections of a trusted peer are those of many clients.
+        let of_address = match cx.state.trusted.includes(peer.ip()) {
+            true => u32::MAX,
+            false => limits.per_address(),
+        };
+        match peers.enter(peer.ip(), limits.connections, of_address) {
             Ok(()) => return Some(()),
             Err(Refused::Total) => cx.counters.refused_total().add(1),
             Err(Refused::Address) => cx.counters.refused_address().add(1),
@@ -117,7 +122,10 @@ impl Server {
     /// The same for a connection that begins with a handshake, which is counted, too.
     fn enter_to_agree(&self, cx: &Cx, peer: SocketAddr) -> Option<()> {
         self.enter(cx, peer)?;
-        let of_address = cx.state.limits.handshakes_of_address();
+        let of_address = match cx.state.trusted.includes(peer.ip()) {
+            true => u32::MAX,
+            false => cx.state.limits.handshakes_of_address(),
+        };
         if self
             .hub
             .handshakes

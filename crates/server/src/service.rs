@@ -8,6 +8,7 @@ pub mod handler;
 
 use crate::access::Gates;
 use crate::adapt::{Decision, Decisions, Knobs, Sample, Settings};
+use crate::client_address::Trusted;
 use crate::config::{Config, LiveFor};
 use crate::connection_limit::Peers;
 use crate::counters::{Board, Readings, Totals};
@@ -28,9 +29,10 @@ use handler::{Handler, Mounts};
 use runtime::memory::Budget;
 use runtime::sensors::Reading;
 use runtime::shaping::Precedence;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use units::{Instant, Seed, UnixTime};
+use units::{Duration, Instant, Seed, UnixTime};
 
 /// Writes finished access log lines to their destination.
 pub trait LogSink: Send + Sync + fmt::Debug {
@@ -86,6 +88,8 @@ pub(crate) struct State {
     pub(crate) admin: AdminHandlers,
     /// Access rules.
     pub(crate) gates: Gates,
+    /// Peers that name their client.
+    pub(crate) trusted: Trusted,
     /// Limits on requests by path.
     pub(crate) request_limits: RequestLimits,
     /// Rules for field lines of responses that are no files.
@@ -196,6 +200,7 @@ impl State {
             mounts,
             admin,
             gates,
+            trusted: Trusted::of(&config),
             request_limits: RequestLimits::of(hosts.places().iter().map(|place| &place.config)),
             field_rules,
             proxies,
@@ -381,6 +386,16 @@ impl Server {
     /// The configuration in force.
     pub fn config(&self) -> Config {
         self.hub.current().1.config.clone()
+    }
+
+    /// Whether this peer is believed when it names its client.
+    pub fn trusts(&self, peer: IpAddr) -> bool {
+        self.hub.current().1.trusted.includes(peer)
+    }
+
+    /// See [`crate::limits::Limits::header_timeout`].
+    pub fn header_timeout(&self) -> Duration {
+        self.hub.current().1.limits.header_timeout
     }
 
     /// What the routes to other servers are like now: by rule and upstream, in the process that answers.

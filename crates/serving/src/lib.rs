@@ -3,23 +3,27 @@
 //! ```text
 //!                 cleartext      TLS                    QUIC
 //!   sessions      server::Server tls::SecuredService    quic::Endpoint
+//!   PROXY header  AnnouncedService around either        -
 //!   run by        runtime::strategy                     runtime::datagram
 //! ```
 //! `runtime` and the layers are generic, so their loops are compiled where their types are named: here. A crate of its own,
 //! because the build of `cargo build --release` optimizes the binary's own code less than what serves requests.
 
+mod announced;
+
+use announced::AnnouncedService;
 use quic::endpoint::{Endpoint, Shared};
-use runtime::datagram;
 use runtime::listen::Listener;
 use runtime::process::prefork::Member;
 use runtime::strategy::{self, Handle, Limits, Strategy};
+use runtime::{Service, datagram};
 use server::Server;
 use std::io;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use tls::secured::SecuredService;
 use tls::settings::Slot;
-use tls::tickets::Ratchet;
+use tls::tickets::{Ratchet, Secret};
 
 /// TLS for listeners: a configuration for each, in their order (`None`: cleartext), and the keys of their tickets.
 #[derive(Debug)]
@@ -31,27 +35,50 @@ pub struct Secured {
 }
 
 /// Starts a strategy on TCP listeners; `member`: as a worker process. Without `secured`, it runs the code that knows no TLS.
+/// `announced` says for each listener whether trusted peers begin with a header of the PROXY protocol; if none does, it runs
+/// the code that knows none.
 ///
 /// # Errors
 /// See [`strategy::serve`].
 pub fn streams(
     secured: Option<Secured>,
+    announced: Vec<bool>,
     member: Option<&Member>,
     strategy: Strategy,
     listeners: &[Listener],
     server: &Arc<Server>,
     limits: Limits,
 ) -> io::Result<Handle> {
-    let Some(Secured { slots, tickets }) = secured else {
-        return match member {
-            None => strategy::serve(strategy, listeners, server, limits),
-            Some(member) => strategy::serve_as(member, strategy, listeners, server, limits),
-        };
+    let is_announced = announced.contains(&true);
+    let secured = match secured {
+        Some(Secured { slots, tickets }) => SecuredService::new(Arc::clone(server), slots, tickets),
+        None if is_announced => SecuredService::new(Arc::clone(server), vec![None], no_tickets()?),
+        None => return run(member, strategy, listeners, server, limits),
     };
-    let service = Arc::new(SecuredService::new(Arc::clone(server), slots, tickets));
+    let secured = Arc::new(secured);
+    if !is_announced {
+        return run(member, strategy, listeners, &secured, limits);
+    }
+    let service = Arc::new(AnnouncedService::new(secured, Arc::clone(server), announced));
+    run(member, strategy, listeners, &service, limits)
+}
+
+/// Ticket keys of a service without TLS, which issues no tickets.
+fn no_tickets() -> io::Result<Ratchet> {
+    let secret = Secret::new(0).map_err(io::Error::other)?;
+    Ratchet::new(secret).map_err(io::Error::other)
+}
+
+fn run<V: Service>(
+    member: Option<&Member>,
+    strategy: Strategy,
+    listeners: &[Listener],
+    service: &Arc<V>,
+    limits: Limits,
+) -> io::Result<Handle> {
     match member {
-        None => strategy::serve(strategy, listeners, &service, limits),
-        Some(member) => strategy::serve_as(member, strategy, listeners, &service, limits),
+        None => strategy::serve(strategy, listeners, service, limits),
+        Some(member) => strategy::serve_as(member, strategy, listeners, service, limits),
     }
 }
 

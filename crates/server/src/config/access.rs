@@ -60,6 +60,16 @@ pub enum Network {
 }
 
 impl Network {
+    /// Whether the network contains an address, which must be canonical.
+    pub(crate) fn contains(self, address: IpAddr) -> bool {
+        self.matches(address).is_some()
+    }
+
+    /// Whether the network contains all addresses of a family.
+    pub(super) fn is_everyone(self) -> bool {
+        matches!(self, Network::All | Network::V4(_, 0) | Network::V6(_, 0))
+    }
+
     /// Length of the matching prefix, plus one; 0 for [`Network::All`]. `None`: the address is outside. `address` must be
     /// canonical, not an IPv4 address mapped into IPv6.
     pub(super) fn matches(self, address: IpAddr) -> Option<u8> {

@@ -27,6 +27,9 @@ pub struct Listener {
     pub max_connections: Option<u32>,
     /// The certificates of its addresses. `None`: cleartext.
     pub tls: Option<Tls>,
+    /// See [`Config::proxy_protocol`].
+    #[serde(default)]
+    pub proxy_protocol: bool,
     /// Whether its addresses are those of the table `[admin]`. Not a key of the file.
     #[serde(skip)]
     pub is_admin: bool,
@@ -123,6 +126,7 @@ impl Config {
             workers: None,
             max_connections: None,
             tls: self.tls(),
+            proxy_protocol: self.proxy_protocol,
             is_admin: false,
         });
         let admin = self.admin.as_ref().map(|admin| Listener {
@@ -132,6 +136,7 @@ impl Config {
             workers: None,
             max_connections: Some(CONNECTIONS_MAX),
             tls: admin.tls.clone(),
+            proxy_protocol: false,
             is_admin: true,
         });
         let all = short.into_iter().chain(self.listener.iter().cloned());

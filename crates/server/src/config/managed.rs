@@ -162,6 +162,7 @@ impl Config {
                 workers: None,
                 max_connections: None,
                 tls: None,
+                proxy_protocol: self.proxy_protocol,
                 is_admin: false,
             });
         }

@@ -36,9 +36,11 @@ mod preset;
 mod proxy;
 mod proxy_cache;
 mod redirect;
+mod request_header;
 mod secure;
 mod security_headers;
 mod tilde;
+mod trusted;
 mod try_files;
 mod tuned;
 mod upstream;
@@ -64,16 +66,18 @@ pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
 pub use preset::Preset;
 pub(crate) use proxy::CONNECT_TIMEOUT_MAX;
-pub use proxy::{Check, HashKey, Proxy, ProxyFlag, When};
+pub use proxy::{Check, HashKey, Proxy, ProxyFlag, Rewrite, When};
 pub use proxy_cache::ProxyCache;
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
+pub use request_header::RequestHeader;
 /// A table of keys and values of a configuration file.
 pub use runtime::strategy::Concurrency;
 pub use secure::{ClientAuth, Crypto, Hsts, HttpsRedirect};
 pub use security_headers::SecurityHeaders;
 pub use tilde::{HomeDirectory, Tilde};
 pub use toml::Table as Keys;
+pub use trusted::TrustedField;
 pub use try_files::{TrailingSlash, Tried, TryFiles};
 pub use tuned::{Machine, Probe, Tuned};
 pub(crate) use upstream::UpstreamPlace;
@@ -212,6 +216,13 @@ pub struct Config {
     pub try_files: Vec<TryFiles>,
     /// Which clients may request which paths; the first rule that covers a path applies.
     pub access: Vec<Access>,
+    /// Networks of proxies and load balancers that are believed when they name their client.
+    #[serde(deserialize_with = "access::networks")]
+    pub trusted: Vec<Network>,
+    /// The field in which they name it.
+    pub trusted_field: TrustedField,
+    /// Whether trusted peers begin each connection to the addresses in `listen` with a header of the PROXY protocol.
+    pub proxy_protocol: bool,
     /// Limits on the requests of each client for certain paths; all that cover a path apply.
     pub limit: Vec<Limit>,
     /// Redirects, tried in order.
@@ -413,6 +424,9 @@ impl Default for Config {
             cors: Vec::new(),
             try_files: Vec::new(),
             access: Vec::new(),
+            trusted: Vec::new(),
+            trusted_field: TrustedField::default(),
+            proxy_protocol: false,
             limit: Vec::new(),
             redirect: Vec::new(),
             proxy: Vec::new(),
@@ -743,6 +757,13 @@ impl Config {
         limit::validate(&self.limit).map_err(|why| ConfigError::invalid("limit", why))?;
         cors::validate(&self.cors).map_err(|why| ConfigError::invalid("cors", why))?;
         access::validate(&self.access).map_err(|why| ConfigError::invalid("access", why))?;
+        trusted::validate(&self.trusted).map_err(|why| ConfigError::invalid("trusted", why))?;
+        if self.trusted.is_empty() && self.listeners().iter().any(|listener| listener.proxy_protocol) {
+            return Err(ConfigError::invalid(
+                "proxy-protocol",
+                "takes the header from trusted peers only, and `trusted` names none; name the networks of your load balancers",
+            ));
+        }
         redirect::all_end(&self.redirect).map_err(|why| ConfigError::invalid("redirect", why))?;
         for proxy in &self.proxy {
             proxy
@@ -956,6 +977,7 @@ fixed!(
     "workers" workers,
     "concurrency" concurrency,
     "io" io,
+    "proxy-protocol" proxy_protocol,
     "user" user,
     "landlock" landlock,
     "seccomp" seccomp,

@@ -5,8 +5,10 @@
 
 use super::pattern::PathPattern;
 use super::proxy_cache::{self, ProxyCache};
+use super::request_header::RequestHeader;
 use super::upstream::{ProxyTls, UpstreamAddress};
 use super::values;
+use crate::proxy_protocol::Version;
 use balance::Policy;
 use core::str::FromStr;
 use serde::{Deserialize, Deserializer, de};
@@ -26,6 +28,9 @@ const RETRIES_MAX: u32 = 10;
 
 /// Longest connect timeout.
 pub(crate) const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(60);
+
+/// Most of a request body that is collected: it is memory of the client's connection.
+const BUFFER_MAX: Bytes = Bytes::mib(1);
 
 /// Shortest time between two lookups of a host name: each asks a name server.
 const RESOLVE_INTERVAL_MIN: Duration = Duration::from_millis(100);
@@ -87,12 +92,27 @@ pub struct Proxy {
     /// Whether the upstream gets only the part of the path that the star stands for.
     #[serde(default)]
     pub strip: bool,
+    /// The path that the upstream gets; its star stands for the match of the star in `path`. `None`: the path as received.
+    #[serde(default)]
+    pub rewrite: Option<Rewrite>,
+    /// How the fields of a request change on their way to the upstream.
+    #[serde(default)]
+    pub request_header: RequestHeader,
+    /// Bytes of a request body that are collected before an upstream gets the request; 0: none.
+    #[serde(default, deserialize_with = "values::bytes")]
+    pub buffer: Bytes,
+    /// The version of the PROXY protocol in which each connection to an upstream begins. `None`: it begins with the request.
+    #[serde(default)]
+    pub proxy_protocol: Option<Version>,
     /// Time for a connection to an upstream to open.
     #[serde(default = "connect_timeout", deserialize_with = "values::duration")]
     pub connect_timeout: Duration,
     /// Time from the end of the request to the first byte of the response.
     #[serde(default = "first_byte_timeout", deserialize_with = "values::duration")]
     pub first_byte_timeout: Duration,
+    /// Time from the choice of the first upstream to the end of the response; zero: no limit.
+    #[serde(default, deserialize_with = "values::duration_or_off")]
+    pub total_timeout: Duration,
     /// Time from one lookup of a host name to the next.
     #[serde(default = "resolve_interval", deserialize_with = "values::duration")]
     pub resolve_interval: Duration,
@@ -191,6 +211,10 @@ impl Proxy {
             cache: None,
             tls: None,
             strip: false,
+            rewrite: None,
+            request_header: RequestHeader::default(),
+            buffer: Bytes(0),
+            proxy_protocol: None,
             connect_timeout: connect_timeout(),
             resolve_interval: resolve_interval(),
             keepalive: keepalive(),
@@ -198,6 +222,7 @@ impl Proxy {
             retries: retries(),
             websocket: websocket(),
             first_byte_timeout: first_byte_timeout(),
+            total_timeout: Duration::ZERO,
             idle_timeout: idle_timeout(),
             max_body_size: body_size(),
         }
@@ -214,6 +239,23 @@ impl Proxy {
                 self.path
             ));
         }
+        if let Some(rewrite) = &self.rewrite {
+            if self.strip {
+                return Err(
+                    "`strip` and `rewrite` both decide the path; `rewrite = \"/*\"` strips, too".to_owned(),
+                );
+            }
+            if rewrite.after.is_some() && !self.path.has_star() {
+                return Err(format!(
+                    "the star of `rewrite` stands for that of `path`, and `{}` has none; write one, as in /api/*",
+                    self.path
+                ));
+            }
+        }
+        if self.buffer > BUFFER_MAX {
+            return Err(format!("`buffer` is too large; the maximum is {BUFFER_MAX}"));
+        }
+        self.request_header.validate()?;
         if self.except.len() > EXCEPTIONS_MAX {
             return Err(format!(
                 "`except` names more than {EXCEPTIONS_MAX} patterns; combine some"
@@ -249,6 +291,11 @@ impl Proxy {
         if let Some(cache) = &self.cache {
             cache.validate()?;
         }
+        if self.proxy_protocol.is_some() && self.upstreams.iter().any(UpstreamAddress::is_secured) {
+            return Err(
+                "`proxy-protocol` is not sent to upstreams with https; remove one of the two".to_owned(),
+            );
+        }
         if let Some(tls) = &self.tls {
             tls.validate()?;
             if !self.upstreams.iter().any(UpstreamAddress::is_secured) {
@@ -280,7 +327,8 @@ impl Proxy {
         }
         let least = Duration::from_millis(10);
         let spans = [self.connect_timeout, self.first_byte_timeout, self.idle_timeout];
-        if spans.iter().any(|span| *span < least) {
+        let is_short = |span: &Duration| *span < least;
+        if spans.iter().any(is_short) || (!self.total_timeout.is_zero() && is_short(&self.total_timeout)) {
             return Err(
                 "a timeout is too short; the minimum is 10ms, because slower upstreams are common".to_owned(),
             );
@@ -301,19 +349,80 @@ impl Proxy {
         }
         let captured = self.path.captures(path)?;
         let mut target = Vec::with_capacity(raw.len() + query.map_or(0, |query| query.len() + 1));
-        if self.strip {
-            if !captured.starts_with(b"/") {
-                target.push(b'/');
-            }
-            target.extend_from_slice(captured);
-        } else {
-            target.extend_from_slice(raw);
+        match &self.rewrite {
+            None if self.strip => rewritten(b"/", captured, b"", &mut target),
+            None => target.extend_from_slice(raw),
+            Some(Rewrite { before, after: None }) => target.extend_from_slice(before.as_bytes()),
+            Some(Rewrite {
+                before,
+                after: Some(after),
+            }) => rewritten(before.as_bytes(), captured, after.as_bytes(), &mut target),
         }
         if let Some(query) = query {
             target.push(b'?');
             target.extend_from_slice(query);
         }
         Some(target)
+    }
+}
+
+/// Appends a path with `captured` in place of the star. Pieces may meet in a dot segment, as in `/api*` with `/api../x`: it
+/// is resolved here, below the last slash of `before`, so that the upstream cannot resolve it to a path that no rule names.
+/// A path whose pieces meet in two slashes has one.
+fn rewritten(before: &[u8], captured: &[u8], after: &[u8], out: &mut Vec<u8>) {
+    let captured = match before.ends_with(b"/") {
+        true => captured.strip_prefix(b"/").unwrap_or(captured),
+        false => captured,
+    };
+    let joined = [before, captured, after].concat();
+    let end = before.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
+    let folder = &before[..end];
+    // A normalized path is its own spelling.
+    match super::redirect::spelling(&joined) {
+        Some(spelled) if spelled.starts_with(folder) => out.extend_from_slice(&spelled),
+        Some(spelled) => {
+            out.extend_from_slice(folder);
+            out.extend_from_slice(spelled.strip_prefix(b"/").unwrap_or(&spelled));
+        }
+        None => out.extend_from_slice(folder),
+    }
+}
+
+/// A path for an upstream, with at most one star.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rewrite {
+    before: String,
+    /// The text after the star; `None` without a star.
+    after: Option<String>,
+}
+
+impl FromStr for Rewrite {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Rewrite, String> {
+        let is_plain = |b: u8| (0x21..0x7f).contains(&b) && !b"?#\\\"<>^`{|}".contains(&b);
+        let sample = text.replace('*', "x");
+        let is_path = text.starts_with('/') && text.bytes().all(is_plain) && text.matches('*').count() <= 1;
+        if !is_path || super::redirect::spelling(sample.as_bytes()).as_deref() != Some(sample.as_bytes()) {
+            return Err(format!(
+                "`{}` is not a path for an upstream; write one with at most one `*` and without a query, as in /v2/*",
+                text.escape_debug()
+            ));
+        }
+        let (before, after) = match text.split_once('*') {
+            Some((before, after)) => (before, Some(after.to_owned())),
+            None => (text, None),
+        };
+        Ok(Rewrite {
+            before: before.to_owned(),
+            after,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Rewrite {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Rewrite, D::Error> {
+        String::deserialize(d)?.parse().map_err(de::Error::custom)
     }
 }
 
@@ -519,6 +628,15 @@ mod tests {
         for (more, said) in [
             ("balance = \"fair\"", "`fair`"),
             ("when = \"never\"", "`missing`"),
+            ("strip = true\nrewrite = \"/*\"", "`strip` and `rewrite`"),
+            ("rewrite = \"/v2/../*\"", "as in /v2/*"),
+            ("rewrite = \"/v2/*?q\"", "as in /v2/*"),
+            ("rewrite = \"/a*b*\"", "as in /v2/*"),
+            ("rewrite = \"v2\"", "as in /v2/*"),
+            ("total-timeout = \"1ms\"", "10ms"),
+            ("buffer = \"2MiB\"", "the maximum is"),
+            ("proxy-protocol = \"v3\"", "`v1` or `v2`"),
+            ("[request-header]\nset = [\"Connection: close\"]", "`Connection`"),
             ("except = 1", "[\"/assets/*\""),
             ("except = \"assets\"", "as in /old/*"),
             ("except = [\"/x\", \"/a/*\"]", "`/a/*`"),
@@ -574,6 +692,54 @@ mod tests {
         );
         assert_eq!(target(&stripped, "/api/", "/api/", None).as_deref(), Some("/"));
         let deeper = rule("/api*", true);
-        assert_eq!(target(&deeper, "/api/a", "/api/a", None).as_deref(), Some("/a"));
+        for (path, stripped) in [
+            ("/api/a", "/a"),
+            ("/api", "/"),
+            // Not `/../x`, which upstreams resolve.
+            ("/api../x", "/x"),
+            ("/api.", "/"),
+            ("/api..", "/"),
+            ("/api./a%2Fb", "/a%2Fb"),
+        ] {
+            assert_eq!(
+                target(&deeper, path, path, None).as_deref(),
+                Some(stripped),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_path_is_rewritten() {
+        for (pattern, rewrite, path, expected) in [
+            ("/api/*", "/v2/*", "/api/a/b", "/v2/a/b?q"),
+            ("/api/*", "/*", "/api/", "/?q"),
+            ("/api*", "/v2/*", "/api/a", "/v2/a?q"),
+            ("/api*", "/v2*", "/api/a", "/v2/a?q"),
+            ("/api*", "/v2/*", "/api../a", "/v2/a?q"),
+            ("/api*", "/v2/*", "/api..", "/v2/?q"),
+            ("/api/*z", "/v2/*./q", "/api/.z", "/v2/q?q"),
+            ("/old/*.php", "/new/*.html", "/old/x.php", "/new/x.html?q"),
+            ("/a/*", "/fixed", "/a/b", "/fixed?q"),
+            ("/a", "/fixed", "/a", "/fixed?q"),
+            ("*", "/all*", "/a%20b", "/all/a%20b?q"),
+        ] {
+            let rule = Proxy {
+                rewrite: Some(rewrite.parse().unwrap()),
+                ..rule(pattern, false)
+            };
+            rule.validate().unwrap();
+            let got = rule.target(path.as_bytes(), b"/raw", Some(b"q"));
+            assert_eq!(
+                String::from_utf8(got.unwrap()).unwrap(),
+                expected,
+                "{pattern} {rewrite} {path}"
+            );
+        }
+        let none = Proxy {
+            rewrite: Some("/v2/*".parse().unwrap()),
+            ..rule("/a", false)
+        };
+        assert!(none.validate().unwrap_err().contains("`/a` has none"));
     }
 }

@@ -515,12 +515,12 @@ impl FieldLine {
     pub fn value(&self) -> &str {
         &self.value
     }
-}
 
-impl FromStr for FieldLine {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<FieldLine, String> {
+    /// A line for requests to other servers, in which this server computes less than in responses.
+    ///
+    /// # Errors
+    /// What is wrong with its syntax.
+    pub(super) fn of_request(text: &str) -> Result<FieldLine, String> {
         let (name, value) = text
             .split_once(':')
             .ok_or_else(|| format!("`{text}` is not a field line; write NAME: VALUE"))?;
@@ -528,11 +528,6 @@ impl FromStr for FieldLine {
         if name.is_empty() || !name.bytes().all(token) {
             return Err(format!(
                 "`{name}` is not a field name; write letters, digits and - only"
-            ));
-        }
-        if COMPUTED.iter().any(|c| name.eq_ignore_ascii_case(c)) {
-            return Err(format!(
-                "`{name}` is computed by the server for each response and cannot be set"
             ));
         }
         let value = value.trim_matches([' ', '\t']);
@@ -545,6 +540,21 @@ impl FromStr for FieldLine {
             name: name.to_owned(),
             value: value.to_owned(),
         })
+    }
+}
+
+impl FromStr for FieldLine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FieldLine, String> {
+        let line = FieldLine::of_request(text)?;
+        let name = &line.name;
+        if COMPUTED.iter().any(|c| name.eq_ignore_ascii_case(c)) {
+            return Err(format!(
+                "`{name}` is computed by the server for each response and cannot be set"
+            ));
+        }
+        Ok(line)
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) enum Failed {
     Unwritable,
     /// The upstream did not respond in time.
     Timeout,
+    /// Upstream and client did not complete the exchange in time.
+    TotalTimeout,
     /// The client's body is invalid.
     Request(Fault),
     /// The client's body is too large.
@@ -65,6 +67,9 @@ impl fmt::Display for Failed {
             Failed::Timeout => {
                 f.write_str("did not respond in time; check the upstream, or raise its timeouts")
             }
+            Failed::TotalTimeout => f.write_str(
+                "the response was not complete within `total-timeout`; check upstream and client, or raise it",
+            ),
             Failed::Request(fault) => write!(f, "the client's request is invalid: {}", fault.text()),
             Failed::TooLarge => f.write_str("the client's body exceeds `max-body-size`"),
             Failed::RequestTimeout => f.write_str("the client's body did not arrive in time"),
@@ -88,6 +93,8 @@ impl Failed {
             | Failed::Timeout => true,
             Failed::NoRoom(_)
             | Failed::NoTurn
+            // A slow client may be the cause.
+            | Failed::TotalTimeout
             | Failed::Request(_)
             | Failed::TooLarge
             | Failed::RequestTimeout

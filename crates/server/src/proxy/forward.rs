@@ -23,14 +23,15 @@ pub(super) use stored::length;
 use super::cache::{Cached, Step as Use, Waiter};
 use super::failed::Failed;
 use super::head::{
-    Follows, From, Outgoing, asks_for_websocket, binds_connection, write_content, write_last_chunk,
-    write_request,
+    Follows, Outgoing, asks_for_websocket, binds_connection, write_content, write_last_chunk, write_request,
 };
 use super::places::{self, Place};
 use super::retry;
 use super::secured::Channel;
 use super::{Found, Route, Target, Tried, balance};
+use crate::client_address::{From, UNKNOWN};
 use crate::field_rules::RuledLines;
+use crate::proxy_protocol;
 use crate::request_limit::Seats;
 use ::balance::Visit;
 use bytes::Bytes;
@@ -203,6 +204,8 @@ pub(crate) struct Forward {
     pub(crate) seats: Seats,
 
     pub(crate) began: Instant,
+    /// When the exchange is given up whatever happens; `None`: never, or it has not begun.
+    until: Option<Instant>,
     /// Time from the last dial to the head of the response.
     pub(crate) took: Option<Duration>,
     /// Status of the response; 0 before it.
@@ -231,19 +234,27 @@ impl Forward {
         found: Found,
         head: &RequestHead<'_, '_>,
         framing: Framing,
-        from: From,
+        from: &From,
         base: u32,
         (wall, now): (UnixTime, Instant),
     ) -> Result<Forward, Misuse> {
         let mut up = Vec::with_capacity(1024);
         // Some servers take all requests of a connection for those of the user who logged in on it.
-        let keeps = found.route.rule.keepalive > 0 && !binds_connection(&head.fields, "authorization");
+        let rule = &found.route.rule;
+        // A connection that begins with the address of a client is that client's.
+        let keeps = rule.keepalive > 0
+            && rule.proxy_protocol.is_none()
+            && !binds_connection(&head.fields, "authorization");
         let switches = found.route.rule.websocket && asks_for_websocket(head, framing);
         let follows = match (switches, keeps) {
             (true, _) => Follows::WebSocket,
             (false, true) => Follows::Requests,
             (false, false) => Follows::Nothing,
         };
+        if let Some(version) = rule.proxy_protocol {
+            let client = (from.peer != UNKNOWN).then_some(from.peer);
+            proxy_protocol::write(version, client, &mut up);
+        }
         let cached = match &found.route.cache {
             Some(cache) if !switches => {
                 Cached::new(cache, head, framing != Framing::Empty, from.is_secured, wall, now).map(Box::new)
@@ -251,7 +262,15 @@ impl Forward {
             _ => None,
         };
         Cached::with_conditions(cached.as_deref(), head, |head| {
-            write_request(&mut up, head, framing, &found.target, from, follows)
+            write_request(
+                &mut up,
+                head,
+                framing,
+                &found.target,
+                from,
+                follows,
+                &rule.request_header,
+            )
         })?;
         let is_to_head = head.method == Method::Head;
         let mut upstream = awaiting(is_to_head, keeps)?;
@@ -295,6 +314,7 @@ impl Forward {
             ruled: RuledLines::NONE,
             seats: Seats::default(),
             began: now,
+            until: None,
             took: None,
             status: 0,
             head_bytes: 0,
@@ -308,7 +328,7 @@ impl Forward {
 
     /// Chooses the upstream and dials it.
     pub(crate) fn start(&mut self, rng: &mut Rng, now: Instant) {
-        if self.link != Link::Queued {
+        if self.link != Link::Queued || self.is_collecting() {
             return;
         }
         // No upstream was tried, so there is one.
@@ -319,6 +339,8 @@ impl Forward {
         self.visit = Some(visit);
         self.tried = 1 << visit.at;
         self.began = now;
+        let total = self.route.rule.total_timeout;
+        self.until = (!total.is_zero()).then(|| now + total);
         self.route.budget.earn();
         self.aim(rng, now);
     }
@@ -360,6 +382,17 @@ impl Forward {
             self.aim(rng, now);
         }
         is_resolving
+    }
+
+    /// Whether the client's body is collected before an upstream is chosen.
+    pub(crate) fn is_collecting(&self) -> bool {
+        let bound = self.route.rule.buffer.0;
+        self.link == Link::Queued && !self.has_whole_request && self.received < bound
+    }
+
+    /// When the exchange is given up whatever happens, if at all.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.until.filter(|_| !self.is_switched())
     }
 
     /// Whether no upstream was chosen yet.
@@ -440,7 +473,8 @@ impl Forward {
 
     /// Whether the client's input is wanted.
     pub(crate) fn wants_input(&self) -> bool {
-        self.link == Link::Open && !self.has_whole_request && self.up.is_empty() && !self.is_sending_up
+        let is_taken = self.link == Link::Open && self.up.is_empty() && !self.is_sending_up;
+        (is_taken && !self.has_whole_request) || self.is_collecting()
     }
 
     /// What the driver is to do for the connection to the upstream.
@@ -589,9 +623,13 @@ impl Forward {
 
     /// Time is up: why the exchange fails follows from what it waits for. Returns the failure of an upstream in whose
     /// place another one can be tried.
-    pub(crate) fn time_out(&mut self) -> Option<Failed> {
+    pub(crate) fn time_out(&mut self, now: Instant) -> Option<Failed> {
         if self.is_switched() {
             self.end_switched();
+            return None;
+        }
+        if self.until.is_some_and(|until| until <= now) {
+            self.fail(Failed::TotalTimeout);
             return None;
         }
         if self.link == Link::Open && !self.wants_input() && self.is_retried() {
@@ -605,6 +643,7 @@ impl Forward {
                 self.link = Link::Gone;
                 return Some(Failed::ConnectTimeout);
             }
+            Link::Queued if self.is_collecting() => Failed::RequestTimeout,
             Link::Queued | Link::Collapsed => Failed::NoTurn,
             Link::Resolving => Failed::Unresolved,
             Link::Wanted | Link::Dialing | Link::Securing => Failed::ConnectTimeout,
@@ -619,6 +658,7 @@ impl Forward {
     pub(crate) fn patience(&self) -> Option<Duration> {
         let rule = &self.route.rule;
         match self.link {
+            Link::Queued if self.is_collecting() => None,
             Link::Queued | Link::Collapsed => Some(rule.first_byte_timeout),
             Link::Resolving => Some(RECHECK.min(rule.connect_timeout)),
             Link::Wanted | Link::Dialing | Link::Securing => Some(rule.connect_timeout),

@@ -2,9 +2,13 @@
 //!
 //! Decides which field lines pass. Fields for one connection end here (RFC 9110 section 7.6.1): the well-known ones, and
 //! those that `Connection` nominates. Framing is this server's own. `Via`, `Forwarded` (RFC 7239) and `X-Forwarded-*`
-//! describe the client; what a client claims in them is dropped, because no network is trusted.
+//! describe the client and the trusted proxies between; what a client claims in them is dropped, because it cannot be checked.
 
+use crate::client_address::{From, UNKNOWN};
+use crate::config::RequestHeader;
 use crate::field_rules::RuledLines;
+use crate::own_fields::{HOP_BY_HOP, is_among};
+use core::fmt;
 use http_semantics::field::{Fields, Name};
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
@@ -15,20 +19,6 @@ use http1::version::Version;
 use http1::{Misuse, request, response};
 use std::io::Write as _;
 use std::net::IpAddr;
-
-/// Fields for one connection only, and framing.
-const HOP_BY_HOP: [&str; 10] = [
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "proxy-authorization",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "content-length",
-    "http2-settings",
-];
 
 /// Fields that this server writes itself into requests.
 const OWN: [&str; 10] = [
@@ -59,25 +49,6 @@ const NOT_IN_TRAILERS: [&str; 12] = [
     "www-authenticate",
     "range",
 ];
-
-/// Who sent a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct From {
-    pub(crate) peer: IpAddr,
-    pub(crate) is_secured: bool,
-}
-
-fn is_among(name: &str, names: &[&str]) -> bool {
-    // Some servers read `_` as `-`, so `X_Forwarded_For` would pass for the field of this server.
-    let same = |known: &str| {
-        known.len() == name.len()
-            && known
-                .bytes()
-                .zip(name.bytes())
-                .all(|(known, b)| known == if b == b'_' { b'-' } else { b.to_ascii_lowercase() })
-    };
-    names.iter().any(|known| same(known))
-}
 
 /// Whether a field ends at this server.
 fn ends_here(name: &str, fields: &Fields<'_, '_>) -> bool {
@@ -170,18 +141,27 @@ pub(crate) fn write_request(
     head: &RequestHead<'_, '_>,
     framing: Framing,
     target: &[u8],
-    from: From,
+    from: &From,
     follows: Follows,
+    rules: &RequestHeader,
 ) -> Result<(), Misuse> {
     let host = head.authority().unwrap_or_default();
-    // HTTP/1.0 needs no host, and HTTP/1.1 allows an empty one.
-    let named = if host.is_empty() { b"localhost" } else { host };
+    let named = match rules.host() {
+        Some(host) => host.as_bytes(),
+        // HTTP/1.0 needs no host, and HTTP/1.1 allows an empty one.
+        None if host.is_empty() => b"localhost",
+        None => host,
+    };
     request::line(out, head.method_name, target, named)?;
     // These versions may split the field; others must get it whole (RFC 9113 section 8.2.3, RFC 9114 section 4.2.1).
     let has_crumbs = matches!(head.protocol, Protocol::Http2 | Protocol::Http3);
     let mut cookies = Vec::new();
     for (name, value) in head.fields.iter() {
-        if ends_here(name, &head.fields) || is_among(name, &OWN) || name.eq_ignore_ascii_case("via") {
+        if ends_here(name, &head.fields)
+            || is_among(name, &OWN)
+            || name.eq_ignore_ascii_case("via")
+            || rules.drops(name)
+        {
             continue;
         }
         if has_crumbs && name == "cookie" {
@@ -196,6 +176,9 @@ pub(crate) fn write_request(
     if !cookies.is_empty() {
         response::field(out, "cookie", &cookies)?;
     }
+    for (name, value) in rules.lines() {
+        response::field(out, name, value.as_bytes())?;
+    }
     match framing {
         Framing::Length(len) => response::content_length(out, len),
         Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
@@ -208,20 +191,26 @@ pub(crate) fn write_request(
     }
     via(out, &head.fields, head.protocol)?;
     let proto = if from.is_secured { "https" } else { "http" };
-    let peer = from.peer.to_canonical();
-    let node = match peer {
-        IpAddr::V4(peer) => peer.to_string(),
-        IpAddr::V6(peer) => format!("\"[{peer}]\""),
-    };
-    let _ = write!(out, "X-Forwarded-For: {peer}\r\nX-Forwarded-Proto: {proto}\r\n");
-    let _ = write!(out, "Forwarded: for={node};proto={proto}");
+    let _ = write!(out, "X-Forwarded-For: {}", Plain(from.peer));
+    for hop in &from.hops {
+        let _ = write!(out, ", {}", Plain(*hop));
+    }
+    let _ = write!(out, "\r\nX-Forwarded-Proto: {proto}\r\n");
+    let _ = write!(out, "Forwarded: for={};proto={proto}", Node(from.peer));
     if !host.is_empty() {
         out.extend_from_slice(b";host=\"");
         out.extend_from_slice(host);
-        out.extend_from_slice(b"\"\r\nX-Forwarded-Host: ");
-        out.extend_from_slice(host);
+        out.extend_from_slice(b"\"");
+    }
+    for hop in &from.hops {
+        let _ = write!(out, ", for={}", Node(*hop));
     }
     out.extend_from_slice(b"\r\n");
+    if !host.is_empty() {
+        out.extend_from_slice(b"X-Forwarded-Host: ");
+        out.extend_from_slice(host);
+        out.extend_from_slice(b"\r\n");
+    }
     out.extend_from_slice(match follows {
         Follows::Nothing => b"Connection: close\r\n",
         Follows::Requests => b"",
@@ -229,6 +218,30 @@ pub(crate) fn write_request(
     });
     response::end(out);
     Ok(())
+}
+
+/// An address in `X-Forwarded-For`.
+struct Plain(IpAddr);
+
+impl fmt::Display for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.to_canonical() {
+            UNKNOWN => f.write_str("unknown"),
+            address => address.fmt(f),
+        }
+    }
+}
+
+/// An address in `Forwarded`.
+struct Node(IpAddr);
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.to_canonical() {
+            IpAddr::V6(address) => write!(f, "\"[{address}]\""),
+            address => Plain(address).fmt(f),
+        }
+    }
 }
 
 /// The line `Via`: what came before, and this server (RFC 9110 section 7.6.3).
@@ -385,15 +398,20 @@ mod tests {
     use http1::{client, server};
 
     fn request(text: &str) -> String {
+        let from = From {
+            peer: "192.0.2.7".parse().unwrap(),
+            hops: Vec::new(),
+            is_secured: false,
+        };
+        request_from(text, &from, &RequestHeader::default())
+    }
+
+    fn request_from(text: &str, from: &From, rules: &RequestHeader) -> String {
         let mut slots = Slots::new();
         let mut connection = server::Connection::new();
         let step = connection.receive(text.as_bytes(), &mut slots, &Limits::DEFAULT);
         let Ok(server::Step::Request { head, .. }) = step else {
             panic!("{step:?}")
-        };
-        let from = From {
-            peer: "192.0.2.7".parse().unwrap(),
-            is_secured: false,
         };
         let mut out = Vec::new();
         write_request(
@@ -403,6 +421,7 @@ mod tests {
             b"/t",
             from,
             Follows::Nothing,
+            rules,
         )
         .unwrap();
         String::from_utf8(out).unwrap()
@@ -439,6 +458,56 @@ mod tests {
             got,
             "GET /t HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\nVia: 1.0 first, 1.1 weir\r\n\
              X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: http\r\n\
+             Forwarded: for=192.0.2.7;proto=http;host=\"a.test\"\r\nX-Forwarded-Host: a.test\r\n\
+             Connection: close\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn trusted_proxies_follow_the_client() {
+        let address = |text: &str| text.parse().unwrap();
+        let text = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\n\r\n";
+        for (peer, hops, lines) in [
+            (
+                "2001:db8::7",
+                &["10.0.0.2", "2001:db8::1"][..],
+                "X-Forwarded-For: 2001:db8::7, 10.0.0.2, 2001:db8::1\r\nX-Forwarded-Proto: https\r\n\
+                 Forwarded: for=\"[2001:db8::7]\";proto=https;host=\"a\", for=10.0.0.2, for=\"[2001:db8::1]\"\r\n",
+            ),
+            (
+                "0.0.0.0",
+                &["10.0.0.2"],
+                "X-Forwarded-For: unknown, 10.0.0.2\r\nX-Forwarded-Proto: https\r\n\
+                 Forwarded: for=unknown;proto=https;host=\"a\", for=10.0.0.2\r\n",
+            ),
+        ] {
+            let from = From {
+                peer: address(peer),
+                hops: hops.iter().map(|hop| address(hop)).collect(),
+                is_secured: true,
+            };
+            let got = request_from(text, &from, &RequestHeader::default());
+            assert!(got.contains(&format!("\r\n{lines}")), "{got}");
+        }
+    }
+
+    #[test]
+    fn rules_change_fields() {
+        let rules: RequestHeader = toml::from_str(
+            "set = ['X-Env: prod', 'Host: app.internal', 'X-Real-IP: hidden']\nadd = ['X-Many: 2']\nremove = ['Cookie']\n",
+        )
+        .unwrap();
+        let from = From {
+            peer: "192.0.2.7".parse().unwrap(),
+            hops: Vec::new(),
+            is_secured: false,
+        };
+        let text = "GET /a HTTP/1.1\r\nHost: a.test\r\nx-env: dev\r\nX-Env: test\r\nX-Many: 1\r\nCookie: a=b\r\n\
+                    X-Real-IP: 10.0.0.1\r\n\r\n";
+        assert_eq!(
+            request_from(text, &from, &rules),
+            "GET /t HTTP/1.1\r\nHost: app.internal\r\nX-Many: 1\r\nX-Env: prod\r\nX-Real-IP: hidden\r\nX-Many: 2\r\n\
+             Via: 1.1 weir\r\nX-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: http\r\n\
              Forwarded: for=192.0.2.7;proto=http;host=\"a.test\"\r\nX-Forwarded-Host: a.test\r\n\
              Connection: close\r\n\r\n"
         );

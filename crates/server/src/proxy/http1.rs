@@ -119,7 +119,14 @@ pub(crate) fn take_input(
 /// itself.
 pub(crate) fn connected(forward: &mut Forward, http: &mut Connection, now: Instant) {
     let is_open = forward.opened(now) | forward.take_opened();
-    if is_open && !forward.has_begun() && http.awaits_continue() {
+    if is_open && !forward.has_begun() {
+        welcome(forward, http);
+    }
+}
+
+/// Sends 100 to a client that waits for it.
+pub(crate) fn welcome(forward: &mut Forward, http: &mut Connection) {
+    if http.awaits_continue() {
         http.continued();
         forward.down.extend_from_slice(CONTINUE);
         forward.head_bytes += CONTINUE.len() as u32;

@@ -1,5 +1,7 @@
 //! Who is at the other end of a connection, whatever protocol it speaks, and whether its requests are answered at all.
 
+use crate::client_address::{From, Trusted};
+use crate::connection_limit::unit;
 use crate::context::Cx;
 use crate::exchange::{Asked, Failure, Way};
 use crate::rate_limit::Pace;
@@ -74,9 +76,39 @@ impl Client {
         }
     }
 
+    /// The address at the other end of the connection.
     #[inline]
     pub(super) fn address(&self) -> IpAddr {
         self.address
+    }
+
+    /// The address of the client that a request is from: the one that a trusted peer names, or that of the peer.
+    #[inline]
+    pub(super) fn sender(&self, cx: &Cx, asked: Asked<'_, '_, '_>) -> IpAddr {
+        match asked {
+            Asked::Request(head) => cx.state.trusted.client(self.address, head),
+            Asked::Input(_) => self.address,
+        }
+    }
+
+    /// Whether the client that a request is from used https: to this server, or to a trusted peer.
+    #[inline]
+    pub(super) fn used_https(&self, cx: &Cx, asked: Asked<'_, '_, '_>) -> bool {
+        match asked {
+            Asked::Request(head) if !self.is_secured() => cx.state.trusted.says_https(self.address, head),
+            _ => self.is_secured(),
+        }
+    }
+
+    /// Who a request is from, for an upstream.
+    pub(super) fn from(&self, cx: &Cx, head: &RequestHead<'_, '_>) -> From {
+        cx.state.trusted.from(self.address, self.is_secured(), head)
+    }
+
+    /// Whether its requests may be those of others.
+    #[inline]
+    pub(super) fn is_trusted(&self, trusted: &Trusted) -> bool {
+        trusted.includes(self.address)
     }
 
     #[inline]
@@ -94,11 +126,11 @@ impl Client {
         self.is_admin
     }
 
-    /// How its requests come.
+    /// How a request comes.
     #[inline]
-    pub(super) fn way(&self) -> Way {
+    pub(super) fn way(&self, cx: &Cx, asked: Asked<'_, '_, '_>) -> Way {
         Way {
-            is_secured: self.is_secured(),
+            is_secured: self.used_https(cx, asked),
             is_admin: self.is_admin,
         }
     }
@@ -152,15 +184,23 @@ impl Client {
                 ends_connection: true,
             });
         }
-        match (self.pace(), cx.state.rate) {
-            (Some(pace), Some(rate)) if counts() && !pace.admits(rate, now) => {
+        if let Some(rate) = cx.state.rate
+            && counts()
+        {
+            let is_within = match self.is_trusted(&cx.state.trusted) {
+                true => {
+                    let sender = self.sender(cx, asked);
+                    cx.hub.paces.of(unit(sender), now).admits(rate, now)
+                }
+                false => self.pace().is_none_or(|pace| pace.admits(rate, now)),
+            };
+            if !is_within {
                 cx.counters.too_many().add(1);
                 return Err(Refused {
                     failure: Failure::TOO_MANY,
                     ends_connection: false,
                 });
             }
-            _ => {}
         }
         match asked {
             Asked::Request(head) if !cx.state.request_limits.is_empty() && !self.is_admin && counts() => {
@@ -174,7 +214,8 @@ impl Client {
     #[cold]
     fn limit_path(&self, cx: &Cx, head: &RequestHead<'_, '_>, now: Instant) -> Result<Seats, Refused> {
         let site = cx.state.hosts.index_of(head.authority());
-        let admitted = cx.state.request_limits.admit(site, head, self.address, now);
+        let sender = self.sender(cx, Asked::Request(head));
+        let admitted = cx.state.request_limits.admit(site, head, sender, now);
         admitted.map_err(|exceeded| {
             cx.counters.too_many().add(1);
             Refused {

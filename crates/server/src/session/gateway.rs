@@ -7,7 +7,7 @@ use super::client::Client;
 use super::guard;
 use crate::access_log::{self, RequestLine, Slot};
 use crate::context::Cx;
-use crate::exchange::Failure;
+use crate::exchange::{Asked, Failure};
 use crate::field_rules::RuledLines;
 use crate::proxy::Found;
 use crate::proxy::failed::Failed;
@@ -42,7 +42,7 @@ pub(super) fn first_ticket(request: u32) -> u32 {
 /// precedence.
 #[cold]
 pub(super) fn route(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_body: bool) -> Option<Found> {
-    let is_redirected = cx.state.https_port.is_some() && !client.is_secured();
+    let is_redirected = cx.state.https_port.is_some() && !client.used_https(cx, Asked::Request(head));
     if is_redirected || client.is_admin() || cx.state.mounts.of(head).is_some() {
         return None;
     }
@@ -92,7 +92,7 @@ pub(super) fn log(
     let target = forward.target();
     let upstream = forward.logged(&target);
     let request = access_log::Request {
-        peer: client.address(),
+        peer: client.sender(cx, Asked::Request(head)),
         user: user.as_deref().or(client.user()),
         stream,
         started,
@@ -168,7 +168,7 @@ pub(super) fn failure(why: Failed) -> Option<Failure> {
             Status::BAD_GATEWAY,
             "The server behind this one sent an invalid response.",
         ),
-        Failed::Timeout => page(
+        Failed::Timeout | Failed::TotalTimeout => page(
             Status::GATEWAY_TIMEOUT,
             "The server behind this one did not respond in time.",
         ),

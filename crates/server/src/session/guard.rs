@@ -4,7 +4,7 @@
 use super::client::Client;
 use crate::access::{Check, Verdict};
 use crate::context::{Cx, Work};
-use crate::exchange::{Exchange, Failure};
+use crate::exchange::{Asked, Exchange, Failure};
 use crate::proxy::Found;
 use http_semantics::request::RequestHead;
 
@@ -19,7 +19,7 @@ pub(super) enum Stop {
 /// What stops a request with a route; `None`: nothing, or it has no route.
 #[cold]
 pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_body: bool) -> Option<Stop> {
-    let is_redirected = cx.state.https_port.is_some() && !client.is_secured();
+    let is_redirected = cx.state.https_port.is_some() && !client.used_https(cx, Asked::Request(head));
     if cx.state.gates.is_empty() || client.is_admin() || is_redirected || cx.state.mounts.of(head).is_some() {
         return None;
     }
@@ -27,7 +27,10 @@ pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_bod
     if cx.state.field_rules.answers(site, head) {
         return None;
     }
-    let verdict = cx.state.gates.verdict(site, head, client.address(), false);
+    let verdict = cx
+        .state
+        .gates
+        .verdict(site, head, client.sender(cx, Asked::Request(head)), false);
     if let Verdict::Open(_) = verdict {
         return None;
     }
@@ -47,7 +50,7 @@ pub(super) fn admits(cx: &Cx, client: &Client, site: usize, head: &RequestHead<'
     let gates = &cx.state.gates;
     gates.is_empty()
         || matches!(
-            gates.verdict(site, head, client.address(), false),
+            gates.verdict(site, head, client.sender(cx, Asked::Request(head)), false),
             Verdict::Open(_)
         )
 }
@@ -58,7 +61,11 @@ pub(super) fn user(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>) -> Opti
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());
-    match cx.state.gates.verdict(site, head, client.address(), false) {
+    match cx
+        .state
+        .gates
+        .verdict(site, head, client.sender(cx, Asked::Request(head)), false)
+    {
         Verdict::Open(admitted) => admitted.user,
         _ => None,
     }

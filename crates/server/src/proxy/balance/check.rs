@@ -8,6 +8,7 @@ use super::super::Target;
 use super::super::places::{Found, Place};
 use super::Shared;
 use crate::config::{Check, Proxy};
+use crate::proxy_protocol;
 use runtime::clock;
 use runtime::rounds::{self, Rounds};
 use runtime::session::Upstream;
@@ -23,6 +24,8 @@ const LINE_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     check: Check,
+    /// In front of the request.
+    preface: Vec<u8>,
     places: Arc<[Place]>,
 }
 
@@ -51,6 +54,7 @@ impl Plan {
     pub(super) fn of(rule: &Proxy, places: &Arc<[Place]>) -> Option<Plan> {
         Some(Plan {
             check: rule.check.clone()?,
+            preface: preface(rule),
             places: Arc::clone(places),
         })
     }
@@ -119,11 +123,13 @@ impl Plan {
             Upstream::Tcp(address) => address.to_string(),
             Upstream::Unix(_) => "localhost".to_owned(),
         };
-        let request = format!(
+        let mut request = self.preface.clone();
+        let head = format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir-check\r\nConnection: close\r\n\r\n"
         );
+        request.extend_from_slice(head.as_bytes());
         let line = rounds::line(LINE_MAX);
-        let (answer, now) = place.exchange(upstream, request.as_bytes(), *timeout, line);
+        let (answer, now) = place.exchange(upstream, &request, *timeout, line);
         let judge = |line: Vec<u8>| {
             let got = status_of(&line).ok_or(Bad::NoHttp)?;
             let is_good = match status {
@@ -134,6 +140,15 @@ impl Plan {
         };
         (answer.map_err(Bad::Unanswered).and_then(judge), now)
     }
+}
+
+/// The header of the PROXY protocol, if the rule has one: a check is this server's own.
+fn preface(rule: &Proxy) -> Vec<u8> {
+    let mut out = Vec::new();
+    if let Some(version) = rule.proxy_protocol {
+        proxy_protocol::write(version, None, &mut out);
+    }
+    out
 }
 
 /// The status of a status line (RFC 9112 section 4).

@@ -250,7 +250,8 @@ impl Cached {
 
     fn hit(&mut self, object: &Object, wall: UnixTime) {
         self.cache.count(Count::Hits, 1);
-        self.status.is_hit = true;
+        // A response that came by another client's request is no hit (RFC 9211 section 2.6).
+        self.status.is_hit = !self.status.is_collapsed;
         self.status.ttl = Some(object.head.ttl(wall));
         self.serve(object, wall);
     }

@@ -293,7 +293,7 @@ fn one_request_goes_for_many_unless_its_response_is_not_stored() {
     assert_eq!(second.look_up(Instant::ZERO), Step::Serve);
     let text = String::from_utf8(second.take_reply().unwrap().text).unwrap();
     assert!(
-        text.contains("Cache-Status: weir; hit; ttl=60; collapsed\r\n"),
+        text.contains("Cache-Status: weir; fwd=uri-miss; ttl=60; collapsed\r\n"),
         "{text}"
     );
 

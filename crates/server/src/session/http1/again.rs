@@ -38,6 +38,8 @@ impl Http1 {
             || !cx.uses_head_cache[usize::from(is_secured)]
             || cx.admission.is_shut()
             || !self.http.is_idle()
+            // The head may name another client.
+            || self.client.is_trusted(&cx.state.trusted)
         {
             return Again::Unknown;
         }

@@ -17,8 +17,7 @@ use crate::exchange::{Asked, Exchange, Failure, Step as Next};
 use crate::proxy::Found;
 use crate::proxy::failed::Failed;
 use crate::proxy::forward::Forward;
-use crate::proxy::head::From;
-use crate::proxy::http1::{ForClient, connected, take_input};
+use crate::proxy::http1::{ForClient, connected, take_input, welcome};
 use crate::request_limit::Seats;
 use crate::session::gateway::{self, UNWRITABLE, complain, failure};
 use http_semantics::request::RequestHead;
@@ -93,19 +92,11 @@ impl Http1 {
             _ => 0,
         };
         let too_large = (length > found.route.rule.max_body_size.0).then_some(Failure::TOO_LARGE);
-        let from = From {
-            peer: self.client.address(),
-            is_secured: self.client.is_secured(),
-        };
+        let semantics = request.semantics();
+        let from = self.client.from(cx, &semantics);
         let base = gateway::first_ticket(self.client.requests);
-        let forward = Forward::new(
-            found,
-            &request.semantics(),
-            request.framing,
-            from,
-            base,
-            (cx.clock.now(), now),
-        );
+        let times = (cx.clock.now(), now);
+        let forward = Forward::new(found, &semantics, request.framing, &from, base, times);
         let mut forward = match (too_large, forward) {
             (Some(failure), _) => return self.refuse(cx, received, failure, tx, now),
             (None, Err(_)) => {
@@ -142,6 +133,10 @@ impl Http1 {
         passed.forward.look_up(now);
         passed.forward.start(&mut cx.rng, now);
         passed.since = now;
+        if passed.forward.is_collecting() {
+            // The body comes first, so this server answers expectations before there is an upstream.
+            welcome(&mut passed.forward, &mut self.http);
+        }
         self.phase = Phase::Forward(passed);
         self.rewind(cx, now);
     }
@@ -162,21 +157,27 @@ impl Http1 {
         passed
             .held
             .set(forward.held() + passed.input.capacity() + passed.head.capacity());
-        self.deadline = match forward.patience() {
-            Some(patience) => now + patience,
-            None if forward.is_sending_down => now + limits.write_timeout,
-            None => limits.body_until(passed.since, forward.received),
-        };
+        // What the upstream does, and what the client sends, give the client no more time to take output.
+        if !forward.is_sending_down {
+            self.deadline = match forward.patience() {
+                Some(patience) => now + patience,
+                None => limits.body_until(passed.since, forward.received),
+            };
+        }
+        if let Some(until) = forward.until() {
+            self.deadline = self.deadline.min(until);
+        }
     }
 
     /// Bytes of the client's body, or what follows it.
-    pub(super) fn pass_bytes(&mut self, cx: &Cx, bytes: &[u8], now: Instant) {
+    pub(super) fn pass_bytes(&mut self, cx: &mut Cx, bytes: &[u8], now: Instant) {
         let Phase::Forward(passed) = &mut self.phase else {
             return;
         };
         let Passed { forward, input, .. } = &mut **passed;
         input.extend_from_slice(bytes);
         take_input(forward, input, &mut self.http, &cx.state.http_limits);
+        forward.start(&mut cx.rng, now);
         self.rewind(cx, now);
     }
 
@@ -213,7 +214,7 @@ impl Http1 {
         if passed.forward.is_sending_down {
             return self.abort(cx, Cut::Timeout, now);
         }
-        if let Some(why) = passed.forward.time_out() {
+        if let Some(why) = passed.forward.time_out(now) {
             complain(&passed.forward, path(&passed.head), why, now);
             passed.forward.try_another(&mut cx.rng, now);
         }
@@ -438,8 +439,9 @@ impl Http1 {
         let behind = &passed.input;
         let left = with_head(&passed.head, passed.started, cx, |cx, received| {
             let is_whole = passed.forward.has_whole_request();
-            let exchange = Exchange::new(self.client.address(), self.client.way(), passed.started)
-                .after(passed.forward.tried(now));
+            let sender = self.client.sender(cx, received.asked());
+            let way = self.client.way(cx, received.asked());
+            let exchange = Exchange::new(sender, way, passed.started).after(passed.forward.tried(now));
             let mut outcome = self.begin_with(cx, exchange, received, Some(failure), tx);
             if !is_whole && let Outcome::Wait(mut exchange, _) = outcome {
                 // The client may still be sending, and a connection that waits for a job does not read.
@@ -469,9 +471,10 @@ impl Http1 {
         tx: &mut Tx,
     ) -> Outcome {
         let entry = exchange.late(cx);
+        let way = self.client.way(cx, received.asked());
         let (scope, desk) = cx.split();
         let next: Next<'_> = exchange.resume(scope, received.asked(), &entry);
-        let fresh = Exchange::new(self.client.address(), self.client.way(), received.started());
+        let fresh = Exchange::new(self.client.address(), way, received.started());
         let exchange = std::mem::replace(exchange, fresh);
         self.follow(desk, exchange, received, next, tx)
     }

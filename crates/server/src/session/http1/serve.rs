@@ -284,7 +284,9 @@ impl Http1 {
         admitted: Result<Seats, Failure>,
         tx: &mut Tx,
     ) -> Outcome {
-        let mut exchange = Exchange::new(self.client.address(), self.client.way(), received.started);
+        let sender = self.client.sender(cx, received.asked);
+        let way = self.client.way(cx, received.asked);
+        let mut exchange = Exchange::new(sender, way, received.started);
         let failure = match admitted {
             Ok(seats) => {
                 exchange = exchange.holding(seats);

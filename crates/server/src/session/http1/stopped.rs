@@ -34,8 +34,9 @@ impl Http1 {
                 let Asked::Request(head) = received.asked() else {
                     return None;
                 };
-                let (address, way) = (self.client.address(), self.client.way());
-                let exchange = Exchange::new(address, way, received.started());
+                let sender = self.client.sender(cx, received.asked());
+                let way = self.client.way(cx, received.asked());
+                let exchange = Exchange::new(sender, way, received.started());
                 let mut exchange = exchange.holding(seats);
                 let work = guard::begin(cx, &mut exchange, head, check);
                 return self.conclude(cx, received, Outcome::Check(exchange, work), behind, tx, now);

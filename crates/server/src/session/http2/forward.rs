@@ -138,7 +138,8 @@ impl ToClient for Downstream<'_> {
     }
 }
 
-/// Takes content of a request that is passed on. `false` if it is no such request, or if its content is of no use.
+/// Takes content of a request that is passed on. `false` if its window is to be given back at once: it is no such request, its
+/// content is of no use, or the content is collected.
 pub(super) fn keep(streams: &mut [Stream], id: u32, bytes: &[u8]) -> bool {
     match passed(streams, id) {
         Some(passed) => passed.keep(bytes),
@@ -183,10 +184,34 @@ pub(super) fn part(client: &Client, parting: &mut Vec<(Ticket, Ask)>, stream: &m
 
 impl Http2 {
     /// Begins to pass a request on.
-    pub(super) fn pass(&mut self, id: u32, passed: Box<Passed>) {
+    pub(super) fn pass(
+        &mut self,
+        cx: &Cx,
+        id: u32,
+        mut passed: Box<Passed>,
+        out: &mut Vec<u8>,
+        now: Instant,
+    ) {
         self.has_passed = true;
+        passed.rewind(&cx.state.limits, now);
         if let Ok(at) = self.at(id) {
             self.streams[at].state = State::Forward(passed);
+        }
+        self.welcome(cx, id, out);
+    }
+
+    /// Sends 100 to a client that waits for it, if its body is collected before there is an upstream.
+    pub(super) fn welcome(&mut self, cx: &Cx, id: u32, out: &mut Vec<u8>) {
+        let Some(passed) = passed(&mut self.streams, id) else {
+            return;
+        };
+        let may_send = passed.forward.is_collecting() && passed.check.is_none();
+        if may_send && std::mem::take(&mut passed.expects) {
+            let mut head = Vec::new();
+            block::status(100, &mut head);
+            if self.http.inform(id, &head, out).is_ok() {
+                cx.counters.informational().add(1);
+            }
         }
     }
 
@@ -201,7 +226,7 @@ impl Http2 {
             let State::Forward(passed) = &mut stream.state else {
                 continue;
             };
-            if passed.check.is_some() {
+            if passed.check.is_some() || passed.forward.is_collecting() {
                 continue;
             }
             if passed.forward.is_queued() {
@@ -237,7 +262,7 @@ impl Http2 {
         };
         passed.forward.bound_content(0);
         // Before that, an upstream is awaited, whatever the client sends.
-        if passed.forward.is_open() || passed.forward.failed().is_some() {
+        if passed.collected() || passed.forward.is_open() || passed.forward.failed().is_some() {
             self.settle(cx, id, out, now);
         }
     }
@@ -462,7 +487,7 @@ impl Http2 {
             return passed.rewind(&cx.state.limits, now);
         }
         cx.counters.timeouts().add(1);
-        if let Some(why) = passed.forward.time_out() {
+        if let Some(why) = passed.forward.time_out(now) {
             complain(&passed.forward, path(&passed.fields), why, now);
             passed.forward.try_another(&mut cx.rng, now);
         }

@@ -75,7 +75,7 @@ impl Http2 {
                                 Passed::new(*forward, fields.clone(), Protocol::Http2, expects, now);
                             self.count(cx, id, !end, false, out, now);
                             passed.check = check;
-                            self.pass(id, passed);
+                            self.pass(cx, id, passed, out, now);
                             continue;
                         }
                         Some(Passing::Refused(failure, ends)) => (Some(failure), ends),
@@ -260,7 +260,8 @@ impl Http2 {
                     debug_assert!(false, "only requests have a route");
                     return;
                 };
-                self.pass(id, Passed::new(*forward, fields, Protocol::Http2, false, now));
+                let passed = Passed::new(*forward, fields, Protocol::Http2, false, now);
+                self.pass(cx, id, passed, out, now);
             }
             Outcome::Wait(exchange, job, hint) => {
                 cx.counters.loads().add(1);
@@ -439,7 +440,7 @@ impl Http2 {
         let entry = exchange.found(cx, loaded);
         if !exchange.is_wrong() {
             passed.rewind(&cx.state.limits, now);
-            return;
+            return self.welcome(cx, id, out);
         }
         let State::Forward(mut passed) = std::mem::replace(&mut self.streams[at].state, State::Gone(None))
         else {

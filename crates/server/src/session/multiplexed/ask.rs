@@ -7,7 +7,6 @@ use crate::exchange::{Asked, Exchange, Failure, Step};
 use crate::field_block::Compression;
 use crate::limits::Limits;
 use crate::proxy::forward::Forward;
-use crate::proxy::head::From;
 use crate::proxy::{Found, Tried};
 use crate::request_limit::Seats;
 use crate::session::client::Client;
@@ -35,6 +34,11 @@ pub(in crate::session) struct Ask<'c> {
 }
 
 impl Ask<'_> {
+    /// The exchange of what was asked now.
+    fn exchange(self, cx: &Cx, asked: Asked<'_, '_, '_>, now: Instant) -> Exchange {
+        Exchange::new(self.client.sender(cx, asked), self.client.way(cx, asked), now)
+    }
+
     pub(in crate::session) fn compression(self) -> Compression {
         match self.protocol {
             Protocol::Http3 => Compression::Qpack,
@@ -82,8 +86,7 @@ pub(in crate::session) fn begin(
                 Err(limited) => (failure, is_last) = (Some(limited.failure), limited.ends_connection),
             }
         }
-        let exchange = Exchange::new(ask.client.address(), ask.client.way(), now);
-        let mut exchange = exchange.holding(seats);
+        let mut exchange = ask.exchange(cx, asked, now).holding(seats);
         let (scope, desk) = cx.split();
         let step = match (failure, asked) {
             (None, Asked::Request(head)) => exchange.begin(scope, head),
@@ -115,8 +118,7 @@ pub(in crate::session) fn stand_in(
             Ok(head) => Asked::Request(head),
             Err(_) => Asked::Input(control.path.unwrap_or_default()),
         };
-        let exchange = Exchange::new(ask.client.address(), ask.client.way(), now);
-        let mut exchange = exchange.after(tried);
+        let mut exchange = ask.exchange(cx, asked, now).after(tried);
         let (scope, desk) = cx.split();
         let step = exchange.refuse(scope, asked, failure);
         let refused = outcome(desk, exchange, step, ask, asked);
@@ -167,18 +169,15 @@ pub(in crate::session) fn pass(
             (false, Some(length)) => Framing::Length(length),
             (false, None) => Framing::Chunked,
         };
-        let from = From {
-            peer: ask.client.address(),
-            is_secured: ask.client.is_secured(),
-        };
+        let from = ask.client.from(cx, head);
         let base = gateway::first_ticket(ask.client.requests);
         Some(
-            match Forward::new(found, head, framing, from, base, (cx.clock.now(), now)) {
+            match Forward::new(found, head, framing, &from, base, (cx.clock.now(), now)) {
                 Ok(mut forward) => {
                     forward.ruled = gateway::ruled(cx, head);
                     forward.seats = seats;
                     let check = check.map(|check| {
-                        let mut exchange = Exchange::new(ask.client.address(), ask.client.way(), now);
+                        let mut exchange = ask.exchange(cx, Asked::Request(head), now);
                         let work = guard::begin(cx, &mut exchange, head, check);
                         Box::new((exchange, Some(work)))
                     });
@@ -193,9 +192,9 @@ pub(in crate::session) fn pass(
 /// Answers what is no request with an error.
 #[cold]
 pub(in crate::session) fn refuse(cx: &mut Cx, ask: Ask<'_>, failure: Failure, now: Instant) -> Outcome {
-    let mut exchange = Exchange::new(ask.client.address(), ask.client.way(), now);
-    let (scope, desk) = cx.split();
     let asked = Asked::Input(b"");
+    let mut exchange = ask.exchange(cx, asked, now);
+    let (scope, desk) = cx.split();
     let step = exchange.refuse(scope, asked, failure);
     let refused = outcome(desk, exchange, step, ask, asked);
     refused.unwrap_or_else(|found| upstream(cx, ask, asked, found, now))
@@ -256,19 +255,17 @@ fn upstream(
     now: Instant,
 ) -> Outcome {
     if let Asked::Request(head) = asked {
-        let from = From {
-            peer: ask.client.address(),
-            is_secured: ask.client.is_secured(),
-        };
+        let from = ask.client.from(cx, head);
         let base = gateway::first_ticket(ask.client.requests);
-        if let Ok(mut forward) = Forward::new(*found, head, Framing::Empty, from, base, (cx.clock.now(), now))
+        if let Ok(mut forward) =
+            Forward::new(*found, head, Framing::Empty, &from, base, (cx.clock.now(), now))
         {
             forward.ruled = gateway::ruled(cx, head);
             forward.seats = seats;
             return Outcome::Pass(Box::new(forward));
         }
     }
-    let mut exchange = Exchange::new(ask.client.address(), ask.client.way(), now);
+    let mut exchange = ask.exchange(cx, asked, now);
     let (scope, desk) = cx.split();
     match exchange.refuse(scope, asked, UNWRITABLE) {
         Step::Wait(work, hint) => Outcome::Wait(exchange, work, hint),

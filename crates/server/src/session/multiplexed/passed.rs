@@ -43,6 +43,8 @@ pub(in crate::session) struct Passed {
     given: u32,
     /// The check of the client's password, before which nothing is passed on; the driver gets the job at the next poll.
     pub(in crate::session) check: Option<Box<(Exchange, Option<Work>)>>,
+    /// The body was being collected when it was last looked at.
+    collects: bool,
     /// When the exchange is given up.
     until: Option<Instant>,
 }
@@ -57,6 +59,7 @@ impl Passed {
         now: Instant,
     ) -> Box<Passed> {
         let until = forward.patience().map(|patience| now + patience);
+        let collects = forward.is_collecting();
         Box::new(Passed {
             forward,
             fields,
@@ -69,6 +72,7 @@ impl Passed {
             kept: 0,
             given: 0,
             check: None,
+            collects,
             until,
         })
     }
@@ -91,6 +95,13 @@ impl Passed {
             Some(patience) => Some(now + patience),
             None => Some(limits.body_until(self.since, self.forward.received)),
         };
+        let total = self.forward.until();
+        self.until = self.until.into_iter().chain(total).min();
+    }
+
+    /// Whether the body is being collected, or was until now.
+    pub(in crate::session) fn collected(&mut self) -> bool {
+        std::mem::replace(&mut self.collects, self.forward.is_collecting())
     }
 
     /// The upstream may be connected now. Returns whether it is, and the client may be told to send its body.
@@ -114,14 +125,18 @@ impl Passed {
         Some(asked)
     }
 
-    /// Takes content of the request, whose window is given back later. Returns whether it is of any use.
+    /// Takes content of the request. Returns whether its window is given back later, and not at once: content of no use, and
+    /// content that is collected, must not keep the client from sending more.
     pub(in crate::session) fn keep(&mut self, bytes: &[u8]) -> bool {
         let is_of_use = self.forward.takes_content() && self.forward.failed().is_none();
         if is_of_use {
             self.forward.take_content(bytes);
+        }
+        let waits = is_of_use && !self.forward.is_collecting();
+        if waits {
             self.kept += bytes.len() as u32;
         }
-        is_of_use
+        waits
     }
 
     /// The upstream took what it was given. Returns the bytes of the window to give back.

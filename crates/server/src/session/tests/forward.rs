@@ -1,0 +1,112 @@
+//! A request of HTTP/1 that an upstream answers: deadlines that follow from what both sides do.
+
+use super::rig::{End, Rig};
+use crate::config::{Config, Proxy};
+use runtime::session::{Ask, PeerEvent, Ticket};
+use units::{Bytes, Duration};
+
+fn rule(config: &mut Config) {
+    let upstream = "http://127.0.0.1:1".parse().unwrap();
+    config
+        .proxy
+        .push(Proxy::new("/api/*".parse().unwrap(), vec![upstream]));
+}
+
+/// The connection that was asked for.
+fn dialed(rig: &mut Rig) -> Option<Ticket> {
+    let asked = std::mem::take(&mut rig.asked);
+    let mut dials = asked
+        .into_iter()
+        .filter(|(_, ask)| matches!(ask, Ask::Dial(_) | Ask::Reuse(_)));
+    dials.next().map(|(ticket, _)| ticket)
+}
+
+const POST: &[u8] = b"POST /api/x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n";
+
+#[test]
+fn only_output_that_is_taken_extends_the_write_timeout() {
+    let mut rig = Rig::with(rule);
+    rig.send(POST);
+    let ticket = dialed(&mut rig).expect("a connection is asked for");
+    rig.upstream(ticket, PeerEvent::Connected);
+    rig.upstream(ticket, PeerEvent::Sent);
+    rig.stalled = true;
+    rig.upstream(
+        ticket,
+        PeerEvent::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"),
+    );
+    // Both sides go on, but the client takes nothing.
+    for _ in 0..2 {
+        rig.wait(Duration::from_secs(14));
+        assert_eq!(rig.end, End::Open);
+        rig.send(b"a");
+        rig.upstream(ticket, PeerEvent::Sent);
+    }
+    rig.wait(Duration::from_secs(1));
+    assert_eq!(rig.end, End::Open);
+    rig.wait(Duration::from_secs(2));
+    assert_eq!(rig.end, End::Closed, "30 s after the output began to wait");
+    // A client that takes some of it has its time again.
+    let mut rig = Rig::with(rule);
+    rig.send(POST);
+    let ticket = dialed(&mut rig).expect("a connection is asked for");
+    rig.upstream(ticket, PeerEvent::Connected);
+    rig.upstream(ticket, PeerEvent::Sent);
+    rig.stalled = true;
+    rig.upstream(
+        ticket,
+        PeerEvent::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"),
+    );
+    rig.wait(Duration::from_secs(28));
+    rig.progress(1);
+    rig.wait(Duration::from_secs(28));
+    assert_eq!(rig.end, End::Open);
+    rig.wait(Duration::from_secs(3));
+    assert_eq!(rig.end, End::Closed);
+}
+
+#[test]
+fn a_body_within_the_bound_is_collected() {
+    let with = |buffer: u64| {
+        Rig::with(|config| {
+            rule(config);
+            config.proxy[0].buffer = Bytes(buffer);
+        })
+    };
+    // At the bound, the rest streams.
+    for (buffer, sent) in [(9, 9), (5, 5), (1, 1)] {
+        let mut rig = with(buffer);
+        rig.send(POST);
+        for byte in 0..sent {
+            assert_eq!(dialed(&mut rig), None, "{buffer} bytes: {byte}");
+            rig.send(b"a");
+        }
+        assert!(dialed(&mut rig).is_some(), "{buffer} bytes");
+    }
+    // The time is that of any body, and the upstream is not to blame.
+    let mut rig = with(9);
+    rig.send(POST);
+    rig.wait(Duration::from_secs(21));
+    assert!(rig.text().starts_with("HTTP/1.1 408 "), "{}", rig.text());
+    assert_eq!(dialed(&mut rig), None);
+}
+
+#[test]
+fn the_total_timeout_counts_from_the_choice() {
+    let mut rig = Rig::with(|config| {
+        rule(config);
+        config.proxy[0].total_timeout = Duration::from_secs(100);
+    });
+    rig.send(b"GET /api/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    let ticket = dialed(&mut rig).expect("a connection is asked for");
+    rig.upstream(ticket, PeerEvent::Connected);
+    rig.upstream(ticket, PeerEvent::Sent);
+    // Interim responses are within every other timeout.
+    for _ in 0..3 {
+        rig.wait(Duration::from_secs(30));
+        rig.upstream(ticket, PeerEvent::Bytes(b"HTTP/1.1 103 Early Hints\r\n\r\n"));
+        assert!(!rig.text().contains("504"));
+    }
+    rig.wait(Duration::from_secs(11));
+    assert!(rig.text().contains("HTTP/1.1 504 "), "{}", rig.text());
+}
