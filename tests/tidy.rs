@@ -49,6 +49,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "http3",
             "markup",
             "runtime",
+            "tls",
             "units",
         ],
     ),

@@ -950,9 +950,11 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
             root.display()
         )),
         OpenError::Root(..) => flags.blame_root(format!("{error}; name a readable directory")),
-        OpenError::Hosts(_) | OpenError::NoRoot | OpenError::Users(_) | OpenError::Token(_) => {
-            Failure::Usage(error.to_string())
-        }
+        OpenError::Hosts(_)
+        | OpenError::NoRoot
+        | OpenError::Users(_)
+        | OpenError::Upstreams(_)
+        | OpenError::Token(_) => Failure::Usage(error.to_string()),
         OpenError::Logins(_) => Failure::System(format!("{error}; list logins and homes in `[tilde.users]`")),
         OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),
     }

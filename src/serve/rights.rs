@@ -36,6 +36,8 @@ const RESOLVER_READ: [&str; 6] = [
     "/etc/services",
     "/run/systemd/resolve",
 ];
+/// Folders with the system's root certificates.
+const ROOTS_READ: [&str; 3] = ["/etc/ssl", "/etc/pki", "/etc/ca-certificates"];
 /// Files that a program for DNS records reads, to speak with a name server or its API.
 const HOOK_READ: [&str; 4] = ["/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/dev/urandom"];
 /// Folders of the programs that it starts, such as curl.
@@ -336,6 +338,13 @@ fn reach(
     // The same for files of users.
     let users = config.access_rules().filter_map(|rule| rule.htpasswd.as_deref());
     read.extend(users.flat_map(around));
+    // The same for those of upstreams.
+    for rule in config.proxies() {
+        read.extend(rule.tls.iter().flat_map(|tls| tls.files()).flat_map(around));
+        if rule.upstreams.iter().any(UpstreamAddress::is_secured) {
+            read.extend(ROOTS_READ.map(PathBuf::from));
+        }
+    }
     let token = config
         .admin
         .as_ref()

@@ -101,6 +101,7 @@ mod proxy_mixed;
 mod proxy_names;
 mod proxy_request;
 mod proxy_reuse;
+mod proxy_tls;
 mod proxy_websocket;
 mod reload;
 mod representations;

@@ -49,6 +49,6 @@ mod timer;
 mod toy;
 
 pub use session::{
-    Accepted, Action, Ask, Body, Context, Dialing, Event, FileRange, Job, Line, NoJob, Parking, Path,
+    Accepted, Action, Ask, Body, Context, Dialing, Event, FileRange, Job, Line, NoJob, Parcel, Parking, Path,
     PeerEvent, PeerLoss, Service, Session, Ticket, Tx, Unsecured, Unshared, Upstream,
 };

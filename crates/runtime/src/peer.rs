@@ -22,7 +22,8 @@
 //! `Sent`.
 //!
 //! A connection outlives its session only if the session parks it. It then belongs to the driver's event loop, and the next
-//! session there that asks to reuse one to the same upstream gets it. The driver closes a parked connection that
+//! session there that asks to reuse one to the same upstream in the same realm gets it, with the state that a layer such as
+//! TLS has ([`Parcel`]). A realm is a number of the sessions': connections with other settings are in other ones. The driver closes a parked connection that
 //! receives anything, its end included, and looks for that once more before it gives one to a session. A session can still
 //! lose a reused connection at any time: the upstream may have closed it a moment ago.
 //!
@@ -30,10 +31,11 @@
 //! ticket with two peers, a second `Read` or `Send` under way, anything but `Close` and `Abort` before `Connected`, a `Park` with a `Read` or `Send` under way. Asks
 //! to a peer that is gone are ignored.
 
+use std::any::Any;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use units::{Bytes, Duration};
 
 /// Where a peer listens.
@@ -60,9 +62,9 @@ pub enum Ask {
     /// Open a connection. The outcome is [`PeerEvent::Connected`] or [`PeerEvent::Lost`], within
     /// [`Dialing::connect_time_max`]. Nothing blocks meanwhile.
     Dial(Arc<Upstream>),
-    /// Take a parked connection to this upstream, the one parked last: [`PeerEvent::Reused`]. If there is none, this is
-    /// [`Ask::Dial`].
-    Reuse(Arc<Upstream>),
+    /// Take a parked connection to this upstream in this realm, the one parked last: [`PeerEvent::Reused`]. If there is none,
+    /// this is [`Ask::Dial`].
+    Reuse(Arc<Upstream>, u64),
     /// Receive once: [`PeerEvent::Bytes`], [`PeerEvent::Eof`] or [`PeerEvent::Lost`].
     Read,
     /// Send all of these bytes, then report [`PeerEvent::Sent`]. At most [`Dialing::buffered_max`].
@@ -79,22 +81,68 @@ pub enum Ask {
 }
 
 /// How long the driver keeps a connection that no session uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parking {
     /// Parked connections to the same upstream, this one included, per event loop. If there are more, the driver closes the
     /// one that has been parked longest.
     pub most: usize,
     /// Time after which the driver closes it, within one tick of the driver's timer (250 ms).
     pub time: Duration,
+    /// Only requests of this realm get it.
+    pub realm: u64,
+    /// For the session that gets it.
+    pub parcel: Parcel,
 }
+
+/// What a session leaves with a connection that it parks, for the session that reuses it. Dropped with the connection
+/// otherwise.
+#[derive(Clone, Default)]
+pub struct Parcel(Option<Arc<Mutex<Option<Box<dyn Any + Send>>>>>);
+
+impl Parcel {
+    /// A parcel with this content.
+    pub fn of<T: Any + Send>(content: T) -> Parcel {
+        Parcel(Some(Arc::new(Mutex::new(Some(Box::new(content))))))
+    }
+
+    /// Takes the content; `None` if there is none of this type, or if it was taken.
+    pub fn take<T: Any + Send>(&self) -> Option<Box<T>> {
+        let mut content = self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        match content.take()?.downcast() {
+            Ok(content) => Some(content),
+            Err(other) => {
+                *content = Some(other);
+                None
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Parcel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Parcel(..)" } else { "Parcel" })
+    }
+}
+
+/// Parcels are equal if they are the same one, or both empty.
+impl PartialEq for Parcel {
+    fn eq(&self, other: &Parcel) -> bool {
+        match (&self.0, &other.0) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+}
+
+impl Eq for Parcel {}
 
 /// What happened to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerEvent<'a> {
     /// The connection is open.
     Connected,
-    /// The connection is open, and has been in use before.
-    Reused,
+    /// The connection is open, and has been in use before; the session that parked it left this.
+    Reused(&'a Parcel),
     /// Bytes arrived. The session must consume or store all of them.
     Bytes(&'a [u8]),
     /// All output of the last [`Ask::Send`] was handed to the kernel.
@@ -161,5 +209,23 @@ impl Default for Dialing {
             buffered_max: Bytes::kib(256),
             connect_time_max: Duration::from_secs(5),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parcel_is_taken_once_and_as_what_it_is() {
+        let parcel = Parcel::of(7_u8);
+        assert_eq!(parcel.take::<u16>(), None);
+        assert_eq!(
+            (parcel.take::<u8>(), parcel.take::<u8>()),
+            (Some(Box::new(7)), None)
+        );
+        assert_eq!(Parcel::default().take::<u8>(), None);
+        assert_eq!(parcel, parcel.clone());
+        assert!(parcel != Parcel::default() && parcel != Parcel::of(7_u8));
     }
 }

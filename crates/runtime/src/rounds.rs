@@ -68,65 +68,85 @@ impl fmt::Debug for Rounds {
     }
 }
 
-/// Sends bytes to an upstream on a new connection and returns the line that it answers, at most `line_max` bytes of it,
-/// without its end; and when that was. Blocks this thread for at most about `patience`.
-///
-/// # Errors
-/// The connection fails, ends before the line does, or `patience` is over.
-pub fn ask(
-    upstream: &Upstream,
-    bytes: &[u8],
-    line_max: usize,
-    patience: Duration,
-) -> (io::Result<Vec<u8>>, Instant) {
-    let answer = exchange(upstream, bytes, patience, |line, is_over| {
-        if let Some(end) = line.iter().position(|&byte| byte == b'\n') {
+/// What a conversation with an upstream does next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Bytes to send first.
+    pub send: Vec<u8>,
+    /// Nothing more is to be received.
+    pub is_over: bool,
+}
+
+/// For [`exchange`]: an answer is enough if it has a line, which is cut at its end or at this length.
+pub fn line(line_max: usize) -> impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool> {
+    move |line, is_over| {
+        let end = line.iter().position(|&byte| byte == b'\n');
+        if let Some(end) = end {
             line.truncate(end);
             if line.ends_with(b"\r") {
                 line.pop();
             }
-            line.truncate(line_max);
-            return Ok(true);
         }
-        if line.len() >= line_max {
-            line.truncate(line_max);
-            return Ok(true);
-        }
-        match is_over {
+        let is_enough = end.is_some() || line.len() >= line_max;
+        line.truncate(line_max);
+        match is_over && !is_enough {
             true => Err(io::ErrorKind::UnexpectedEof.into()),
-            false => Ok(false),
+            false => Ok(is_enough),
         }
-    });
-    (answer, clock::now())
+    }
 }
 
-/// Sends bytes to an upstream on a new connection and returns all that it sends until it closes; and when that was. Blocks
-/// this thread for at most about `patience`.
+/// For [`exchange`]: an answer is all until the upstream closes, and an error if that is more than this.
+pub fn whole(bytes_max: usize) -> impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool> {
+    move |all, is_over| match all.len() > bytes_max {
+        true => Err(io::Error::other("the answer is larger than the limit")),
+        false => Ok(is_over),
+    }
+}
+
+/// Sends bytes to an upstream on a new connection and returns its answer, which ends when `is_enough` says so; and when that
+/// was. `is_enough` may cut the answer, and is also told of the end of the connection. Blocks this thread for at most about
+/// `patience`.
 ///
 /// # Errors
-/// The connection fails, more than `bytes_max` come, or `patience` is over.
-pub fn fetch(
+/// The connection fails, ends before the answer does, `patience` is over, or the error of `is_enough`.
+pub fn exchange(
     upstream: &Upstream,
     bytes: &[u8],
-    bytes_max: usize,
     patience: Duration,
+    mut is_enough: impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool>,
 ) -> (io::Result<Vec<u8>>, Instant) {
-    let answer = exchange(upstream, bytes, patience, |all, is_over| {
-        match all.len() > bytes_max {
-            true => Err(io::Error::other("the answer is larger than the limit")),
-            false => Ok(is_over),
-        }
+    let mut answer = Vec::new();
+    let mut request = Some(bytes.to_vec());
+    let (ended, now) = talk(upstream, patience, |got, is_over| {
+        answer.extend_from_slice(got);
+        Ok(Turn {
+            send: request.take().unwrap_or_default(),
+            is_over: is_enough(&mut answer, is_over)?,
+        })
     });
+    (ended.map(|()| answer), now)
+}
+
+/// Talks to an upstream on a new connection: `turn` gets what was received, nothing at first, and whether the connection has
+/// ended. Returns when it was over, too. Blocks this thread for at most about `patience`.
+///
+/// # Errors
+/// The connection fails, ends before the conversation does, `patience` is over, or the error of `turn`.
+pub fn talk(
+    upstream: &Upstream,
+    patience: Duration,
+    turn: impl FnMut(&[u8], bool) -> io::Result<Turn>,
+) -> (io::Result<()>, Instant) {
+    let answer = try_talk(upstream, patience, turn);
     (answer, clock::now())
 }
 
-/// Reads an answer until `is_enough` says so; that is also told of the end.
-fn exchange(
+fn try_talk(
     upstream: &Upstream,
-    bytes: &[u8],
     patience: Duration,
-    is_enough: impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool>,
-) -> io::Result<Vec<u8>> {
+    turn: impl FnMut(&[u8], bool) -> io::Result<Turn>,
+) -> io::Result<()> {
     let until = clock::now() + patience;
     match upstream {
         Upstream::Tcp(address) => {
@@ -135,7 +155,7 @@ fn exchange(
                 stream.set_write_timeout(Some(left))?;
                 stream.set_read_timeout(Some(left))
             };
-            exchange_on(&mut stream, bytes, until, bound, is_enough)
+            talk_on(&mut stream, turn, until, bound)
         }
         Upstream::Unix(path) => {
             let mut stream = UnixStream::connect(path)?;
@@ -143,40 +163,47 @@ fn exchange(
                 stream.set_write_timeout(Some(left))?;
                 stream.set_read_timeout(Some(left))
             };
-            exchange_on(&mut stream, bytes, until, bound, is_enough)
+            talk_on(&mut stream, turn, until, bound)
         }
     }
 }
 
-fn exchange_on<S: Read + Write>(
+fn talk_on<S: Read + Write>(
     stream: &mut S,
-    bytes: &[u8],
+    mut turn: impl FnMut(&[u8], bool) -> io::Result<Turn>,
     until: Instant,
     bound: impl Fn(&S, Duration) -> io::Result<()>,
-    mut is_enough: impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool>,
-) -> io::Result<Vec<u8>> {
+) -> io::Result<()> {
     let in_time = |stream: &S| match until - clock::now() {
         Duration::ZERO => Err(io::Error::from(io::ErrorKind::TimedOut)),
         left => bound(stream, left),
     };
-    in_time(stream)?;
-    stream.write_all(bytes)?;
-    let mut answer = Vec::new();
     let mut part = [0; 4 << 10];
+    let (mut got, mut has_ended) = (0, false);
     loop {
-        in_time(stream)?;
-        let got = match stream.read(&mut part) {
-            Ok(got) => got,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            Err(error) => return Err(error),
-        };
-        answer.extend_from_slice(&part[..got]);
-        if is_enough(&mut answer, got == 0)? {
-            return Ok(answer);
+        let Turn { send, is_over } = turn(&part[..got], has_ended)?;
+        if is_over {
+            return Ok(());
         }
+        if has_ended {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if !send.is_empty() {
+            in_time(stream)?;
+            stream.write_all(&send)?;
+        }
+        got = loop {
+            in_time(stream)?;
+            match stream.read(&mut part) {
+                Ok(got) => break got,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        has_ended = got == 0;
     }
 }
 
@@ -217,7 +244,7 @@ mod tests {
                 stream.read_exact(&mut [0; 3]).unwrap();
                 stream.write_all(answer).unwrap();
             });
-            let (got, _) = ask(&upstream, b"abc", 20, Duration::from_secs(20));
+            let (got, _) = exchange(&upstream, b"abc", Duration::from_secs(20), line(20));
             server.join().unwrap();
             let got = got.map(|line| String::from_utf8(line).unwrap());
             assert_eq!(got.map_err(|error| error.kind()), expected.map(str::to_owned));
@@ -235,7 +262,7 @@ mod tests {
                 // The other end may have had enough.
                 let _ = stream.write_all(&vec![b'\n'; 100_000]);
             });
-            let (got, _) = fetch(&upstream, b"abc", bytes_max, Duration::from_secs(20));
+            let (got, _) = exchange(&upstream, b"abc", Duration::from_secs(20), whole(bytes_max));
             server.join().unwrap();
             assert_eq!(got.map(|all| all.len()).map_err(|error| error.kind()), expected);
         }
@@ -246,7 +273,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let upstream = Upstream::Tcp(listener.local_addr().unwrap());
         let began = clock::now();
-        let (got, ended) = ask(&upstream, b"abc", 20, Duration::from_millis(30));
+        let (got, ended) = exchange(&upstream, b"abc", Duration::from_millis(30), line(20));
         assert!(ended - began >= Duration::from_millis(30));
         assert_eq!(got.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }

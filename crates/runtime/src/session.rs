@@ -31,7 +31,7 @@
 use crate::complaints;
 use crate::fs::{self, ReadError, Wait};
 use crate::memory::Budget;
-pub use crate::peer::{Ask, Dialing, Parking, PeerEvent, PeerLoss, Upstream};
+pub use crate::peer::{Ask, Dialing, Parcel, Parking, PeerEvent, PeerLoss, Upstream};
 use crate::shaping::Withheld;
 pub use crate::tcp_info::Path;
 use bytes::Bytes;

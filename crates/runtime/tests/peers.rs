@@ -5,8 +5,8 @@
 
 use runtime::sim::{Client, Sim};
 use runtime::{
-    Accepted, Action, Ask, Dialing, Event, NoJob, Parking, PeerEvent, Service, Session, Ticket, Tx, Unshared,
-    Upstream,
+    Accepted, Action, Ask, Dialing, Event, NoJob, Parcel, Parking, PeerEvent, Service, Session, Ticket, Tx,
+    Unshared, Upstream,
 };
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -32,16 +32,23 @@ fn upstream(port: u16) -> Upstream {
     Upstream::Tcp(SocketAddr::from(([192, 0, 2, 1], port)))
 }
 
+/// The realm of an ask: 0 if none is named.
+fn realm(words: &[&str], at: usize) -> u64 {
+    words.get(at).map_or(0, |word| word.parse().expect("a number"))
+}
+
 impl Script {
     fn obey(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize| words[at].parse::<u32>().expect("a number");
         let ask = match words[0] {
             "dial" => Ask::Dial(Arc::new(upstream(number(words.len() - 1) as u16))),
-            "reuse" => Ask::Reuse(Arc::new(upstream(number(2) as u16))),
+            "reuse" => Ask::Reuse(Arc::new(upstream(number(2) as u16)), realm(&words, 3)),
             "park" => Ask::Park(Parking {
                 most: number(2) as usize,
                 time: Duration::from_secs(number(3).into()),
+                realm: realm(&words, 4),
+                parcel: Parcel::of(words[1].to_owned()),
             }),
             "read" => Ask::Read,
             "send" => Ask::Send(vec![b'x'; number(2) as usize]),
@@ -71,6 +78,10 @@ impl Session for Script {
                 let note = match event {
                     PeerEvent::Bytes(bytes) => format!("{ticket} {} bytes", bytes.len()),
                     PeerEvent::Lost(loss) => format!("{ticket} {loss:?}"),
+                    PeerEvent::Reused(parcel) => {
+                        let parked = parcel.take::<String>().expect("what was left");
+                        format!("{ticket} Reused {parked}")
+                    }
                     other => format!("{ticket} {other:?}"),
                 };
                 self.notes.lock().expect("no panic with it").push(note);
@@ -328,12 +339,17 @@ fn a_parked_connection_goes_to_the_next_session_that_asks() {
     rig.sim.finish(rig.client);
     assert!(!rig.sim.is_closed(first));
     rig.client = rig.sim.connect_local();
-    assert_eq!(rig.tell("reuse 5 81\n"), [""; 0], "that is another upstream");
-    assert!(rig.sim.next_dial().is_some());
+    for (other, why) in [
+        ("reuse 5 81\n", "that is another upstream"),
+        ("reuse 6 80 1\n", "another realm"),
+    ] {
+        assert_eq!(rig.tell(other), [""; 0], "{why}");
+        assert!(rig.sim.next_dial().is_some(), "{why}");
+    }
     // The one parked last comes first.
-    assert_eq!(rig.tell("reuse 0 80\nsend 0 3\n"), ["0 Reused", "0 Sent"]);
+    assert_eq!(rig.tell("reuse 0 80\nsend 0 3\n"), ["0 Reused 1", "0 Sent"]);
     assert_eq!(rig.sim.take_received(second), b"xxx");
-    assert_eq!(rig.tell("reuse 1 80\nread 1\n"), ["1 Reused"]);
+    assert_eq!(rig.tell("reuse 1 80\nread 1\n"), ["1 Reused 0"]);
     rig.sim.send(first, b"abc");
     assert_eq!(rig.noted(), ["1 3 bytes"]);
     assert!(rig.sim.next_dial().is_none());
@@ -409,7 +425,7 @@ fn parked_connections_have_bounds() {
     for ticket in 10..17 {
         rig.joined(ticket);
     }
-    assert_eq!(rig.tell("reuse 1 80\nreuse 2 80\n"), ["1 Reused", "2 TooMany"]);
+    assert_eq!(rig.tell("reuse 1 80\nreuse 2 80\n"), ["1 Reused 2", "2 TooMany"]);
 }
 
 #[test]

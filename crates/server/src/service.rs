@@ -127,6 +127,7 @@ impl State {
         let gates = Gates::open(hosts.places().iter().map(|place| &place.config));
         let gates = gates.map_err(OpenError::Users)?;
         let field_rules = FieldRules::of(hosts.places().iter().map(|place| &place.config));
+        let proxies = Proxies::of(&config, &hosts, before).map_err(OpenError::Upstreams)?;
         let limits = config.limits();
         let cap = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         let ranges_max = limits.ranges.try_into().unwrap_or(u16::MAX);
@@ -202,7 +203,7 @@ impl State {
             trusted: Trusted::of(&config),
             request_limits: RequestLimits::of(hosts.places().iter().map(|place| &place.config)),
             field_rules,
-            proxies: Proxies::of(&config, &hosts, before),
+            proxies,
             config,
             limits,
             http_limits,

@@ -115,6 +115,15 @@ impl Pair {
 fn read(pair: &CertifiedKey) -> Result<(Vec<Box<str>>, [UnixTime; 2]), String> {
     let first = pair.end_entity_cert().map_err(|error| error.to_string())?;
     let (_, certificate) = X509Certificate::from_der(first).map_err(|error| error.to_string())?;
+    let names = names_of(&certificate)?;
+    let validity = certificate.validity();
+    let limits =
+        [validity.not_before, validity.not_after].map(|limit| UnixTime::from_secs(limit.timestamp()));
+    Ok((names, limits))
+}
+
+/// The DNS names and addresses of a certificate, in lower case.
+fn names_of(certificate: &X509Certificate<'_>) -> Result<Vec<Box<str>>, String> {
     let alternative = certificate
         .subject_alternative_name()
         .map_err(|error| error.to_string())?;
@@ -124,10 +133,28 @@ fn read(pair: &CertifiedKey) -> Result<(Vec<Box<str>>, [UnixTime; 2]), String> {
         GeneralName::IPAddress(octets) => Some(address(octets)?.to_string().into()),
         _ => None,
     });
-    let validity = certificate.validity();
-    let limits =
-        [validity.not_before, validity.not_after].map(|limit| UnixTime::from_secs(limit.timestamp()));
-    Ok((names.collect(), limits))
+    Ok(names.collect())
+}
+
+/// What tells a certificate from others, for a log: its first names, its issuer, the end of its validity. Characters that
+/// a terminal could take for commands are escaped.
+pub(crate) fn description(certificate: &CertificateDer<'_>) -> String {
+    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {
+        return "unreadable".to_owned();
+    };
+    let names = names_of(&certificate).unwrap_or_default();
+    let shown = match names.as_slice() {
+        [] => format!("subject {}", certificate.subject()),
+        [one] => format!("for {one}"),
+        [one, ..] => format!("for {one} and {} more", names.len() - 1),
+    };
+    let text = format!(
+        "{shown}, issued by {}, valid until {}",
+        certificate.issuer(),
+        certificate.validity().not_after
+    );
+    let text: String = text.chars().take(400).collect();
+    text.escape_debug().to_string()
 }
 
 /// Whom a certificate names: the subject's common name (RFC 5280 section 4.1.2.6), else its first alternative name of

@@ -1,23 +1,60 @@
-//! Failed handshakes in words: what is wrong, and what the user of a client can do about it.
+//! Failed handshakes in words: what is wrong, and what the user of a client can do about it. How the client's settings are
+//! called, only the caller knows ([`Settings`]).
 
 use crate::engine::Fault;
+use crate::trust::Rejected;
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
+/// What the settings of a client are called in advice.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The file of roots.
+    pub ca: &'static str,
+    /// Accepts any certificate.
+    pub insecure: &'static str,
+    /// The client's own certificate, as in "name one with …".
+    pub certificate: &'static str,
+    /// What to do about a certificate for another name.
+    pub name: &'static str,
+    /// An address without TLS, as in "use …".
+    pub clear: &'static str,
+    /// What to do if the versions of TLS differ.
+    pub versions: &'static str,
+    /// What to do if the server speaks none of the offered protocols.
+    pub protocols: &'static str,
+}
+
+/// The flags of this program's own clients.
+const FLAGS: Settings = Settings {
+    ca: "--ca",
+    insecure: "--insecure",
+    certificate: "--cert and --key",
+    name: "use a name of the certificate, or install one for this name",
+    clear: "an http URL",
+    versions: "change --tls-versions",
+    protocols: "choose another --mode",
+};
+
 /// The reason in one line: `<what happened>: <cause>; <what to do>`.
 pub fn text(fault: &Fault, name: &ServerName<'_>) -> String {
+    text_with(fault, name, &FLAGS)
+}
+
+/// The same for a client whose settings have these names.
+pub fn text_with(fault: &Fault, name: &ServerName<'_>, settings: &Settings) -> String {
     let name = name.to_str();
+    let clear = settings.clear;
     let cause = match fault {
         Fault::PlainHttp => {
-            "the server speaks plain HTTP on this port; use an http URL, or the port of its TLS listener"
-                .to_owned()
+            format!("the server speaks plain HTTP on this port; use {clear}, or the port of its TLS listener")
         }
-        Fault::Tls(Error::InvalidCertificate(error)) => return certificate(error, &name),
-        Fault::Tls(Error::AlertReceived(alert)) => alerted(*alert, &name),
-        Fault::Tls(Error::PeerIncompatible(why)) => incompatible(why),
-        Fault::Tls(Error::NoApplicationProtocol) => no_protocol(),
+        Fault::Tls(Error::InvalidCertificate(error)) => return certificate(error, &name, settings),
+        Fault::Tls(Error::AlertReceived(alert)) => alerted(*alert, &name, settings),
+        Fault::Tls(Error::PeerIncompatible(why)) => incompatible(why, settings),
+        Fault::Tls(Error::NoApplicationProtocol) => no_protocol(settings),
         Fault::Tls(Error::InvalidMessage(why)) => {
-            format!("the server's bytes are not TLS ({why:?}); use an http URL if the port speaks plain HTTP")
+            format!("the server's bytes are not TLS ({why:?}); use {clear} if the port speaks plain HTTP")
         }
         Fault::Tls(error) => error.to_string(),
     };
@@ -29,13 +66,15 @@ pub fn text(fault: &Fault, name: &ServerName<'_>) -> String {
 pub fn of_alert(alert: u8, ours: Option<&str>, name: &str) -> String {
     let alert = AlertDescription::from(alert);
     match (alert, ours) {
-        (AlertDescription::UnknownCA, Some(_)) => certificate(&CertificateError::UnknownIssuer, name),
-        (AlertDescription::CertificateExpired, Some(_)) => certificate(&CertificateError::Expired, name),
+        (AlertDescription::UnknownCA, Some(_)) => certificate(&CertificateError::UnknownIssuer, name, &FLAGS),
+        (AlertDescription::CertificateExpired, Some(_)) => {
+            certificate(&CertificateError::Expired, name, &FLAGS)
+        }
         (_, Some(reason)) if reason.contains("not valid for name") => {
-            certificate(&CertificateError::NotValidForName, name)
+            certificate(&CertificateError::NotValidForName, name, &FLAGS)
         }
         (_, Some(reason)) => format!("TLS failed: {reason}"),
-        (alert, None) => format!("TLS failed: {}", alerted(alert, name)),
+        (alert, None) => format!("TLS failed: {}", alerted(alert, name, &FLAGS)),
     }
 }
 
@@ -44,58 +83,72 @@ pub fn closed() -> &'static str {
     "TLS failed: the server closed the connection during the handshake; check that the port speaks TLS, and the server's log"
 }
 
-fn certificate(error: &CertificateError, name: &str) -> String {
+fn certificate(error: &CertificateError, name: &str, settings: &Settings) -> String {
+    let rejected = match error {
+        CertificateError::Other(other) => other.0.downcast_ref::<Rejected>(),
+        _ => None,
+    };
+    let (error, about) = match rejected {
+        Some(rejected) => (&rejected.why, format!(" ({})", rejected.about)),
+        None => (error, String::new()),
+    };
+    let (ca, for_name) = (settings.ca, settings.name.to_owned());
     let (cause, advice) = match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => (
             "has expired".to_owned(),
-            "renew it on the server, or check this machine's clock",
+            "renew it on the server, or check this machine's clock".to_owned(),
         ),
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            ("is not valid yet".to_owned(), "check the clocks of both machines")
-        }
-        CertificateError::NotValidForName => (
-            format!("is not for `{name}`"),
-            "use a name of the certificate, or install one for this name",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => (
+            "is not valid yet".to_owned(),
+            "check the clocks of both machines".to_owned(),
         ),
+        CertificateError::NotValidForName => (format!("is not for `{name}`"), for_name),
         CertificateError::NotValidForNameContext { presented, .. } => (
             match presented.as_slice() {
                 [] => format!("has no names, so it is not for `{name}`"),
                 names => format!("is not for `{name}` but for {}", names.join(", ")),
             },
-            "use a name of the certificate, or install one for this name",
+            for_name,
         ),
         CertificateError::UnknownIssuer => (
             "has an unknown issuer".to_owned(),
-            "name the issuer's certificate with --ca, or have the server send its intermediate certificates",
+            format!(
+                "name the issuer's certificate with {ca}, or have the server send its intermediate certificates"
+            ),
         ),
         CertificateError::BadSignature => (
             "has a bad signature".to_owned(),
-            "check --ca: another issuer may have the same name",
+            format!("check {ca}: another issuer may have the same name"),
         ),
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => (
             "is a CA certificate, used as the server's own".to_owned(),
-            "issue a server certificate with it",
+            "issue a server certificate with it".to_owned(),
         ),
-        CertificateError::Revoked => ("is revoked".to_owned(), "replace it on the server"),
+        CertificateError::Revoked => ("is revoked".to_owned(), "replace it on the server".to_owned()),
         other => (
             format!("is not acceptable ({other:?})"),
-            "replace it on the server",
+            "replace it on the server".to_owned(),
         ),
     };
-    format!("TLS failed: the server's certificate {cause}; {advice}, or skip this check with --insecure")
+    let insecure = settings.insecure;
+    format!(
+        "TLS failed: the server's certificate{about} {cause}; {advice}, or skip this check with {insecure}"
+    )
 }
 
-fn alerted(alert: AlertDescription, name: &str) -> String {
+fn alerted(alert: AlertDescription, name: &str, settings: &Settings) -> String {
     match alert {
         AlertDescription::UnrecognisedName => {
             format!("the server has no certificate for `{name}`; check the host name")
         }
         AlertDescription::ProtocolVersion => {
-            "the server accepts none of the offered TLS versions; change --tls-versions".to_owned()
+            let advice = settings.versions;
+            format!("the server accepts none of the offered TLS versions; {advice}")
         }
-        AlertDescription::NoApplicationProtocol => no_protocol(),
+        AlertDescription::NoApplicationProtocol => no_protocol(settings),
         AlertDescription::CertificateRequired => {
-            "the server requires a client certificate; name one with --cert and --key".to_owned()
+            let pair = settings.certificate;
+            format!("the server requires a client certificate; name one with {pair}")
         }
         AlertDescription::HandshakeFailure => format!(
             "the server rejected the handshake (alert handshake_failure): it may lack a certificate for `{name}` or a common \
@@ -105,18 +158,20 @@ fn alerted(alert: AlertDescription, name: &str) -> String {
     }
 }
 
-fn incompatible(why: &PeerIncompatible) -> String {
+fn incompatible(why: &PeerIncompatible, settings: &Settings) -> String {
     match why {
         PeerIncompatible::ServerDoesNotSupportTls12Or13
         | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig => {
-            "the server offers none of the enabled TLS versions; change --tls-versions".to_owned()
+            let advice = settings.versions;
+            format!("the server offers none of the enabled TLS versions; {advice}")
         }
         other => format!("the server has no TLS settings in common with this program ({other:?})"),
     }
 }
 
-fn no_protocol() -> String {
-    "the server speaks none of the HTTP versions offered (ALPN); choose another --mode".to_owned()
+fn no_protocol(settings: &Settings) -> String {
+    let advice = settings.protocols;
+    format!("the server speaks none of the HTTP versions offered (ALPN); {advice}")
 }
 
 #[cfg(test)]

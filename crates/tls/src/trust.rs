@@ -3,17 +3,19 @@
 //! Decides that sessions are shared by the connections of one crew and by no others, so that crews on several threads
 //! neither wait for each other nor depend on each other's order. Early data (RFC 8446 section 2.3) is off.
 
-use crate::certificates::Pair;
+use crate::certificates::{self, Pair};
 use crate::policy::Policy;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::client::{
+    ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue, WebPkiServerVerifier,
+};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::SingleCertAndKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, NamedGroup, RootCertStore, SignatureScheme,
-    SupportedProtocolVersion,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, NamedGroup, OtherError, RootCertStore,
+    SignatureScheme, SupportedProtocolVersion,
 };
 use std::collections::VecDeque;
 use std::fmt;
@@ -28,6 +30,8 @@ const TICKETS_MAX: usize = 1024;
 pub enum Trust {
     /// Valid certificates for the server's name, issued under one of these roots.
     Roots(Arc<RootCertStore>),
+    /// The same; a rejected certificate is described in the error ([`Rejected`]), for a log that is read later.
+    Described(Arc<RootCertStore>),
     /// Any certificate: the peer may be anyone. The peer must still have the certificate's key.
     Anyone,
 }
@@ -107,6 +111,13 @@ impl Client {
             ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(&offered)?;
         let builder = match trust {
             Trust::Roots(roots) => builder.with_root_certificates(roots),
+            Trust::Described(roots) => {
+                let inner = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
+                let inner = inner.build().map_err(|error| Error::General(error.to_string()))?;
+                builder
+                    .dangerous()
+                    .with_custom_certificate_verifier(Arc::new(Described(inner)))
+            }
             Trust::Anyone => builder
                 .dangerous()
                 .with_custom_certificate_verifier(Arc::new(Unchecked(provider))),
@@ -156,6 +167,72 @@ impl Client {
             config.resumption = Resumption::store(Arc::new(Sessions::default()));
         }
         Arc::new(config)
+    }
+}
+
+/// A certificate that was not accepted.
+#[derive(Clone, Debug)]
+pub struct Rejected {
+    /// Why.
+    pub why: CertificateError,
+    /// Names, issuer and end of validity.
+    pub about: String,
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.why, self.about)
+    }
+}
+
+impl std::error::Error for Rejected {}
+
+/// Verifies as rustls does, and describes what it rejects.
+#[derive(Debug)]
+struct Described(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for Described {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified = self
+            .0
+            .verify_server_cert(end_entity, intermediates, name, ocsp, now);
+        verified.map_err(|error| match error {
+            Error::InvalidCertificate(why) => {
+                let about = certificates::description(end_entity);
+                let rejected = Rejected { why, about };
+                Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(rejected))))
+            }
+            other => other,
+        })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, cert, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, cert, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
     }
 }
 

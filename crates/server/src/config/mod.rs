@@ -43,6 +43,7 @@ mod tilde;
 mod trusted;
 mod try_files;
 mod tuned;
+mod upstream;
 mod values;
 
 pub use access::{Access, Network, Satisfy};
@@ -65,8 +66,7 @@ pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
 pub use preset::Preset;
 pub(crate) use proxy::CONNECT_TIMEOUT_MAX;
-pub(crate) use proxy::UpstreamPlace;
-pub use proxy::{Check, HashKey, Proxy, ProxyFlag, Rewrite, UpstreamAddress, When};
+pub use proxy::{Check, HashKey, Proxy, ProxyFlag, Rewrite, When};
 pub use proxy_cache::ProxyCache;
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
@@ -80,6 +80,8 @@ pub use toml::Table as Keys;
 pub use trusted::TrustedField;
 pub use try_files::{TrailingSlash, Tried, TryFiles};
 pub use tuned::{Machine, Probe, Tuned};
+pub(crate) use upstream::UpstreamPlace;
+pub use upstream::{ProxyTls, UpstreamAddress};
 pub use values::{
     Adapt, ErrorPages, FieldLine, Http2, IoKind, Landlock, LineOrder, Listen, LiveFor, LogFormat, MaxTurn,
     MemoryBound, Seccomp, User, Workers, parse_line_rate,

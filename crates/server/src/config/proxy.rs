@@ -1,20 +1,17 @@
 //! Paths whose requests are passed to other servers.
 //!
-//! Rules match a path in its normalized spelling, as redirects do, and are tried in order. Decides which addresses are
-//! valid and what the target of the passed request is; `crate::proxy` passes it.
+//! Rules match a path in its normalized spelling, as redirects do, and are tried in order. Decides what the target of the passed
+//! request is; `upstream` knows which addresses are valid, and `crate::proxy` passes the request.
 
 use super::pattern::PathPattern;
 use super::proxy_cache::{self, ProxyCache};
 use super::request_header::RequestHeader;
+use super::upstream::{ProxyTls, UpstreamAddress};
 use super::values;
 use crate::proxy_protocol::Version;
 use balance::Policy;
-use core::fmt;
 use core::str::FromStr;
-use runtime::session::Upstream;
 use serde::{Deserialize, Deserializer, de};
-use std::path::PathBuf;
-use std::sync::Arc;
 use units::{Bytes, Duration};
 
 /// Most upstreams of a rule: a request tries each at most once.
@@ -89,6 +86,9 @@ pub struct Proxy {
     /// How responses are stored for other clients; `None`: not at all.
     #[serde(default, deserialize_with = "proxy_cache::switch")]
     pub cache: Option<ProxyCache>,
+    /// TLS to upstreams with `https`; `None`: the system's roots vouch for them.
+    #[serde(default)]
+    pub tls: Option<ProxyTls>,
     /// Whether the upstream gets only the part of the path that the star stands for.
     #[serde(default)]
     pub strip: bool,
@@ -209,6 +209,7 @@ impl Proxy {
             slow_start: Duration::ZERO,
             check: None,
             cache: None,
+            tls: None,
             strip: false,
             rewrite: None,
             request_header: RequestHeader::default(),
@@ -289,6 +290,20 @@ impl Proxy {
         }
         if let Some(cache) = &self.cache {
             cache.validate()?;
+        }
+        if self.proxy_protocol.is_some() && self.upstreams.iter().any(UpstreamAddress::is_secured) {
+            return Err(
+                "`proxy-protocol` is not sent to upstreams with https; remove one of the two".to_owned(),
+            );
+        }
+        if let Some(tls) = &self.tls {
+            tls.validate()?;
+            if !self.upstreams.iter().any(UpstreamAddress::is_secured) {
+                return Err(
+                    "`tls` has no effect without an upstream with https; write one, or remove the table"
+                        .to_owned(),
+                );
+            }
         }
         if self.connect_timeout > CONNECT_TIMEOUT_MAX {
             return Err("`connect-timeout` is too long; the maximum is 60s".to_owned());
@@ -528,100 +543,6 @@ impl FromStr for ProxyFlag {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyFlag(pub Vec<Proxy>);
 
-/// The address of an upstream: `http://127.0.0.1:8080`, `http://app.internal:8080` or `unix:/run/app.sock`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpstreamAddress {
-    pub(crate) place: UpstreamPlace,
-}
-
-/// Where an upstream listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum UpstreamPlace {
-    /// There.
-    Address(Arc<Upstream>),
-    /// At this port of every address of a host name.
-    Name { host: Arc<str>, port: u16 },
-}
-
-impl UpstreamAddress {
-    /// The TCP port, unless it is a Unix socket.
-    pub fn port(&self) -> Option<u16> {
-        match &self.place {
-            UpstreamPlace::Address(address) => match &**address {
-                Upstream::Tcp(address) => Some(address.port()),
-                Upstream::Unix(_) => None,
-            },
-            UpstreamPlace::Name { port, .. } => Some(*port),
-        }
-    }
-
-    /// Whether it is at the addresses of a host name, which has to be looked up.
-    pub fn has_name(&self) -> bool {
-        matches!(self.place, UpstreamPlace::Name { .. })
-    }
-}
-
-impl fmt::Display for UpstreamAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            UpstreamPlace::Address(address) => address.fmt(f),
-            UpstreamPlace::Name { host, port } => write!(f, "{host}:{port}"),
-        }
-    }
-}
-
-/// Reads `10.0.0.1:80`, `[::1]`, `app.internal:80`; without a port, this one is meant.
-fn authority(text: &str, port: u16) -> Option<UpstreamPlace> {
-    let literal = |text: &str| text.parse().ok().map(|address| Upstream::Tcp(address).into());
-    if let Some(address) = literal(text).or_else(|| literal(&format!("{text}:{port}"))) {
-        return Some(UpstreamPlace::Address(address));
-    }
-    let (host, port) = match text.split_once(':') {
-        Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => (host, port.parse().ok()?),
-        Some(_) => return None,
-        None => (text, port),
-    };
-    (port > 0 && is_host_name(host)).then(|| UpstreamPlace::Name {
-        host: host.to_ascii_lowercase().into(),
-        port,
-    })
-}
-
-/// Whether this is a host name (RFC 1123 section 2.1), as loosely as resolvers take it: names of services may have
-/// underscores. A last label of digits only is that of a mistaken IP address.
-fn is_host_name(name: &str) -> bool {
-    let is_label = |label: &str| {
-        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-        (1..=63).contains(&label.len()) && label.bytes().all(is_plain) && !label.starts_with('-')
-    };
-    let name = name.strip_suffix('.').unwrap_or(name);
-    let is_number = |label: &str| label.bytes().all(|b| b.is_ascii_digit());
-    name.len() <= 253 && name.split('.').all(is_label) && !name.rsplit('.').next().is_some_and(is_number)
-}
-
-impl FromStr for UpstreamAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<UpstreamAddress, String> {
-        let place = match text.strip_prefix("unix:") {
-            Some(path) if path.starts_with('/') && !path.contains('\0') => {
-                Some(UpstreamPlace::Address(Upstream::Unix(PathBuf::from(path)).into()))
-            }
-            Some(_) => None,
-            None => text
-                .strip_prefix("http://")
-                .and_then(|rest| authority(rest.strip_suffix('/').unwrap_or(rest), 80)),
-        };
-        place.map(|place| UpstreamAddress { place }).ok_or_else(|| {
-            format!(
-                "`{}` is not an upstream; write an IP address or a host name with a port, as in http://127.0.0.1:8080, or the \
-                 path of a Unix socket, as in unix:/run/app.sock (paths and https are not supported)",
-                text.escape_debug()
-            )
-        })
-    }
-}
-
 /// One pattern or a list of them.
 fn patterns<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<PathPattern>, D::Error> {
     #[derive(Deserialize)]
@@ -664,45 +585,6 @@ mod tests {
         Proxy {
             strip,
             ..Proxy::new(path.parse().unwrap(), vec!["http://127.0.0.1:1".parse().unwrap()])
-        }
-    }
-
-    #[test]
-    fn addresses_and_host_names() {
-        for (text, shown) in [
-            ("http://127.0.0.1:8080", "127.0.0.1:8080"),
-            ("http://127.0.0.1:8080/", "127.0.0.1:8080"),
-            ("http://127.0.0.1", "127.0.0.1:80"),
-            ("http://[::1]:9", "[::1]:9"),
-            ("http://[::1]", "[::1]:80"),
-            ("http://app:8080", "app:8080"),
-            ("http://App.Internal", "app.internal:80"),
-            ("http://my_app.internal.:1/", "my_app.internal.:1"),
-            ("http://10.0.0.1.nip.io", "10.0.0.1.nip.io:80"),
-            ("unix:/run/app.sock", "unix:/run/app.sock"),
-        ] {
-            let address: UpstreamAddress = text.parse().unwrap();
-            assert_eq!(address.to_string(), shown);
-        }
-        for text in [
-            "127.0.0.1:8080",
-            "https://127.0.0.1:8080",
-            "http://app:0",
-            "http://app:65536",
-            "http://app:+80",
-            "http://a..b",
-            "http://-a",
-            "http://a b",
-            "http://user@app",
-            "http://[app]:80",
-            "http://127.0.0.1.5:8080",
-            "http://",
-            "http://127.0.0.1:8080/x",
-            "unix:app.sock",
-            "",
-        ] {
-            let error = text.parse::<UpstreamAddress>().unwrap_err();
-            assert!(error.contains("http://127.0.0.1:8080"), "{error}");
         }
     }
 
@@ -767,6 +649,7 @@ mod tests {
             ("[check]\npath = \"/\"\ninterval = \"1ms\"", "`interval`"),
             ("[check]\npath = \"/\"\ntimeout = \"61s\"", "`timeout`"),
             ("[check]\npath = \"/\"\nstatus = 99", "`status`"),
+            ("[tls]\nca = \"a.pem\"", "https"),
             ("resolve-interval = \"10ms\"", "`resolve-interval`"),
         ] {
             let why = read(more).unwrap_err();

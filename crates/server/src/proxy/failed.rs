@@ -9,6 +9,8 @@ use std::fmt;
 pub(crate) enum Failed {
     /// The upstream could not be reached.
     Unreachable(PeerLoss),
+    /// The TLS handshake failed, or a later record is not of the upstream.
+    Insecure,
     /// The upstream's host name has no known address.
     Unresolved,
     /// The upstream did not accept the connection in time.
@@ -43,6 +45,7 @@ impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failed::Unreachable(loss) => write!(f, "{loss}; start the upstream or correct its address"),
+            Failed::Insecure => f.write_str("the TLS of the connection failed; check the upstream"),
             Failed::Unresolved => f.write_str(
                 "its host name has no known address; correct the name, or check the resolver of this machine",
             ),
@@ -81,6 +84,7 @@ impl Failed {
         match self {
             Failed::Unreachable(_)
             | Failed::Unresolved
+            | Failed::Insecure
             | Failed::ConnectTimeout
             | Failed::Unanswered
             | Failed::Truncated

@@ -27,6 +27,7 @@ use super::head::{
 };
 use super::places::{self, Place};
 use super::retry;
+use super::secured::Channel;
 use super::{Found, Route, Target, Tried, balance};
 use crate::client_address::{From, UNKNOWN};
 use crate::field_rules::RuledLines;
@@ -43,8 +44,9 @@ use http1::framing::Framing;
 use http1::head::Response as Head;
 use http1::slots::Slots;
 use http1::version::Version;
-use runtime::session::{Ask, Parking, PeerLoss, Ticket, Upstream};
+use runtime::session::{Ask, Parcel, Parking, PeerLoss, Ticket, Upstream};
 use std::sync::Arc;
+use tls::refusal;
 use units::{Duration, Instant, Rng, UnixTime};
 
 /// Most bytes of one output for an upstream. Drivers take 256 KiB by default.
@@ -71,6 +73,8 @@ enum Link {
     /// It is to be dialed.
     Wanted,
     Dialing,
+    /// It is open, and its TLS handshake is under way.
+    Securing,
     Open,
     /// It is to be parted with in this way.
     Leaving(Parting),
@@ -159,6 +163,12 @@ pub(crate) struct Forward {
     /// Connections before this one.
     attempts: u32,
     link: Link,
+    /// The TLS of the connection, if the upstream has it.
+    channel: Option<Box<Channel>>,
+    /// The handshake is complete, which the session was not told yet.
+    has_opened: bool,
+    /// Why its TLS failed, in words.
+    tls_fault: Option<Box<str>>,
     /// The next connection is to be a new one.
     is_fresh: bool,
     /// Requests before this one used the connection.
@@ -286,6 +296,9 @@ impl Forward {
             route: found.route,
             base,
             link: Link::Queued,
+            channel: None,
+            has_opened: false,
+            tls_fault: None,
             is_to_head,
             is_chunked: framing == Framing::Chunked,
             has_whole_request: framing == Framing::Empty,
@@ -400,10 +413,7 @@ impl Forward {
     /// The upstream that serves the request, for logs; the first one before the choice.
     pub(crate) fn target(&self) -> Target {
         let place = self.place();
-        let address = match place {
-            Place::Address(address) => Some(address),
-            Place::Name(_) => self.to.as_ref(),
-        };
+        let address = place.address().or(self.to.as_ref());
         Target {
             name: place.name().cloned(),
             address: address.cloned(),
@@ -427,7 +437,9 @@ impl Forward {
     pub(crate) fn held(&self) -> usize {
         let buffers = [&self.up, &self.raw, &self.down].into_iter().chain(&self.again);
         let cached = self.cached.as_ref().map_or(0, |cached| cached.held());
-        size_of::<Forward>() + self.ruled.held() + buffers.map(Vec::capacity).sum::<usize>() + cached
+        let channel = self.channel.as_ref().map_or(0, |channel| channel.held());
+        let buffers = buffers.map(Vec::capacity).sum::<usize>();
+        size_of::<Forward>() + self.ruled.held() + channel + buffers + cached
     }
 
     /// Whether the whole request has arrived.
@@ -481,25 +493,56 @@ impl Forward {
                 let to = Arc::clone(self.to.as_ref()?);
                 // The upstream may close a connection that has been idle just when a request arrives.
                 if self.keeps && !self.is_fresh && self.again.is_some() {
-                    Ask::Reuse(to)
+                    Ask::Reuse(to, self.place().realm())
                 } else {
                     Ask::Dial(to)
                 }
+            }
+            // An alert, or that no more is sent.
+            Link::Leaving(Parting::Close) if self.is_sending_up && self.channel.is_some() => return None,
+            Link::Securing | Link::Open | Link::Leaving(Parting::Close)
+                if !self.is_sending_up
+                    && self.channel.as_ref().is_some_and(|channel| channel.has_output()) =>
+            {
+                self.is_sending_up = true;
+                Ask::Send(self.channel.as_mut()?.take())
             }
             Link::Leaving(parting) => {
                 self.link = Link::Gone;
                 self.asked_to(parting)
             }
             Link::Open if !self.is_sending_up && !self.up.is_empty() => {
-                self.is_sending_up = true;
                 let later = self.up.split_off(self.up.len().min(PORTION));
-                Ask::Send(std::mem::replace(&mut self.up, later))
+                let portion = std::mem::replace(&mut self.up, later);
+                self.is_sending_up = true;
+                match &mut self.channel {
+                    None => Ask::Send(portion),
+                    Some(channel) => match channel.send(&portion) {
+                        Ok(()) => Ask::Send(channel.take()),
+                        Err(_) => {
+                            // Its keys are used up, which takes terabytes.
+                            self.is_sending_up = false;
+                            self.fail(Failed::Unanswered);
+                            return self.ask();
+                        }
+                    },
+                }
+            }
+            Link::Securing if !self.is_reading => {
+                self.is_reading = true;
+                Ask::Read
             }
             Link::Open if !self.is_reading && !self.has_output() && !self.is_sending_down => {
                 self.is_reading = true;
                 Ask::Read
             }
-            Link::Queued | Link::Collapsed | Link::Resolving | Link::Dialing | Link::Open | Link::Gone => {
+            Link::Queued
+            | Link::Collapsed
+            | Link::Resolving
+            | Link::Dialing
+            | Link::Securing
+            | Link::Open
+            | Link::Gone => {
                 return None;
             }
         };
@@ -515,17 +558,23 @@ impl Forward {
         let ask = match link {
             Link::Queued | Link::Collapsed | Link::Resolving | Link::Wanted | Link::Gone => return None,
             Link::Leaving(parting) => self.asked_to(parting),
-            Link::Dialing | Link::Open => Ask::Abort,
+            Link::Dialing | Link::Securing | Link::Open => Ask::Abort,
         };
         Some((self.ticket(), ask))
     }
 
-    fn asked_to(&self, parting: Parting) -> Ask {
+    fn asked_to(&mut self, parting: Parting) -> Ask {
+        let channel = self.channel.take();
         let rule = &self.route.rule;
         match parting {
             Parting::Park => Ask::Park(Parking {
                 most: rule.keepalive as usize,
                 time: rule.keepalive_time,
+                realm: self.place().realm(),
+                parcel: channel.map_or_else(Parcel::default, |mut channel| {
+                    channel.rest();
+                    Parcel::of(channel)
+                }),
             }),
             Parting::Close => Ask::Close,
             Parting::Abort => Ask::Abort,
@@ -566,6 +615,7 @@ impl Forward {
         self.is_sending_up = false;
         self.is_reading = false;
         self.is_reused = false;
+        self.channel = None;
         self.attempts += 1;
         self.link = Link::Wanted;
         self.began = now;
@@ -588,7 +638,7 @@ impl Forward {
             return Some(Failed::Timeout);
         }
         let why = match self.link {
-            Link::Dialing if self.has_another() || !self.others.is_empty() => {
+            Link::Dialing | Link::Securing if self.has_another() || !self.others.is_empty() => {
                 self.leaving = Some(self.ticket());
                 self.link = Link::Gone;
                 return Some(Failed::ConnectTimeout);
@@ -596,7 +646,7 @@ impl Forward {
             Link::Queued if self.is_collecting() => Failed::RequestTimeout,
             Link::Queued | Link::Collapsed => Failed::NoTurn,
             Link::Resolving => Failed::Unresolved,
-            Link::Wanted | Link::Dialing => Failed::ConnectTimeout,
+            Link::Wanted | Link::Dialing | Link::Securing => Failed::ConnectTimeout,
             _ if self.wants_input() => Failed::RequestTimeout,
             _ => Failed::Timeout,
         };
@@ -611,7 +661,7 @@ impl Forward {
             Link::Queued if self.is_collecting() => None,
             Link::Queued | Link::Collapsed => Some(rule.first_byte_timeout),
             Link::Resolving => Some(RECHECK.min(rule.connect_timeout)),
-            Link::Wanted | Link::Dialing => Some(rule.connect_timeout),
+            Link::Wanted | Link::Dialing | Link::Securing => Some(rule.connect_timeout),
             _ if self.is_switched() && !self.is_sending_down => Some(rule.idle_timeout),
             _ if self.is_sending_down || self.wants_input() => None,
             _ if self.has_whole_request && !self.is_sending_up && !self.has_begun() => {
@@ -653,9 +703,27 @@ impl Forward {
         }
     }
 
-    /// The connection to the upstream is open. Returns whether it was awaited.
+    /// The connection to the upstream is open; behind its TLS handshake, if it has one. Returns whether it was awaited.
     pub(crate) fn opened(&mut self, now: Instant) -> bool {
-        let is_awaited = self.link == Link::Dialing;
+        if self.link == Link::Dialing
+            && self.channel.is_none()
+            && let Some(secure) = self.place().secure()
+        {
+            match secure.channel() {
+                Ok(channel) => {
+                    self.channel = Some(Box::new(channel));
+                    self.link = Link::Securing;
+                }
+                Err(why) => {
+                    self.tls_fault = Some(why.into());
+                    self.fail(Failed::Insecure);
+                }
+            }
+            return false;
+        }
+        let is_secured =
+            self.link == Link::Securing && self.channel.as_ref().is_some_and(|channel| channel.is_open());
+        let is_awaited = self.link == Link::Dialing || is_secured;
         if is_awaited {
             self.link = Link::Open;
             // The time of a connection that was open says nothing about the path to the upstream.
@@ -673,9 +741,10 @@ impl Forward {
         }
     }
 
-    /// The connection to the upstream is open, and other requests used it before.
-    pub(crate) fn reused(&mut self) {
+    /// The connection to the upstream is open, and other requests used it before. `parcel`: what they left with it.
+    pub(crate) fn reused(&mut self, parcel: &Parcel) {
         self.is_reused = true;
+        self.channel = parcel.take::<Box<Channel>>().map(|channel| *channel);
     }
 
     /// The upstream took its output.
@@ -683,12 +752,76 @@ impl Forward {
         self.is_sending_up = false;
     }
 
-    /// Bytes came from the upstream.
-    pub(crate) fn received(&mut self, bytes: &[u8], client: &mut impl ToClient, now: Instant) {
+    /// Bytes came from the upstream. Returns its failure if another one is tried because of that. If the handshake of its TLS
+    /// is complete now, [`Forward::opened`] says so.
+    pub(crate) fn received(
+        &mut self,
+        bytes: &[u8],
+        client: &mut impl ToClient,
+        now: Instant,
+    ) -> Option<Failed> {
         if self.has_reply() {
-            return self.reply(client, now);
+            self.reply(client, now);
+            return None;
         }
         self.is_reading = false;
+        let Some(mut channel) = self.channel.take() else {
+            self.decoded(bytes, client, now);
+            return None;
+        };
+        let plain = match self.place().secure() {
+            Some(secure) => secure.receive(&mut channel, bytes),
+            None => Ok(Vec::new()),
+        };
+        let is_closed = channel.is_closed();
+        self.channel = Some(channel);
+        self.has_opened |= plain.is_ok() && self.opened(now);
+        match plain {
+            Ok(plain) if !plain.is_empty() => self.decoded(&plain, client, now),
+            Ok(_) => {}
+            Err(why) => {
+                self.tls_fault = Some(why.into());
+                return self.failed_securing();
+            }
+        }
+        // Nothing follows. The connection may stay open for long.
+        match is_closed && matches!(self.link, Link::Securing | Link::Open) {
+            true => self.ended_by_upstream(now),
+            false => None,
+        }
+    }
+
+    /// Whether the handshake was completed since the last call.
+    pub(crate) fn take_opened(&mut self) -> bool {
+        std::mem::take(&mut self.has_opened)
+    }
+
+    /// The TLS of the connection failed. Before the end of its handshake, no byte of the request was sent, so any request may go
+    /// elsewhere.
+    fn failed_securing(&mut self) -> Option<Failed> {
+        if self.link == Link::Securing && (self.has_another() || !self.others.is_empty()) {
+            self.leaving = Some(self.ticket());
+            self.link = Link::Gone;
+            return Some(Failed::Insecure);
+        }
+        self.fail(Failed::Insecure);
+        // The alert says why.
+        if self.link == Link::Leaving(Parting::Abort) && !self.is_sending_up {
+            self.link = Link::Leaving(Parting::Close);
+        }
+        None
+    }
+
+    /// Why the exchange failed, in words.
+    pub(crate) fn explain(&self, why: Failed) -> String {
+        match (why, &self.tls_fault) {
+            (Failed::Insecure, Some(fault)) => fault.to_string(),
+            _ => why.to_string(),
+        }
+    }
+
+    /// Bytes came from the upstream, without TLS.
+    fn decoded(&mut self, bytes: &[u8], client: &mut impl ToClient, now: Instant) {
         self.again = None;
         if self.is_switched() {
             return self.pass_down(bytes);
@@ -805,17 +938,28 @@ impl Forward {
             let has_more = !std::mem::take(&mut self.raw).is_empty();
             // An upstream that has not got the whole request must not take it for complete.
             let is_cut = !self.has_whole_request || self.is_sending_up || !self.up.is_empty();
-            self.link = Link::Leaving(match self.keeps && !has_more && self.upstream.is_reusable() {
+            let is_at_rest = self.channel.as_ref().is_none_or(|channel| channel.is_at_rest());
+            let is_kept = self.keeps && !has_more && is_at_rest && self.upstream.is_reusable();
+            self.link = Link::Leaving(match is_kept {
                 _ if is_cut => Parting::Abort,
                 true => Parting::Park,
                 false => Parting::Close,
             });
+            if self.link == Link::Leaving(Parting::Close)
+                && let Some(channel) = &mut self.channel
+            {
+                channel.close();
+            }
         }
     }
 
     /// The upstream closed its half. Returns the failure of an upstream in whose place another one is tried.
     pub(crate) fn ended_by_upstream(&mut self, now: Instant) -> Option<Failed> {
         self.is_reading = false;
+        if self.link == Link::Securing {
+            self.tls_fault = Some(refusal::closed().into());
+            return self.failed_securing();
+        }
         if self.is_switched() {
             self.end_switched();
             return None;
@@ -832,6 +976,10 @@ impl Forward {
             }
         }
         match self.upstream.eof() {
+            // An attacker can end a connection, but not say so with the keys of the upstream (RFC 8446 section 6.1).
+            Ok(Ended::Body(_)) if self.channel.as_ref().is_some_and(|channel| !channel.is_closed()) => {
+                self.fail(Failed::Truncated);
+            }
             Ok(Ended::Body(_)) => {
                 self.end(&Fields::EMPTY);
                 self.leave_if_ended();
@@ -857,10 +1005,20 @@ impl Forward {
     /// The connection to the upstream is gone. Returns the failure of an upstream in whose place the next one is tried.
     pub(crate) fn lost(&mut self, loss: PeerLoss, now: Instant) -> Option<Failed> {
         let before = std::mem::replace(&mut self.link, Link::Gone);
+        self.channel = None;
         if self.is_switched() {
             self.end_switched();
         }
         if self.has_ended() || self.failed.is_some() || self.has_reply() {
+            return None;
+        }
+        if before == Link::Securing && matches!(loss, PeerLoss::Open(_)) {
+            self.tls_fault = Some(refusal::closed().into());
+            let why = Failed::Insecure;
+            if self.has_another() || !self.others.is_empty() {
+                return Some(why);
+            }
+            self.fail_or_stand_in(why);
             return None;
         }
         if matches!(loss, PeerLoss::Open(_)) && self.repeat_if_stale(now) {
@@ -923,7 +1081,10 @@ impl Forward {
     /// Tells the balancer of this failure, if it is the upstream's and no other address of it is left to try. Returns whether
     /// the upstream gets no requests for a while because of it.
     pub(crate) fn blame(&self, why: Failed, now: Instant) -> bool {
-        let is_at_address = matches!(why, Failed::Unreachable(_) | Failed::ConnectTimeout);
+        let is_at_address = matches!(
+            why,
+            Failed::Unreachable(_) | Failed::ConnectTimeout | Failed::Insecure
+        );
         let goes_on = is_at_address && !self.others.is_empty();
         why.is_of_upstream() && !goes_on && self.route.balancer.failed(self.at, now)
     }

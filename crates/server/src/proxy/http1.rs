@@ -118,7 +118,8 @@ pub(crate) fn take_input(
 /// The connection to the upstream is open. A client that waits for 100 gets it now: this server answers expectations
 /// itself.
 pub(crate) fn connected(forward: &mut Forward, http: &mut Connection, now: Instant) {
-    if forward.opened(now) {
+    let is_open = forward.opened(now) | forward.take_opened();
+    if is_open && !forward.has_begun() {
         welcome(forward, http);
     }
 }

@@ -6,7 +6,7 @@
 //! ```
 //! This file decides which route a request takes. `balance` chooses among its upstreams, `forward` carries one request and
 //! its response, `places` knows where upstreams listen, `failed` says why there is none, `retry` bounds how often a request is
-//! repeated, `http1` has its client's side for HTTP/1, `cache` stores responses, `refresh` validates them without a client,
+//! repeated, `secured` has the TLS of upstreams, `http1` has its client's side for HTTP/1, `cache` stores responses, `refresh` validates them without a client,
 //! `head` decides which field lines pass.
 
 mod balance;
@@ -18,6 +18,7 @@ pub(crate) mod http1;
 mod places;
 mod refresh;
 mod retry;
+mod secured;
 
 use self::balance::{Balancer, DryRun};
 use self::cache::{Cache, Cached};
@@ -72,16 +73,21 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    fn new(rule: Proxy, names: &mut Names, before: Option<&Names>, cache: Option<Arc<Cache>>) -> Route {
-        let places: Arc<[Place]> = names.places(&rule, before).into();
-        Route {
+    fn new(
+        rule: Proxy,
+        names: &mut Names,
+        before: Option<&Names>,
+        cache: Option<Arc<Cache>>,
+    ) -> Result<Route, String> {
+        let places: Arc<[Place]> = names.places(&rule, before)?.into();
+        Ok(Route {
             cache,
             refresher: refresh::refresher(),
             balancer: Balancer::new(&rule, &places),
             budget: retry::Budget::new(),
             places,
             rule,
-        }
+        })
     }
 
     /// Validates a stored response without a client.
@@ -132,9 +138,12 @@ impl Proxies {
     /// The routes of these hosts. Rules with the same upstreams and the same settings of their cache share one: those of a
     /// flag, for example. A cache of `before` is kept by a rule that has the same ones. What `before` knows of a host name
     /// stays known.
-    pub(crate) fn of(config: &Config, hosts: &Hosts, before: Option<&Proxies>) -> Proxies {
+    ///
+    /// # Errors
+    /// In words, why the TLS of an upstream cannot be set up.
+    pub(crate) fn of(config: &Config, hosts: &Hosts, before: Option<&Proxies>) -> Result<Proxies, String> {
         if !config.has_proxies() {
-            return Proxies::default();
+            return Ok(Proxies::default());
         }
         let mut names = Names::default();
         let known = before.map(|before| &before.names);
@@ -157,24 +166,26 @@ impl Proxies {
             });
             Some(cache)
         };
-        let mut routes = |config: &Config| {
+        let mut routes = |config: &Config| -> Result<Routes, String> {
             let rules = config.proxy.iter().cloned();
             let is_behind_files = config.proxy.iter().any(|rule| rule.when == When::Missing);
             let route = |rule: Proxy| {
                 let cache = cache_of(&rule);
-                Arc::new(Route::new(rule, &mut names, known, cache))
+                Route::new(rule, &mut names, known, cache).map(Arc::new)
             };
-            Routes {
-                all: rules.map(route).collect(),
+            Ok(Routes {
+                all: rules.map(route).collect::<Result<_, _>>()?,
                 redirects: match is_behind_files {
                     true => config.redirect.clone(),
                     false => Vec::new(),
                 },
-            }
+            })
         };
         let sites = hosts.places().iter();
-        let sites = sites.map(|place| routes(&place.config)).collect();
-        Proxies { sites, names, caches }
+        let sites = sites
+            .map(|place| routes(&place.config))
+            .collect::<Result<_, _>>()?;
+        Ok(Proxies { sites, names, caches })
     }
 
     /// What each cache has done and holds, with the upstreams of the rules that share it.

@@ -8,10 +8,13 @@
 //! A name is one upstream for the balancer, whatever the number of its addresses; its requests take turns on them. A request
 //! keeps the list that it began with, so a change of the addresses does not touch it.
 
-use crate::config::{Proxy, UpstreamPlace};
+use super::secured::{Secure, Terms};
+use crate::config::{Proxy, UpstreamAddress, UpstreamPlace};
 use runtime::names::{self, Known, Resolver, Watch};
+use runtime::rounds;
 use runtime::session::Upstream;
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use units::{Duration, Instant};
@@ -74,21 +77,26 @@ impl Names {
     }
 
     /// The places of a rule's upstreams. What `before` knows of a name stays known.
-    pub(crate) fn places(&mut self, rule: &Proxy, before: Option<&Names>) -> Vec<Place> {
-        let place = |upstream: &UpstreamPlace| match upstream {
-            UpstreamPlace::Address(address) => Place::Address(Arc::clone(address)),
-            UpstreamPlace::Name { host, port } => Place::Name(Box::new(Named {
-                name: self.name(host, rule.resolve_interval, before),
-                port: *port,
-                shown: format!("{host}:{port}").into(),
-                addresses: Mutex::default(),
-            })),
+    ///
+    /// # Errors
+    /// In words, why their TLS cannot be set up.
+    pub(crate) fn places(&mut self, rule: &Proxy, before: Option<&Names>) -> Result<Vec<Place>, String> {
+        let terms = Terms::of(rule)?;
+        let place = |upstream: &UpstreamAddress| -> Result<Place, String> {
+            let at = match &upstream.place {
+                UpstreamPlace::Address(address) => At::Address(Arc::clone(address)),
+                UpstreamPlace::Name { host, port } => At::Name(Box::new(Named {
+                    name: self.name(host, rule.resolve_interval, before),
+                    port: *port,
+                    shown: upstream.to_string().into(),
+                    addresses: Mutex::default(),
+                })),
+            };
+            let terms = terms.as_ref().filter(|_| upstream.is_secured());
+            let secure = terms.map(|terms| terms.for_upstream(upstream)).transpose()?;
+            Ok(Place { at, secure })
         };
-        rule.upstreams
-            .iter()
-            .map(|upstream| &upstream.place)
-            .map(place)
-            .collect()
+        rule.upstreams.iter().map(place).collect()
     }
 
     fn name(&mut self, host: &Arc<str>, interval: Duration, before: Option<&Names>) -> Arc<Name> {
@@ -117,16 +125,22 @@ impl Names {
     }
 }
 
-/// Where an upstream listens.
+/// Where an upstream listens, and whether it speaks TLS there.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) struct Place {
+    at: At,
+    secure: Option<Secure>,
+}
+
+#[derive(Debug)]
+enum At {
     Address(Arc<Upstream>),
     Name(Box<Named>),
 }
 
 /// An upstream with a host name.
 #[derive(Debug)]
-pub(crate) struct Named {
+struct Named {
     name: Arc<Name>,
     port: u16,
     shown: Arc<str>,
@@ -157,15 +171,50 @@ pub(crate) enum Found {
 impl Place {
     /// The addresses for a request.
     pub(crate) fn find(&self, now: Instant) -> Found {
-        match self {
-            Place::Address(address) => Found::At(Arc::clone(address), Vec::new()),
-            Place::Name(named) => named.find(now),
+        match &self.at {
+            At::Address(address) => Found::At(Arc::clone(address), Vec::new()),
+            At::Name(named) => named.find(now),
         }
+    }
+
+    /// Its address, unless it has a host name.
+    pub(crate) fn address(&self) -> Option<&Arc<Upstream>> {
+        match &self.at {
+            At::Address(address) => Some(address),
+            At::Name(_) => None,
+        }
+    }
+
+    /// Its TLS, if it has any.
+    pub(crate) fn secure(&self) -> Option<&Secure> {
+        self.secure.as_ref()
+    }
+
+    /// As [`rounds::exchange`], over TLS if the upstream has it.
+    ///
+    /// # Errors
+    /// As there, or why the TLS failed, in words.
+    pub(crate) fn exchange(
+        &self,
+        upstream: &Upstream,
+        bytes: &[u8],
+        patience: Duration,
+        is_enough: impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool>,
+    ) -> (io::Result<Vec<u8>>, Instant) {
+        match &self.secure {
+            None => rounds::exchange(upstream, bytes, patience, is_enough),
+            Some(secure) => secure.exchange(upstream, bytes, patience, is_enough),
+        }
+    }
+
+    /// The realm of its kept connections.
+    pub(crate) fn realm(&self) -> u64 {
+        self.secure.as_ref().map_or(0, Secure::realm)
     }
 
     /// A connection to this address did not open.
     pub(crate) fn failed(&self, address: &Arc<Upstream>, now: Instant) {
-        if let Place::Name(named) = self {
+        if let At::Name(named) = &self.at {
             let mut addresses = named.lock();
             if let Some((_, failed)) = addresses.each.iter_mut().find(|(its, _)| its == address) {
                 *failed = Some(now);
@@ -175,17 +224,17 @@ impl Place {
 
     /// What is known of the name, if it has one.
     pub(crate) fn known(&self) -> Option<Known> {
-        match self {
-            Place::Address(_) => None,
-            Place::Name(named) => Some(named.name.known()),
+        match &self.at {
+            At::Address(_) => None,
+            At::Name(named) => Some(named.name.known()),
         }
     }
 
     /// The name, with the port.
     pub(crate) fn name(&self) -> Option<&Arc<str>> {
-        match self {
-            Place::Address(_) => None,
-            Place::Name(named) => Some(&named.shown),
+        match &self.at {
+            At::Address(_) => None,
+            At::Name(named) => Some(&named.shown),
         }
     }
 }
@@ -278,7 +327,6 @@ impl fmt::Display for Target {
 mod tests {
     use super::*;
     use crate::config::Proxy;
-    use std::io;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     fn rule(upstreams: &[&str]) -> Proxy {
@@ -341,8 +389,12 @@ mod tests {
         }
         let now = Instant::from_nanos(1);
         let mut names = Names::with(resolve);
-        let first = names.places(&rule(&["http://app:1", "http://192.0.2.9:1"]), None);
-        let second = names.places(&rule(&["http://app:2", "http://none:2"]), None);
+        let first = names
+            .places(&rule(&["http://app:1", "http://192.0.2.9:1"]), None)
+            .unwrap();
+        let second = names
+            .places(&rule(&["http://app:2", "http://none:2"]), None)
+            .unwrap();
         assert_eq!((names.all.len(), LOOKUPS.load(Ordering::SeqCst)), (2, 0));
         names.awaken();
         while LOOKUPS.load(Ordering::SeqCst) < 2 || first[0].find(now) == Found::Unknown {
@@ -355,7 +407,7 @@ mod tests {
         }
         assert_eq!(second[1].find(now), Found::Nowhere);
         let mut after = Names::with(resolve);
-        let third = after.places(&rule(&["http://app:3"]), Some(&names));
+        let third = after.places(&rule(&["http://app:3"]), Some(&names)).unwrap();
         assert_eq!(ports_of(third[0].find(now)), ["192.0.2.1:3", "192.0.2.2:3"]);
         assert!(Arc::ptr_eq(&names.all[0], &after.all[0]));
     }

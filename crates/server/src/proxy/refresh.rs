@@ -55,7 +55,12 @@ impl Refresh {
             return route.balancer.leave(visit);
         };
         let answer = loop {
-            let (answer, now) = rounds::fetch(&to, &self.request, most, route.rule.first_byte_timeout);
+            let (answer, now) = place.exchange(
+                &to,
+                &self.request,
+                route.rule.first_byte_timeout,
+                rounds::whole(most),
+            );
             match (answer, others.pop()) {
                 (Err(_), Some(other)) => {
                     place.failed(&to, now);

@@ -70,7 +70,7 @@ pub(super) fn complain(forward: &Forward, path: &[u8], why: Failed, now: Instant
         return complaints::warn(path, || why.to_string());
     }
     let target = forward.target();
-    complaints::warn(path, || format!("upstream {target}: {why}"));
+    complaints::warn(path, || format!("upstream {target}: {}", forward.explain(why)));
     if forward.blame(why, now) {
         tracing::warn!(
             "upstream {target}: it gets no requests for `ejection-time`, because `max-failures` requests in a row failed"
@@ -139,6 +139,10 @@ pub(super) fn failure(why: Failed) -> Option<Failure> {
         Failed::Unreachable(_) => page(
             Status::BAD_GATEWAY,
             "The server behind this one cannot be reached.",
+        ),
+        Failed::Insecure => page(
+            Status::BAD_GATEWAY,
+            "No secure connection to the server behind this one can be made.",
         ),
         Failed::Unresolved => page(
             Status::BAD_GATEWAY,

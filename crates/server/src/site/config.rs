@@ -151,6 +151,8 @@ pub enum OpenError {
     Logins(std::io::Error),
     /// A file of users cannot be used: which, and why.
     Users(String),
+    /// The TLS of upstreams cannot be set up: why.
+    Upstreams(String),
     /// The token of the admin addresses cannot be used: its file, and why.
     Token(String),
     /// `/~login/` with the embedded site, which has no directories.
@@ -169,6 +171,7 @@ impl fmt::Display for OpenError {
             OpenError::Hosts(cause) => cause.fmt(f),
             OpenError::Logins(cause) => write!(f, "cannot look up logins for `tilde`: {cause}"),
             OpenError::Users(why) => write!(f, "`htpasswd`: {why}"),
+            OpenError::Upstreams(why) => write!(f, "`proxy`: {why}"),
             OpenError::Token(why) => write!(f, "`token-file`: {why}"),
             OpenError::NoRoot => {
                 f.write_str("`tilde` needs a document root: the embedded site cannot have pages of logins; set `root`, too")
@@ -184,7 +187,7 @@ impl std::error::Error for OpenError {
             OpenError::Root(_, cause) => Some(cause),
             OpenError::Hosts(cause) => Some(cause),
             OpenError::Logins(cause) | OpenError::Watch(cause) => Some(cause),
-            OpenError::NoRoot | OpenError::Users(_) | OpenError::Token(_) => None,
+            OpenError::NoRoot | OpenError::Users(_) | OpenError::Upstreams(_) | OpenError::Token(_) => None,
         }
     }
 }

@@ -11,7 +11,7 @@
 use super::Worker;
 use super::peers::{Parting, Stage};
 use crate::io::{Backend, Done, Id, Op};
-use crate::peer::{Parking, Upstream};
+use crate::peer::{Parcel, Parking, Upstream};
 use crate::session::{Service, Ticket};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,35 +19,36 @@ use std::sync::Arc;
 /// The parked connections of a worker.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
-    /// Those to each upstream, the one parked last at the end.
-    to: HashMap<Arc<Upstream>, Vec<Id>>,
+    /// Those to each upstream in each realm, the one parked last at the end.
+    to: HashMap<(Arc<Upstream>, u64), Vec<Id>>,
     count: usize,
 }
 
 impl Parked {
-    fn insert(&mut self, to: &Arc<Upstream>, id: Id) {
-        self.to.entry(Arc::clone(to)).or_default().push(id);
+    fn insert(&mut self, to: &Arc<Upstream>, realm: u64, id: Id) {
+        self.to.entry((Arc::clone(to), realm)).or_default().push(id);
         self.count += 1;
     }
 
-    pub(super) fn remove(&mut self, to: &Arc<Upstream>, id: Id) {
-        let Some(ids) = self.to.get_mut(to) else { return };
+    pub(super) fn remove(&mut self, to: &Arc<Upstream>, realm: u64, id: Id) {
+        let key = (Arc::clone(to), realm);
+        let Some(ids) = self.to.get_mut(&key) else { return };
         let before = ids.len();
         ids.retain(|its| *its != id);
         self.count -= before - ids.len();
         if ids.is_empty() {
-            self.to.remove(to);
+            self.to.remove(&key);
         }
     }
 
     /// The one parked last.
-    fn last(&self, to: &Arc<Upstream>) -> Option<Id> {
-        self.to.get(to)?.last().copied()
+    fn last(&self, to: &Arc<Upstream>, realm: u64) -> Option<Id> {
+        self.to.get(&(Arc::clone(to), realm))?.last().copied()
     }
 
     /// The one parked first, if there are more than this.
-    fn first_beyond(&self, to: &Arc<Upstream>, most: usize) -> Option<Id> {
-        let ids = self.to.get(to)?;
+    fn first_beyond(&self, to: &Arc<Upstream>, realm: u64, most: usize) -> Option<Id> {
+        let ids = self.to.get(&(Arc::clone(to), realm))?;
         ids.first().copied().filter(|_| ids.len() > most)
     }
 }
@@ -64,24 +65,32 @@ impl<V: Service, B: Backend> Worker<V, B> {
             return self.part(id, Parting::Close);
         }
         let until = self.now + parking.time;
+        let realm = parking.realm;
+        (peer.realm, peer.parcel) = (realm, parking.parcel);
         let stage = std::mem::replace(&mut peer.stage, Stage::Parked { until });
         let to = Arc::clone(&peer.to);
         if let Some((owner, _)) = stage.owner() {
             self.peers.take_from(owner, id);
         }
-        self.peers.parked.insert(&to, id);
+        self.peers.parked.insert(&to, realm, id);
         self.wheel.arm(id.index, until);
         if let Some(done) = self.backend.submit(Op::Recv { id }) {
             self.stir_parked(id, done);
         }
-        if let Some(first) = self.peers.parked.first_beyond(&to, parking.most) {
+        if let Some(first) = self.peers.parked.first_beyond(&to, realm, parking.most) {
             self.part(first, Parting::Close);
         }
     }
 
-    /// Gives a parked connection to this upstream to a session. `false` if there is none.
-    pub(super) fn unpark(&mut self, owner: Id, ticket: Ticket, to: &Arc<Upstream>) -> bool {
-        while let Some(id) = self.peers.parked.last(to) {
+    /// Gives a parked connection to this upstream to a session. Returns what was left with it; `None` if there is none.
+    pub(super) fn unpark(
+        &mut self,
+        owner: Id,
+        ticket: Ticket,
+        to: &Arc<Upstream>,
+        realm: u64,
+    ) -> Option<Parcel> {
+        while let Some(id) = self.peers.parked.last(to, realm) {
             // What arrived in this turn may not have been reported yet.
             if !self.backend.is_quiet(id) {
                 self.part(id, Parting::Close);
@@ -89,14 +98,13 @@ impl<V: Service, B: Backend> Worker<V, B> {
             }
             let _ = self.backend.submit(Op::Pause { id });
             self.wheel.disarm(id.index);
-            self.peers.parked.remove(to, id);
-            if let Some(peer) = self.peers.table.get_mut(id) {
-                peer.stage = Stage::Open { owner, ticket };
-            }
+            self.peers.parked.remove(to, realm, id);
             self.peers.give(id, owner, ticket);
-            return true;
+            let peer = self.peers.table.get_mut(id)?;
+            peer.stage = Stage::Open { owner, ticket };
+            return Some(std::mem::take(&mut peer.parcel));
         }
-        false
+        None
     }
 
     /// Something was done for a parked connection: input, an end or a failure.

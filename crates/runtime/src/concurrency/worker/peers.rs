@@ -14,7 +14,7 @@ use super::parked::Parked;
 use super::{Next, Owed, Worker};
 use crate::io::table::Table;
 use crate::io::{Backend, Done, Id, Op, Out};
-use crate::peer::{Ask, Dialing, PeerEvent, PeerLoss, Upstream};
+use crate::peer::{Ask, Dialing, Parcel, PeerEvent, PeerLoss, Upstream};
 use crate::session::{Event, JobOf, Loss, Service, Ticket};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,6 +36,9 @@ pub(super) struct Peers {
 pub(super) struct Peer {
     pub(super) to: Arc<Upstream>,
     pub(super) stage: Stage,
+    /// Its realm and parcel, from the first parking on.
+    pub(super) realm: u64,
+    pub(super) parcel: Parcel,
     /// A receive is under way, or queued for the next turn.
     pub(super) is_reading: bool,
     /// Output is under way.
@@ -134,7 +137,7 @@ impl Peers {
         let peer = self.table.remove_at(id)?;
         match peer.stage.owner() {
             Some((owner, _)) => self.take_from(owner, id),
-            None => self.parked.remove(&peer.to, id),
+            None => self.parked.remove(&peer.to, peer.realm, id),
         }
         Some(peer)
     }
@@ -147,13 +150,15 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let asked = self.out.tx.asked.take();
         let (ticket, ask) = *asked.expect("only `Tx::ask` makes this action");
         let found = self.peers.find(owner, ticket);
-        if let Ask::Dial(upstream) | Ask::Reuse(upstream) = &ask {
+        if let Ask::Dial(upstream) | Ask::Reuse(upstream, _) = &ask {
             assert!(found.is_none(), "a session dialed under a ticket that has a peer");
             if !self.peers.has_room(owner) {
                 return self.tell(owner, Event::Peer(ticket, PeerEvent::Lost(PeerLoss::TooMany)));
             }
-            if matches!(ask, Ask::Reuse(_)) && self.unpark(owner, ticket, upstream) {
-                return self.tell(owner, Event::Peer(ticket, PeerEvent::Reused));
+            if let Ask::Reuse(_, realm) = ask
+                && let Some(parcel) = self.unpark(owner, ticket, upstream, realm)
+            {
+                return self.tell(owner, Event::Peer(ticket, PeerEvent::Reused(&parcel)));
             }
             return self.dial(owner, ticket, upstream);
         }
@@ -162,7 +167,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         };
         let is_open = matches!(peer.stage, Stage::Open { .. });
         match ask {
-            Ask::Dial(_) | Ask::Reuse(_) => Next::Poll(owner),
+            Ask::Dial(_) | Ask::Reuse(..) => Next::Poll(owner),
             Ask::Close => {
                 self.part(id, Parting::Close);
                 Next::Poll(owner)
@@ -241,6 +246,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let peer = Peer {
             to: Arc::clone(upstream),
             stage: Stage::Opening { owner, ticket, by },
+            realm: 0,
+            parcel: Parcel::default(),
             is_reading: false,
             is_sending: false,
         };

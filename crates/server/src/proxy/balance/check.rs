@@ -103,7 +103,7 @@ impl Plan {
             Found::Nowhere => return Some((Err(Bad::Unresolved), target(None), now)),
         };
         loop {
-            let (result, now) = self.ask(&to, name.as_deref());
+            let (result, now) = self.ask(place, &to, name.as_deref());
             match others.pop() {
                 Some(other) if matches!(result, Err(Bad::Unanswered(_))) => to = other,
                 _ => return Some((result, target(Some(to)), now)),
@@ -111,7 +111,7 @@ impl Plan {
         }
     }
 
-    fn ask(&self, upstream: &Upstream, name: Option<&str>) -> (Result<(), Bad>, Instant) {
+    fn ask(&self, place: &Place, upstream: &Upstream, name: Option<&str>) -> (Result<(), Bad>, Instant) {
         let Check {
             path,
             timeout,
@@ -119,7 +119,7 @@ impl Plan {
             ..
         } = &self.check;
         let host = match upstream {
-            _ if let Some(name) = name => name.to_owned(),
+            _ if let Some(name) = name => name.trim_start_matches("https://").to_owned(),
             Upstream::Tcp(address) => address.to_string(),
             Upstream::Unix(_) => "localhost".to_owned(),
         };
@@ -128,7 +128,8 @@ impl Plan {
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir-check\r\nConnection: close\r\n\r\n"
         );
         request.extend_from_slice(head.as_bytes());
-        let (answer, now) = rounds::ask(upstream, &request, LINE_MAX, *timeout);
+        let line = rounds::line(LINE_MAX);
+        let (answer, now) = place.exchange(upstream, &request, *timeout, line);
         let judge = |line: Vec<u8>| {
             let got = status_of(&line).ok_or(Bad::NoHttp)?;
             let is_good = match status {

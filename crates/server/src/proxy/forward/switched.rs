@@ -48,7 +48,15 @@ impl Forward {
     pub(super) fn end_switched(&mut self) {
         self.response = Response::Ended;
         if self.link == Link::Open {
-            self.link = Link::Leaving(Parting::Close);
+            self.link = match &mut self.channel {
+                // Its records cannot be cut.
+                Some(_) if self.is_sending_up => Link::Leaving(Parting::Abort),
+                Some(line) => {
+                    line.close();
+                    Link::Leaving(Parting::Close)
+                }
+                None => Link::Leaving(Parting::Close),
+            };
         }
     }
 

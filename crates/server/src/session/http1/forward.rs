@@ -252,30 +252,36 @@ impl Http1 {
         if ticket != forward.ticket() {
             return;
         }
-        match event {
-            PeerEvent::Connected => connected(forward, &mut self.http, now),
-            PeerEvent::Reused => {
-                forward.reused();
+        let failed = match event {
+            PeerEvent::Connected => {
                 connected(forward, &mut self.http, now);
+                None
             }
-            PeerEvent::Bytes(bytes) => self.pass_received(cx, bytes, now),
-            PeerEvent::Sent => forward.sent_up(),
-            PeerEvent::Eof | PeerEvent::Lost(_) => {
-                let failed = match event {
-                    PeerEvent::Lost(loss) => forward.lost(loss, now),
-                    _ => forward.ended_by_upstream(now),
-                };
-                if let Some(why) = failed {
-                    complain(forward, path(head), why, now);
-                    forward.try_another(&mut cx.rng, now);
-                }
+            PeerEvent::Reused(parcel) => {
+                forward.reused(parcel);
+                connected(forward, &mut self.http, now);
+                None
             }
+            PeerEvent::Bytes(bytes) => {
+                self.pass_received(cx, bytes, now);
+                return self.rewind(cx, now);
+            }
+            PeerEvent::Sent => {
+                forward.sent_up();
+                None
+            }
+            PeerEvent::Eof => forward.ended_by_upstream(now),
+            PeerEvent::Lost(loss) => forward.lost(loss, now),
+        };
+        if let Some(why) = failed {
+            complain(forward, path(head), why, now);
+            forward.try_another(&mut cx.rng, now);
         }
         self.rewind(cx, now);
     }
 
     /// Writes what came from the upstream for the client, or the response from the cache.
-    fn pass_received(&mut self, cx: &Cx, bytes: &[u8], now: Instant) {
+    fn pass_received(&mut self, cx: &mut Cx, bytes: &[u8], now: Instant) {
         let Phase::Forward(passed) = &mut self.phase else {
             return;
         };
@@ -297,7 +303,12 @@ impl Http1 {
             },
             connection: b"",
         };
-        forward.received(bytes, &mut client, now);
+        let failed = forward.received(bytes, &mut client, now);
+        if let Some(why) = failed {
+            complain(forward, path(head), why, now);
+            forward.try_another(&mut cx.rng, now);
+        }
+        connected(forward, &mut self.http, now);
         if forward.is_switched() {
             // A client may have sent more before it got the response.
             take_input(forward, input, &mut self.http, &cx.state.http_limits);

@@ -289,19 +289,19 @@ impl Http2 {
             return;
         };
         match event {
-            PeerEvent::Connected | PeerEvent::Reused => {
-                if let PeerEvent::Reused = event {
-                    passed.forward.reused();
+            PeerEvent::Connected | PeerEvent::Reused(_) => {
+                if let PeerEvent::Reused(parcel) = event {
+                    passed.forward.reused(parcel);
                 }
-                if passed.connected(now) && std::mem::take(&mut passed.expects) {
-                    let mut head = Vec::new();
-                    block::status(100, &mut head);
-                    if self.http.inform(id, &head, out).is_ok() {
-                        cx.counters.informational().add(1);
-                    }
-                }
+                self.connected(cx, at, out, now);
             }
-            PeerEvent::Bytes(bytes) => return self.received(cx, at, Some(bytes), out, now),
+            PeerEvent::Bytes(bytes) => {
+                self.received(cx, at, Some(bytes), out, now);
+                if let Ok(at) = self.at(id) {
+                    self.connected(cx, at, out, now);
+                }
+                return;
+            }
             PeerEvent::Eof => return self.received(cx, at, None, out, now),
             PeerEvent::Sent => {
                 let taken = passed.sent_up();
@@ -340,6 +340,21 @@ impl Http2 {
         }
     }
 
+    /// An upstream may be connected now: the client may send its body.
+    fn connected(&mut self, cx: &mut Cx, at: usize, out: &mut Vec<u8>, now: Instant) {
+        let stream = &mut self.streams[at];
+        if let State::Forward(passed) = &mut stream.state
+            && passed.connected(now)
+            && std::mem::take(&mut passed.expects)
+        {
+            let mut head = Vec::new();
+            block::status(100, &mut head);
+            if self.http.inform(stream.id, &head, out).is_ok() {
+                cx.counters.informational().add(1);
+            }
+        }
+    }
+
     /// Passes on what came from an upstream; `None`: it closed its half.
     fn received(&mut self, cx: &mut Cx, at: usize, bytes: Option<&[u8]>, out: &mut Vec<u8>, now: Instant) {
         let stream = &mut self.streams[at];
@@ -364,14 +379,13 @@ impl Http2 {
             is_whole: false,
             trailers: None,
         };
-        match bytes {
+        let failed = match bytes {
             Some(bytes) => forward.received(bytes, &mut client, now),
-            None => {
-                if let Some(why) = forward.ended_by_upstream(now) {
-                    complain(forward, path(&passed.fields), why, now);
-                    forward.try_another(&mut cx.rng, now);
-                }
-            }
+            None => forward.ended_by_upstream(now),
+        };
+        if let Some(why) = failed {
+            complain(forward, path(&passed.fields), why, now);
+            forward.try_another(&mut cx.rng, now);
         }
         let (trailers, is_whole) = (client.trailers, client.is_whole);
         if let Some(why) = forward.take_stood_in_for() {

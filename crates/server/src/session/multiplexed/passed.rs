@@ -104,10 +104,13 @@ impl Passed {
         std::mem::replace(&mut self.collects, self.forward.is_collecting())
     }
 
-    /// The upstream is connected.
+    /// The upstream may be connected now. Returns whether it is, and the client may be told to send its body.
     pub(in crate::session) fn connected(&mut self, now: Instant) -> bool {
-        self.since = now;
-        self.forward.opened(now)
+        let is_open = self.forward.opened(now) | self.forward.take_opened();
+        if is_open {
+            self.since = now;
+        }
+        is_open && !self.forward.has_begun()
     }
 
     /// What the driver is to do for the connection to the upstream.

@@ -17,7 +17,7 @@ fn dialed(rig: &mut Rig) -> Option<Ticket> {
     let asked = std::mem::take(&mut rig.asked);
     let mut dials = asked
         .into_iter()
-        .filter(|(_, ask)| matches!(ask, Ask::Dial(_) | Ask::Reuse(_)));
+        .filter(|(_, ask)| matches!(ask, Ask::Dial(_) | Ask::Reuse(..)));
     dials.next().map(|(ticket, _)| ticket)
 }
 

@@ -3,7 +3,7 @@
 use super::peer::Peer;
 use crate::config::{Config, Proxy};
 use ::http2::{Code, Limits};
-use runtime::session::{Ask, PeerEvent, PeerLoss, Ticket};
+use runtime::session::{Ask, Parcel, PeerEvent, PeerLoss, Ticket};
 use units::Duration;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 2\r\n\r\nok";
@@ -25,7 +25,7 @@ fn asked(peer: &mut Peer) -> Vec<(Ticket, Ask)> {
 fn dialed(peer: &mut Peer) -> Vec<Ticket> {
     let dials = asked(peer)
         .into_iter()
-        .filter(|(_, ask)| matches!(ask, Ask::Dial(_) | Ask::Reuse(_)));
+        .filter(|(_, ask)| matches!(ask, Ask::Dial(_) | Ask::Reuse(..)));
     dials.map(|(ticket, _)| ticket).collect()
 }
 
@@ -92,7 +92,7 @@ fn eight_connections_at_a_time_in_order() {
         matches!(asked[0], (ticket, Ask::Park(_)) if ticket == first[3]),
         "{asked:?}"
     );
-    assert!(matches!(asked[1], (_, Ask::Reuse(_))), "{asked:?}");
+    assert!(matches!(asked[1], (_, Ask::Reuse(..))), "{asked:?}");
     tell(&mut peer, asked[1].0, PeerEvent::Connected);
     assert!(sent(&mut peer).starts_with(b"GET /api/8 "));
     // One that is cancelled makes room as well, and one that waits costs nothing.
@@ -215,7 +215,7 @@ fn another_upstream_stands_in() {
         let mut peer = Peer::with(rule);
         let (stream, up) = peer.ask("GET", "/api/x", &[], true);
         peer.send(&up);
-        let [(first, Ask::Reuse(ref one))] = asked(&mut peer)[..] else {
+        let [(first, Ask::Reuse(ref one, _))] = asked(&mut peer)[..] else {
             panic!("one connection is asked for")
         };
         match loss {
@@ -226,7 +226,7 @@ fn another_upstream_stands_in() {
         if loss.is_none() {
             assert_eq!(asked[0], (first, Ask::Close));
         }
-        let (second, Ask::Reuse(other)) = &asked[asked.len() - 1] else {
+        let (second, Ask::Reuse(other, _)) = &asked[asked.len() - 1] else {
             panic!("{asked:?}")
         };
         assert_ne!((first, one), (*second, other));
@@ -340,10 +340,10 @@ fn a_request_is_repeated_as_often_as_it_may_be() {
         let mut peer = Peer::with(rule);
         let (stream, up) = peer.ask("GET", "/api/x", &[], true);
         peer.send(&up);
-        let [(first, Ask::Reuse(ref one))] = asked(&mut peer)[..] else {
+        let [(first, Ask::Reuse(ref one, _))] = asked(&mut peer)[..] else {
             panic!("one connection is asked for")
         };
-        tell(&mut peer, first, PeerEvent::Reused);
+        tell(&mut peer, first, PeerEvent::Reused(&Parcel::default()));
         let request = sent(&mut peer);
         assert!(request.starts_with(b"GET /api/x "));
         tell(&mut peer, first, end);
@@ -384,10 +384,10 @@ fn a_request_is_not_repeated_once_a_byte_came_or_if_it_may_change_something() {
         let (stream, up) = peer.ask(method, "/api/x", fields, true);
         peer.send(&up);
         let asks = asked(&mut peer);
-        let (ticket, reuses) = (asks[0].0, matches!(asks[0].1, Ask::Reuse(_)));
+        let (ticket, reuses) = (asks[0].0, matches!(asks[0].1, Ask::Reuse(..)));
         assert_eq!(reuses, kept, "{method}: {asks:?}");
         let opened = if reuses {
-            PeerEvent::Reused
+            PeerEvent::Reused(&Parcel::default())
         } else {
             PeerEvent::Connected
         };

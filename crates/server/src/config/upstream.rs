@@ -1,0 +1,240 @@
+//! The address of an upstream, and the TLS that connections to it have. Decides which addresses are valid.
+
+use core::fmt;
+use core::str::FromStr;
+use runtime::session::Upstream;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The address of an upstream: `http://127.0.0.1:8080`, `https://app.internal:8443` or `unix:/run/app.sock`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamAddress {
+    pub(crate) place: UpstreamPlace,
+    /// Whether it speaks TLS.
+    is_secured: bool,
+}
+
+/// Where an upstream listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum UpstreamPlace {
+    /// There.
+    Address(Arc<Upstream>),
+    /// At this port of every address of a host name.
+    Name { host: Arc<str>, port: u16 },
+}
+
+impl UpstreamAddress {
+    /// The TCP port, unless it is a Unix socket.
+    pub fn port(&self) -> Option<u16> {
+        match &self.place {
+            UpstreamPlace::Address(address) => match &**address {
+                Upstream::Tcp(address) => Some(address.port()),
+                Upstream::Unix(_) => None,
+            },
+            UpstreamPlace::Name { port, .. } => Some(*port),
+        }
+    }
+
+    /// Whether it speaks TLS.
+    pub fn is_secured(&self) -> bool {
+        self.is_secured
+    }
+
+    /// Its host name or IP address; empty for a Unix socket.
+    pub fn host(&self) -> String {
+        match &self.place {
+            UpstreamPlace::Address(address) => match &**address {
+                Upstream::Tcp(address) => address.ip().to_string(),
+                Upstream::Unix(_) => String::new(),
+            },
+            UpstreamPlace::Name { host, .. } => host.to_string(),
+        }
+    }
+
+    /// Whether it is at the addresses of a host name, which has to be looked up.
+    pub fn has_name(&self) -> bool {
+        matches!(self.place, UpstreamPlace::Name { .. })
+    }
+}
+
+impl fmt::Display for UpstreamAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_secured { "https://" } else { "" };
+        match &self.place {
+            UpstreamPlace::Address(address) => write!(f, "{scheme}{address}"),
+            UpstreamPlace::Name { host, port } => write!(f, "{scheme}{host}:{port}"),
+        }
+    }
+}
+
+/// Reads `10.0.0.1:80`, `[::1]`, `app.internal:80`; without a port, this one is meant.
+fn authority(text: &str, port: u16) -> Option<UpstreamPlace> {
+    let literal = |text: &str| text.parse().ok().map(|address| Upstream::Tcp(address).into());
+    if let Some(address) = literal(text).or_else(|| literal(&format!("{text}:{port}"))) {
+        return Some(UpstreamPlace::Address(address));
+    }
+    let (host, port) = match text.split_once(':') {
+        Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => (host, port.parse().ok()?),
+        Some(_) => return None,
+        None => (text, port),
+    };
+    (port > 0 && is_host_name(host)).then(|| UpstreamPlace::Name {
+        host: host.to_ascii_lowercase().into(),
+        port,
+    })
+}
+
+/// Whether this is a host name (RFC 1123 section 2.1), as loosely as resolvers take it: names of services may have
+/// underscores. A last label of digits only is that of a mistaken IP address.
+fn is_host_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        (1..=63).contains(&label.len()) && label.bytes().all(is_plain) && !label.starts_with('-')
+    };
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let is_number = |label: &str| label.bytes().all(|b| b.is_ascii_digit());
+    name.len() <= 253 && name.split('.').all(is_label) && !name.rsplit('.').next().is_some_and(is_number)
+}
+
+impl FromStr for UpstreamAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<UpstreamAddress, String> {
+        let with_scheme = |scheme: &str, port| {
+            let rest = text.strip_prefix(scheme)?;
+            authority(rest.strip_suffix('/').unwrap_or(rest), port)
+        };
+        let (place, is_secured) = match text.strip_prefix("unix:") {
+            Some(path) if path.starts_with('/') && !path.contains('\0') => {
+                let path = Upstream::Unix(PathBuf::from(path));
+                (Some(UpstreamPlace::Address(path.into())), false)
+            }
+            Some(_) => (None, false),
+            None => match with_scheme("https://", 443) {
+                Some(place) => (Some(place), true),
+                None => (with_scheme("http://", 80), false),
+            },
+        };
+        place
+            .map(|place| UpstreamAddress { place, is_secured })
+            .ok_or_else(|| {
+                format!(
+                    "`{}` is not an upstream; write http or https and an IP address or a host name with a port, as in \
+                     http://127.0.0.1:8080, or the path of a Unix socket, as in unix:/run/app.sock (other paths are not \
+                     supported)",
+                    text.escape_debug()
+                )
+            })
+    }
+}
+
+/// A table `[proxy.tls]`: which certificates of upstreams are accepted, and what they get.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ProxyTls {
+    /// PEM file with the certificates of CAs, in place of the system's.
+    #[serde(default)]
+    pub ca: Option<PathBuf>,
+    /// PEM file with the certificate that upstreams get if they ask for one, and the certificates up to its CA.
+    #[serde(default)]
+    pub cert: Option<PathBuf>,
+    /// PEM file with its key.
+    #[serde(default)]
+    pub key: Option<PathBuf>,
+    /// Name that the certificate has to have and that the upstream is told (SNI), in place of the host of its URL.
+    #[serde(default)]
+    pub server_name: Option<String>,
+    /// Accepts any certificate: whoever can redirect the connection can read and change everything.
+    #[serde(default)]
+    pub insecure: bool,
+}
+
+impl ProxyTls {
+    /// The files that it names.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let files = [&self.ca, &self.cert, &self.key];
+        files.into_iter().flatten().map(PathBuf::as_path)
+    }
+
+    /// Checks values that depend on each other.
+    pub(super) fn validate(&self) -> Result<(), String> {
+        if self.cert.is_some() != self.key.is_some() {
+            return Err("`cert` and `key` of `tls` belong together; write both, or none".to_owned());
+        }
+        if self.insecure && self.ca.is_some() {
+            return Err(
+                "`insecure` of `tls` accepts certificates of any CA; remove it, or remove `ca`".to_owned(),
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_host_names() {
+        for (text, shown) in [
+            ("http://127.0.0.1:8080", "127.0.0.1:8080"),
+            ("http://127.0.0.1:8080/", "127.0.0.1:8080"),
+            ("http://127.0.0.1", "127.0.0.1:80"),
+            ("http://[::1]:9", "[::1]:9"),
+            ("http://[::1]", "[::1]:80"),
+            ("http://app:8080", "app:8080"),
+            ("http://App.Internal", "app.internal:80"),
+            ("http://my_app.internal.:1/", "my_app.internal.:1"),
+            ("https://app", "https://app:443"),
+            ("https://[::1]/", "https://[::1]:443"),
+            ("http://10.0.0.1.nip.io", "10.0.0.1.nip.io:80"),
+            ("unix:/run/app.sock", "unix:/run/app.sock"),
+        ] {
+            let address: UpstreamAddress = text.parse().unwrap();
+            assert_eq!(address.to_string(), shown);
+        }
+        for text in [
+            "127.0.0.1:8080",
+            "https://",
+            "ftp://127.0.0.1",
+            "http://app:0",
+            "http://app:65536",
+            "http://app:+80",
+            "http://a..b",
+            "http://-a",
+            "http://a b",
+            "http://user@app",
+            "http://[app]:80",
+            "http://127.0.0.1.5:8080",
+            "http://",
+            "http://127.0.0.1:8080/x",
+            "unix:app.sock",
+            "",
+        ] {
+            let error = text.parse::<UpstreamAddress>().unwrap_err();
+            assert!(error.contains("http://127.0.0.1:8080"), "{error}");
+        }
+    }
+
+    #[test]
+    fn settings_of_tls_that_contradict_each_other_are_refused() {
+        let check = |text: &str| {
+            toml::from_str::<ProxyTls>(text)
+                .map_err(|error| error.to_string())?
+                .validate()
+        };
+        assert_eq!(
+            check("ca = 'a'\ncert = 'b'\nkey = 'c'\nserver-name = 'd'"),
+            Ok(())
+        );
+        for (text, said) in [
+            ("cert = 'a'", "`key`"),
+            ("key = 'a'", "`cert`"),
+            ("insecure = true\nca = 'a'", "`insecure`"),
+            ("verify = false", "verify"),
+        ] {
+            assert!(check(text).is_err_and(|why| why.contains(said)), "{text}");
+        }
+    }
+}
