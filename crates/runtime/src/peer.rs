@@ -97,7 +97,10 @@ pub struct Parking {
 /// What a session leaves with a connection that it parks, for the session that reuses it. Dropped with the connection
 /// otherwise.
 #[derive(Clone, Default)]
-pub struct Parcel(Option<Arc<Mutex<Option<Box<dyn Any + Send>>>>>);
+pub struct Parcel(Option<Arc<Mutex<Content>>>);
+
+/// What is in a parcel; `None`: it was taken.
+type Content = Option<Box<dyn Any + Send>>;
 
 impl Parcel {
     /// A parcel with this content.
