@@ -120,7 +120,7 @@ pub(crate) struct HttpsFlags {
     https_redirect: Option<HttpsRedirect>,
 
     /// Tells browsers to use https only for this long (Strict-Transport-Security), as in 365d or "365d subdomains
-    /// preload"; off: sends no such field [default: off, or one year with --security-headers site and strict]
+    /// preload"; off: sends no such field [default: that of --security-headers: off, or one year]
     #[arg(long, value_name = "TIME", env = "WEIR_HSTS")]
     hsts: Option<Hsts>,
 

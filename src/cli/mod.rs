@@ -13,6 +13,7 @@ mod equals;
 pub(crate) mod fetch;
 mod https;
 pub(crate) mod lab;
+mod limits;
 pub(crate) mod link;
 pub(crate) mod load;
 pub(crate) mod manual;

@@ -5,6 +5,7 @@
 use super::Cli;
 use super::behavior::BehaviorFlags;
 use super::https::HttpsFlags;
+use super::limits::LimitFlags;
 use super::offered::offered;
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
@@ -13,9 +14,8 @@ use clap::Args;
 use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, IoKind, Keys, Landlock, LineOrder,
-    Listen, LiveFor, LogFormat, LogTemplate, MaxTurn, MemoryBound, Network, Preset, ProxyFlag, SPA_FALLBACK,
-    Seccomp, SecurityHeaders, TrustedField, Tuned, User, Workers, parse_duration, parse_duration_or_off,
-    parse_line_rate,
+    Listen, LiveFor, LogFormat, LogTemplate, Network, Preset, ProxyFlag, SPA_FALLBACK, Seccomp,
+    SecurityHeaders, TrustedField, Tuned, User, Workers, parse_duration_or_off, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::net::SocketAddr;
@@ -284,11 +284,6 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", value_parser = offered::<Adapt>(), hide_possible_values = true, help_heading = "Operation")]
     adapt: Option<Adapt>,
 
-    /// Target for event-loop latency, such as 20ms, or off. Above it, requests get 503 unless a small file in memory
-    /// answers them [default: off]
-    #[arg(long, value_name = "TIME", env = "WEIR_MAX_TURN", help_heading = "Limits")]
-    max_turn: Option<MaxTurn>,
-
     /// Appends observations and decisions to this file, a JSON line a second, for `weir adapt replay` [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_RECORD", help_heading = "Operation")]
     record: Option<PathBuf>,
@@ -367,172 +362,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "WHEN", env = "WEIR_SECCOMP", value_parser = offered::<Seccomp>(), hide_possible_values = true, help_heading = "Rights")]
     seccomp: Option<Seccomp>,
 
-    /// Memory limit: BYTES, auto (the limit of the control group), off. As memory fills up, connections are read and
-    /// answered in smaller portions, idle ones are closed, and at last requests get 503 [default: auto]
-    #[arg(long, value_name = "BYTES", env = "WEIR_MEMORY", help_heading = "Limits")]
-    memory: Option<MemoryBound>,
-
-    /// Connection limit; at the limit, the connection idle longest is closed for a new one [default: 65536]
-    #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS", help_heading = "Limits")]
-    max_connections: Option<u32>,
-
-    /// Connection limit per address (IPv6: per /64) [default: a quarter of the possible connections, at least 16]
-    #[arg(
-        long,
-        value_name = "N",
-        env = "WEIR_MAX_CONNECTIONS_PER_ADDRESS",
-        help_heading = "Limits"
-    )]
-    max_connections_per_address: Option<u32>,
-
-    /// Limit on TLS handshakes under way; above it, a new handshake has only one second to complete [default: half of
-    /// the possible connections]
-    #[arg(long, value_name = "N", env = "WEIR_MAX_HANDSHAKES", help_heading = "Limits")]
-    max_handshakes: Option<u32>,
-
-    /// Limit on TLS handshakes under way per address (IPv6: per /64) [default: half of the address's connection limit]
-    #[arg(
-        long,
-        value_name = "N",
-        env = "WEIR_MAX_HANDSHAKES_PER_ADDRESS",
-        help_heading = "Limits"
-    )]
-    max_handshakes_per_address: Option<u32>,
-
-    /// Limit on requests per connection; 0: no limit [default: 0]
-    #[arg(
-        long,
-        value_name = "N",
-        env = "WEIR_MAX_REQUESTS_PER_CONNECTION",
-        help_heading = "Limits"
-    )]
-    max_requests_per_connection: Option<u32>,
-
-    /// Limit on pipelined requests of a connection answered in one pass of the event loop [default: 128]
-    #[arg(long, value_name = "N", env = "WEIR_MAX_PIPELINE", help_heading = "Limits")]
-    max_pipeline: Option<u32>,
-
-    /// Limit on requests of an HTTP/2 or HTTP/3 connection at a time; over HTTP/2, further requests are refused in a
-    /// way that lets clients repeat them [default: 128]
-    #[arg(long, value_name = "N", env = "WEIR_MAX_STREAMS", help_heading = "Limits")]
-    max_streams: Option<u32>,
-
-    /// Limit on requests per second of one address, over all its connections; above it: 429; 0: no limit [default: 0]
-    #[arg(
-        long,
-        value_name = "N",
-        env = "WEIR_MAX_REQUEST_RATE",
-        help_heading = "Limits"
-    )]
-    max_request_rate: Option<u32>,
-
-    /// Requests that one address may send at once before --max-request-rate applies [default: 100]
-    #[arg(
-        long,
-        value_name = "N",
-        env = "WEIR_MAX_REQUEST_BURST",
-        help_heading = "Limits"
-    )]
-    max_request_burst: Option<u32>,
-
-    /// Limit on the size of a request head; above it: 431 [default: 16KiB]
-    #[arg(
-        long,
-        value_name = "BYTES",
-        env = "WEIR_MAX_HEAD_SIZE",
-        help_heading = "Limits"
-    )]
-    max_head_size: Option<Bytes>,
-
-    /// Limit on field lines of a request; above it: 431 [default: 100]
-    #[arg(long, value_name = "N", env = "WEIR_MAX_FIELDS", help_heading = "Limits")]
-    max_fields: Option<usize>,
-
-    /// Limit on the length of a request target; above it: 414 [default: 8KiB]
-    #[arg(
-        long,
-        value_name = "BYTES",
-        env = "WEIR_MAX_TARGET_LENGTH",
-        help_heading = "Limits"
-    )]
-    max_target_length: Option<Bytes>,
-
-    /// Limit on the size of a request body, which is read and discarded; above it: 413 [default: 1MiB]
-    #[arg(
-        long,
-        value_name = "BYTES",
-        env = "WEIR_MAX_BODY_SIZE",
-        help_heading = "Limits"
-    )]
-    max_body_size: Option<Bytes>,
-
-    /// Limit on ranges of one request; above it, the whole file is sent [default: 16]
-    #[arg(long, value_name = "N", env = "WEIR_MAX_RANGES", help_heading = "Limits")]
-    max_ranges: Option<usize>,
-
-    /// Minimum rate of a request body, in bytes per second [default: 500]
-    #[arg(
-        long,
-        value_name = "BYTES",
-        env = "WEIR_MIN_BODY_RATE",
-        help_heading = "Limits"
-    )]
-    min_body_rate: Option<Bytes>,
-
-    /// Time to receive a request head; then 408 [default: 20s]
-    #[arg(long, value_name = "TIME", env = "WEIR_HEADER_TIMEOUT", value_parser = parse_duration,
-          help_heading = "Limits")]
-    header_timeout: Option<Duration>,
-
-    /// Time a persistent connection may be idle between a response and the next request [default: 65s]
-    #[arg(long, value_name = "TIME", env = "WEIR_IDLE_TIMEOUT", value_parser = parse_duration,
-          help_heading = "Limits")]
-    idle_timeout: Option<Duration>,
-
-    /// Time to receive a request body, in addition to the time its size takes at --min-body-rate; then 408 [default:
-    /// 20s]
-    #[arg(long, value_name = "TIME", env = "WEIR_BODY_TIMEOUT", value_parser = parse_duration,
-          help_heading = "Limits")]
-    body_timeout: Option<Duration>,
-
-    /// Time without an acknowledged byte of a response after which the connection is reset. Waiting for --line-rate
-    /// does not count [default: 30s]
-    #[arg(long, value_name = "TIME", env = "WEIR_WRITE_TIMEOUT", value_parser = parse_duration,
-          help_heading = "Limits")]
-    write_timeout: Option<Duration>,
-
-    /// Minimum average rate at which a client acknowledges a response, in bytes per second, applied after
-    /// --write-timeout; below it, the connection is reset; 0: no minimum [default: 0]
-    #[arg(
-        long,
-        value_name = "BYTES",
-        env = "WEIR_MIN_SEND_RATE",
-        help_heading = "Limits"
-    )]
-    min_send_rate: Option<Bytes>,
-
-    /// Time a request may wait for a file to be opened, read or compressed; then 503 [default: 20s]
-    #[arg(long, value_name = "TIME", env = "WEIR_DISK_TIMEOUT", value_parser = parse_duration,
-          help_heading = "Limits")]
-    disk_timeout: Option<Duration>,
-
-    /// Limit on requests waiting for the disk; above it: 503 [default: 1024]
-    #[arg(long, value_name = "N", env = "WEIR_MAX_DISK_QUEUE", help_heading = "Limits")]
-    max_disk_queue: Option<u32>,
-
-    /// Time for the client to close the connection after the server has closed its side [default: 5s]
-    #[arg(long, value_name = "TIME", env = "WEIR_LINGER_TIMEOUT", value_parser = parse_duration,
-          help_heading = "Limits")]
-    linger_timeout: Option<Duration>,
-
-    /// Time for connections to finish their responses when the server stops [default: 10s]
-    #[arg(long, value_name = "TIME", env = "WEIR_GRACE", value_parser = parse_duration, help_heading = "Limits")]
-    grace: Option<Duration>,
-
-    /// Time between a stop request and the last accept, during which /readyz answers 503 [default: 0s]
-    #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_DELAY", value_parser = parse_duration,
-          help_heading = "Limits")]
-    drain_delay: Option<Duration>,
+    #[command(flatten)]
+    limits: LimitFlags,
 
     #[command(flatten)]
     tilde: TildeFlags,
@@ -612,7 +443,7 @@ impl Flags {
             "workers" => self.workers.is_some(),
             "control" => self.control.is_some(),
             "line-rate" => self.line_rate.is_some(),
-            "max-turn" => self.max_turn.is_some(),
+            "max-turn" => self.limits.max_turn.is_some(),
             _ => false,
         };
         let of_preset = preset.filter(|preset| {
@@ -775,60 +606,22 @@ impl Flags {
             log_compress,
             log_tcp,
             adapt,
-            max_turn,
             http2,
             http3,
             http09,
             landlock,
             seccomp,
-            memory,
-            max_connections,
-            max_requests_per_connection,
-            max_request_rate,
-            max_request_burst,
-            max_pipeline,
-            max_streams,
-            max_head_size,
-            max_fields,
-            max_target_length,
-            max_body_size,
-            max_ranges,
-            min_body_rate,
-            header_timeout,
-            idle_timeout,
-            body_timeout,
-            write_timeout,
-            min_send_rate,
-            disk_timeout,
-            max_disk_queue,
-            linger_timeout,
-            grace,
-            drain_delay,
         );
         self.behavior.override_in(&mut config.behavior);
         config.say(|(_, key)| match key {
-            "idle-timeout" => self.idle_timeout.is_some(),
+            "idle-timeout" => self.limits.idle_timeout.is_some(),
             "early-close" => self.says_early_close(),
             "compress" => self.compress.is_some(),
             _ => false,
         });
         self.tilde.override_in(&mut config.tilde);
         self.https.override_in(config);
-        for (set, flag) in [
-            (
-                &mut config.max_connections_per_address,
-                self.max_connections_per_address,
-            ),
-            (&mut config.max_handshakes, self.max_handshakes),
-            (
-                &mut config.max_handshakes_per_address,
-                self.max_handshakes_per_address,
-            ),
-        ] {
-            if flag.is_some() {
-                *set = flag;
-            }
-        }
+        self.limits.override_in(config);
         if self.line_rate.is_some() {
             config.line_rate = self.line_rate;
         }
@@ -1003,397 +796,4 @@ fn put_below(config: &mut Config, folder: &Path) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{Cli, Command};
-    use super::*;
-    use clap::{CommandFactory, Parser};
-    use server::adapt::Knob;
-
-    fn config(arguments: &[&str]) -> Result<Config, String> {
-        let cli =
-            Cli::try_parse_from(["weir", "serve"].iter().chain(arguments)).map_err(|e| e.to_string())?;
-        let Command::Serve(flags) = cli.command else {
-            return Err("another command".to_owned());
-        };
-        flags.configuration().map_err(|failure| failure.to_string())
-    }
-
-    #[test]
-    fn no_flags_make_the_default() {
-        assert_eq!(config(&[]), Ok(Config::default()));
-    }
-
-    #[test]
-    fn flags_take_the_values_the_file_takes() {
-        let made = config(&[
-            "site",
-            "--listen",
-            ":80",
-            "--listen",
-            "[::1]:81",
-            "--workers",
-            "3",
-            "--concurrency",
-            "loops",
-            "--io",
-            "epoll",
-            "--cache-policy",
-            "lru",
-            "--cache-size",
-            "1.5MiB",
-            "--listing",
-            "--symlinks=false",
-            "--spa",
-            "--error-page",
-            "404=/404.html",
-            "--error-page",
-            "5xx=/sorry.html",
-            "--access-log",
-            "-",
-            "--log-format",
-            "json",
-            "--user",
-            "www:web",
-            "--adapt",
-            "dry-run",
-            "--record",
-            "sensors.jsonl",
-            "--max-turn",
-            "20ms",
-            "--memory",
-            "200MiB",
-            "--send-buffer",
-            "64K",
-            "--pacing",
-            "--line-rate",
-            "20Mbit",
-            "--line-order",
-            "shared",
-            "--landlock",
-            "root",
-            "--http09",
-            "--seccomp",
-            "off",
-            "--idle-timeout",
-            "1m30s",
-            "--security-headers",
-            "site",
-            "--header",
-            "X-Frame-Options: DENY",
-        ])
-        .expect("valid flags");
-        let file = Config::from_toml(
-            "root = 'site'\nlisten = [':80', '[::1]:81']\nworkers = 3\nconcurrency = 'loops'\nio = 'epoll'\n\
-             cache-policy = 'lru'\ncache-size = '1.5MiB'\nlisting = true\nsymlinks = false\n\
-             spa-fallback = '/index.html'\naccess-log = '-'\nlog-format = 'json'\nuser = 'www:web'\n\
-             adapt = 'dry-run'\nmax-turn = '20ms'\nmemory = '200MiB'\nsend-buffer = '64K'\npacing = true\nline-rate = '20M'\nline-order = 'shared'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nseccomp = 'off'\nhttp09 = true\nidle-timeout = '1m30s'\n\
-             security-headers = 'site'\nheader = ['X-Frame-Options: DENY']\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
-            "weir.toml",
-        )
-        .expect("a valid file");
-        assert_eq!(made, file);
-    }
-
-    #[test]
-    #[allow(clippy::disallowed_methods, reason = "a test of reading a file writes one")]
-    fn a_flag_switches_off_the_page_of_a_file() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("weir.toml");
-        std::fs::write(&file, "spa-fallback = '/app.html'\n").expect("a file");
-        let made = |flag: &str| config(&["--config", &file.display().to_string(), flag]).expect("valid");
-        assert_eq!(made("--spa=false").spa_fallback, None);
-        assert_eq!(made("--spa=true").spa_fallback.as_deref(), Some("/index.html"));
-        assert_eq!(made("--spa").spa_fallback.as_deref(), Some("/index.html"));
-        assert_eq!(made("--listing").spa_fallback.as_deref(), Some("/app.html"));
-    }
-
-    #[test]
-    fn any_flag_of_pages_makes_their_table() {
-        for (arguments, table) in [
-            (&["--tilde"][..], "[tilde]"),
-            (&["--tilde=web/www"], "[tilde]\ndirectory = 'web/www'"),
-            (
-                &["--tilde", "--tilde-enabled", "a,b", "--tilde-disabled", "c"],
-                "[tilde]\nenabled = ['a', 'b']\ndisabled = ['c']",
-            ),
-            (&["--tilde-min-uid", "500"], "[tilde]\nmin-uid = 500"),
-        ] {
-            let file = Config::from_toml(&format!("root = 'site'\n{table}"), "w.toml").expect("a valid file");
-            assert_eq!(
-                config(&[&["site"], arguments].concat()),
-                Ok(file),
-                "{arguments:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn errors_say_what_would_be_right() {
-        for (arguments, fragment) in [
-            (&["--tilde=../all"][..], "not a directory in a home"),
-            (&["--listen", "nonsense"], "write ADDR:PORT"),
-            (&["--workers", "0"], "a number from 1 to 1024"),
-            (&["--cache-policy", "no-such-policy"], "s3-fifo"),
-            (&["--cache-size", "12Q"], "as in 4096, 64K"),
-            (&["--memory", "1MiB"], "at least 16 MiB"),
-            (&["--memory", "much"], "or auto, off"),
-            (&["--idle-timeout", "5 parsecs"], "as in 500ms"),
-            (&["--error-page", "200=/x"], "400 to 599"),
-            (&["--error-page", "404"], "STATUS=PATH"),
-            (&["--max-fields", "2"], "at least 8"),
-            (&["--config", "/nonexistent/weir.toml"], "check the path"),
-            (&["--cache-sise", "5"], "--cache-size"),
-            (&["--line-rate", "fast"], "as in 100Mbit"),
-            (&["--line-rate", "28.8k"], "as in 100Mbit"),
-            (&["--early-close", "never"], "or off"),
-            (&["--disk-timeout", "1ms"], "disk-timeout"),
-            (&["--max-disk-queue", "0"], "at least 1"),
-        ] {
-            let error = config(arguments).expect_err("an invalid flag");
-            assert!(error.contains(fragment), "{arguments:?}: {error}");
-        }
-    }
-
-    #[test]
-    fn a_preset_makes_way_for_what_is_said_or_is_named() {
-        let made = |arguments: &[&str]| config(arguments).expect("what is said beats the preset");
-        let pool = made(&["--preset", "zeus", "--concurrency", "pool"]);
-        assert_eq!((pool.concurrency, pool.io), (Concurrency::Pool, IoKind::Auto));
-        let cached = made(&["--preset", "apache-1.3", "--lookup", "cached"]);
-        assert_eq!(cached.behavior.ancestor_file, None);
-        assert!(cached.behavior.copies, "the rest is the preset's");
-        let looped = made(&["--preset", "jaws", "--concurrency", "loop"]);
-        assert!(!looped.behavior.accept_lock);
-        assert_eq!(looped.workers, Workers::Auto);
-        let error = config(&["--preset", "jaws", "--io", "epoll"]).expect_err("a contradiction");
-        for part in ["`--io epoll`", "of the preset jaws", "add `--concurrency loops`"] {
-            assert!(error.contains(part), "{part}: {error}");
-        }
-    }
-
-    #[test]
-    #[allow(clippy::disallowed_methods, reason = "a test of reading a file writes one")]
-    fn a_contradiction_in_a_file_is_shown_there_in_its_own_words() {
-        let file = std::env::temp_dir().join(format!("weir-together-{}.toml", std::process::id()));
-        std::fs::write(&file, "listing = true\nconcurrency = 'pool'\nio = 'epoll'\n").expect("a file");
-        let name = file.display().to_string();
-        let error = config(&["--config", &name]).expect_err("a contradiction");
-        let begins = format!("{name}:3: `io`: `concurrency = \"pool\"` cannot use `io = \"epoll\"`: ");
-        assert!(error.starts_with(&begins), "{error}");
-        assert!(
-            error.contains("use `io = \"blocking\"` or leave it out") && !error.contains("--"),
-            "{error}"
-        );
-        let error = config(&["--config", &name, "--io", "uring"]).expect_err("a contradiction");
-        let begins = format!("{name}:2: `concurrency`: `concurrency = \"pool\"` cannot use `--io uring`: ");
-        assert!(error.starts_with(&begins), "{error}");
-        std::fs::write(&file, "preset = 'zeus'\nconcurrency = 'pool'\n").expect("a file");
-        assert_eq!(config(&["--config", &name]).map(|made| made.io), Ok(IoKind::Auto));
-        std::fs::remove_file(&file).expect("our own file");
-    }
-
-    const PROFILE: &str =
-        "version = 1\nworkload = 'none'\n[machine]\ncpu = 'x'\ncores = 1\nkernel = '1'\n[serve]\n";
-
-    #[test]
-    #[allow(clippy::disallowed_methods, reason = "a test of reading a file writes one")]
-    fn a_wrong_value_of_a_profile_is_named_with_its_file_and_line() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("p.toml");
-        let name = file.display().to_string();
-        for (key, value, part) in [
-            ("workers", "'many'", "not a worker count"),
-            ("workers", "0", "from 1 to 1024"),
-            ("send-buffer", "'x'", "as in 4096"),
-            ("cache-file-size", "-1", ""),
-            ("io", "'epol'", "did you mean `epoll`"),
-            ("concurrency", "3", "in quotes"),
-        ] {
-            std::fs::write(&file, format!("{PROFILE}{key} = {value}\n")).expect("a file");
-            let error = config(&["--profile", &name]).expect_err(key);
-            let begins = format!("{name}:8: ");
-            assert!(error.starts_with(&begins), "{key} = {value}: {error}");
-            assert!(
-                error.contains(&format!("`{key}`")) && error.contains(part),
-                "{error}"
-            );
-            assert!(!error.contains("preset"), "{error}");
-        }
-    }
-
-    #[test]
-    #[allow(clippy::disallowed_methods, reason = "a test of reading a file writes one")]
-    fn a_profile_may_stand_in_the_file_and_is_looked_for_beside_it() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let put = |name: &str, text: &str| {
-            std::fs::write(folder.path().join(name), text).expect("a file");
-            folder.path().join(name).display().to_string()
-        };
-        put(
-            "p.toml",
-            &format!("{PROFILE}concurrency = 'pool'\nworkers = 3\nsend-buffer = '64KiB'\n"),
-        );
-        let other = put("q.toml", &format!("{PROFILE}workers = 7\n"));
-        let file = put(
-            "weir.toml",
-            "listing = true\nprofile = 'p.toml' # of here\n[behavior]\ncopies = true\n",
-        );
-        let made = config(&["--config", &file]).expect("a valid file");
-        assert_eq!(
-            (made.concurrency, made.workers.to_string()),
-            (Concurrency::Pool, "3".to_owned())
-        );
-        assert!(made.listing && made.behavior.copies, "the rest is read");
-        let made = config(&["--config", &file, "--profile", &other]).expect("valid");
-        assert_eq!(made.workers.to_string(), "7", "a flag beats the file");
-        for (text, parts) in [
-            (
-                "listing = true\nprofile = 3\n",
-                [":2: ", "`profile`", "expected path string"],
-            ),
-            (
-                "profile = 'r.toml'\n",
-                ["r.toml`", "which the configuration names", "weir tune"],
-            ),
-            (
-                "profile = 'p.toml'\n\nworkers = 'x'\n",
-                [":3: ", "weir.toml", "`workers`"],
-            ),
-        ] {
-            let error = config(&["--config", &put("weir.toml", text)]).expect_err(text);
-            for part in parts {
-                assert!(error.contains(part), "{part}: {error}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_goes_with_the_strategy_of_a_profile_is_said() {
-        let text = format!("{PROFILE}concurrency = 'loop'\nio = 'epoll'\nsend-buffer = '64KiB'\n");
-        let tuned = Tuned::parse(&text, "p.toml").expect("a profile");
-        let source = |key: &str| match key {
-            "concurrency" => Source::Command,
-            _ if tuned.has(key) => Source::Profile,
-            _ => Source::Default,
-        };
-        let said = not_taken(&tuned, Concurrency::Pool, &source).expect("something");
-        assert!(
-            said.contains("`io = \"epoll\"`") && said.contains("pool"),
-            "{said}"
-        );
-        assert!(
-            !said.contains("workers") && !said.contains("send-buffer"),
-            "{said}"
-        );
-        assert_eq!(not_taken(&tuned, Concurrency::Loop, &source), None);
-    }
-
-    /// The help states the real defaults.
-    #[test]
-    fn defaults_in_the_help_are_true() {
-        let command = Cli::command();
-        let serve = command.find_subcommand("serve").expect("a command");
-        let mut arguments = Vec::new();
-        for flag in serve.get_arguments() {
-            let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
-            if let (Some(name), Some((_, value))) = (flag.get_long(), help.split_once("[default: "))
-                && value != "none]"
-                // Not a value, but a rule for one.
-                && !["a quarter", "half"].iter().any(|share| value.starts_with(share))
-            {
-                arguments.push(format!("--{name}={}", value.trim_end_matches(']')));
-            }
-        }
-        assert!(arguments.len() > 20, "{arguments:?}");
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let made = config(&arguments).expect("valid flags");
-        assert_eq!(made.said, Knob::ALL, "a default that is said is said");
-        let said = Vec::new();
-        assert_eq!(Config { said, ..made }, Config::default());
-    }
-
-    /// Any explicit value fixes a setting, the default too.
-    #[test]
-    fn a_knob_is_set_by_any_word_about_it() {
-        for (arguments, expected) in [
-            (&[][..], &[][..]),
-            (&["--listing"], &[]),
-            (&["--compress"], &[Knob::Compression]),
-            (&["--idle-timeout", "65s"], &[Knob::IdleTimeout]),
-            (&["--early-close", "0s"], &[Knob::IdleTimeout]),
-            (&["--early-close", "off"], &[Knob::IdleTimeout]),
-            (
-                &["--preset", "apache-1.3"],
-                &[Knob::IdleTimeout, Knob::Compression],
-            ),
-            (
-                &["--preset", "zeus", "--idle-timeout", "65s"],
-                &[Knob::IdleTimeout, Knob::Compression],
-            ),
-        ] {
-            let made = config(arguments).expect("valid flags");
-            assert_eq!(made.said, expected, "{arguments:?}");
-        }
-    }
-
-    /// The example of the operator's guide is a valid file.
-    #[test]
-    fn the_documented_file_is_valid() {
-        let text = include_str!("../../docs/serve.md");
-        let (_, rest) = text.split_once("```toml\n").expect("an example");
-        let (example, _) = rest.split_once("```").expect("its end");
-        let config = Config::from_toml(example, "docs/serve.md").expect("a valid example");
-        assert_eq!(config.error_pages.page(404), Some("/errors/404.html"));
-    }
-
-    /// Keys of the file and long names of flags are one vocabulary.
-    #[test]
-    fn every_key_is_a_flag_and_every_flag_a_key() {
-        let known = |file: &str| {
-            let error = toml::from_str::<Config>(file).expect_err("an unknown key");
-            let keys = error.message().split('`').skip(3).step_by(2);
-            keys.map(str::to_owned).collect::<Vec<_>>()
-        };
-        let mut keys = known("no-such-key = 1");
-        // The root is an argument, nested tables exist in files only, and two tables have flags of their own.
-        keys.retain(|key| {
-            ![
-                "root",
-                "types",
-                "header-rule",
-                "cors",
-                "limit",
-                "admin",
-                "access",
-                "try-files",
-                "redirect",
-                "host",
-                "listener",
-                "behavior",
-                "tilde",
-            ]
-            .contains(&key.as_str())
-        });
-        keys.extend(known("[behavior]\nno-such-key = 1"));
-        // The table of logins exists in files only, and the flag for the directory switches pages on.
-        let tilde = known("[tilde]\nno-such-key = 1")
-            .into_iter()
-            .filter(|key| key != "users");
-        keys.extend(tilde.map(|key| match &*key {
-            "directory" => "tilde".to_owned(),
-            key => format!("tilde-{key}"),
-        }));
-        keys.sort_unstable();
-        let command = Cli::command();
-        let serve = command.find_subcommand("serve").expect("a command");
-        let mut flags: Vec<&str> = serve
-            .get_arguments()
-            .filter_map(|flag| flag.get_long())
-            // The key of `proxy-cache` is in the tables `[[proxy]]`.
-            .filter(|name| !["config", "check", "explain", "help", "version", "proxy-cache"].contains(name))
-            .map(|name| if name == "error-page" { "error-pages" } else { name })
-            .collect();
-        flags.sort_unstable();
-        assert_eq!(flags, keys);
-    }
-}
+mod tests;
