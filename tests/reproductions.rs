@@ -179,7 +179,7 @@ fn every_parameter_of_the_hosts_is_printed_with_its_source() {
         );
     }
     for (wrong, message) in [
-        ("lab hosts --server apache-1.4", "did you mean `apache-1.3`"),
+        ("lab hosts --server zeuss", "did you mean `zeus`"),
         (
             "lab hosts --server zeus --set workerz=3",
             "did you mean `workers`",
