@@ -324,7 +324,11 @@ fn a_head_must_come_in_time() {
     server
         .expire(late, |stream, code| lost.push((stream, code)))
         .unwrap();
-    assert_eq!(lost, [(0, code)], "the caller counts it, though it never saw its request");
+    assert_eq!(
+        lost,
+        [(0, code)],
+        "the caller counts it, though it never saw its request"
+    );
     assert_eq!(server.poll(), Some(Output::Reset { stream: 0, code }));
     assert_eq!(server.poll(), Some(Output::Stop { stream: 0, code }));
     assert_eq!(server.poll(), None);
