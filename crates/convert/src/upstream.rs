@@ -3,6 +3,10 @@
 use crate::model::Proxy;
 use crate::value::is_host_name;
 
+/// What changes for an upstream with TLS.
+pub(crate) const VERIFIED: &str =
+    "Weir verifies the upstream's certificate; `[proxy.tls]` has `ca`, `server-name` and `insecure`";
+
 /// Sets a key of a rule; the last value stays.
 pub(crate) fn set(rule: &mut Proxy, key: &str, value: &str) {
     rule.keys.retain(|(known, _)| known != key);
@@ -21,27 +25,31 @@ pub(crate) fn address(text: &str) -> Result<(String, Option<String>), String> {
             false => Err("the path of a socket is absolute in Weir".to_owned()),
         };
     }
-    if text.starts_with("https://") {
-        return Err("Weir passes requests on without TLS".to_owned());
-    }
-    let host = text.strip_prefix("http://").unwrap_or(text);
+    let (scheme, host, port) = match text.strip_prefix("https://") {
+        Some(host) => ("https", host, "443"),
+        None => ("http", text.strip_prefix("http://").unwrap_or(text), "80"),
+    };
+    let verified = (scheme == "https").then(|| VERIFIED.to_owned());
     if host.contains('$') {
         return Err("Weir has no variables".to_owned());
     }
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty() => (name, port),
-        _ => (host, "80"),
+        _ => (host, port),
     };
     let port: u16 = port.parse().map_err(|_| format!("`{port}` is not a port"))?;
-    if name == "localhost" {
+    if name == "localhost" && verified.is_none() {
         let why = "`localhost` became 127.0.0.1".to_owned();
         return Ok((format!("http://127.0.0.1:{port}"), Some(why)));
     }
     let bare = name.trim_start_matches('[').trim_end_matches(']');
     match bare.parse::<std::net::IpAddr>() {
-        Ok(ip) => Ok((format!("http://{}", std::net::SocketAddr::new(ip, port)), None)),
+        Ok(ip) => Ok((
+            format!("{scheme}://{}", std::net::SocketAddr::new(ip, port)),
+            verified,
+        )),
         Err(_) if is_host_name(name) && !name.starts_with("*.") => {
-            Ok((format!("http://{name}:{port}"), None))
+            Ok((format!("{scheme}://{name}:{port}"), verified))
         }
         Err(_) => Err(format!("`{name}` is no host name")),
     }

@@ -837,7 +837,10 @@ fn plain(name: &str) -> Fate {
             "errorlog loglevel",
             "Weir logs errors to standard error, which a service manager keeps",
         ),
-        ("logformat", "Weir's formats are `common`, `combined` and `json`"),
+        (
+            "logformat",
+            "the result has a format of Weir's; `log-template` makes others",
+        ),
         (
             "serveradmin serversignature servertokens traceenable hostnamelookups usecanonicalname namevirtualhost",
             "it has no effect in Weir",
@@ -901,11 +904,11 @@ fn plain(name: &str) -> Fate {
         ),
         (
             "cacheenable cacheroot cachedefaultexpire",
-            "the converter carries no cache of upstream responses",
+            "write `cache` in the `[[proxy]]`; the converter carries no cache of upstream responses",
         ),
         (
             "remoteipheader remoteipinternalproxy remoteiptrustedproxy",
-            "Weir takes the address of the connection for the client's",
+            "write `trusted` and `trusted-field`; the converter carries neither",
         ),
     ];
     let find = |table: Table| {

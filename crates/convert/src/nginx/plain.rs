@@ -4,7 +4,7 @@ use crate::fate::Fate;
 
 const NO_EFFECT: &str = "it has no effect in Weir";
 const TLS: &str = "Weir's TLS settings are safe by default; `crypto` selects others";
-const CACHE: &str = "the converter carries no cache of upstream responses";
+const CACHE: &str = "write `cache` in the `[[proxy]]`; the converter carries no cache of upstream responses";
 const OTHER_PROTOCOL: &str =
     "Weir passes requests on over HTTP only; put an HTTP server before the application";
 
@@ -146,7 +146,7 @@ const PLAIN: &[(&str, bool, &str)] = &[
     (
         "limit_req limit_req_zone limit_req_status limit_req_log_level limit_conn limit_conn_zone limit_conn_status limit_conn_log_level",
         false,
-        "`max-request-rate` and `max-connections-per-address` bound the requests and connections of an address for the whole server",
+        "write a `[[limit]]` with rate, burst and concurrent requests; the converter carries none",
     ),
     (
         "limit_rate limit_rate_after",
@@ -156,7 +156,7 @@ const PLAIN: &[(&str, bool, &str)] = &[
     (
         "log_format",
         false,
-        "Weir's formats are `common`, `combined` and `json`; the last has the most fields",
+        "write a `log-template`; the converter carries none",
     ),
     (
         "auth_request auth_request_set",
@@ -195,12 +195,17 @@ const PLAIN: &[(&str, bool, &str)] = &[
     (
         "set_real_ip_from real_ip_header real_ip_recursive",
         false,
-        "Weir takes the address of the connection for the client's",
+        "write `trusted` and `trusted-field`; the converter carries neither",
     ),
     (
-        "proxy_protocol proxy_bind proxy_ssl_certificate proxy_ssl_certificate_key proxy_ssl_trusted_certificate proxy_ssl_verify proxy_ssl_name proxy_ssl_verify_depth",
+        "proxy_protocol",
         false,
-        "this setting of a connection to an upstream has no key",
+        "write `proxy-protocol` in the `[[proxy]]`",
+    ),
+    (
+        "proxy_ssl_certificate proxy_ssl_certificate_key proxy_ssl_trusted_certificate proxy_ssl_verify proxy_ssl_name proxy_ssl_verify_depth",
+        false,
+        "write `[proxy.tls]`; the converter carries no certificates of upstreams",
     ),
     (
         "proxy_hide_header proxy_cookie_path proxy_cookie_domain proxy_cookie_flags proxy_set_body proxy_method",
@@ -208,7 +213,7 @@ const PLAIN: &[(&str, bool, &str)] = &[
         "Weir passes the messages of upstreams on unchanged",
     ),
     (
-        "proxy_next_upstream_timeout proxy_ignore_client_abort proxy_force_ranges proxy_store",
+        "proxy_bind proxy_next_upstream_timeout proxy_ignore_client_abort proxy_force_ranges proxy_store",
         false,
         "this setting of the proxy has no key",
     ),

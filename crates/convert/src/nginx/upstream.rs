@@ -5,7 +5,7 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::Proxy;
 use crate::report::Report;
-use crate::upstream::{address, set};
+use crate::upstream::{VERIFIED, address, set};
 use crate::value::{bytes, quote, seconds};
 use std::collections::BTreeMap;
 
@@ -155,13 +155,20 @@ pub(super) fn pass(
         },
     };
     let (mut rule, mut changed) = match groups.get(&authority) {
-        Some(group) if scheme == "https" && !group.upstreams.is_empty() => {
-            return Err("Weir passes requests on without TLS".to_owned());
-        }
         Some(group) if group.upstreams.is_empty() => {
             return Err(format!(
                 "`{authority}` has no upstream that Weir can pass requests to"
             ));
+        }
+        Some(group) if scheme == "https" => {
+            let mut rule = group.clone();
+            for upstream in &mut rule.upstreams {
+                let Some(rest) = upstream.strip_prefix("http://") else {
+                    return Err("Weir speaks cleartext to sockets of this machine".to_owned());
+                };
+                *upstream = format!("https://{rest}");
+            }
+            (rule, Some(VERIFIED.to_owned()))
         }
         Some(group) => (group.clone(), None),
         None => {
