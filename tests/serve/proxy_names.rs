@@ -171,9 +171,11 @@ fn a_change_leaves_requests_under_way_alone_and_a_failure_changes_nothing() {
         }
     };
     let (go_on, told) = channel::<()>();
+    let (came, asked) = channel::<()>();
     let answering = std::thread::spawn(move || {
         let (mut stream, _) = old.accept().expect("a request");
         request(&mut stream);
+        came.send(()).expect("the test waits");
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nold");
         let _ = told.recv();
         let _ = stream.write_all(b"old");
@@ -189,6 +191,8 @@ fn a_change_leaves_requests_under_way_alone_and_a_failure_changes_nothing() {
     let mut under_way = named.server.connect();
     under_way.send("GET /api/x HTTP/1.1\r\nHost: x\r\n\r\n");
     named.eventually_says("host name app.test: resolves to 127.0.0.8");
+    // The server may have connected later than it found the address.
+    asked.recv().expect("the request at the old address");
     named.write("127.0.0.9 app.test\n");
     named.eventually_says("host name app.test: resolves to 127.0.0.9");
     assert_eq!(named.server.connect().get("/api/x").text(), "new");

@@ -58,9 +58,9 @@ const UNSEEN: [&str; 5] = [
     "disk-timeout",
     "max-disk-queue",
 ];
-/// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `proxy` and unit tests look at: certificates change with a reload,
-/// listeners at the next start.
-const ELSEWHERE: [&str; 25] = [
+/// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `proxy`
+/// and unit tests look at: certificates change with a reload, listeners at the next start.
+const ELSEWHERE: [&str; 26] = [
     "tls-cert",
     "tls-key",
     "tls-client-ca",
@@ -82,6 +82,7 @@ const ELSEWHERE: [&str; 25] = [
     "log-keep",
     "log-rotate-size",
     "log-rotate-time",
+    "log-sample",
     "max-streams",
     "early-hints",
     "max-handshakes",
