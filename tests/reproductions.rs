@@ -196,3 +196,10 @@ fn every_parameter_of_the_hosts_is_printed_with_its_source() {
         assert!(said.contains(message), "{wrong}: {said}");
     }
 }
+
+/// With too little memory, connections end while their output is under way. Sessions that gave it up do not hear of it.
+#[test]
+fn a_collapse_of_a_host_is_a_result() {
+    let squeezed = "lab hosts --server apache-1.3 --users 520 --mode early-close --set memory_mb=18 --duration 60s --seed 1 --json";
+    assert_eq!(lines(squeezed).len(), 1);
+}

@@ -432,13 +432,31 @@ impl<V: Service> Station<V> {
         }
     }
 
+    /// Forgets output among the first `planned` operations if the session has given up the connection since: it does not
+    /// expect to hear that it was sent.
+    fn drop_output(&mut self, conn: Conn, planned: usize) {
+        let Some(served) = self.conns.get_mut(&conn) else {
+            return;
+        };
+        let ends = |op: &Op| matches!(op, Op::Close | Op::Abort);
+        if served.program.iter().skip(planned).any(ends) {
+            let mut at = 0;
+            served.program.retain(|op| {
+                at += 1;
+                at > planned || !matches!(op, Op::Send(_) | Op::Sent)
+            });
+        }
+    }
+
     /// Reports an event to a session and plans what it wants.
     fn tell(&mut self, conn: Conn, event: Event<'_, JobOf<V::Session>>, now: Instant) {
         if let Some(served) = self.conns.get_mut(&conn)
             && let Some(session) = &mut served.session
         {
+            let planned = served.program.len();
             session.handle(&mut self.cx, event, &mut served.tx, now);
             self.plan(conn, now);
+            self.drop_output(conn, planned);
         }
     }
 
