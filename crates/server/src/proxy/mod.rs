@@ -23,7 +23,7 @@ mod secured;
 use self::balance::{Balancer, DryRun};
 use self::cache::{Cache, Cached};
 use self::refresh::{Refresh, Refresher};
-use crate::config::{Config, Proxy, ProxyCache, Redirect, UpstreamAddress, When};
+use crate::config::{Config, Proxy, Redirect, When};
 use crate::hosts::Hosts;
 use ::balance::{Policy, State};
 use http_semantics::method::Method;
@@ -43,12 +43,28 @@ pub(crate) struct Proxies {
     caches: Vec<Named>,
 }
 
-/// A cache, and what the rules that share it have in common.
+/// A cache, and the first of the rules that share it.
 #[derive(Debug)]
 struct Named {
-    upstreams: Vec<UpstreamAddress>,
-    config: ProxyCache,
+    rule: Proxy,
     cache: Arc<Cache>,
+}
+
+impl Named {
+    /// Whether requests of `rule` get the same responses, stored in the same way.
+    fn is_for(&self, rule: &Proxy) -> bool {
+        fn asked(rule: &Proxy) -> impl PartialEq {
+            (
+                &rule.upstreams,
+                &rule.cache,
+                &rule.tls,
+                rule.strip,
+                &rule.rewrite,
+                &rule.request_header,
+            )
+        }
+        asked(&self.rule) == asked(rule)
+    }
 }
 
 /// The routes of a site.
@@ -135,8 +151,8 @@ pub(crate) struct Found {
 }
 
 impl Proxies {
-    /// The routes of these hosts. Rules with the same upstreams and the same settings of their cache share one: those of a
-    /// flag, for example. A cache of `before` is kept by a rule that has the same ones. What `before` knows of a host name
+    /// The routes of these hosts. Rules that ask the same upstreams in the same way share a cache if its settings are the
+    /// same: those of a flag, for example. A rule keeps the cache that such a rule of `before` had. What `before` knows of a host name
     /// stays known.
     ///
     /// # Errors
@@ -151,7 +167,7 @@ impl Proxies {
         let mut cache_of = |rule: &Proxy| -> Option<Arc<Cache>> {
             let config = rule.cache.as_ref()?;
             let older = before.map(|before| &before.caches[..]).unwrap_or_default();
-            let is_same = |named: &&Named| named.upstreams == rule.upstreams && named.config == *config;
+            let is_same = |named: &&Named| named.is_for(rule);
             if let Some(known) = caches.iter().find(is_same) {
                 return Some(Arc::clone(&known.cache));
             }
@@ -160,8 +176,7 @@ impl Proxies {
                 None => Arc::new(Cache::new(config)),
             };
             caches.push(Named {
-                upstreams: rule.upstreams.clone(),
-                config: config.clone(),
+                rule: rule.clone(),
                 cache: Arc::clone(&cache),
             });
             Some(cache)
@@ -191,7 +206,7 @@ impl Proxies {
     /// What each cache has done and holds, with the upstreams of the rules that share it.
     pub(crate) fn cache_reports(&self) -> Vec<(String, cache::Report)> {
         let name = |named: &Named| {
-            let upstreams: Vec<String> = named.upstreams.iter().map(ToString::to_string).collect();
+            let upstreams: Vec<String> = named.rule.upstreams.iter().map(ToString::to_string).collect();
             upstreams.join(" ")
         };
         let caches = self.caches.iter();
@@ -281,4 +296,29 @@ impl Proxies {
 /// Whether a file may answer the request. The file server would discard a body.
 fn asks_for_file(head: &RequestHead<'_, '_>, has_body: bool) -> bool {
     matches!(head.method, Method::Get | Method::Head) && !has_body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_share_a_cache_if_they_ask_alike() {
+        let rule = |more: &str| -> Proxy {
+            let text = format!("path = '/a/*'\nupstreams = ['http://10.0.0.1:80']\ncache = true\n{more}");
+            toml::from_str(&text).expect("a rule")
+        };
+        let first = rule("");
+        let cache = Arc::new(Cache::new(first.cache.as_ref().expect("a cache")));
+        let named = Named { rule: first, cache };
+        assert!(named.is_for(&rule("balance = 'hash'")));
+        for other in [
+            "strip = true",
+            "rewrite = '/b/*'",
+            "[request-header]\nset = ['Host: b.test']",
+            "[tls]\nserver-name = 'b.test'",
+        ] {
+            assert!(!named.is_for(&rule(other)), "{other}");
+        }
+    }
 }
