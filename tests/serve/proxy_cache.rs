@@ -339,7 +339,7 @@ fn stored_responses_are_purged(strategy: Strategy) {
     ] {
         assert_eq!(get(path), number, "both rules of the flag share a cache");
     }
-    assert_eq!(purge(&["tag", "y"]), "done: 1 stored responses are dropped\n");
+    assert_eq!(purge(&["tag", "y"]), "done: 1 stored response is dropped\n");
     assert_eq!((get("/api/a"), get("/api/b")), ("1".to_owned(), "4".to_owned()));
     assert_eq!(
         purge(&["path", "/api/*"]),

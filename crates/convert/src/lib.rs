@@ -62,7 +62,10 @@ impl Dialect {
             .filter(|line| !line.is_empty() && !line.starts_with('#'))
             .collect();
         let count = |fits: &dyn Fn(&str) -> bool| lines.iter().filter(|line| fits(line)).count();
-        let statements = count(&|line| line.split('#').next().unwrap_or(line).trim_end().ends_with(';'));
+        let statements = count(&|line| {
+            let line = line.split('#').next().unwrap_or(line).trim_end();
+            line.ends_with(';') || (line.ends_with('}') && line.contains(';'))
+        });
         let sections = count(&|line| line.starts_with('<') && line.ends_with('>'));
         let words = [
             "RewriteRule",
@@ -145,6 +148,11 @@ mod tests {
             (
                 "site.conf",
                 "server {\n  root /srv;\n  location / {\n  }\n}\n",
+                Dialect::Nginx,
+            ),
+            (
+                "site.conf",
+                "server { listen 80; location / { root /srv; } }\n",
                 Dialect::Nginx,
             ),
             (
