@@ -3,9 +3,10 @@
 //! Decides what a rule says and which clients its networks admit. Files with passwords are read elsewhere.
 
 use super::pattern::PathPattern;
+use super::values;
 use core::fmt;
 use core::str::FromStr;
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -150,25 +151,10 @@ impl FromStr for Network {
 
 /// One network or a list of them.
 pub(super) fn networks<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Network>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        One(String),
-        Several(Vec<String>),
-    }
-    let written = match Written::deserialize(d) {
-        Ok(Written::One(one)) => vec![one],
-        Ok(Written::Several(several)) => several,
-        Err(_) => {
-            return Err(de::Error::custom(
-                "these are no networks; write a list, as in [\"192.0.2.0/24\", \"2001:db8::/32\"]",
-            ));
-        }
-    };
-    written
-        .iter()
-        .map(|text| text.parse().map_err(de::Error::custom))
-        .collect()
+    values::one_or_several(
+        d,
+        "these are no networks; write a list, as in [\"192.0.2.0/24\", \"2001:db8::/32\"]",
+    )
 }
 
 impl Access {

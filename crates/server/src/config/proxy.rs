@@ -545,25 +545,10 @@ pub struct ProxyFlag(pub Vec<Proxy>);
 
 /// One pattern or a list of them.
 fn patterns<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<PathPattern>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        One(String),
-        Several(Vec<String>),
-    }
-    let written = match Written::deserialize(d) {
-        Ok(Written::One(one)) => vec![one],
-        Ok(Written::Several(several)) => several,
-        Err(_) => {
-            return Err(de::Error::custom(
-                "these are no path patterns; write a list, as in [\"/assets/*\", \"*.css\"]",
-            ));
-        }
-    };
-    written
-        .iter()
-        .map(|text| text.parse().map_err(de::Error::custom))
-        .collect()
+    values::one_or_several(
+        d,
+        "these are no path patterns; write a list, as in [\"/assets/*\", \"*.css\"]",
+    )
 }
 
 fn upstreams<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<UpstreamAddress>, D::Error> {

@@ -594,6 +594,29 @@ pub(super) fn site_path(path: &str) -> Result<(), String> {
     ))
 }
 
+/// One value or a list of them, each as a string. `wrong` is the error for anything else.
+pub(super) fn one_or_several<'de, D, T>(d: D, wrong: &str) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        One(String),
+        Several(Vec<String>),
+    }
+    let written = match Written::deserialize(d) {
+        Ok(Written::One(one)) => vec![one],
+        Ok(Written::Several(several)) => several,
+        Err(_) => return Err(de::Error::custom(wrong)),
+    };
+    written
+        .iter()
+        .map(|text| text.parse().map_err(de::Error::custom))
+        .collect()
+}
+
 pub(super) fn bytes<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
     from_text_or_number(d)
 }

@@ -4,10 +4,10 @@
 //!   request ─▶ Proxies::find ─▶ Route ─▶ Forward: one exchange with one upstream
 //!                                          head ─▶ heads are parsed and written anew
 //! ```
-//! This file decides which route a request takes. `balance` chooses among its upstreams, `forward` carries one request and
-//! its response, `places` knows where upstreams listen, `failed` says why there is none, `retry` bounds how often a request is
-//! repeated, `secured` has the TLS of upstreams, `http1` has its client's side for HTTP/1, `cache` stores responses, `refresh` validates them without a client,
-//! `head` decides which field lines pass.
+//! This file decides which route a request takes. `balance` chooses among its upstreams, `places` knows where they listen,
+//! `secured` has their TLS. `forward` carries one request and its response; `head` decides which field lines pass, and `http1`
+//! writes to a client of HTTP/1. `retry` bounds how often a request is repeated, `failed` says why there is no response.
+//! `cache` stores responses, `refresh` validates them without a client.
 
 mod balance;
 pub(crate) mod cache;
