@@ -23,6 +23,12 @@ pub(crate) struct Upstream {
 impl Upstream {
     /// Each connection is left to `serve`, which returns what it got.
     pub(crate) fn new(serve: impl Fn(&mut TcpStream) -> String + Send + 'static) -> Upstream {
+        Upstream::telling(move |stream, tell| tell(serve(stream)))
+    }
+
+    /// The same, but `serve` tells what it got as soon as it has it. Who tells before it answers is in [`Upstream::all`]
+    /// once the client has its response.
+    pub(crate) fn telling(serve: impl Fn(&mut TcpStream, &dyn Fn(String)) + Send + 'static) -> Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("its address"));
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -30,8 +36,9 @@ impl Upstream {
         std::thread::spawn(move || {
             while let Ok((mut stream, _)) = listener.accept() {
                 stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-                let got = serve(&mut stream);
-                log.lock().expect("no test panics here").push(got);
+                serve(&mut stream, &|got| {
+                    log.lock().expect("no test panics here").push(got);
+                });
             }
         });
         Upstream { url, heard }
@@ -39,10 +46,9 @@ impl Upstream {
 
     /// Answers each request with this, and closes.
     pub(crate) fn answering(answer: &'static [u8]) -> Upstream {
-        Upstream::new(move |stream| {
-            let got = request(stream);
+        Upstream::telling(move |stream, tell| {
+            tell(request(stream));
             let _ = stream.write_all(answer);
-            got
         })
     }
 

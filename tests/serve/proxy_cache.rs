@@ -16,11 +16,11 @@ fn tree() -> Tree {
 /// An upstream whose response to the request number `n` (from 1) `answer` makes.
 fn numbered(answer: impl Fn(u64, &str) -> String + Send + 'static) -> Upstream {
     let count = AtomicU64::new(0);
-    Upstream::new(move |stream| {
+    Upstream::telling(move |stream, tell| {
         let got = request(stream);
+        tell(got.clone());
         let number = count.fetch_add(1, Ordering::Relaxed) + 1;
         let _ = stream.write_all(answer(number, &got).as_bytes());
-        got
     })
 }
 

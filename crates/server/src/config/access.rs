@@ -21,6 +21,7 @@ const NETWORKS_MAX: usize = 10_000;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Access {
     /// The rule applies to matching paths and to those below them.
+    #[serde(default)]
     pub path: PathPattern,
     /// Networks whose clients are admitted; all others are not. Empty: all but `deny`.
     #[serde(default, deserialize_with = "networks")]

@@ -20,6 +20,7 @@ const MEMBERS_MAX: usize = 1_000;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Cors {
     /// Matches the path of the request.
+    #[serde(default)]
     pub path: PathPattern,
     /// Origins whose pages may read the responses.
     pub origins: Vec<Origin>,

@@ -9,6 +9,7 @@ use serde::Deserialize;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct HeaderRule {
     /// Matches the path of the request, or of the file that answers it (an index).
+    #[serde(default)]
     pub path: PathPattern,
     /// Field lines, each as `Name: value`. They replace lines of the same name from earlier rules and from the top
     /// level.

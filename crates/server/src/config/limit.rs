@@ -18,6 +18,7 @@ const RULES_MAX: usize = 100;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Limit {
     /// The rule applies to matching paths and to those below them.
+    #[serde(default)]
     pub path: PathPattern,
     /// Requests of one client in the long run. `None`: no limit.
     pub rate: Option<RequestRate>,

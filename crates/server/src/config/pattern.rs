@@ -108,6 +108,16 @@ impl PathPattern {
     }
 }
 
+/// `/*`: every path.
+impl Default for PathPattern {
+    fn default() -> PathPattern {
+        PathPattern {
+            before: "/".to_owned(),
+            after: Some(String::new()),
+        }
+    }
+}
+
 impl fmt::Display for PathPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.after {

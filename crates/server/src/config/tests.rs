@@ -9,6 +9,22 @@ fn the_default_is_valid_and_equals_an_empty_file() {
 }
 
 #[test]
+fn rules_without_a_path_are_for_all_paths() {
+    let text = "[[header-rule]]\nheader = ['X-A: 1']\n[[access]]\nallow = ['10.0.0.0/8']\n\
+                [[cors]]\norigins = ['https://a.test']\n[[limit]]\nrate = '5/s'\n";
+    let config = Config::from_toml(text, "w.toml").expect("rules");
+    for path in [
+        &config.header_rule[0].path,
+        &config.access[0].path,
+        &config.cors[0].path,
+        &config.limit[0].path,
+    ] {
+        assert_eq!(path.to_string(), "/*");
+        assert!(path.matches(b"/") && path.matches(b"/a/b"));
+    }
+}
+
+#[test]
 fn every_kind_of_value_is_read() {
     let text = r#"
         root = "/srv/www"
