@@ -49,6 +49,7 @@ impl Secured {
                 let (log, serve) = (Arc::clone(&log), Arc::clone(&serve));
                 let connection = ServerConnection::new(Arc::clone(&config)).expect("a server");
                 std::thread::spawn(move || {
+                    let announcement = announcement(&stream);
                     let mut stream = StreamOwned::new(connection, stream);
                     while stream.conn.is_handshaking() {
                         if stream.conn.complete_io(&mut stream.sock).is_err() {
@@ -58,7 +59,7 @@ impl Secured {
                     let at = {
                         let mut all = log.lock().expect("no upstream panics");
                         all.push(Got {
-                            text: String::new(),
+                            text: announcement,
                             is_resumed: stream.conn.handshake_kind() == Some(HandshakeKind::Resumed),
                             server_name: stream.conn.server_name().map(str::to_owned),
                             has_certificate: stream.conn.peer_certificates().is_some(),
@@ -102,6 +103,18 @@ impl Secured {
     fn all(&self) -> Vec<Got> {
         self.got.lock().expect("no upstream panics").clone()
     }
+}
+
+/// Takes the line of the PROXY protocol that precedes TLS; empty without one.
+fn announcement(mut stream: &TcpStream) -> String {
+    let mut first = [0];
+    let mut line = Vec::new();
+    if stream.peek(&mut first).is_ok_and(|got| got == 1) && first == *b"P" {
+        while !line.ends_with(b"\r\n") && stream.read(&mut first).is_ok_and(|got| got == 1) {
+            line.push(first[0]);
+        }
+    }
+    String::from_utf8_lossy(&line).into_owned()
 }
 
 /// The TLS of an upstream with the pair of this name.
@@ -298,6 +311,56 @@ fn settings_decide_what_is_accepted(strategy: Strategy) {
     assert!(asking.all()[0].has_certificate);
 }
 
+fn a_connection_announces_its_client_before_tls(strategy: Strategy) {
+    let pairs = pairs();
+    let upstream = Secured::echoing(config(&pairs, "local"));
+    let table = format!(
+        "upstreams = [\"{}\"]\nproxy-protocol = \"v1\"\n[proxy.tls]\nca = \"$local.pem\"\n[proxy.check]\n\
+         path = \"/healthz\"\ninterval = \"10ms\"",
+        upstream.url
+    );
+    let server = launch(strategy, &pairs, &table);
+    let mut connection = server.connect();
+    for _ in 0..2 {
+        assert_eq!(connection.get("/api/x").text(), "/api/x");
+    }
+    for (begins, count) in [
+        ("PROXY TCP4 127.0.0.1 0.0.0.0 0 0\r\nGET /api/x HTTP/1.1\r\n", 2),
+        ("PROXY UNKNOWN\r\nGET /healthz HTTP/1.1\r\n", 1),
+    ] {
+        eventually("what was announced", || {
+            let all = upstream.all();
+            let found = all.iter().filter(|got| got.text.starts_with(begins)).count();
+            (found >= count).then_some(())
+        });
+    }
+}
+
+/// An upstream that sends a TLS record byte by byte never exceeds the time between two of them.
+fn a_handshake_has_one_deadline(strategy: Strategy) {
+    let pairs = pairs();
+    let upstream = Upstream::new(|stream| {
+        let _ = stream.set_read_timeout(Some(std::time::Duration::from_millis(10)));
+        // The head of a record of 16,000 bytes with a handshake message.
+        let mut next = [22, 3, 3, 0x3e, 0x80, 2].into_iter().chain(std::iter::repeat(0));
+        let mut scratch = [0; 1024];
+        while next.next().is_some_and(|byte| stream.write_all(&[byte]).is_ok()) {
+            // Reading is the pause.
+            if stream.read(&mut scratch).is_ok_and(|got| got == 0) {
+                break;
+            }
+        }
+        String::new()
+    });
+    let table = format!(
+        "upstreams = [\"{}\"]\nconnect-timeout = \"100ms\"\n[proxy.tls]\ninsecure = true",
+        upstream.url.replace("http:", "https:")
+    );
+    let server = launch(strategy, &pairs, &table);
+    assert_eq!(server.connect().get("/api/x").status, 504);
+    assert_eq!(frames::connect(&server).get("/api/x", &[]).status, 504);
+}
+
 fn an_end_has_to_be_said(strategy: Strategy) {
     let pairs = pairs();
     let upstream = Secured::new(config(&pairs, "local"), |stream, _| {
@@ -405,7 +468,8 @@ fn nothing_ambiguous_is_passed_on(strategy: Strategy) {
 
 on_strategy!(loops, LOOPS:
     requests_pass_over_kept_connections, every_mistake_gets_an_answer_and_a_reason,
-    settings_decide_what_is_accepted, an_end_has_to_be_said, websocket_passes, nothing_ambiguous_is_passed_on);
+    settings_decide_what_is_accepted, an_end_has_to_be_said, websocket_passes, nothing_ambiguous_is_passed_on,
+    a_connection_announces_its_client_before_tls, a_handshake_has_one_deadline);
 on_strategy!(loops_uring, LOOPS_URING:
     requests_pass_over_kept_connections, every_mistake_gets_an_answer_and_a_reason, an_end_has_to_be_said,
     websocket_passes);

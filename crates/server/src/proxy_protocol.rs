@@ -178,6 +178,15 @@ fn binary(input: &[u8]) -> Result<Step, Fault> {
     Ok(Step::Header { announced, used })
 }
 
+/// The header with which a connection begins, as [`write`] does; empty without a version.
+pub(crate) fn announcement(version: Option<Version>, client: Option<IpAddr>) -> Vec<u8> {
+    let mut out = Vec::new();
+    if let Some(version) = version {
+        write(version, client, &mut out);
+    }
+    out
+}
+
 /// Appends a header for this client; `None`: the sender speaks for itself. The client's port and the address that it
 /// connected to are not told: both are zero.
 pub fn write(version: Version, client: Option<IpAddr>, out: &mut Vec<u8>) {

@@ -291,11 +291,6 @@ impl Proxy {
         if let Some(cache) = &self.cache {
             cache.validate()?;
         }
-        if self.proxy_protocol.is_some() && self.upstreams.iter().any(UpstreamAddress::is_secured) {
-            return Err(
-                "`proxy-protocol` is not sent to upstreams with https; remove one of the two".to_owned(),
-            );
-        }
         if let Some(tls) = &self.tls {
             tls.validate()?;
             if !self.upstreams.iter().any(UpstreamAddress::is_secured) {

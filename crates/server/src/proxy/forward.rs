@@ -187,6 +187,8 @@ pub(crate) struct Forward {
     pub(crate) received: u64,
     /// Bytes for the upstream.
     up: Vec<u8>,
+    /// The header of the PROXY protocol, with which each connection begins, before its TLS; empty without one.
+    announcement: Vec<u8>,
     is_sending_up: bool,
 
     upstream: Connection,
@@ -251,10 +253,8 @@ impl Forward {
             (false, true) => Follows::Requests,
             (false, false) => Follows::Nothing,
         };
-        if let Some(version) = rule.proxy_protocol {
-            let client = (from.peer != UNKNOWN).then_some(from.peer);
-            proxy_protocol::write(version, client, &mut up);
-        }
+        let client = (from.peer != UNKNOWN).then_some(from.peer);
+        let announcement = proxy_protocol::announcement(rule.proxy_protocol, client);
         let cached = match &found.route.cache {
             Some(cache) if !switches => {
                 Cached::new(cache, head, framing != Framing::Empty, from.is_secured, wall, now).map(Box::new)
@@ -304,6 +304,7 @@ impl Forward {
             has_whole_request: framing == Framing::Empty,
             received: 0,
             up,
+            announcement,
             is_sending_up: false,
             raw: Vec::new(),
             is_reading: false,
@@ -357,6 +358,8 @@ impl Forward {
                 places::Found::At(to, others) => {
                     (self.to, self.others) = (Some(to), others);
                     self.link = Link::Wanted;
+                    // The time for a connection begins once it can be dialed.
+                    self.began = now;
                     return;
                 }
                 places::Found::Unknown if now.since(self.began) < self.route.rule.connect_timeout => {
@@ -655,13 +658,16 @@ impl Forward {
     }
 
     /// How long the exchange may wait for what it waits for; `None`: for the client, to take output or to send its body.
-    pub(crate) fn patience(&self) -> Option<Duration> {
+    pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
         let rule = &self.route.rule;
         match self.link {
             Link::Queued if self.is_collecting() => None,
             Link::Queued | Link::Collapsed => Some(rule.first_byte_timeout),
             Link::Resolving => Some(RECHECK.min(rule.connect_timeout)),
-            Link::Wanted | Link::Dialing | Link::Securing => Some(rule.connect_timeout),
+            // Messages of a TLS handshake give it no more time.
+            Link::Wanted | Link::Dialing | Link::Securing => {
+                Some(rule.connect_timeout.saturating_sub(now.since(self.began)))
+            }
             _ if self.is_switched() && !self.is_sending_down => Some(rule.idle_timeout),
             _ if self.is_sending_down || self.wants_input() => None,
             _ if self.has_whole_request && !self.is_sending_up && !self.has_begun() => {
@@ -709,7 +715,7 @@ impl Forward {
             && self.channel.is_none()
             && let Some(secure) = self.place().secure()
         {
-            match secure.channel() {
+            match secure.channel(&self.announcement) {
                 Ok(channel) => {
                     self.channel = Some(Box::new(channel));
                     self.link = Link::Securing;
@@ -726,6 +732,9 @@ impl Forward {
         let is_awaited = self.link == Link::Dialing || is_secured;
         if is_awaited {
             self.link = Link::Open;
+            if !is_secured && !self.announcement.is_empty() {
+                self.up.splice(0..0, self.announcement.iter().copied());
+            }
             // The time of a connection that was open says nothing about the path to the upstream.
             if let Some(visit) = self.visit.as_mut().filter(|_| !self.is_reused) {
                 self.route.balancer.opened(visit, now);

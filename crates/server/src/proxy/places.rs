@@ -190,20 +190,21 @@ impl Place {
         self.secure.as_ref()
     }
 
-    /// As [`rounds::exchange`], over TLS if the upstream has it.
+    /// As [`rounds::exchange`], over TLS if the upstream has it. `announcement` is sent first, in the clear.
     ///
     /// # Errors
     /// As there, or why the TLS failed, in words.
     pub(crate) fn exchange(
         &self,
         upstream: &Upstream,
+        announcement: &[u8],
         bytes: &[u8],
         patience: Duration,
         is_enough: impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool>,
     ) -> (io::Result<Vec<u8>>, Instant) {
         match &self.secure {
-            None => rounds::exchange(upstream, bytes, patience, is_enough),
-            Some(secure) => secure.exchange(upstream, bytes, patience, is_enough),
+            None => rounds::exchange(upstream, &[announcement, bytes].concat(), patience, is_enough),
+            Some(secure) => secure.exchange(upstream, announcement, bytes, patience, is_enough),
         }
     }
 

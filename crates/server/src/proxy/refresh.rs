@@ -6,6 +6,7 @@
 use super::Route;
 use super::cache::Cached;
 use super::places::Found;
+use crate::proxy_protocol;
 use http_semantics::method::Method;
 use http1::client::{Connection, Step};
 use http1::slots::Slots;
@@ -54,9 +55,12 @@ impl Refresh {
         let Found::At(mut to, mut others) = place.find(self.now) else {
             return route.balancer.leave(visit);
         };
+        // No client waits for it.
+        let announcement = proxy_protocol::announcement(route.rule.proxy_protocol, None);
         let answer = loop {
             let (answer, now) = place.exchange(
                 &to,
+                &announcement,
                 &self.request,
                 route.rule.first_byte_timeout,
                 rounds::whole(most),

@@ -170,15 +170,15 @@ impl Secure {
         self.realm
     }
 
-    /// Begins the TLS of a connection that is open.
+    /// Begins the TLS of a connection that is open. `announcement` is sent before it, in the clear.
     ///
     /// # Errors
     /// Why it cannot be, in words.
-    pub(crate) fn channel(&self) -> Result<Channel, String> {
+    pub(crate) fn channel(&self, announcement: &[u8]) -> Result<Channel, String> {
         let engine = Engine::client(Arc::clone(&self.config), self.name.clone());
         let mut channel = Channel {
             engine: engine.map_err(|fault| self.explain(&fault))?,
-            out: Vec::new(),
+            out: announcement.to_vec(),
             is_closed: false,
         };
         self.receive(&mut channel, &[])?;
@@ -206,6 +206,7 @@ impl Secure {
     pub(crate) fn exchange(
         &self,
         upstream: &Upstream,
+        announcement: &[u8],
         bytes: &[u8],
         patience: Duration,
         mut is_enough: impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool>,
@@ -215,7 +216,7 @@ impl Secure {
         let (answer, now) = rounds::talk(upstream, patience, |got, is_over| {
             let channel = match &mut opened {
                 Some(channel) => channel,
-                None => opened.insert(self.channel().map_err(io::Error::other)?),
+                None => opened.insert(self.channel(announcement).map_err(io::Error::other)?),
             };
             text.extend(self.receive(channel, got).map_err(io::Error::other)?);
             if channel.is_open() && !is_sent {

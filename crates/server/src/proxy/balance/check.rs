@@ -54,7 +54,8 @@ impl Plan {
     pub(super) fn of(rule: &Proxy, places: &Arc<[Place]>) -> Option<Plan> {
         Some(Plan {
             check: rule.check.clone()?,
-            preface: preface(rule),
+            // A check is this server's own.
+            preface: proxy_protocol::announcement(rule.proxy_protocol, None),
             places: Arc::clone(places),
         })
     }
@@ -123,13 +124,11 @@ impl Plan {
             Upstream::Tcp(address) => address.to_string(),
             Upstream::Unix(_) => "localhost".to_owned(),
         };
-        let mut request = self.preface.clone();
-        let head = format!(
+        let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir-check\r\nConnection: close\r\n\r\n"
         );
-        request.extend_from_slice(head.as_bytes());
         let line = rounds::line(LINE_MAX);
-        let (answer, now) = place.exchange(upstream, &request, *timeout, line);
+        let (answer, now) = place.exchange(upstream, &self.preface, request.as_bytes(), *timeout, line);
         let judge = |line: Vec<u8>| {
             let got = status_of(&line).ok_or(Bad::NoHttp)?;
             let is_good = match status {
@@ -140,15 +139,6 @@ impl Plan {
         };
         (answer.map_err(Bad::Unanswered).and_then(judge), now)
     }
-}
-
-/// The header of the PROXY protocol, if the rule has one: a check is this server's own.
-fn preface(rule: &Proxy) -> Vec<u8> {
-    let mut out = Vec::new();
-    if let Some(version) = rule.proxy_protocol {
-        proxy_protocol::write(version, None, &mut out);
-    }
-    out
 }
 
 /// The status of a status line (RFC 9112 section 4).

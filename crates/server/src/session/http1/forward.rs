@@ -159,7 +159,7 @@ impl Http1 {
             .set(forward.held() + passed.input.capacity() + passed.head.capacity());
         // What the upstream does, and what the client sends, give the client no more time to take output.
         if !forward.is_sending_down {
-            self.deadline = match forward.patience() {
+            self.deadline = match forward.patience(now) {
                 Some(patience) => now + patience,
                 None => limits.body_until(passed.since, forward.received),
             };

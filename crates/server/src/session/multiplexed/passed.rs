@@ -58,7 +58,7 @@ impl Passed {
         expects: bool,
         now: Instant,
     ) -> Box<Passed> {
-        let until = forward.patience().map(|patience| now + patience);
+        let until = forward.patience(now).map(|patience| now + patience);
         let collects = forward.is_collecting();
         Box::new(Passed {
             forward,
@@ -90,7 +90,7 @@ impl Passed {
 
     /// Something moved: sets the deadline anew.
     pub(in crate::session) fn rewind(&mut self, limits: &Limits, now: Instant) {
-        self.until = match self.forward.patience() {
+        self.until = match self.forward.patience(now) {
             _ if self.ready() > 0 => None,
             Some(patience) => Some(now + patience),
             None => Some(limits.body_until(self.since, self.forward.received)),
