@@ -96,6 +96,7 @@ mod proxy;
 mod proxy_balance;
 mod proxy_cache;
 mod proxy_failures;
+mod proxy_h2_upstream;
 mod proxy_http2;
 mod proxy_mixed;
 mod proxy_names;

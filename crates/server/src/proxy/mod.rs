@@ -5,16 +5,18 @@
 //!                                          head ─▶ heads are parsed and written anew
 //! ```
 //! This file decides which route a request takes. `balance` chooses among its upstreams, `places` knows where they listen,
-//! `secured` has their TLS. `forward` carries one request and its response; `head` decides which field lines pass, and `http1`
+//! `secured` has their TLS, `channel` the layers of a connection, `http2` the frames. `forward` carries one request and its response; `head` decides which field lines pass, and `http1`
 //! writes to a client of HTTP/1. `retry` bounds how often a request is repeated, `failed` says why there is no response.
 //! `cache` stores responses, `refresh` validates them without a client.
 
 mod balance;
 pub(crate) mod cache;
+mod channel;
 pub(crate) mod failed;
 pub(crate) mod forward;
 pub(crate) mod head;
 pub(crate) mod http1;
+mod http2;
 mod places;
 mod refresh;
 mod retry;
@@ -58,6 +60,7 @@ impl Named {
                 &rule.upstreams,
                 &rule.cache,
                 &rule.tls,
+                rule.http2,
                 rule.strip,
                 &rule.rewrite,
                 &rule.request_header,
