@@ -95,6 +95,7 @@ mod operation;
 mod proxy;
 mod proxy_balance;
 mod proxy_cache;
+mod proxy_cache_disk;
 mod proxy_failures;
 mod proxy_h2_upstream;
 mod proxy_http2;

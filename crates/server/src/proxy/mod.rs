@@ -34,7 +34,7 @@ pub(crate) use places::Target;
 use places::{Names, Place};
 use runtime::names::Known;
 use std::sync::Arc;
-use units::{Duration, Instant};
+use units::{Duration, Instant, UnixTime};
 
 /// The routes of all sites.
 #[derive(Debug, Default)]
@@ -172,12 +172,25 @@ impl Proxies {
         let mut names = Names::default();
         let known = before.map(|before| &before.names);
         let mut caches: Vec<Named> = Vec::new();
-        let mut cache_of = |rule: &Proxy| -> Option<Arc<Cache>> {
-            let config = rule.cache.as_ref()?;
+        let mut cache_of = |rule: &Proxy| -> Result<Option<Arc<Cache>>, String> {
+            let Some(config) = &rule.cache else {
+                return Ok(None);
+            };
             let older = before.map(|before| &before.caches[..]).unwrap_or_default();
             let is_same = |named: &&Named| named.is_for(rule);
             if let Some(known) = caches.iter().find(is_same) {
-                return Some(Arc::clone(&known.cache));
+                return Ok(Some(Arc::clone(&known.cache)));
+            }
+            let has_folder = |named: &Named| {
+                named.rule.cache.as_ref().and_then(|other| other.disk.as_ref()) == config.disk.as_ref()
+            };
+            if let Some(folder) = &config.disk
+                && caches.iter().any(has_folder)
+            {
+                return Err(format!(
+                    "`disk` names `{}` for two rules that share no cache; name a folder for each",
+                    folder.display()
+                ));
             }
             let cache = match older.iter().find(is_same) {
                 Some(kept) => Arc::clone(&kept.cache),
@@ -187,13 +200,13 @@ impl Proxies {
                 rule: rule.clone(),
                 cache: Arc::clone(&cache),
             });
-            Some(cache)
+            Ok(Some(cache))
         };
         let mut routes = |config: &Config| -> Result<Routes, String> {
             let rules = config.proxy.iter().cloned();
             let is_behind_files = config.proxy.iter().any(|rule| rule.when == When::Missing);
             let route = |rule: Proxy| {
-                let cache = cache_of(&rule);
+                let cache = cache_of(&rule)?;
                 Route::new(rule, &mut names, known, cache).map(Arc::new)
             };
             Ok(Routes {
@@ -222,7 +235,7 @@ impl Proxies {
     }
 
     /// Notes a purge and drops stored responses of all caches. Returns how many. Only one thread of one process may call this.
-    pub(crate) fn purge(&self, what: &cache::Purge, purges: &Purges) -> u64 {
+    pub(crate) fn purge(&self, what: &cache::Purge, purges: &Purges, now: UnixTime) -> u64 {
         // Other threads would apply the purge first, and what they drop would not be counted here.
         let held = self
             .caches
@@ -230,12 +243,20 @@ impl Proxies {
             .map(|named| (&named.cache, named.cache.hold_purges()));
         let mut held: Vec<_> = held.collect();
         purges.note(what);
-        held.iter_mut().map(|(cache, applied)| cache.apply(applied)).sum()
+        let count = held.iter_mut().map(|(cache, applied)| cache.apply(applied)).sum();
+        // Once the operator is told, no crash brings back what was dropped.
+        for (cache, _) in held {
+            cache.sweep(now);
+        }
+        count
     }
 
-    /// Begins to look host names up. A process calls this once it does not fork any more.
+    /// Begins to look host names up, and to use the disks of caches. A process calls this once it does not fork any more.
     pub(crate) fn awaken(&self) {
         self.names.awaken();
+        for named in &self.caches {
+            named.cache.awaken();
+        }
     }
 
     /// What is known of the upstreams of all routes, site by site.
