@@ -61,7 +61,7 @@ use runtime::shaping::Shaping;
 use runtime::signal::{Signal, Signals};
 use runtime::strategy::{Io, Limits};
 use runtime::{clock, machine};
-use server::config::{Concurrency, Config, LiveFor, MemoryBound};
+use server::config::{Concurrency, Config, Listen, LiveFor, MemoryBound};
 use server::site::{OpenError, Source};
 use server::{About, Additions, Interprocess, LogSink, Server};
 use sockets::Given;
@@ -600,7 +600,7 @@ impl Operator<'_> {
         let (wish, question) = control::understood(question)?;
         let answer = match &wish {
             Wish::Status => control::status(workers, self.server.is_ready()),
-            Wish::Strategy(change) => control::outcome(self.switch(workers, *change).map(Some)),
+            Wish::Strategy(change) => control::outcome(self.switch(workers, change.clone()).map(Some)),
             Wish::Certificates => control::certificates(self.tls.as_deref(), self.managed.as_ref()),
             Wish::Renew => control::renew(self.managed.as_ref(), None),
             Wish::Revoke { reason } => control::renew(self.managed.as_ref(), Some(*reason)),
@@ -640,8 +640,13 @@ impl Operator<'_> {
             concurrency,
             io,
             workers: count,
-            listener,
+            ref listener,
         } = change;
+        let listener = listener
+            .as_deref()
+            .map(Listen::parse_one)
+            .transpose()
+            .map_err(Failure::Usage)?;
         let config = Config {
             concurrency,
             io,
@@ -653,7 +658,7 @@ impl Operator<'_> {
             let why = format!("`{concurrency}` needs worker processes, which only a new start can create");
             return Err(control::needs_a_start(&why, &change, self.flags));
         }
-        let strategy = workers.switch(&self.server, listener, &choice)?;
+        let strategy = workers.switch(&self.server, listener.as_ref(), &choice)?;
         if let Role::Whole { upgrade, .. } = &mut self.role {
             upgrade.hand_over(workers.sockets());
         }

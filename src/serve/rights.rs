@@ -378,7 +378,7 @@ fn reach(
     write.push("/dev/null".into());
     let mut ports: Vec<u16> = listeners
         .iter()
-        .map(|listener| listener.address().port())
+        .filter_map(|listener| Some(listener.address().tcp()?.port()))
         .collect();
     ports.sort_unstable();
     ports.dedup();

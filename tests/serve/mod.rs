@@ -116,6 +116,7 @@ mod tls;
 mod tls_abuse;
 mod tried;
 mod trusted;
+mod unix_sockets;
 mod upgrade;
 mod uring;
 mod warnings;
