@@ -216,16 +216,17 @@ pub(super) fn renew(managed: Option<&Managed>, revoke: Option<Reason>) -> Value 
     outcome(begun.map(|()| Some(format!("{what}; `weir ctl certificates` shows what comes of it"))))
 }
 
-/// Drops stored responses with this function, which returns how many there were.
-pub(super) fn purge(what: &str, purge: impl FnOnce(&Purge) -> Result<u64, Failure>) -> Value {
+/// Drops stored responses with this function, which returns how many there were, if it knows.
+pub(super) fn purge(what: &str, purge: impl FnOnce(&Purge) -> Option<u64>) -> Value {
     let parsed = what
         .parse::<Purge>()
         .map_err(|error| Failure::Usage(format!("`{what}` names no stored responses: {error}")));
-    let purged = parsed.and_then(|parsed| purge(&parsed));
+    let purged = parsed.map(|parsed| purge(&parsed));
     outcome(purged.map(|count| {
         Some(match count {
-            1 => "1 stored response is dropped".to_owned(),
-            count => format!("{count} stored responses are dropped"),
+            None => "all worker processes drop these stored responses".to_owned(),
+            Some(1) => "1 stored response is dropped".to_owned(),
+            Some(count) => format!("{count} stored responses are dropped"),
         })
     }))
 }

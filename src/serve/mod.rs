@@ -602,7 +602,7 @@ impl Operator<'_> {
             Wish::Certificates => control::certificates(self.tls.as_deref(), self.managed.as_ref()),
             Wish::Renew => control::renew(self.managed.as_ref(), None),
             Wish::Revoke { reason } => control::renew(self.managed.as_ref(), Some(*reason)),
-            Wish::Purge { what } => control::purge(what, |what| Ok(self.server.purge(what))),
+            Wish::Purge { what } => control::purge(what, |what| Some(self.server.purge(what))),
             Wish::Reload => control::outcome(self.reload().map_err(Failure::System).map(|()| None)),
             Wish::ReopenLogs => control::outcome(self.reopen_logs().map(|()| None)),
             Wish::Stop => control::outcome(Ok(None)),

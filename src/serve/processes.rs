@@ -51,7 +51,7 @@ use server::adapt::{Knobs, Sample};
 use server::config::{Concurrency, Config};
 use server::connection_limit::{Among, Peers};
 use server::counters::{Board, Readings};
-use server::{About, Additions};
+use server::{About, Additions, Purges};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use units::{Duration, Instant, UnixTime};
@@ -111,6 +111,7 @@ pub(super) fn run(
     }
     let adaptation = Adaptation::start(&config).map_err(|failure| failure.with(|text| rights.hint(text)))?;
     let knobs = adaptation::knobs(adaptation.is_some())?;
+    let purges = Purges::shared().map_err(|error| refused("shared memory", &error))?;
     let upgrade = Upgrade::new(
         program,
         listeners.iter().map(Listener::sockets).collect(),
@@ -133,6 +134,7 @@ pub(super) fn run(
         prefork,
         adaptation,
         knobs,
+        purges,
         reloading: None,
         addresses: addresses.clone(),
         control,
@@ -215,6 +217,8 @@ struct Founder<'a> {
     adaptation: Option<Adaptation>,
     /// Automatic settings, in memory shared with all members.
     knobs: Knobs,
+    /// Stored responses that operators dropped, in memory shared with all members.
+    purges: Purges,
     /// During a reload: the changed keys that need a restart, for the log line once all members have reloaded.
     reloading: Option<Vec<&'static str>>,
     addresses: Vec<SocketAddr>,
@@ -285,6 +289,7 @@ impl Founder<'_> {
             listeners,
             prefork,
             knobs,
+            purges,
             control,
             waiting,
             upgrade,
@@ -305,6 +310,7 @@ impl Founder<'_> {
                 peers: Peers::from(Among::new(member.common().clone(), *common_len, number)),
                 board: Board::among(member.ledger().clone(), number, std::process::id()),
                 knobs: knobs.clone(),
+                purges: purges.clone(),
                 budget: Arc::new(Budget::new(bound(config, shares))),
             };
             let work = Work {
@@ -459,11 +465,9 @@ impl Founder<'_> {
             Wish::Certificates => control::certificates(self.tls.as_deref(), self.managed.as_ref()),
             Wish::Renew => control::renew(self.managed.as_ref(), None),
             Wish::Revoke { reason } => control::renew(self.managed.as_ref(), Some(*reason)),
-            Wish::Purge { what } => control::purge(what, |_| {
-                Err(Failure::Usage(
-                    "worker processes have a cache each, which cannot be purged; use --concurrency loops"
-                        .to_owned(),
-                ))
+            Wish::Purge { what } => control::purge(what, |what| {
+                self.purges.note(what);
+                None
             }),
             Wish::Reload if self.waiting.len() == WAITING_MAX => {
                 let why = "too many reload commands are waiting for a reload to finish; try again later";

@@ -350,6 +350,49 @@ fn stored_responses_are_purged(strategy: Strategy) {
     assert_eq!(get("/api"), "6");
 }
 
+fn a_purge_reaches_all_worker_processes(strategy: Strategy) {
+    let tree = tree();
+    let upstream =
+        numbered(|number, _| response("200 OK", "Cache-Control: max-age=600\r\n", &number.to_string()));
+    let socket = tree.path().join("control");
+    let server = Launch::new(strategy)
+        .root(tree.path())
+        .args([
+            format!("--proxy=/api/*={}", upstream.url),
+            "--proxy-cache".to_owned(),
+            format!("--control={}", socket.display()),
+        ])
+        .start();
+    let number = |client: &mut crate::serve::wire::Connection| -> u64 {
+        client.get("/api/a").text().parse().expect("a number")
+    };
+    // Each process stores a response of its own.
+    let mut clients = Vec::new();
+    let mut seen = std::collections::BTreeSet::new();
+    eventually("two processes that serve", || {
+        let mut client = server.connect();
+        seen.insert(number(&mut client));
+        clients.push(client);
+        (seen.len() >= 2).then_some(())
+    });
+    let before = seen.last().copied();
+    let run = std::process::Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["ctl", "--socket"])
+        .arg(&socket)
+        .args(["purge", "path", "/api/a"])
+        .output()
+        .expect("weir ctl");
+    assert_eq!(
+        String::from_utf8_lossy(&run.stdout),
+        "done: all worker processes drop these stored responses\n"
+    );
+    for client in &mut clients {
+        let after = number(client);
+        assert!(Some(after) > before, "{after} was stored before the purge");
+    }
+}
+
+on_strategy!(process_loops, PROCESS_LOOPS: a_purge_reaches_all_worker_processes);
 on_strategy!(loops, LOOPS: a_fresh_response_is_served_without_the_upstream, a_stale_response_is_validated,
     what_must_not_be_stored_is_not, one_request_goes_for_many, a_stored_response_stands_in_for_an_error,
     a_stale_response_is_served_while_it_is_validated, errors_are_kept_for_a_while_if_the_rule_says_so,

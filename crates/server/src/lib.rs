@@ -53,7 +53,7 @@ mod waiting;
 pub use context::{Cx, Work};
 pub use explain::{Explanation, Question, Step};
 pub use hosts::{MissingPage, NamedBy};
-pub use proxy::cache::Purge;
+pub use proxy::cache::{Purge, Purges};
 pub use service::handler;
 pub use service::{About, Additions, Certificate, Interprocess, LogSink, Server};
 pub use session::Session;

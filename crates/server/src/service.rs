@@ -16,7 +16,7 @@ use crate::field_rules::FieldRules;
 use crate::filter::{Filter, Filters};
 use crate::hosts::{Hosts, MissingPage};
 use crate::limits::Limits;
-use crate::proxy::cache::Purge;
+use crate::proxy::cache::{Purge, Purges};
 use crate::proxy::{Forwarding, Proxies};
 use crate::rate_limit::{Paces, Rate};
 use crate::request_limit::RequestLimits;
@@ -52,6 +52,8 @@ pub struct Interprocess {
     pub knobs: Knobs,
     /// Memory budget. No limit by default.
     pub budget: Arc<Budget>,
+    /// Stored responses that operators dropped.
+    pub purges: Purges,
 }
 
 /// How long a client may rely on `Alt-Svc`: a day, as RFC 7838 section 3.1 has it without `ma`.
@@ -122,12 +124,11 @@ impl State {
         additions: Additions,
         hosts: Hosts,
         log: Option<Arc<dyn LogSink>>,
-        before: Option<&Proxies>,
+        proxies: Proxies,
     ) -> Result<State, OpenError> {
         let gates = Gates::open(hosts.places().iter().map(|place| &place.config));
         let gates = gates.map_err(OpenError::Users)?;
         let field_rules = FieldRules::of(hosts.places().iter().map(|place| &place.config));
-        let proxies = Proxies::of(&config, &hosts, before).map_err(OpenError::Upstreams)?;
         let limits = config.limits();
         let cap = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         let ranges_max = limits.ranges.try_into().unwrap_or(u16::MAX);
@@ -253,6 +254,8 @@ pub(crate) struct Hub {
     /// Connections of this process whose TLS handshake is not complete.
     pub(crate) handshakes: Peers,
     pub(crate) budget: Arc<Budget>,
+    /// See [`Interprocess::purges`].
+    purges: Purges,
     /// Connection limit of the state in force, for accepting threads.
     pub(crate) connections_max: AtomicU32,
     pub(crate) paces: Paces,
@@ -329,7 +332,9 @@ impl Server {
         seed: Seed,
     ) -> Result<Server, OpenError> {
         let hosts = Hosts::open(&config, &embedded, &additions.filters, None)?;
-        let state = State::new(own, config, embedded, additions, hosts, log, None)?;
+        let proxies = Proxies::of(&config, &hosts, None, &interprocess.purges);
+        let proxies = proxies.map_err(OpenError::Upstreams)?;
+        let state = State::new(own, config, embedded, additions, hosts, log, proxies)?;
         let dials = !state.proxies.is_empty();
         Ok(Server {
             is_admin: false,
@@ -341,6 +346,7 @@ impl Server {
                 peers: interprocess.peers,
                 handshakes: Peers::default(),
                 budget: interprocess.budget,
+                purges: interprocess.purges,
                 paces: Paces::default(),
                 waiting: Arc::default(),
                 board: interprocess.board,
@@ -367,8 +373,9 @@ impl Server {
         let additions = before.additions.clone();
         let hosts = Hosts::open(&config, &embedded, &additions.filters, Some(&before.hosts))?;
         let own = self.hub.own;
-        let kept = Some(&before.proxies);
-        let state = Arc::new(State::new(own, config, embedded, additions, hosts, log, kept)?);
+        let proxies = Proxies::of(&config, &hosts, Some(&before.proxies), &self.hub.purges);
+        let proxies = proxies.map_err(OpenError::Upstreams)?;
+        let state = Arc::new(State::new(own, config, embedded, additions, hosts, log, proxies)?);
         let mut current = self.hub.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.hub
             .connections_max
@@ -378,9 +385,9 @@ impl Server {
         Ok(())
     }
 
-    /// Drops responses of upstreams that this process has stored. Returns how many.
+    /// Drops responses of upstreams that are stored. Returns how many this process had. Only one thread may call this.
     pub fn purge(&self, what: &Purge) -> u64 {
-        self.hub.current().1.proxies.purge(what)
+        self.hub.current().1.proxies.purge(what, &self.hub.purges)
     }
 
     /// The configuration in force.

@@ -21,7 +21,7 @@ mod retry;
 mod secured;
 
 use self::balance::{Balancer, DryRun};
-use self::cache::{Cache, Cached};
+use self::cache::{Cache, Cached, Purges};
 use self::refresh::{Refresh, Refresher};
 use crate::config::{Config, Proxy, Redirect, When};
 use crate::hosts::Hosts;
@@ -157,7 +157,12 @@ impl Proxies {
     ///
     /// # Errors
     /// In words, why the TLS of an upstream cannot be set up.
-    pub(crate) fn of(config: &Config, hosts: &Hosts, before: Option<&Proxies>) -> Result<Proxies, String> {
+    pub(crate) fn of(
+        config: &Config,
+        hosts: &Hosts,
+        before: Option<&Proxies>,
+        purges: &Purges,
+    ) -> Result<Proxies, String> {
         if !config.has_proxies() {
             return Ok(Proxies::default());
         }
@@ -173,7 +178,7 @@ impl Proxies {
             }
             let cache = match older.iter().find(is_same) {
                 Some(kept) => Arc::clone(&kept.cache),
-                None => Arc::new(Cache::new(config)),
+                None => Arc::new(Cache::new(config, purges)),
             };
             caches.push(Named {
                 rule: rule.clone(),
@@ -213,9 +218,16 @@ impl Proxies {
         caches.map(|named| (name(named), named.cache.report())).collect()
     }
 
-    /// Drops stored responses of all caches. Returns how many.
-    pub(crate) fn purge(&self, what: &cache::Purge) -> u64 {
-        self.caches.iter().map(|named| named.cache.purge(what)).sum()
+    /// Notes a purge and drops stored responses of all caches. Returns how many. Only one thread of one process may call this.
+    pub(crate) fn purge(&self, what: &cache::Purge, purges: &Purges) -> u64 {
+        // Other threads would apply the purge first, and what they drop would not be counted here.
+        let held = self
+            .caches
+            .iter()
+            .map(|named| (&named.cache, named.cache.hold_purges()));
+        let mut held: Vec<_> = held.collect();
+        purges.note(what);
+        held.iter_mut().map(|(cache, applied)| cache.apply(applied)).sum()
     }
 
     /// Begins to look host names up. A process calls this once it does not fork any more.
@@ -309,7 +321,8 @@ mod tests {
             toml::from_str(&text).expect("a rule")
         };
         let first = rule("");
-        let cache = Arc::new(Cache::new(first.cache.as_ref().expect("a cache")));
+        let cache = Cache::new(first.cache.as_ref().expect("a cache"), &Purges::default());
+        let cache = Arc::new(cache);
         let named = Named { rule: first, cache };
         assert!(named.is_for(&rule("balance = 'hash'")));
         for other in [

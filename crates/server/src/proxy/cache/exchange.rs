@@ -46,6 +46,8 @@ pub(crate) struct Cached {
     /// Civil time at `began`.
     wall: UnixTime,
     began: Instant,
+    /// Purges before the request. What comes for it may be older than later ones.
+    purges: u64,
     /// What is stored, as far as it is known.
     found: Option<Lookup>,
     /// The stored response that did not answer the request as it is.
@@ -87,6 +89,7 @@ impl Cached {
         for (name, value) in head.fields.iter() {
             write_line(&mut request, name, value);
         }
+        let purges = cache.catch_up();
         let may_reuse = matches!(head.method, Method::Get | Method::Head) && !has_content;
         let mut cached = Cached {
             cache: Arc::clone(cache),
@@ -97,6 +100,7 @@ impl Cached {
             asked: RequestDirectives::of(&head.fields),
             wall,
             began,
+            purges,
             found: None,
             candidate: None,
             validates: false,
@@ -181,7 +185,10 @@ impl Cached {
         }
         let found = match self.found.take() {
             Some(found) => found,
-            None => self.with_request(|request| self.cache.store.find(&self.key, request)),
+            None => {
+                self.cache.catch_up();
+                self.with_request(|request| self.cache.store.find(&self.key, request))
+            }
         };
         let forwarded = match found {
             Lookup::Nothing => Forwarded::UriMiss,
@@ -309,6 +316,7 @@ impl Cached {
             asked: RequestDirectives::default(),
             wall: self.wall,
             began: self.began,
+            purges: self.purges,
             found: None,
             candidate: self.candidate.clone(),
             validates: self.validates,
@@ -458,7 +466,11 @@ impl Cached {
         if let Some(capture) = self.capture.take() {
             let is_whole = capture.part.is_none_or(|part| part.len() == capture.body.len());
             let cost = Object::cost(&self.key, &capture.head, &capture.variant);
-            if is_whole && let Some(charge) = self.cache.store.reserve(cost) {
+            let is_purged = self.cache.is_purged_since(self.purges, &self.key, &capture.head);
+            if is_whole
+                && !is_purged
+                && let Some(charge) = self.cache.store.reserve(cost)
+            {
                 self.cache.store.insert(Object {
                     key: Arc::clone(&self.key),
                     head: capture.head,
@@ -502,7 +514,10 @@ impl Cached {
         let lines = head.lines();
         let names = variant::names(&Fields::new(&lines));
         drop(lines);
-        let may_store = !head.directives.no_store && !head.directives.private && !self.asked.no_store;
+        let may_store = !head.directives.no_store
+            && !head.directives.private
+            && !self.asked.no_store
+            && !self.cache.is_purged_since(self.purges, &self.key, &head);
         let cost = Object::cost(&self.key, &head, &object.variant);
         let charge = match (&names, may_store) {
             (Some(_), true) => self.cache.store.reserve(cost),

@@ -7,7 +7,7 @@
 //!                                                            └─ take, complete ───▶ Store
 //! ```
 //! The crate `http-cache` decides what a cache may do. This module keeps the responses: `store` has them, `object` is one,
-//! `body` collects content, `flight` lets one request go for many, `exchange` is the cache's part in one exchange. It knows
+//! `body` collects content, `purges` has what operators dropped, `flight` lets one request go for many, `exchange` is the cache's part in one exchange. It knows
 //! neither upstreams nor connections.
 
 mod body;
@@ -15,6 +15,7 @@ mod exchange;
 mod flight;
 mod object;
 mod purge;
+mod purges;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -22,13 +23,15 @@ mod tests;
 pub(crate) use exchange::{Cached, Step};
 pub(crate) use flight::Waiter;
 pub use purge::Purge;
+pub use purges::Purges;
 
 use crate::config::ProxyCache;
 use flight::Flights;
 use http_cache::reuse::Allowances;
+use http_cache::stored::Stored;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::Store;
 use units::{Duration, UnixTime};
 
@@ -51,6 +54,11 @@ pub(crate) struct Cache {
     /// High half: hash of a target. Low half: seconds of civil time until which it is remembered.
     refused: Box<[AtomicU64]>,
     hasher: RandomState,
+    purges: Purges,
+    /// Purges that were applied; held while more are.
+    applied: Mutex<u64>,
+    /// The same number, readable without waiting.
+    applied_count: AtomicU64,
 }
 
 /// What a cache counts.
@@ -137,7 +145,8 @@ pub(crate) struct Report {
 }
 
 impl Cache {
-    pub(crate) fn new(config: &ProxyCache) -> Cache {
+    pub(crate) fn new(config: &ProxyCache, purges: &Purges) -> Cache {
+        let applied = purges.count();
         Cache {
             config: config.clone(),
             store: Store::new(config.size.0, config.policy),
@@ -145,6 +154,9 @@ impl Cache {
             counts: std::array::from_fn(|_| AtomicU64::new(0)),
             refused: (0..REFUSED).map(|_| AtomicU64::new(0)).collect(),
             hasher: RandomState::new(),
+            purges: purges.clone(),
+            applied: Mutex::new(applied),
+            applied_count: AtomicU64::new(applied),
         }
     }
 
@@ -195,13 +207,40 @@ impl Cache {
         }
     }
 
-    /// Removes stored responses. Returns how many.
-    pub(crate) fn purge(&self, what: &Purge) -> u64 {
-        let purged = self
-            .store
-            .remove_all(|object| what.picks(&object.key, &object.head)) as u64;
-        self.count(Count::Purged, purged);
+    /// Applies purges that any process noted since the last call. Returns the number of purges so far.
+    fn catch_up(&self) -> u64 {
+        let count = self.purges.count();
+        if self.applied_count.load(Ordering::Acquire) != count {
+            self.apply(&mut self.hold_purges());
+        }
+        count
+    }
+
+    /// Keeps other threads from applying purges.
+    pub(crate) fn hold_purges(&self) -> MutexGuard<'_, u64> {
+        self.applied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes the responses that new purges pick. Returns how many.
+    pub(crate) fn apply(&self, applied: &mut MutexGuard<'_, u64>) -> u64 {
+        let count = self.purges.count();
+        let new = self.purges.since(**applied);
+        let mut purged = 0;
+        if !new.is_empty() {
+            let is_picked = |key: &[u8], head: &Stored| new.iter().any(|what| what.picks(key, head));
+            purged = self
+                .store
+                .remove_all(|object| is_picked(&object.key, &object.head)) as u64;
+            self.count(Count::Purged, purged);
+        }
+        **applied = count;
+        self.applied_count.store(count, Ordering::Release);
         purged
+    }
+
+    /// Whether a response was purged since there were `seen` purges.
+    fn is_purged_since(&self, seen: u64, key: &[u8], head: &Stored) -> bool {
+        self.purges.count() != seen && self.purges.since(seen).iter().any(|what| what.picks(key, head))
     }
 }
 

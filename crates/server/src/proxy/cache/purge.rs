@@ -2,6 +2,7 @@
 //!
 //! Tags are those of the response fields `Cache-Tag` (separated by commas) and `Surrogate-Key` (separated by spaces).
 
+use super::purges::TEXT_MAX;
 use core::fmt;
 use core::str::FromStr;
 use http_cache::stored::Stored;
@@ -24,7 +25,7 @@ pub struct PurgeError;
 impl fmt::Display for PurgeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "write all, path and a path that begins with a slash, or tag and a tag, as in path /api/*",
+            "write all, path and a path that begins with a slash, or tag and a tag, as in path /api/*; at most 500 bytes",
         )
     }
 }
@@ -46,6 +47,9 @@ impl FromStr for Purge {
 
     fn from_str(text: &str) -> Result<Purge, PurgeError> {
         let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
+        if text.len() > TEXT_MAX {
+            return Err(PurgeError);
+        }
         match text.split_once(' ') {
             None if text == "all" => Ok(Purge::All),
             Some(("path", path)) if path.starts_with('/') && is_plain(path) => {
@@ -104,6 +108,7 @@ mod tests {
             "tag a,b",
             "tag ",
             "everything",
+            &format!("tag {}", "x".repeat(TEXT_MAX)),
         ] {
             assert_eq!(text.parse::<Purge>(), Err(PurgeError), "{text}");
         }

@@ -29,7 +29,7 @@ fn fields(text: &str) -> Vec<Line<'_>> {
 impl Rig {
     fn new(config: ProxyCache) -> Rig {
         Rig {
-            cache: Arc::new(Cache::new(&config)),
+            cache: Arc::new(Cache::new(&config, &Purges::default())),
             wall: 1_640_995_200,
         }
     }
@@ -107,8 +107,39 @@ fn the_budget_holds_whatever_is_stored_and_sent() {
     let (_, _, again) = rig.get("/large", "", 200, "Cache-Control: max-age=60", &large);
     assert!(asked && again);
     drop(held);
-    assert!(rig.cache.purge(&Purge::All) > 0);
+    rig.cache.purges.note(&Purge::All);
+    assert!(rig.cache.apply(&mut rig.cache.hold_purges()) > 0);
     assert_eq!(rig.cache.report().bytes, 0, "nothing is left behind");
+}
+
+#[test]
+fn purges_of_another_process_are_obeyed_before_the_next_lookup() {
+    let purges = Purges::default();
+    let rigs = [0, 1].map(|_| Rig {
+        cache: Arc::new(Cache::new(&ProxyCache::default(), &purges)),
+        ..Rig::new(ProxyCache::default())
+    });
+    let response = "Cache-Control: max-age=60";
+    for rig in &rigs {
+        assert!(rig.get("/a", "", 200, response, b"a").2);
+        assert!(!rig.get("/a", "", 200, response, b"a").2);
+        rig.get("/b", "", 200, response, b"b");
+    }
+    // One waits for the upstream meanwhile: its response may be older than the purge.
+    let mut slow = rigs[1].cached(Method::Get, "/a/slow", "");
+    assert_eq!(slow.look_up(Instant::ZERO), Step::Go);
+    purges.note(&"path /a*".parse().unwrap());
+    let lines = fields(response);
+    slow.answered(200, &Fields::new(&lines), Some(1), Instant::ZERO);
+    slow.take(b"x");
+    slow.complete();
+    for rig in &rigs {
+        assert!(!rig.get("/b", "", 200, response, b"b").2, "another path");
+        assert_eq!(rig.cache.report().entries, 1);
+        assert!(rig.get("/a", "", 200, response, b"a").2);
+        assert!(!rig.get("/a", "", 200, response, b"a").2, "a later one is stored");
+    }
+    assert!(rigs[1].get("/a/slow", "", 200, response, b"x").2);
 }
 
 #[test]
