@@ -92,7 +92,7 @@ impl Arrivals {
                 fd.as_raw_fd(),
                 heads.as_mut_ptr(),
                 BATCH as u32,
-                libc::MSG_DONTWAIT,
+                libc::MSG_DONTWAIT as _,
                 std::ptr::null_mut(),
             )
         };

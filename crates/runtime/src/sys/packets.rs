@@ -96,7 +96,7 @@ impl Batch {
                 fd.as_raw_fd(),
                 heads.as_mut_ptr(),
                 BATCH as u32,
-                libc::MSG_DONTWAIT,
+                libc::MSG_DONTWAIT as _,
                 std::ptr::null_mut(),
             )
         };
@@ -158,7 +158,14 @@ pub fn send_batch<'f>(fd: BorrowedFd<'_>, frames: impl Iterator<Item = &'f [u8]>
         n = k + 1;
     }
     // SAFETY: every head points to an iovec of this frame and that to a borrowed slice, which the kernel only reads.
-    let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), heads.as_mut_ptr(), n as u32, libc::MSG_DONTWAIT) };
+    let sent = unsafe {
+        libc::sendmmsg(
+            fd.as_raw_fd(),
+            heads.as_mut_ptr(),
+            n as u32,
+            libc::MSG_DONTWAIT as _,
+        )
+    };
     check(sent).map(|sent| sent as usize)
 }
 

@@ -60,7 +60,7 @@ fn change(how: i32, signals: &[i32]) -> io::Result<()> {
 pub fn next_signal(signals: &[i32], at_most: Option<Duration>) -> io::Result<Option<i32>> {
     let set = set(signals);
     let timeout = at_most.map(|span| libc::timespec {
-        tv_sec: libc::time_t::try_from(span.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: libc::c_long::from(span.subsec_nanos()),
     });
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);

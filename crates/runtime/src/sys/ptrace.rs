@@ -2,7 +2,6 @@
 //! tracks each thread's state. The thread that seized must make all requests.
 
 use std::io;
-use std::mem::MaybeUninit;
 
 /// Why a thread is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +39,26 @@ pub enum At {
     Elsewhere,
 }
 
+/// `PTRACE_GET_SYSCALL_INFO` of `linux/ptrace.h`, which `libc` has for glibc only.
+const GET_SYSCALL_INFO: libc::c_uint = 0x420e;
+
+/// `struct ptrace_syscall_info` of `linux/ptrace.h`.
+#[repr(C)]
+#[derive(Default)]
+struct SyscallInfo {
+    op: u8,
+    pad: [u8; 3],
+    arch: u32,
+    instruction_pointer: u64,
+    stack_pointer: u64,
+    /// At an entry: the call and its six arguments. At an exit: the result.
+    words: [u64; 8],
+}
+
+/// The values of `SyscallInfo::op`.
+const ENTRY: u8 = 1;
+const EXIT: u8 = 2;
+
 fn request(what: libc::c_uint, thread: u32, address: usize, data: usize) -> io::Result<i64> {
     // SAFETY: none of the requests made through here reads or writes our memory, but for the one of `at`, which
     // passes a pointer to a live value and its true size.
@@ -57,55 +76,42 @@ pub fn seize(thread: u32) -> io::Result<()> {
         | libc::PTRACE_O_TRACEFORK
         | libc::PTRACE_O_TRACEVFORK
         | libc::PTRACE_O_TRACEEXEC;
-    request(libc::PTRACE_SEIZE, thread, 0, options as usize).map(drop)
+    request(libc::PTRACE_SEIZE as _, thread, 0, options as usize).map(drop)
 }
 
 /// Stops a seized thread soon.
 pub fn interrupt(thread: u32) -> io::Result<()> {
-    request(libc::PTRACE_INTERRUPT, thread, 0, 0).map(drop)
+    request(libc::PTRACE_INTERRUPT as _, thread, 0, 0).map(drop)
 }
 
 /// Continues a stopped thread to the next entry or exit, with a signal if not 0.
 pub fn go_on(thread: u32, signal: i32) -> io::Result<()> {
-    request(libc::PTRACE_SYSCALL, thread, 0, signal as usize).map(drop)
+    request(libc::PTRACE_SYSCALL as _, thread, 0, signal as usize).map(drop)
 }
 
 /// Leaves a thread of a stopped process stopped.
 pub fn stay(thread: u32) -> io::Result<()> {
-    request(libc::PTRACE_LISTEN, thread, 0, 0).map(drop)
+    request(libc::PTRACE_LISTEN as _, thread, 0, 0).map(drop)
 }
 
 /// Releases a stopped thread.
 pub fn detach(thread: u32, signal: i32) -> io::Result<()> {
-    request(libc::PTRACE_DETACH, thread, 0, signal as usize).map(drop)
+    request(libc::PTRACE_DETACH as _, thread, 0, signal as usize).map(drop)
 }
 
 /// The position of a thread that is stopped at a call.
 pub fn at(thread: u32) -> io::Result<At> {
-    let mut info = MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
-    let size = size_of::<libc::ptrace_syscall_info>();
-    request(
-        libc::PTRACE_GET_SYSCALL_INFO,
-        thread,
-        size,
-        info.as_mut_ptr() as usize,
-    )?;
-    // SAFETY: all zeros is a value of this structure of integers, and the kernel has written over a part of it.
-    let info = unsafe { info.assume_init() };
+    let mut info = SyscallInfo::default();
+    let size = size_of::<SyscallInfo>();
+    request(GET_SYSCALL_INFO, thread, size, &raw mut info as usize)?;
     Ok(match info.op {
-        libc::PTRACE_SYSCALL_INFO_ENTRY => {
-            // SAFETY: the kernel says that this is the member it filled in; all are integers.
-            let entry = unsafe { info.u.entry };
-            At::Entry {
-                call: entry.nr,
-                arguments: [entry.args[0], entry.args[1]],
-            }
-        }
-        libc::PTRACE_SYSCALL_INFO_EXIT => {
-            // SAFETY: as above.
-            let exit = unsafe { info.u.exit };
-            At::Exit { result: exit.sval }
-        }
+        ENTRY => At::Entry {
+            call: info.words[0],
+            arguments: [info.words[1], info.words[2]],
+        },
+        EXIT => At::Exit {
+            result: info.words[0].cast_signed(),
+        },
         _ => At::Elsewhere,
     })
 }
