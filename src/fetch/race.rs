@@ -194,7 +194,7 @@ impl Racing<'_> {
             found,
             running: vec![begin(Way::Quic, goal.address, over_quic, &tell)?],
         };
-        if let Ok(first) = race.found.recv_timeout(HEAD_START.into()) {
+        if let Ok(first) = race.found.recv_timeout(HEAD_START) {
             race.quic.take(first);
         }
         if race.quic.outcome == Some(Ok(())) {

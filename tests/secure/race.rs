@@ -20,7 +20,7 @@ fn naming(authority: &Authority, service: String) -> SocketAddr {
             let (stream, _) = listener.accept().expect("a connection");
             let connection = ServerConnection::new(Arc::new(config)).expect("a server");
             let mut secure = StreamOwned::new(connection, stream);
-            secure.read(&mut [0; 4096]).expect("a request");
+            assert!(secure.read(&mut [0; 4096]).expect("a request") > 0);
             let answer = format!(
                 "HTTP/1.1 200 OK\r\nAlt-Svc: {service}\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"
             );
