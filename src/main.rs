@@ -10,6 +10,7 @@ mod ctl;
 mod demo;
 mod failure;
 mod fetch;
+mod gate;
 mod lab;
 mod link;
 mod load;

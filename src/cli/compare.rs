@@ -1,6 +1,7 @@
 //! The flags of `weir compare`: two results, and how much worse the second may be. Parses them; compares nothing.
 
 use super::share::parse_share;
+use super::summary::SummaryFlags;
 use ::load::compare::Measure;
 use clap::Args;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ Examples:
   cat before-*.json > before.jsonl                   five runs or more on each side: better evidence
   weir compare before.jsonl after.jsonl --json
   weir compare before.json after.json --pieces       decides from one run each: weak evidence
+  weir compare before.jsonl after.jsonl --junit compare.xml --markdown compare.md
 
 B is worse if a measure is worse by more than --worse, and both its interval and the rank test
 exclude chance as the cause. The rank tests of all deciding measures are corrected together (Holm),
@@ -65,6 +67,9 @@ pub(crate) struct Flags {
     /// Compares invalid runs too
     #[arg(long)]
     pub(crate) invalid: bool,
+
+    #[command(flatten)]
+    pub(crate) summary: SummaryFlags,
 }
 
 /// A share below 1.

@@ -3,8 +3,10 @@
 
 use super::objective::Objective;
 use super::offered::offered;
+use super::requirement::Requirement;
 use super::share::parse_share;
 use super::site::Workload;
+use super::summary::SummaryFlags;
 use crate::secure::TlsFlags;
 use ::load::arrivals::{Process, Schedule};
 use ::load::replies::Accept;
@@ -49,6 +51,8 @@ Examples:
   weir load http://localhost:8080/ --rate 100,500@10s,100@20s --duration 30s
   weir load http://localhost:8080/ --replay access.log --speed 10 --duration 1m
   weir load http://localhost:8080/ --rate 100 --slo 'p99<50ms' --duration 10s
+  weir load http://localhost:8080/ --rate 100 --require 'p99<200ms' --require 'failures<=0' \
+    --junit load.xml --markdown load.md
   weir load http://localhost:8080/ --site ./site --users 2000 --warmup 10s --duration 60s
   weir load https://localhost:8443/ --site ./site --users 200 --mode h2 --insecure
   weir load http://localhost:8080/a.html --http2 --clients 80 --users-per-connection 10
@@ -60,7 +64,7 @@ Users sleep between objects as in Surge; clients never sleep, as in WebStone.
 Arrivals (--rate, --replay) do not wait for responses.
 docs/load.md describes loads, measurements and verdicts.
 
-Exit codes: 0 valid run; 1 no load met --slo; 2 usage; 3 invalid run, with its reasons;
+Exit codes: 0 valid run; 1 --require not met, or no load met --slo; 2 usage; 3 invalid run, with its reasons;
 4 the system refused.";
 
 const MERGE_EXAMPLES: &str = "\
@@ -68,11 +72,13 @@ Examples:
   weir load merge shard-*.json                       combines the results of all machines
   weir load merge 0.json 1.json --out part.json      parts can be merged again
   weir load merge part.json 2.json --html all.html
+  weir load merge shard-*.json --require 'p99<200ms' --junit load.xml
 
 Merging is exact, in any order and in any number of steps. The report names missing ranks and their
 share of the load.
 
-Exit codes: 0 valid run; 2 usage; 3 invalid run, with its reasons; 4 the system refused.";
+Exit codes: 0 valid run; 1 --require not met; 2 usage; 3 invalid run, with its reasons;
+4 the system refused.";
 
 const FIT_EXAMPLES: &str = "\
 Examples:
@@ -169,6 +175,14 @@ pub(crate) struct OutputFlags {
     /// Writes a histogram log for HdrHistogram's tools
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) hdr: Option<PathBuf>,
+
+    /// Condition on the finished load, repeatable: `p99<200ms` (also mean, p50, p90, p999, max), `failures<1%`,
+    /// `rate>=500` (files per second), or other times as `service.p50<20ms`. Exit code 1 if one is not met
+    #[arg(long, value_name = "CONDITION", help_heading = "Continuous integration")]
+    pub(crate) require: Vec<Requirement>,
+
+    #[command(flatten)]
+    pub(crate) summary: SummaryFlags,
 }
 
 /// Rank of this machine and number of machines.

@@ -1,9 +1,12 @@
 //! `weir compare`: compares the results of two loads from files and prints a table or JSON; the exit code says
 //! whether the second is worse. The crate `load` does the statistics.
 
+mod gate;
+
 use crate::cli::compare::Flags;
 use crate::failure::Failure;
 use crate::load::numbered;
+use crate::load::whole;
 use crate::output;
 use crate::voice::Voice;
 use ::load::compare::{
@@ -66,7 +69,7 @@ struct Comparison {
 ///
 /// # Errors
 /// `Failed` if B is worse, `Usage` for files without results or with too few batches to decide, `Invalid` if a run is
-/// invalid.
+/// invalid, `System` if a summary cannot be written.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let (a, b) = (side(&flags.a)?, side(&flags.b)?);
@@ -138,6 +141,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     } else if voice.reports() {
         output::line(comparison.words())?;
     }
+    gate::of(&comparison, flags.invalid).write(&flags.summary, whole)?;
     comparison.judged(flags.invalid)
 }
 

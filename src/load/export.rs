@@ -1,10 +1,13 @@
-//! Results as files: JSON lines, HTML page, CSV by second, histogram log. Replaces existing files.
+//! Results as files: JSON lines, HTML page, CSV by second, histogram log, summaries of a gate. Replaces existing files.
 
+use super::gate::gate;
 use super::page::page;
 use super::refused;
 use super::report::Report;
 use crate::cli::load::OutputFlags;
+use crate::cli::summary::SummaryFlags;
 use crate::failure::Failure;
+use crate::gate::Check;
 use ::load::run::Parts;
 use ::load::times::Times;
 use hdrhistogram::serialization::V2DeflateSerializer;
@@ -25,7 +28,7 @@ const NS_PER_MS: f64 = 1e6;
 /// `Usage` if two results name one file, `System` with the file that cannot be written.
 pub(super) fn prepare(rank: u32, to: &OutputFlags) -> Result<(), Failure> {
     apart(rank, to)?;
-    for path in [&to.out, &to.html, &to.csv, &to.hdr].into_iter().flatten() {
+    for (_, path) in named(to) {
         let path = of_rank(path, rank);
         let tried = if path.is_dir() {
             Err(io::ErrorKind::IsADirectory.into())
@@ -46,15 +49,8 @@ pub(super) fn prepare(rank: u32, to: &OutputFlags) -> Result<(), Failure> {
 /// # Errors
 /// `Usage`, naming the file and the flags.
 pub(super) fn apart(rank: u32, to: &OutputFlags) -> Result<(), Failure> {
-    let all = [
-        ("--out", &to.out),
-        ("--html", &to.html),
-        ("--csv", &to.csv),
-        ("--hdr", &to.hdr),
-    ];
     let mut taken: Vec<(&str, PathBuf)> = Vec::new();
-    for (flag, path) in all {
-        let Some(path) = path else { continue };
+    for (flag, path) in named(to) {
         let path = of_rank(path, rank);
         // A device or pipe may receive several results.
         if path.exists() && !path.is_file() {
@@ -70,6 +66,20 @@ pub(super) fn apart(rank: u32, to: &OutputFlags) -> Result<(), Failure> {
         taken.push((flag, place));
     }
     Ok(())
+}
+
+/// The requested files with their flags.
+fn named(to: &OutputFlags) -> impl Iterator<Item = (&'static str, &Path)> {
+    let all = [
+        ("--out", &to.out),
+        ("--html", &to.html),
+        ("--csv", &to.csv),
+        ("--hdr", &to.hdr),
+        ("--markdown", &to.summary.markdown),
+        ("--junit", &to.summary.junit),
+    ];
+    all.into_iter()
+        .filter_map(|(flag, path)| Some((flag, path.as_deref()?)))
 }
 
 /// The canonical path of a file that may not exist yet.
@@ -96,10 +106,28 @@ fn of_rank(path: &Path, rank: u32) -> PathBuf {
 /// # Errors
 /// `System`, naming the file that could not be written.
 pub(super) fn write(parts: &Parts, report: &Report, to: &OutputFlags) -> Result<(), Failure> {
-    write_searched(parts, report, "", to)
+    write_results(parts, report, "", to)?;
+    write_gate(report, None, &to.summary)
 }
 
-/// Writes every requested file for the best trial of a search, and the search's answer as a line of `--out`.
+/// Writes the summaries of a report's gate. A search adds its objective.
+///
+/// # Errors
+/// `System`, naming the file that could not be written.
+pub(super) fn write_gate(
+    report: &Report,
+    objective: Option<Check>,
+    to: &SummaryFlags,
+) -> Result<(), Failure> {
+    let mut gate = gate(report);
+    gate.checks.extend(objective);
+    gate.write(to, |path, content| {
+        whole(&of_rank(path, report.run.rank), content)
+    })
+}
+
+/// Writes every requested file for the best trial of a search, and the search's answer as a line of `--out` and as a
+/// check.
 ///
 /// # Errors
 /// `System`, naming the file that could not be written.
@@ -107,8 +135,18 @@ pub(super) fn write_searched(
     parts: &Parts,
     report: &Report,
     found: &str,
+    objective: Check,
     to: &OutputFlags,
 ) -> Result<(), Failure> {
+    write_results(parts, report, found, to)?;
+    write_gate(report, Some(objective), &to.summary)
+}
+
+/// Writes the files of the run itself.
+///
+/// # Errors
+/// `System`, naming the file that could not be written.
+fn write_results(parts: &Parts, report: &Report, found: &str, to: &OutputFlags) -> Result<(), Failure> {
     let put = |path: &Option<PathBuf>, content: &dyn Fn() -> io::Result<Vec<u8>>| {
         let Some(path) = path.as_deref().map(|path| of_rank(path, report.run.rank)) else {
             return Ok(());
@@ -125,7 +163,7 @@ pub(super) fn write_searched(
 
 /// Writes a temporary file and renames it, so that a reader never sees half of a file. A pipe or a terminal
 /// is written directly.
-fn whole(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn whole(path: &Path, content: &[u8]) -> io::Result<()> {
     if path.exists() && !path.is_file() {
         return put(path, content);
     }

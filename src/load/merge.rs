@@ -12,7 +12,7 @@ use std::path::Path;
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for files that are not results of one run, `Invalid` if the merged run is invalid, `System` if a file
+/// `Usage` for files that are not results of one run, `Failed` if the run misses a requirement, `Invalid` if the merged run is invalid, `System` if a file
 /// cannot be written.
 pub(crate) fn run(flags: &MergeFlags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
@@ -23,7 +23,7 @@ pub(crate) fn run(flags: &MergeFlags, voice: &Voice) -> Result<(), Failure> {
     }
     let parts = Parts::named(runs).map_err(Failure::Usage)?;
     export::apart(parts.first().rank, &flags.output)?;
-    let report = Report::of_all(&parts);
+    let report = Report::of_all(&parts).requiring(&flags.output.require);
     export::write(&parts, &report, &flags.output)?;
     report.tell(voice)?;
     report.judged()

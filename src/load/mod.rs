@@ -5,6 +5,7 @@
 mod address;
 mod export;
 mod fit;
+mod gate;
 mod log;
 mod manifest;
 mod merge;
@@ -25,6 +26,7 @@ use ::load::crew::{Crew, Live};
 use ::load::record::Record;
 use ::load::run::{FORMAT, Parts, Run, Tls, VERSION};
 use ::load::verdict::Bounds;
+pub(crate) use export::whole;
 pub(crate) use fit::run as fit;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub(crate) use merge::{numbered, read, run as merge};
@@ -50,7 +52,7 @@ const AHEAD_MAX: f64 = 86_400.0;
 /// Runs the command to its end.
 ///
 /// # Errors
-/// `Usage` for impossible flags, `Failed` if no load meets the objective, `Invalid` for an invalid run,
+/// `Usage` for impossible flags, `Failed` if no load meets the objective or the run misses a requirement, `Invalid` for an invalid run,
 /// `System` if the system refuses something.
 pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
@@ -62,6 +64,13 @@ pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
             flags.how.connections_per_user
         );
     }
+    gate::check(
+        &flags.output.require,
+        task.who.is_closed(),
+        task.secure.is_some(),
+        place.size,
+        flags.how.slo.is_some(),
+    )?;
     export::prepare(place.rank, &flags.output)?;
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
     if let Some(objective) = &flags.how.slo {
@@ -69,7 +78,7 @@ pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
     }
     let run = perform(&task, flags, &place, &mut signals, voice)?;
     let parts = Parts::of([run]).map_err(Failure::System)?;
-    let report = Report::of_rank(&parts);
+    let report = Report::of_rank(&parts).requiring(&flags.output.require);
     let written = export::write(&parts, &report, &flags.output);
     // Report first, so that a full disk does not cost the result.
     report.tell(voice)?;

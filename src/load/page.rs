@@ -1,6 +1,7 @@
 //! A result as one HTML page: load, verdict, times and plots. No network, no script, light and dark, readable on a
 //! phone.
 
+use super::gate::Decision;
 use super::plot::{Plot, Scale};
 use super::report::Report;
 use ::load::record::Second;
@@ -33,6 +34,7 @@ pub(super) fn page(report: &Report) -> String {
          <meta name=\"viewport\" content=\"width=device-width\">\n<style>{STYLE}</style>\n<h1>{title}</h1>\n{}",
         verdict(report)
     );
+    html += &requirements(report);
     tiles(&mut html, report);
     plots(&mut html, report);
     times(&mut html, report);
@@ -52,6 +54,20 @@ fn verdict(report: &Report) -> String {
     let reasons = report.verdict.reasons.iter();
     let reasons: String = reasons.map(|reason| format!("<li>{}", prose(reason))).collect();
     format!("<div class=\"verdict bad\">This run is invalid:<ul>{reasons}</ul></div>\n{warnings}")
+}
+
+/// Each requirement with its outcome.
+fn requirements(report: &Report) -> String {
+    let each = report.requirements.iter();
+    let each = each.map(|one| {
+        let bad = if one.outcome == Decision::Met { "" } else { " bad" };
+        let (requirement, told) = (prose(&one.requirement), prose(&one.told));
+        format!(
+            "<p class=\"verdict{bad}\">{requirement}: {} ({told})</p>\n",
+            one.outcome.word()
+        )
+    });
+    each.collect()
 }
 
 fn tiles(html: &mut String, report: &Report) {

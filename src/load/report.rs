@@ -3,6 +3,8 @@
 //! The JSON line is a contract: `schemas/load-result.schema.json`. Everything in it except the parts themselves is
 //! computed from them.
 
+use super::gate::{self, Judged};
+use crate::cli::requirement::Requirement;
 use crate::failure::Failure;
 use crate::output;
 use crate::voice::Voice;
@@ -83,6 +85,9 @@ pub(super) struct Report {
     /// `WebStone`'s metrics, of requests that ended in time; only in modes with one request per connection.
     pub(super) webstone: Option<Metrics>,
     pub(super) verdict: Verdict,
+    /// What `--require` asked, judged; empty without it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) requirements: Vec<Judged>,
 }
 
 /// A rank that is missing.
@@ -229,8 +234,15 @@ impl Report {
             webstone: (run.mode == Mode::Http10.name())
                 .then(|| Metrics::new(&record.in_time, Duration::from_secs_f64(duration_s))),
             verdict,
+            requirements: Vec::new(),
             run,
         }
+    }
+
+    /// The report, judged by these requirements too.
+    pub(super) fn requiring(mut self, requirements: &[Requirement]) -> Report {
+        self.requirements = gate::judge(requirements, &self);
+        self
     }
 
     /// Whether any response had a status other than 200.
@@ -496,13 +508,21 @@ impl Report {
         for warning in &self.verdict.warnings {
             text += &format!("\n  warning: {warning}");
         }
+        for one in &self.requirements {
+            text += &format!(
+                "\n  required: {}: {} ({})",
+                one.requirement,
+                one.outcome.word(),
+                one.told
+            );
+        }
         text
     }
 
-    /// `Invalid` with the reasons if the run is invalid.
+    /// `Invalid` with the reasons if the run is invalid, `Failed` if it is valid and misses a requirement.
     pub(super) fn judged(&self) -> Result<(), Failure> {
         if self.verdict.valid {
-            return Ok(());
+            return gate::outcome(&self.requirements);
         }
         Err(Failure::Invalid(format!(
             "the run is invalid: {}",

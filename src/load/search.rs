@@ -16,6 +16,7 @@ use super::task::{self, Task, Who};
 use crate::cli::load::RunFlags;
 use crate::cli::objective::Objective;
 use crate::failure::Failure;
+use crate::gate::{Check, Outcome};
 use crate::output;
 use crate::voice::Voice;
 use ::load::arrivals::Schedule;
@@ -409,6 +410,7 @@ pub(super) fn run(
                 let report = Report::of_rank(&parts);
                 // A server that answers nothing would not answer more under less load.
                 if trials.is_empty() && (interrupted || report.files == 0) {
+                    super::export::write_gate(&report, None, &flags.output.summary)?;
                     return report.judged();
                 }
                 let value = objective.value(&report.response_ms);
@@ -464,13 +466,23 @@ pub(super) fn run(
         "said": answer.said(objective, unit), "trials": trials,
     })
     .to_string();
+    let said = answer.said(objective, unit);
     if let Some((parts, report)) = &best {
-        super::export::write_searched(parts, report, &line, &flags.output)?;
+        let check = Check {
+            name: objective.to_string(),
+            outcome: match (answer.load, answer.stop) {
+                (_, Stop::Interrupted) => Outcome::Undecided,
+                (Some(_), _) => Outcome::Passed,
+                (None, Stop::Missed) => Outcome::Failed,
+                (None, _) => Outcome::Undecided,
+            },
+            told: said.clone(),
+        };
+        super::export::write_searched(parts, report, &line, check, &flags.output)?;
     }
     if voice.json {
         output::line(&line)?;
     }
-    let said = answer.said(objective, unit);
     match (answer.load, answer.stop) {
         (_, Stop::Interrupted) => Err(Failure::Invalid(said)),
         (None, Stop::Missed) => Err(Failure::Failed(said)),

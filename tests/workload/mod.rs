@@ -8,6 +8,7 @@
 //! - `answers`: replies that are no plain good files, and what requests may say
 //! - `results`: files, merges, comparisons, searches
 //! - `trust`: runs whose figures would be untrue although most requests were quick
+//! - `gate`: requirements on a run, and the summaries for continuous integration
 //! - `asked`: that what was asked is done, and said if it is not
 //!
 //! `schema` holds what is printed against the schemas in `schemas/`.
@@ -20,6 +21,7 @@
 
 mod answers;
 mod asked;
+mod gate;
 mod plan;
 mod results;
 mod run;
