@@ -398,7 +398,10 @@ mod tests {
         };
         assert_eq!(said(&[(&[one.clone(), two.clone()], "loops")]), "loops");
         assert_eq!(
-            said(&[(&[one.clone()], "loops"), (&[two.clone()], "loops")]),
+            said(&[
+                (std::slice::from_ref(&one), "loops"),
+                (std::slice::from_ref(&two), "loops")
+            ]),
             "loops"
         );
         assert_eq!(
