@@ -66,6 +66,7 @@ pub(super) fn bind(
         let bounds = Limits::default();
         let shared = Shared::new(
             slot.clone(),
+            tls.tickets().clone(),
             &[PROTOCOL],
             Limits {
                 streams_max: limits.streams,
