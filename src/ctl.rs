@@ -130,7 +130,7 @@ fn wish(command: &Command) -> Wish {
             concurrency: *concurrency,
             io: *io,
             workers: *workers,
-            listener: *listener,
+            listener: listener.as_ref().map(ToString::to_string),
         }),
         Command::Certificates { what: None } => Wish::Certificates,
         Command::Certificates {

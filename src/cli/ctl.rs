@@ -3,8 +3,8 @@
 use super::offered::{offered, offered_if};
 use acme::order::Reason;
 use clap::{Args, Subcommand};
-use server::config::{Concurrency, IoKind, Workers};
-use std::net::SocketAddr;
+use runtime::listen::Address;
+use server::config::{Concurrency, IoKind, Listen, Workers};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -52,8 +52,8 @@ pub(crate) enum Command {
         #[arg(long, value_name = "N", default_value_t)]
         workers: Workers,
         /// Address to switch [default: all]
-        #[arg(long, value_name = "ADDR:PORT")]
-        listener: Option<SocketAddr>,
+        #[arg(long, value_name = "ADDR:PORT", value_parser = Listen::parse_one)]
+        listener: Option<Address>,
     },
     /// Lists the certificates in use, with their names and validity
     Certificates {

@@ -37,7 +37,7 @@ pub(crate) struct Flags {
     pub(crate) squeeze: Duration,
 
     /// Address of the server; port 0 picks a free port
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = Listen::parse_one)]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = Listen::parse_tcp)]
     pub(crate) listen: SocketAddr,
 
     /// Speaks https, with an authority that is made for the demo and removed at its end

@@ -3,11 +3,11 @@
 
 use super::offered::offered;
 use clap::Args;
+use runtime::listen::Address;
 use server::config::{
     AcmeCa, AcmeChallenge, ClientAuth, Config, Crypto, Hsts, HttpsRedirect, Listen, TlsSource, parse_domain,
     parse_duration,
 };
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use units::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) struct HttpsFlags {
     /// Cleartext address, in addition to --listen; repeatable. With --domain, port 80 unless given [default: none]
     #[arg(long, value_name = "ADDR:PORT", env = "WEIR_HTTP_LISTEN", value_delimiter = ',',
           value_parser = Listen::parse_one)]
-    http_listen: Vec<SocketAddr>,
+    http_listen: Vec<Address>,
 
     /// Folder for the account, certificates and keys of --domain and --tls=internal. Unless given: $STATE_DIRECTORY, or
     /// weir in $XDG_DATA_HOME or ~/.local/share [default: none]

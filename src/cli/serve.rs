@@ -11,6 +11,7 @@ use super::tilde::TildeFlags;
 use super::together::{self, Source};
 use crate::failure::Failure;
 use clap::Args;
+use runtime::listen::Address;
 use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, IoKind, Keys, Landlock, LineOrder,
@@ -18,7 +19,6 @@ use server::config::{
     SecurityHeaders, TrustedField, Tuned, User, Workers, parse_duration_or_off, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use units::{Bytes, Duration, Rate};
@@ -78,10 +78,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "SERVER", env = "WEIR_PRESET", value_parser = offered::<Preset>(), hide_possible_values = true, help_heading = "Strategy")]
     preset: Option<Preset>,
 
-    /// Address to listen on; repeatable. Port 0 picks a free port [default: 127.0.0.1:8080]
+    /// Address to listen on, or unix:/PATH for a Unix socket; repeatable. Port 0 picks a free port [default: 127.0.0.1:8080]
     #[arg(long, short, value_name = "ADDR:PORT", env = "WEIR_LISTEN", value_delimiter = ',',
           value_parser = Listen::parse_one, help_heading = "Strategy")]
-    listen: Vec<SocketAddr>,
+    listen: Vec<Address>,
 
     #[command(flatten)]
     https: HttpsFlags,
@@ -226,8 +226,8 @@ pub(crate) struct Flags {
     )]
     security_headers: Option<SecurityHeaders>,
 
-    /// Forwards requests for this path and paths below it to another server, as in /api=http://127.0.0.1:8080 or
-    /// /app=unix:/run/app.sock; repeatable. In the configuration file: tables `[[proxy]]`
+    /// Forwards requests for this path and paths below it to another server, as in /api=http://127.0.0.1:8080,
+    /// /app=unix:/run/app.sock or /shop.Cart=h2c://127.0.0.1:50051; repeatable. In the configuration file: tables `[[proxy]]`
     #[arg(
         long,
         value_name = "PATH=URL",

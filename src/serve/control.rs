@@ -10,12 +10,12 @@ use crate::failure::Failure;
 use acme::order::Reason;
 use runtime::clock;
 use runtime::control::Question;
+use runtime::listen::Address;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use server::Purge;
 use server::clock::Clock;
 use server::config::{Concurrency, IoKind, Workers};
-use std::net::SocketAddr;
 use units::UnixTime;
 
 /// A command of `weir ctl`.
@@ -49,7 +49,7 @@ pub(crate) enum Wish {
 }
 
 /// A strategy to switch to.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Change {
     /// See `--concurrency`.
     pub(crate) concurrency: Concurrency,
@@ -61,7 +61,7 @@ pub(crate) struct Change {
     pub(crate) workers: Workers,
     /// The address to switch; `None`: all.
     #[serde(default)]
-    pub(crate) listener: Option<SocketAddr>,
+    pub(crate) listener: Option<String>,
 }
 
 /// Parses a command; answers an invalid one with an error and returns `None`.
@@ -118,7 +118,7 @@ pub(super) fn needs_a_start(why: &str, change: &Change, flags: &Flags) -> Failur
 /// which address a connection came to.
 pub(super) fn status_of_processes(
     choice: &Choice,
-    addresses: &[SocketAddr],
+    addresses: &[Address],
     processes: usize,
     open: u64,
 ) -> Value {
@@ -127,7 +127,7 @@ pub(super) fn status_of_processes(
         .iter()
         .map(|address| {
             json!({
-                "address": address,
+                "address": address.to_string(),
                 "concurrency": choice.concurrency,
                 "io": choice.io,
                 "workers": choice.workers,
@@ -157,7 +157,7 @@ pub(super) fn status(drivers: &mut Drivers, is_ready: bool) -> Value {
         .flat_map(|group| {
             group.open().map(|(address, open)| {
                 json!({
-                    "address": address,
+                    "address": address.to_string(),
                     "concurrency": group.choice.concurrency,
                     "io": group.choice.io,
                     "workers": group.choice.workers,

@@ -53,8 +53,11 @@ pub(super) fn bind(
     let mut all: Vec<Sockets> = Vec::new();
     for listener in listeners.iter().flatten() {
         let Some(slot) = tls.slot(listener) else { continue };
-        let address = listener.address();
-        let is_admin = |admin: &Admin| admin.listen.0.contains(&address);
+        // HTTP/3 has no Unix sockets.
+        let Some(address) = listener.address().tcp() else {
+            continue;
+        };
+        let is_admin = |admin: &Admin| admin.listen.0.contains(&address.into());
         if config.admin.as_ref().is_some_and(is_admin) {
             continue;
         }

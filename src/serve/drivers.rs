@@ -10,12 +10,11 @@ use super::strategy::{Choice, Group as Planned};
 use super::tls::{self, Tls};
 use super::{Shares, limits, refused, sockets};
 use crate::failure::Failure;
-use runtime::listen::{Listener, Listening, Origin, Sockets};
+use runtime::listen::{Address, Listener, Listening, Origin, Sockets};
 use runtime::process::prefork::Member;
 use runtime::strategy::Handle;
 use server::Server;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use units::Duration;
 
@@ -36,9 +35,9 @@ pub(super) struct Drivers {
 pub(super) struct Group {
     pub(super) choice: Choice,
     sockets: Vec<Sockets>,
-    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) addresses: Vec<Address>,
     /// Which of the addresses speak TLS.
-    secured: Vec<SocketAddr>,
+    secured: Vec<Address>,
     /// For each address, the indexes of its listeners.
     places: Vec<Vec<usize>>,
     /// See [`Planned::connections_max`].
@@ -50,16 +49,16 @@ pub(super) struct Group {
 
 impl Group {
     /// Whether connections to an address speak TLS.
-    pub(super) fn is_secured(&self, address: SocketAddr) -> bool {
-        self.secured.contains(&address)
+    pub(super) fn is_secured(&self, address: &Address) -> bool {
+        self.secured.contains(address)
     }
 
     /// Each address with its number of open connections.
-    pub(super) fn open(&self) -> impl Iterator<Item = (SocketAddr, usize)> + '_ {
+    pub(super) fn open(&self) -> impl Iterator<Item = (&Address, usize)> + '_ {
         let each = self.addresses.iter().zip(&self.places);
         each.map(|(address, places)| {
             let open = places.iter().map(|&place| self.handle.open_at(place));
-            (*address, open.sum())
+            (address, open.sum())
         })
     }
 }
@@ -176,11 +175,11 @@ impl Drivers {
     pub(super) fn switch(
         &mut self,
         server: &Arc<Server>,
-        address: Option<SocketAddr>,
+        address: Option<&Address>,
         choice: &Choice,
     ) -> Result<String, Failure> {
         self.clear();
-        let is_meant = |group: &Group| address.is_none_or(|one| group.addresses.contains(&one));
+        let is_meant = |group: &Group| address.is_none_or(|one| group.addresses.contains(one));
         if !self.serving.iter().any(is_meant) {
             let known: Vec<String> = self.addresses().map(|address| address.to_string()).collect();
             return Err(Failure::Usage(format!(
@@ -240,10 +239,8 @@ impl Drivers {
         self.serve(server, None, &listeners, choice, of)
     }
 
-    fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
-        self.serving
-            .iter()
-            .flat_map(|group| group.addresses.iter().copied())
+    fn addresses(&self) -> impl Iterator<Item = &Address> + '_ {
+        self.serving.iter().flat_map(|group| &group.addresses)
     }
 
     /// Drops strategies that have ended and returns their memory to the system: hundreds of ended threads leave tens of
@@ -358,18 +355,18 @@ fn by_address<'s>(all: &[&'s Sockets]) -> Vec<Vec<&'s Sockets>> {
 }
 
 /// Whether `sockets` belong to this address; for port 0, the address with the port that the system chose.
-fn listens_on(sockets: &Sockets, address: SocketAddr) -> bool {
+fn listens_on(sockets: &Sockets, address: &Address) -> bool {
     match sockets.origin() {
-        Origin::Bound(asked) | Origin::Surplus(asked) if asked.port() != 0 => asked == address,
-        _ => sockets.address() == Some(address),
+        Origin::Bound(asked) | Origin::Surplus(asked) if asked.port() != 0 => asked == *address,
+        _ => sockets.address().as_ref() == Some(address),
     }
 }
 
 /// The strategies of all addresses in one line, without addresses if all have the same strategy.
-fn in_force<'a>(groups: impl Iterator<Item = (&'a [SocketAddr], String)>) -> String {
+fn in_force<'a>(groups: impl Iterator<Item = (&'a [Address], String)>) -> String {
     let mut by_words: Vec<(String, Vec<String>)> = Vec::new();
     for (addresses, words) in groups {
-        let addresses = addresses.iter().map(SocketAddr::to_string);
+        let addresses = addresses.iter().map(Address::to_string);
         match by_words.iter_mut().find(|(known, _)| *known == words) {
             Some((_, all)) => all.extend(addresses),
             None => by_words.push((words, addresses.collect())),
@@ -390,16 +387,20 @@ mod tests {
 
     #[test]
     fn each_address_is_named_where_they_differ() {
-        let [one, two, three] = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-        let said = |groups: &[(&[SocketAddr], &str)]| {
+        let address = |port| Address::from(std::net::SocketAddr::from(([127, 0, 0, 1], port)));
+        let [one, two, three] = [1, 2, 3].map(address);
+        let said = |groups: &[(&[Address], &str)]| {
             in_force(
                 groups
                     .iter()
                     .map(|(addresses, words)| (*addresses, (*words).to_owned())),
             )
         };
-        assert_eq!(said(&[(&[one, two], "loops")]), "loops");
-        assert_eq!(said(&[(&[one], "loops"), (&[two], "loops")]), "loops");
+        assert_eq!(said(&[(&[one.clone(), two.clone()], "loops")]), "loops");
+        assert_eq!(
+            said(&[(&[one.clone()], "loops"), (&[two.clone()], "loops")]),
+            "loops"
+        );
         assert_eq!(
             said(&[(&[one], "loops"), (&[two], "pool"), (&[three], "loops")]),
             "127.0.0.1:1, 127.0.0.1:3: loops; 127.0.0.1:2: pool"

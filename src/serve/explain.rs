@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::voice::Voice;
 use runtime::clock;
+use runtime::listen::UNIX_PEER;
 use server::config::Config;
 use server::{Additions, Explanation, Interprocess, Question};
 use std::net::{IpAddr, Ipv4Addr};
@@ -73,7 +74,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Reads `METHOD TARGET` or `METHOD TARGET from ADDRESS`. The target is a path or a URL.
+    /// Reads `METHOD TARGET` or `METHOD TARGET from ADDRESS`; `from unix` for a client of a Unix socket. The target is a path or a URL.
     fn read(text: &str) -> Result<Asked, String> {
         let wrong = || {
             format!(
@@ -84,6 +85,7 @@ impl Asked {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (method, target, peer) = match words[..] {
             [method, target] => (method, target, IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            [method, target, "from", "unix"] => (method, target, UNIX_PEER.ip()),
             [method, target, "from", peer] => (method, target, peer.parse().map_err(|_| wrong())?),
             _ => return Err(wrong()),
         };
@@ -137,6 +139,7 @@ mod tests {
             ),
             ("GET http://A.test:8080?q", "a.test", "/?q", false, "127.0.0.1"),
             ("GET //a/b from ::1", "localhost", "//a/b", false, "::1"),
+            ("GET /a from unix", "localhost", "/a", false, "::"),
         ] {
             let asked = Asked::read(text).expect("a request");
             assert_eq!((&*asked.host, &*asked.target), (host, target), "{text}");

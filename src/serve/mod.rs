@@ -16,6 +16,7 @@
 
 mod access_log;
 mod adaptation;
+mod cache_folder;
 mod check;
 mod control;
 mod datagrams;
@@ -60,7 +61,7 @@ use runtime::shaping::Shaping;
 use runtime::signal::{Signal, Signals};
 use runtime::strategy::{Io, Limits};
 use runtime::{clock, machine};
-use server::config::{Concurrency, Config, LiveFor, MemoryBound};
+use server::config::{Concurrency, Config, Listen, LiveFor, MemoryBound};
 use server::site::{OpenError, Source};
 use server::{About, Additions, Interprocess, LogSink, Server};
 use sockets::Given;
@@ -156,6 +157,7 @@ fn serve(
     fit(&mut config, &shares);
     let listeners = sockets::open(&config, &groups, &mut given)?;
     let managed = Managed::open(&config, flags)?;
+    cache_folder::prepare(&config)?;
     let watch = Watch::new(&config, clock::now());
     let tls = Tls::open(&config, flags, managed.as_ref(), &given.secret)?.map(Arc::new);
     let datagrams = datagrams::bind(&config, tls.as_deref(), &listeners, &mut given.datagrams)?;
@@ -598,11 +600,11 @@ impl Operator<'_> {
         let (wish, question) = control::understood(question)?;
         let answer = match &wish {
             Wish::Status => control::status(workers, self.server.is_ready()),
-            Wish::Strategy(change) => control::outcome(self.switch(workers, *change).map(Some)),
+            Wish::Strategy(change) => control::outcome(self.switch(workers, change.clone()).map(Some)),
             Wish::Certificates => control::certificates(self.tls.as_deref(), self.managed.as_ref()),
             Wish::Renew => control::renew(self.managed.as_ref(), None),
             Wish::Revoke { reason } => control::renew(self.managed.as_ref(), Some(*reason)),
-            Wish::Purge { what } => control::purge(what, |what| Some(self.server.purge(what))),
+            Wish::Purge { what } => control::purge(what, |what| Some(self.server.purge(what, clock::wall()))),
             Wish::Reload => control::outcome(self.reload().map_err(Failure::System).map(|()| None)),
             Wish::ReopenLogs => control::outcome(self.reopen_logs().map(|()| None)),
             Wish::Stop => control::outcome(Ok(None)),
@@ -638,8 +640,13 @@ impl Operator<'_> {
             concurrency,
             io,
             workers: count,
-            listener,
+            ref listener,
         } = change;
+        let listener = listener
+            .as_deref()
+            .map(Listen::parse_one)
+            .transpose()
+            .map_err(Failure::Usage)?;
         let config = Config {
             concurrency,
             io,
@@ -651,7 +658,7 @@ impl Operator<'_> {
             let why = format!("`{concurrency}` needs worker processes, which only a new start can create");
             return Err(control::needs_a_start(&why, &change, self.flags));
         }
-        let strategy = workers.switch(&self.server, listener, &choice)?;
+        let strategy = workers.switch(&self.server, listener.as_ref(), &choice)?;
         if let Role::Whole { upgrade, .. } = &mut self.role {
             upgrade.hand_over(workers.sockets());
         }

@@ -20,6 +20,7 @@
 //! own members.
 
 use super::adaptation::{self, Adaptation};
+use super::cache_folder;
 use super::descriptors::Shares;
 use super::drivers::Drivers;
 use super::managed::Managed;
@@ -40,7 +41,7 @@ use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use crate::voice::Voice;
 use runtime::control::{Control, Question};
-use runtime::listen::{Listener, Listening};
+use runtime::listen::{Address, Listener, Listening};
 use runtime::memory::Budget;
 use runtime::process::inherit::{Predecessor, Program};
 use runtime::process::notify;
@@ -52,7 +53,6 @@ use server::config::{Concurrency, Config};
 use server::connection_limit::{Among, Peers};
 use server::counters::{Board, Readings};
 use server::{About, Additions, Purges};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use units::{Duration, Instant, UnixTime};
 
@@ -96,11 +96,14 @@ pub(super) fn run(
     let watch = Watch::new(&config, clock::now());
     let tls = Tls::open(&config, flags, managed.as_ref(), &given.secret)?.map(Arc::new);
     let addresses = sockets::addresses(&listeners);
-    let is_secured = |address: SocketAddr| {
-        let mut here = listeners.iter().filter(|listener| listener.address() == address);
+    let is_secured = |address: &Address| {
+        let mut here = listeners.iter().filter(|listener| listener.address() == *address);
         here.any(|listener| tls::is_at(tls.as_deref(), listener))
     };
-    let listening = addresses.iter().map(|&one| (one, is_secured(one))).collect();
+    let listening = addresses
+        .iter()
+        .map(|one| (one.clone(), is_secured(one)))
+        .collect();
     // Before the first member, which would keep the rights dropped here; and before opening any file that the successor
     // of an upgrade must be able to open with these rights.
     let program = Program::of_this_process();
@@ -221,7 +224,7 @@ struct Founder<'a> {
     purges: Purges,
     /// During a reload: the changed keys that need a restart, for the log line once all members have reloaded.
     reloading: Option<Vec<&'static str>>,
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<Address>,
     control: Option<Control>,
     /// `weir ctl reload` commands, answered once all members have reloaded.
     waiting: Vec<Question>,
@@ -232,6 +235,7 @@ struct Founder<'a> {
 impl Founder<'_> {
     /// Opens all that members will open, in a separate process, to find errors.
     fn check_apart(&mut self, config: &Config) -> Result<(), Failure> {
+        cache_folder::refuse_processes(config)?;
         let flags = self.flags;
         self.apart(|| {
             let log = AccessLog::open(config, None)?;

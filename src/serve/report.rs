@@ -5,10 +5,10 @@ use super::descriptors::Shares;
 use super::drivers::Group;
 use super::rights::Rights;
 use super::strategy::Choice;
+use runtime::listen::Address;
 use serde_json::{Value, json};
 use server::config::{Adapt, Config, LineOrder, MaxTurn, MemoryBound, show_duration};
 use std::fmt::Write;
-use std::net::SocketAddr;
 use units::{Bytes, Duration};
 
 /// The facts that a start report shows.
@@ -33,13 +33,16 @@ pub(crate) struct Started<'a> {
 pub(crate) struct Served {
     pub(crate) choice: Choice,
     /// Each bound address, with the port the kernel chose for port 0, and whether it speaks TLS.
-    pub(crate) addresses: Vec<(SocketAddr, bool)>,
+    pub(crate) addresses: Vec<(Address, bool)>,
 }
 
 impl Served {
     /// The addresses of a running strategy.
     pub(super) fn of(group: &Group) -> Served {
-        let addresses = group.addresses.iter().map(|&one| (one, group.is_secured(one)));
+        let addresses = group
+            .addresses
+            .iter()
+            .map(|one| (one.clone(), group.is_secured(one)));
         Served {
             choice: group.choice.clone(),
             addresses: addresses.collect(),
@@ -54,11 +57,11 @@ impl Started<'_> {
             .served
             .iter()
             .flat_map(|served| {
-                served.addresses.iter().map(|&(address, is_secured)| {
+                served.addresses.iter().map(|(address, is_secured)| {
                     json!({
                         "address": address.to_string(),
-                        "url": url(address, is_secured),
-                        "http3": is_secured && self.config.http3,
+                        "url": url(address, *is_secured),
+                        "http3": *is_secured && self.config.http3 && address.tcp().is_some(),
                         "concurrency": served.choice.concurrency.to_string(),
                         "io": served.choice.io.to_string(),
                         "workers": served.choice.workers,
@@ -150,12 +153,12 @@ impl Started<'_> {
             let _ = writeln!(text, "  {dim}{label:<9}{plain} {value}");
         };
         let addresses = self.served.iter().flat_map(|served| &served.addresses);
-        for (index, &(address, is_secured)) in addresses.enumerate() {
+        for (index, (address, is_secured)) in addresses.enumerate() {
             line(
                 if index == 0 { "at" } else { "" },
-                &match is_secured && self.config.http3 {
-                    true => format!("{bold}{}{plain} (HTTP/3: UDP, too)", url(address, is_secured)),
-                    false => format!("{bold}{}{plain}", url(address, is_secured)),
+                &match *is_secured && self.config.http3 && address.tcp().is_some() {
+                    true => format!("{bold}{}{plain} (HTTP/3: UDP, too)", url(address, *is_secured)),
+                    false => format!("{bold}{}{plain}", url(address, *is_secured)),
                 },
             );
         }
@@ -278,8 +281,11 @@ impl Started<'_> {
     }
 }
 
-/// The URL to open in a browser; a wildcard address becomes `localhost`.
-fn url(address: SocketAddr, is_secured: bool) -> String {
+/// The URL to open in a browser; a wildcard address becomes `localhost`. For a Unix socket, its address, as it has no URL.
+fn url(address: &Address, is_secured: bool) -> String {
+    let Some(address) = address.tcp() else {
+        return address.to_string();
+    };
     let scheme = if is_secured { "https" } else { "http" };
     if address.ip().is_unspecified() {
         format!("{scheme}://localhost:{}/", address.port())

@@ -3,13 +3,13 @@
 
 use super::strategy::{Choice, Group};
 use crate::failure::Failure;
-use runtime::listen::{self, Listener, Listening, Origin};
+use runtime::listen::{self, Address, FileRights, Listener, Listening, Origin};
 use runtime::process::inherit::{Bounds, Datagrams, Legacy, Predecessor, Secret};
 use runtime::process::notify;
+use runtime::process::privilege::Account;
 use runtime::shaping::Shaping;
 use server::config::{Concurrency, Config, Listen};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 /// For each listening socket, whether trusted peers begin with a header of the PROXY protocol. Sockets of a service manager
@@ -31,7 +31,7 @@ pub(super) fn announced(config: &Config, listeners: &[Listener]) -> Vec<bool> {
 #[derive(Debug, Default)]
 pub(crate) struct Given {
     /// Sockets by configured address; `None` for one that a service manager opened.
-    sockets: Vec<(Option<SocketAddr>, Vec<OwnedFd>)>,
+    sockets: Vec<(Option<Address>, Vec<OwnedFd>)>,
     /// UDP sockets of the predecessor.
     pub(crate) datagrams: Vec<Datagrams>,
     /// Restrictions (Landlock, seccomp) inherited from the predecessor.
@@ -117,7 +117,7 @@ pub(crate) fn open(
         }
         return Ok(listeners);
     }
-    let all: Vec<SocketAddr> = config.addresses().collect();
+    let all: Vec<&Address> = config.addresses().collect();
     let mut opened = Vec::new();
     for group in groups {
         let listeners = open_group(config, group, &all, &mut bound, given.bounds.confined.is_some())?;
@@ -130,14 +130,15 @@ pub(crate) fn open(
 fn open_group(
     config: &Config,
     group: &Group,
-    all: &[SocketAddr],
-    bound: &mut Vec<(Option<SocketAddr>, Vec<OwnedFd>)>,
+    all: &[&Address],
+    bound: &mut Vec<(Option<Address>, Vec<OwnedFd>)>,
     is_confined: bool,
 ) -> Result<Vec<Listener>, Failure> {
     let queues = queues(&group.choice);
     let mut listeners = Vec::new();
-    for &address in &group.addresses {
+    for address in &group.addresses {
         let how = Listening {
+            file: file_rights(config, address)?,
             both_families: takes_both(address, all),
             no_delay: !config.behavior.nagle,
             send_buffer: send_buffer(config),
@@ -146,24 +147,27 @@ fn open_group(
             ..Listening::default()
         };
         let taken = |error: &io::Error| taken(address, error, is_confined);
-        let Some(at) = bound.iter().position(|(asked, _)| *asked == Some(address)) else {
-            let listener = Listener::bind(address, how).map_err(|error| taken(&error))?;
+        let Some(at) = bound
+            .iter()
+            .position(|(asked, _)| asked.as_ref() == Some(address))
+        else {
+            let listener = Listener::bind(address.clone(), how).map_err(|error| taken(&error))?;
             listener.reserve(queues).map_err(|error| taken(&error))?;
             listeners.push(listener);
             continue;
         };
         let (_, sockets) = bound.swap_remove(at);
         let mut sockets = sockets.into_iter().peekable();
-        let mut origin = Origin::Bound(address);
+        let mut origin = Origin::Bound(address.clone());
         // Every socket needs a worker that accepts, even if there are fewer workers than before.
         while sockets.peek().is_some() {
             let some = sockets.by_ref().take(queues).collect();
-            let adopted = Listener::adopt(origin, some, how);
+            let adopted = Listener::adopt(origin.clone(), some, how);
             let listener = adopted.map_err(|error| not_taken("the previous process", &error))?;
             // If more sockets cannot be bound (dropped rights), workers share the existing ones.
             let _ = listener.reserve(queues);
             listeners.push(listener);
-            origin = Origin::Surplus(address);
+            origin = Origin::Surplus(address.clone());
         }
     }
     Ok(listeners)
@@ -177,7 +181,7 @@ pub(crate) fn send_buffer(config: &Config) -> Option<usize> {
 }
 
 /// The addresses listened on, each once.
-pub(crate) fn addresses(listeners: &[Listener]) -> Vec<SocketAddr> {
+pub(crate) fn addresses(listeners: &[Listener]) -> Vec<Address> {
     listeners
         .iter()
         .filter(|listener| !matches!(listener.sockets().origin(), Origin::Surplus(_)))
@@ -200,20 +204,28 @@ pub(crate) fn queues(choice: &Choice) -> usize {
 }
 
 /// `[::]` accepts IPv4 too, unless `0.0.0.0` is configured with the same port.
-fn takes_both(address: SocketAddr, all: &[SocketAddr]) -> bool {
-    let is_v4_twin =
-        |other: &SocketAddr| other.is_ipv4() && other.ip().is_unspecified() && other.port() == address.port();
-    address.ip().is_unspecified() && !all.iter().any(is_v4_twin)
+fn takes_both(address: &Address, all: &[&Address]) -> bool {
+    let Some(address) = address.tcp() else {
+        return false;
+    };
+    let is_v4_twin = |other: std::net::SocketAddr| {
+        other.is_ipv4() && other.ip().is_unspecified() && other.port() == address.port()
+    };
+    address.ip().is_unspecified() && !all.iter().filter_map(|one| one.tcp()).any(is_v4_twin)
 }
 
 fn not_taken(from: &str, error: &io::Error) -> Failure {
     Failure::System(format!(
-        "cannot take over a socket of {from}: {error}; pass listening TCP sockets (ListenStream=)"
+        "cannot take over a socket of {from}: {error}; pass listening stream sockets (ListenStream=)"
     ))
 }
 
 /// An error about an address that cannot be bound: the program that occupies it, and what to do.
-fn taken(address: SocketAddr, error: &io::Error, is_confined: bool) -> Failure {
+fn taken(address: &Address, error: &io::Error, is_confined: bool) -> Failure {
+    let address = match address {
+        Address::Tcp(address) => *address,
+        Address::Unix(_) => return path_taken(address, error, is_confined),
+    };
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => {
             let who = listen::owner(address)
@@ -235,4 +247,45 @@ fn taken(address: SocketAddr, error: &io::Error, is_confined: bool) -> Failure {
         _ => "choose another address with --listen ADDR:PORT".to_owned(),
     };
     Failure::System(format!("cannot listen on {address}: {error}; {advice}"))
+}
+
+/// An error about a Unix socket that cannot be made, and what to do.
+fn path_taken(address: &Address, error: &io::Error, is_confined: bool) -> Failure {
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => "stop the program that listens there, or choose another path",
+        io::ErrorKind::AlreadyExists => "remove the file, or choose another path",
+        io::ErrorKind::NotFound => "make the directory first",
+        io::ErrorKind::PermissionDenied if is_confined => {
+            "Landlock confined the previous process, and so this one; another socket needs a restart"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "let this user write the directory, and belong to the group of `socket-owner`"
+        }
+        _ => "choose another path with --listen unix:/PATH",
+    };
+    Failure::System(format!("cannot listen on {address}: {error}; {advice}"))
+}
+
+/// Who may connect to an address that is a Unix socket: as its listener says, else the user that the server becomes.
+///
+/// # Errors
+/// `Usage` for a user or group that does not exist.
+fn file_rights(config: &Config, address: &Address) -> Result<FileRights, Failure> {
+    if address.path().is_none() {
+        return Ok(FileRights::default());
+    }
+    let listeners = config.listeners();
+    let of = listeners.iter().find(|one| one.address.0.contains(address));
+    let mode = of.and_then(|one| one.socket_mode).unwrap_or_default().0;
+    let owner = of
+        .and_then(|one| one.socket_owner.as_ref())
+        .or(config.user.as_ref());
+    let owner = owner
+        .map(|user| Account::find(&user.name, user.group.as_deref()))
+        .transpose()
+        .map_err(|error| Failure::Usage(format!("the owner of {address}: {error}; name one that exists")))?
+        // A process without rights may name itself.
+        .filter(|account| !account.is_current())
+        .map(|account| (account.uid(), account.gid()));
+    Ok(FileRights { mode, owner })
 }

@@ -3,9 +3,9 @@
 
 use crate::cli::together::{self, Source};
 use crate::failure::Failure;
+use runtime::listen::Address;
 use runtime::strategy::{Io, Manner, Refusal, Strategy, Writing, try_uring};
 use server::config::{Concurrency, Config, IoKind, Workers};
-use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 
 /// Blocking workers per usable core. Each serves one client and mostly waits, so there must be many more workers than
@@ -33,7 +33,7 @@ pub(crate) struct Choice {
 pub(crate) struct Group {
     pub(crate) choice: Choice,
     /// The configured addresses; port 0 stays 0.
-    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) addresses: Vec<Address>,
     /// Limit on the connections open at these addresses, besides that of the whole server.
     pub(crate) connections_max: Option<u32>,
     /// Whether these are the admin addresses.
@@ -73,7 +73,7 @@ pub(crate) fn choose_all(config: &Config, cores: usize) -> Result<Vec<Group>, Fa
             group.choice == choice && group.connections_max.is_none() && connections_max.is_none()
         });
         match shared {
-            Some(group) => group.addresses.extend(&listener.address.0),
+            Some(group) => group.addresses.extend(listener.address.0),
             None => groups.push(Group {
                 choice,
                 addresses: listener.address.0,
@@ -116,8 +116,8 @@ fn dials_if_needed(choice: Choice, config: &Config) -> Result<Choice, Failure> {
 }
 
 /// The addresses at fault, for the end of an error.
-fn at(addresses: &[SocketAddr]) -> String {
-    let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+fn at(addresses: &[Address]) -> String {
+    let addresses: Vec<String> = addresses.iter().map(Address::to_string).collect();
     format!(" (the listener {})", addresses.join(", "))
 }
 

@@ -19,11 +19,10 @@ use ::tls::tickets::{Ratchet, Secret};
 use files::Fresh;
 use key_log::KeyLogFile;
 use runtime::clock;
-use runtime::listen::{Listener, Origin};
+use runtime::listen::{Address, Listener, Origin};
 use runtime::process::{inherit, privilege};
 use server::config::Config;
 use serving::Secured;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use units::UnixTime;
@@ -67,7 +66,7 @@ pub(super) struct Certificate {
 #[derive(Debug)]
 struct OfListener {
     /// The configured addresses; port 0 stays 0.
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<Address>,
     /// Whether they are those of the short form, whose TLS sockets of a service manager get.
     is_short_form: bool,
     /// `None`: cleartext.

@@ -4,6 +4,8 @@
 use crate::serve::process::PATIENCE;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// A response.
@@ -76,6 +78,15 @@ impl Connection {
         stream.set_nodelay(true).expect("a socket option");
         Connection {
             stream,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Over a Unix socket.
+    pub(crate) fn over_unix(stream: UnixStream) -> Connection {
+        Connection {
+            // Only calls that every stream socket has are used.
+            stream: TcpStream::from(OwnedFd::from(stream)),
             pending: Vec::new(),
         }
     }

@@ -139,7 +139,7 @@ mod tests {
                 _ => NonZeroUsize::MIN.saturating_add(1),
             };
             let strategy = Strategy::new(concurrency, io, workers).expect("a strategy");
-            let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Listening::default());
+            let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)).into(), Listening::default());
             let listener = listener.expect("a port");
             let address = listener.address();
             let handle = serve(strategy, &[listener], &Arc::new(Echo), Limits::default()).expect("workers");

@@ -1,4 +1,4 @@
-//! Listening sockets, with the options every strategy needs.
+//! Listening sockets, of TCP and in the file system, with the options every strategy needs.
 //!
 //! Accepted sockets inherit `TCP_NODELAY`, so it is set here once and not per connection.
 //!
@@ -6,11 +6,15 @@
 //! connections queued on it and its unfinished handshakes. A process that is succeeded by another therefore hands over
 //! all of them: [`Listener::sockets`] knows those that are open.
 
+mod address;
 mod owner;
 mod sockets;
+mod unix;
 
+pub use address::{Address, UNIX_PEER};
 pub use owner::{Owner, owner};
 pub use sockets::{Origin, Sockets};
+pub use unix::FileRights;
 
 use crate::sys;
 use rustix::io::Errno;
@@ -41,6 +45,8 @@ pub struct Listening {
     pub paced: bool,
     /// Maximum unsent bytes per connection in the kernel (`TCP_NOTSENT_LOWAT`); `None`: up to the send buffer's size.
     pub unsent: Option<usize>,
+    /// Who may connect to a Unix socket. The other options, except `backlog`, are those of TCP.
+    pub file: FileRights,
 }
 
 impl Listening {
@@ -60,6 +66,7 @@ impl Default for Listening {
             send_buffer: None,
             paced: false,
             unsent: None,
+            file: FileRights::default(),
         }
     }
 }
@@ -80,18 +87,29 @@ enum Port {
 #[derive(Clone, Debug)]
 pub struct Listener {
     fd: Arc<OwnedFd>,
-    address: SocketAddr,
+    address: Address,
     how: Listening,
     sockets: Sockets,
 }
 
 impl Listener {
-    /// Listens on `address`; for port 0, the system chooses a port.
+    /// Listens on `address`; for port 0, the system chooses a port. A Unix socket that nobody listens on is replaced.
     ///
     /// # Errors
-    /// The system's: the address is in use, is not this machine's, or the port needs privileges.
-    pub fn bind(address: SocketAddr, how: Listening) -> std::io::Result<Listener> {
-        Listener::open(address, how, Port::Own)
+    /// The system's: the address is in use, is not this machine's, or the port needs privileges. `AlreadyExists` for a path
+    /// with something else than a socket.
+    pub fn bind(address: Address, how: Listening) -> std::io::Result<Listener> {
+        let Address::Unix(path) = &address else {
+            return Listener::open(&address, how, Port::Own);
+        };
+        let fd = Arc::new(unix::open(path, how.file, how)?);
+        let sockets = Sockets::new(Origin::Bound(address.clone()), &fd);
+        Ok(Listener {
+            fd,
+            address,
+            how,
+            sockets,
+        })
     }
 
     /// Takes over sockets that already listen on one address: one opened by a service manager, or those of the previous
@@ -99,7 +117,7 @@ impl Listener {
     /// [`Listener::shards`]).
     ///
     /// # Errors
-    /// `InvalidInput` for a descriptor that is not a listening TCP socket, or the system's error when setting options.
+    /// `InvalidInput` for a descriptor that is not a listening stream socket, or the system's error when setting options.
     pub fn adopt(origin: Origin, fds: Vec<OwnedFd>, how: Listening) -> std::io::Result<Listener> {
         for fd in &fds {
             adopt_one(fd, how)?;
@@ -111,7 +129,7 @@ impl Listener {
                 "no socket to take over",
             ));
         };
-        let address = SocketAddr::try_from(rustix::net::getsockname(&fd)?).map_err(|_| Errno::AFNOSUPPORT)?;
+        let address = Address::of(&rustix::net::getsockname(&fd)?).ok_or(Errno::AFNOSUPPORT)?;
         let sockets = Sockets::new(origin, &fd);
         fds.for_each(|further| sockets.put(further));
         Ok(Listener {
@@ -138,9 +156,8 @@ impl Listener {
         let living: Vec<_> = parts.iter().flat_map(|sockets| sockets.living()).collect();
         for some in living.chunks(queues.max(1)) {
             let [fd, further @ ..] = some else { continue };
-            let address =
-                SocketAddr::try_from(rustix::net::getsockname(fd)?).map_err(|_| Errno::AFNOSUPPORT)?;
-            let sockets = Sockets::new(origin, fd);
+            let address = Address::of(&rustix::net::getsockname(fd)?).ok_or(Errno::AFNOSUPPORT)?;
+            let sockets = Sockets::new(origin.clone(), fd);
             further.iter().for_each(|fd| sockets.put(Arc::clone(fd)));
             listeners.push(Listener {
                 fd: Arc::clone(fd),
@@ -161,7 +178,7 @@ impl Listener {
     /// As [`Listener::bind`].
     pub fn reserve(&self, count: usize) -> std::io::Result<()> {
         while self.sockets.may_grow() && self.sockets.waiting() + 1 < count {
-            let further = Listener::open(self.address, self.how, Port::OfAnother)?;
+            let further = Listener::open(&self.address, self.how, Port::OfAnother)?;
             self.sockets.put(further.fd);
         }
         Ok(())
@@ -192,7 +209,7 @@ impl Listener {
         if !self.sockets.may_grow() {
             return Ok(self.clone());
         }
-        match Listener::open(self.address, self.how, Port::OfAnother) {
+        match Listener::open(&self.address, self.how, Port::OfAnother) {
             Ok(opened) => {
                 self.sockets.joined(&opened.fd);
                 Ok(of(opened.fd))
@@ -215,8 +232,8 @@ impl Listener {
         self.sockets.clone()
     }
 
-    fn open(asked: SocketAddr, how: Listening, port: Port) -> std::io::Result<Listener> {
-        let address = asked;
+    fn open(asked: &Address, how: Listening, port: Port) -> std::io::Result<Listener> {
+        let address = asked.tcp().ok_or(Errno::AFNOSUPPORT)?;
         let family = match address {
             SocketAddr::V4(_) => AddressFamily::INET,
             SocketAddr::V6(_) => AddressFamily::INET6,
@@ -242,9 +259,9 @@ impl Listener {
         // join.
         sockopt::set_socket_reuseport(&fd, true)?;
         rustix::net::listen(&fd, i32::try_from(how.backlog).unwrap_or(i32::MAX))?;
-        let address = SocketAddr::try_from(rustix::net::getsockname(&fd)?).map_err(|_| Errno::AFNOSUPPORT)?;
+        let address = Address::of(&rustix::net::getsockname(&fd)?).ok_or(Errno::AFNOSUPPORT)?;
         let fd = Arc::new(fd);
-        let sockets = Sockets::new(Origin::Bound(asked), &fd);
+        let sockets = Sockets::new(Origin::Bound(asked.clone()), &fd);
         Ok(Listener {
             fd,
             address,
@@ -254,8 +271,8 @@ impl Listener {
     }
 
     /// Its address, with the port chosen by the system.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> Address {
+        self.address.clone()
     }
 
     pub(crate) fn fd(&self) -> &Arc<OwnedFd> {
@@ -280,20 +297,24 @@ fn set_sending(fd: &OwnedFd, how: Listening) -> std::io::Result<()> {
 
 /// Gives a socket opened by another program the options of our listeners.
 fn adopt_one(fd: &OwnedFd, how: Listening) -> std::io::Result<()> {
+    let family = sockopt::socket_domain(fd)?;
     let is_ours = sockopt::socket_type(fd)? == SocketType::STREAM
         && matches!(
-            sockopt::socket_domain(fd)?,
-            AddressFamily::INET | AddressFamily::INET6
+            family,
+            AddressFamily::INET | AddressFamily::INET6 | AddressFamily::UNIX
         )
         && sockopt::socket_acceptconn(fd)?;
     if !is_ours {
         return Err(std::io::Error::new(
             ErrorKind::InvalidInput,
-            "it is not a listening TCP socket",
+            "it is not a listening stream socket",
         ));
     }
     rustix::io::ioctl_fionbio(fd, true)?;
     rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?;
+    if family == AddressFamily::UNIX {
+        return Ok(());
+    }
     sockopt::set_tcp_nodelay(fd, how.no_delay)?;
     set_sending(fd, how)?;
     if how.defer_accept {
@@ -380,7 +401,8 @@ mod tests {
             let mut before = std::net::TcpStream::connect(listener.address()).unwrap();
             listener.sockets().admit_no_more();
             let patience = std::time::Duration::from_millis(50);
-            let error = std::net::TcpStream::connect_timeout(&listener.address(), patience).unwrap_err();
+            let error = std::net::TcpStream::connect_timeout(&listener.address().tcp().unwrap(), patience)
+                .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TimedOut);
             std::io::Write::write_all(&mut before, b"x").unwrap();
             assert!(
@@ -419,13 +441,13 @@ mod tests {
             .map(|fd| fd.try_clone().unwrap())
             .collect();
         let clients: Vec<_> = (0..64)
-            .map(|_| std::net::TcpStream::connect(address).unwrap())
+            .map(|_| std::net::TcpStream::connect(&address).unwrap())
             .collect();
         for client in &clients {
             std::io::Write::write_all(&mut &*client, b"x").unwrap();
         }
         drop((first, shards));
-        let next = Listener::adopt(Origin::Bound(address), copies, Listening::default()).unwrap();
+        let next = Listener::adopt(Origin::Bound(address.clone()), copies, Listening::default()).unwrap();
         assert_eq!(next.address(), address);
         let shards = next.shards(3).unwrap();
         let mut accepted = 0;

@@ -258,13 +258,13 @@ fn on_every_strategy(test: impl Fn(&Shared, SocketAddr, bool)) {
         };
         let strategy = Strategy::new(concurrency, io, workers).expect("a strategy");
         println!("{strategy:?}");
-        let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Listening::default());
+        let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)).into(), Listening::default());
         let listener = listener.expect("a port");
         let address = listener.address();
         let shared = Arc::<Shared>::default();
         let service = Arc::new(Muxes(Arc::clone(&shared)));
         let handle = serve(strategy, &[listener], &service, Limits::default()).expect("workers");
-        test(&shared, address, io == Io::Blocking);
+        test(&shared, address.tcp().expect("TCP"), io == Io::Blocking);
         shared.wait("the connection's end", |seen| seen.closed == 1);
         handle.stop();
         handle.join().expect("workers that end well");

@@ -11,6 +11,7 @@
 use crate::config::{Config, Network, TrustedField};
 use http_semantics::forwarded::{self, Node};
 use http_semantics::request::RequestHead;
+use runtime::listen::UNIX_PEER;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Most addresses of a chain of proxies.
@@ -18,6 +19,18 @@ const HOPS_MAX: usize = 32;
 
 /// A client of which nothing is known.
 pub(crate) const UNKNOWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// A client's address, for people.
+pub(crate) struct Shown(pub(crate) IpAddr);
+
+impl core::fmt::Display for Shown {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.0 {
+            address if address == UNIX_PEER.ip() => f.write_str("a client of a Unix socket"),
+            address => address.fmt(f),
+        }
+    }
+}
 
 /// Who sent a request.
 #[derive(Clone, Debug)]
@@ -112,7 +125,10 @@ impl Trusted {
         let nodes = lines.into_iter().rev().flat_map(|value| self.nodes(value));
         for (number, node) in nodes.enumerate() {
             pass(last.0);
-            let address = node.address.filter(|_| number < HOPS_MAX);
+            // A field cannot name the client of a Unix socket.
+            let address = node
+                .address
+                .filter(|address| number < HOPS_MAX && *address != UNIX_PEER.ip());
             let Some(address) = address.map(|address| address.to_canonical()) else {
                 return (UNKNOWN, node.is_secured);
             };

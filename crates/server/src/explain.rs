@@ -5,6 +5,7 @@
 //! connection, and it passes nothing to upstreams.
 
 use crate::access::Verdict;
+use crate::client_address::Shown;
 use crate::config::{Config, HeaderRule, TrailingSlash, spelling};
 use crate::context::{Cx, Done};
 use crate::entry::{Answer as Kind, Entry};
@@ -114,8 +115,8 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
     let handled = state.mounts.of(head).is_some();
     if is_ruled && !is_redirected {
         let (text, stops) = match verdict {
-            Verdict::Open(_) => (format!("{} is admitted", question.peer), false),
-            Verdict::Forbidden => (format!("{} is not admitted", question.peer), true),
+            Verdict::Open(_) => (format!("{} is admitted", Shown(question.peer)), false),
+            Verdict::Forbidden => (format!("{} is not admitted", Shown(question.peer)), true),
             Verdict::Challenge(_) | Verdict::Check(_) => ("a password is needed".to_owned(), true),
             Verdict::Busy => ("too many passwords are being checked".to_owned(), true),
             Verdict::Malformed => ("the path is malformed".to_owned(), true),

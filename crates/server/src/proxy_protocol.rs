@@ -4,7 +4,9 @@
 //! Decides what a header says and how one is written. Who may send one, and when it must be whole, is decided by those who
 //! read it.
 
+use crate::client_address::UNKNOWN;
 use core::fmt;
+use runtime::listen::UNIX_PEER;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -115,9 +117,7 @@ fn text(input: &[u8]) -> Result<Step, Fault> {
             };
             let (from, to) = (port(), port());
             match (source, destination, from, to, words.next()) {
-                (Some(source), Some(_), Some(from), Some(_), None) => {
-                    Announced::Client(SocketAddr::new(source, from))
-                }
+                (Some(source), Some(_), Some(from), Some(_), None) => Announced::client(source, from),
                 _ => return Err(malformed),
             }
         }
@@ -167,22 +167,34 @@ fn binary(input: &[u8]) -> Result<Step, Fault> {
     let announced = match needed {
         12 => {
             let source: [u8; 4] = addresses[..4].try_into().unwrap_or_default();
-            Announced::Client(SocketAddr::new(source.into(), port(8)))
+            Announced::client(source.into(), port(8))
         }
         36 => {
             let source: [u8; 16] = addresses[..16].try_into().unwrap_or_default();
-            Announced::Client(SocketAddr::new(source.into(), port(32)))
+            Announced::client(source.into(), port(32))
         }
         _ => Announced::Sender,
     };
     Ok(Step::Header { announced, used })
 }
 
+impl Announced {
+    /// This client. A header cannot name the client of a Unix socket.
+    fn client(source: IpAddr, port: u16) -> Announced {
+        let source = if source == UNIX_PEER.ip() { UNKNOWN } else { source };
+        Announced::Client(SocketAddr::new(source, port))
+    }
+}
+
 /// The header with which a connection begins, as [`write`] does; empty without a version.
 pub(crate) fn announcement(version: Option<Version>, client: Option<IpAddr>) -> Vec<u8> {
     let mut out = Vec::new();
     if let Some(version) = version {
-        write(version, client, &mut out);
+        write(
+            version,
+            client.filter(|client| *client != UNIX_PEER.ip()),
+            &mut out,
+        );
     }
     out
 }
@@ -279,6 +291,7 @@ mod tests {
                 b"PROXY TCP4 192.0.2.7 0.0.0.0 0 0\r\n".to_vec(),
                 client("192.0.2.7:0"),
             ),
+            (b"PROXY TCP6 :: ::1 1 80\r\n".to_vec(), client("0.0.0.0:1")),
             (b"PROXY UNKNOWN\r\n".to_vec(), Announced::Sender),
             (b"PROXY UNKNOWN ::1 ::2 x\r\n".to_vec(), Announced::Sender),
             (v2(0x21, 0x11, &four), client("192.0.2.7:4711")),

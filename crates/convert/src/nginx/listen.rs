@@ -32,9 +32,9 @@ pub(super) fn read(args: &[String], server: &mut Server) -> Result<(Listen, Fate
         .split_first()
         .ok_or_else(|| Fate::missing("an address is missing"))?;
     if text.starts_with("unix:") {
-        return Err(Fate::missing(
-            "Weir listens on TCP addresses, and on sockets that a service manager passes",
-        ));
+        return Err(Fate::missing(format!(
+            "Unix sockets are not carried over; add one by hand, as in listen = \"{text}\", and name who may connect"
+        )));
     }
     let address = address(text)
         .ok_or_else(|| Fate::missing(format!("`{text}` is no address; Weir listens on IP addresses")))?;

@@ -148,9 +148,9 @@ struct Running(SocketAddr, Option<Handle>);
 
 impl Running {
     fn start(strategy: Strategy, relay: Relay) -> Running {
-        let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Listening::default());
+        let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)).into(), Listening::default());
         let listener = listener.expect("a port");
-        let address = listener.address();
+        let address = listener.address().tcp().expect("TCP");
         let handle = serve(strategy, &[listener], &Arc::new(relay), Limits::default()).expect("workers");
         Running(address, Some(handle))
     }
@@ -354,7 +354,7 @@ fn a_strategy_that_cannot_dial_says_so_before_it_starts() {
         if strategy.can_dial() {
             continue;
         }
-        let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Listening::default());
+        let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)).into(), Listening::default());
         let listener = listener.expect("a port");
         let error = serve(
             strategy,

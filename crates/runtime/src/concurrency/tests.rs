@@ -32,7 +32,7 @@ impl Server {
             ..Listening::default()
         };
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), how).unwrap();
-        let address = listener.address();
+        let address = listener.address().tcp().unwrap();
         let handle = serve(strategy, &[listener], &Arc::new(toy.clone()), limits).unwrap();
         Server {
             handle: Some(handle),
@@ -527,7 +527,7 @@ fn a_strategy_hands_its_listener_to_the_next_without_refusing_anyone() {
         ..Listening::default()
     };
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), how).unwrap();
-    let address = listener.address();
+    let address = listener.address().tcp().unwrap();
     for strategy in strategies() {
         let listeners = [listener.clone()];
         let handle = serve(strategy, &listeners, &Arc::new(Toy::default()), Limits::default()).unwrap();
@@ -805,7 +805,7 @@ fn connections_are_counted_by_the_listener_they_came_from() {
         let handle = serve(strategy, &listeners, &Arc::new(Toy::default()), Limits::default()).unwrap();
         drop(listeners);
         let connect = |at: usize| {
-            let client = TcpStream::connect(addresses[at]).unwrap();
+            let client = TcpStream::connect(&addresses[at]).unwrap();
             client.set_read_timeout(Some(PATIENCE)).unwrap();
             ask(&client, "echo x\n", "x\n");
             client

@@ -3,6 +3,7 @@
 use super::{Buf, Out};
 use crate::buffer::Outgoing;
 use crate::fs::{ReadError, Wait};
+use crate::listen::UNIX_PEER;
 use crate::manner::Writing;
 use crate::peer::{PeerLoss, Upstream};
 use crate::session::{Body, FileRange, Loss};
@@ -14,7 +15,7 @@ use rustix::net::{
     sockopt,
 };
 use std::io::IoSlice;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -87,11 +88,8 @@ pub(crate) fn accept(listener: &OwnedFd) -> Result<Option<(OwnedFd, SocketAddr)>
         match rustix::net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok((fd, peer)) => {
                 let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                // The kernel always reports the address, and these listeners have no other families.
-                return Ok(Some((
-                    fd,
-                    peer.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)),
-                )));
+                // The kernel always reports the address of TCP, and the only other family is that of Unix sockets.
+                return Ok(Some((fd, peer.unwrap_or(UNIX_PEER))));
             }
             // The peer left while it waited; there may be others.
             Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}

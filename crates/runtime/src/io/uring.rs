@@ -32,12 +32,13 @@ use super::socket::{self, Disk, Pushed};
 use super::table::Table;
 use super::{Backend, Buf, Done, Id, Op, Out, PRESSED_RECEIVE};
 use crate::clock;
+use crate::listen::UNIX_PEER;
 use crate::memory::Step;
 use crate::peer::{PeerLoss, Upstream};
 use crate::session::{Body, Loss, Path};
 use crate::shaping::{Egress, Grant, Withheld};
 use crate::sys::{self, Completion, Ring, Sizes, Ticket};
-use rustix::net::Shutdown;
+use rustix::net::{AddressFamily, Shutdown};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -822,7 +823,10 @@ fn id_of(token: u64) -> Id {
 }
 
 fn peer_of(fd: &OwnedFd) -> Option<SocketAddr> {
-    SocketAddr::try_from(rustix::net::getpeername(fd).ok()??).ok()
+    match rustix::net::getpeername(fd).ok()?? {
+        peer if peer.address_family() == AddressFamily::UNIX => Some(UNIX_PEER),
+        peer => SocketAddr::try_from(peer).ok(),
+    }
 }
 
 #[cfg(test)]

@@ -3,18 +3,18 @@
 //! Decides nothing about the handover. Sockets in service belong to the workers that accept from them; here are only
 //! weak references, so that draining closes the sockets.
 
+use super::Address;
 use crate::sys;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Origin of the sockets of an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// This program, or its predecessor, bound the requested address. Its port may be 0.
-    Bound(SocketAddr),
+    Bound(Address),
     /// There are more of them than workers: no further ones join.
-    Surplus(SocketAddr),
+    Surplus(Address),
     /// A service manager opened it and keeps it when this process ends.
     Passed,
 }
@@ -44,14 +44,13 @@ impl Sockets {
 
     /// Their origin.
     pub fn origin(&self) -> Origin {
-        self.origin
+        self.origin.clone()
     }
 
     /// Their address, with the port chosen by the system; `None` if all are closed.
-    pub fn address(&self) -> Option<SocketAddr> {
+    pub fn address(&self) -> Option<Address> {
         let living = self.living();
-        let name = rustix::net::getsockname(living.first()?).ok()?;
-        SocketAddr::try_from(name).ok()
+        Address::of(&rustix::net::getsockname(living.first()?).ok()?)
     }
 
     /// All open sockets.
@@ -69,7 +68,8 @@ impl Sockets {
     /// accepted. Sockets of a service manager outlive this process and are not changed: their queue belongs to the next
     /// process. Other processes that share the sockets get no connections either.
     pub fn admit_no_more(&self) {
-        if self.origin != Origin::Passed {
+        // A Unix socket has no handshakes.
+        if let Origin::Bound(Address::Tcp(_)) | Origin::Surplus(Address::Tcp(_)) = &self.origin {
             for fd in self.living() {
                 // If this is refused, the last clients to connect may find no server.
                 let _ = sys::drop_syns(fd.as_fd());
@@ -79,7 +79,8 @@ impl Sockets {
 
     /// Whether further sockets may be opened beside these.
     pub(super) fn may_grow(&self) -> bool {
-        matches!(self.origin, Origin::Bound(_))
+        // A path has one socket.
+        matches!(self.origin, Origin::Bound(Address::Tcp(_)))
     }
 
     pub(super) fn waiting(&self) -> usize {

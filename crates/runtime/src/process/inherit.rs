@@ -25,7 +25,7 @@
 //! Decides how sockets travel and when the new process counts as started. What is served, and when to upgrade, is not
 //! known here.
 
-use crate::listen::{Origin, Sockets};
+use crate::listen::{Address, Origin, Sockets};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
@@ -342,7 +342,7 @@ pub type Datagrams = (SocketAddr, Vec<OwnedFd>);
 #[derive(Debug, Default)]
 pub struct Legacy {
     /// Sockets by address. No address for those of a service manager.
-    pub sockets: Vec<(Option<SocketAddr>, Vec<OwnedFd>)>,
+    pub sockets: Vec<(Option<Address>, Vec<OwnedFd>)>,
     /// UDP sockets, which the predecessor reads until it drains.
     pub datagrams: Vec<Datagrams>,
     /// Restrictions inherited from the predecessor.
@@ -404,10 +404,7 @@ fn legacy(channel: &OwnedFd) -> io::Result<Legacy> {
             Some(("socket", address)) => {
                 let address = Some(address.parse().map_err(|_| odd())?);
                 // Port 0 may have been requested twice: these are two addresses, which stay separate.
-                let place = |fds: &[OwnedFd]| {
-                    let first = rustix::net::getsockname(fds.first()?).ok()?;
-                    SocketAddr::try_from(first).ok()
-                };
+                let place = |fds: &[OwnedFd]| Address::of(&rustix::net::getsockname(fds.first()?).ok()?);
                 let same = |of_one: &&mut (_, Vec<_>)| of_one.0 == address && place(&of_one.1) == place(&fds);
                 match legacy.sockets.iter_mut().find(same) {
                     Some((_, more)) => more.extend(fds),
@@ -507,6 +504,9 @@ mod tests {
     fn sockets_arrive_with_their_addresses() {
         let bind = |address: &str| Listener::bind(address.parse().unwrap(), Listening::default()).unwrap();
         let (one, two, three) = (bind("127.0.0.1:0"), bind("127.0.0.2:0"), bind("127.0.0.1:0"));
+        let dir = tempfile::tempdir().unwrap();
+        let path = format!("unix:{}", dir.path().join("a socket").display());
+        let four = bind(&path);
         one.reserve(DESCRIPTORS_MAX + 3).unwrap();
         let (ours, theirs) = pair().unwrap();
         let successor = Successor {
@@ -522,7 +522,7 @@ mod tests {
         let secret = Secret(b"for you alone".to_vec());
         let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let place = datagrams.local_addr().unwrap();
-        let sockets = [one.sockets(), two.sockets(), three.sockets()];
+        let sockets = [one.sockets(), two.sockets(), three.sockets(), four.sockets()];
         successor
             .hand_over(&sockets, &[(place, vec![datagrams.into()])], &bounds, &secret)
             .unwrap();
@@ -535,7 +535,7 @@ mod tests {
         let counts: Vec<_> = legacy
             .sockets
             .iter()
-            .map(|(address, fds)| (address.unwrap().to_string(), fds.len()))
+            .map(|(address, fds)| (address.as_ref().unwrap().to_string(), fds.len()))
             .collect();
         assert_eq!(
             counts,
@@ -543,6 +543,7 @@ mod tests {
                 ("127.0.0.1:0".to_owned(), DESCRIPTORS_MAX + 3),
                 ("127.0.0.2:0".to_owned(), 1),
                 ("127.0.0.1:0".to_owned(), 1),
+                (path, 1),
             ]
         );
         assert_eq!(legacy.bounds, bounds);

@@ -19,6 +19,7 @@ use crate::config::{LogFormat, LogTemplate, Variable};
 use crate::request_limit::Seats;
 use escape::{push_clf, push_json};
 use runtime::Path;
+use runtime::listen::UNIX_PEER;
 use std::fmt;
 use std::net::IpAddr;
 use units::{Duration, Instant};
@@ -718,6 +719,9 @@ static OCTETS: [([u8; 4], usize); 256] = {
 
 #[inline]
 fn push_ip(out: &mut Vec<u8>, ip: IpAddr) {
+    if ip == UNIX_PEER.ip() {
+        return out.extend_from_slice(b"unix:");
+    }
     let v4 = match ip {
         IpAddr::V4(v4) => v4,
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {

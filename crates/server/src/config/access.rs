@@ -6,6 +6,7 @@ use super::pattern::PathPattern;
 use super::values;
 use core::fmt;
 use core::str::FromStr;
+use runtime::listen::UNIX_PEER;
 use serde::{Deserialize, Deserializer};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -59,6 +60,8 @@ pub enum Network {
     V4(u32, u8),
     /// The IPv6 addresses that begin with these bits.
     V6(u128, u8),
+    /// Clients of Unix sockets.
+    Unix,
 }
 
 impl Network {
@@ -77,6 +80,9 @@ impl Network {
     pub(super) fn matches(self, address: IpAddr) -> Option<u8> {
         match (self, address) {
             (Network::All, _) => Some(0),
+            // More than any prefix.
+            (Network::Unix, address) => (address == UNIX_PEER.ip()).then_some(u8::MAX),
+            (_, address) if address == UNIX_PEER.ip() => None,
             (Network::V4(start, bits), IpAddr::V4(ip)) => {
                 (u32::from(ip) & mask_v4(bits) == start).then_some(bits + 1)
             }
@@ -100,6 +106,7 @@ impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Network::All => f.write_str("all"),
+            Network::Unix => f.write_str("unix"),
             Network::V4(start, bits) => write!(f, "{}/{bits}", std::net::Ipv4Addr::from(start)),
             Network::V6(start, bits) => write!(f, "{}/{bits}", std::net::Ipv6Addr::from(start)),
         }
@@ -113,9 +120,12 @@ impl FromStr for Network {
         if text == "all" {
             return Ok(Network::All);
         }
+        if text == "unix" {
+            return Ok(Network::Unix);
+        }
         let wrong = || {
             format!(
-                "`{}` is not a network; write an address, a prefix or all, as in 192.0.2.0/24, 2001:db8::/32 or 127.0.0.1",
+                "`{}` is not a network; write an address, a prefix, unix or all, as in 192.0.2.0/24, 2001:db8::/32 or 127.0.0.1",
                 text.escape_debug()
             )
         };
@@ -139,7 +149,7 @@ impl FromStr for Network {
             Network::V4(_, 33..) | Network::V6(_, 129..) => return Err(wrong()),
             Network::V4(start, bits) => Network::V4(start & mask_v4(bits), bits),
             Network::V6(start, bits) => Network::V6(start & mask_v6(bits), bits),
-            Network::All => Network::All,
+            Network::All | Network::Unix => network,
         };
         if whole != network {
             return Err(format!(
@@ -256,6 +266,7 @@ mod tests {
             ("::ffff:192.0.2.0/120", "192.0.2.0/24"),
             ("::ffff:192.0.2.9", "192.0.2.9/32"),
             ("all", "all"),
+            ("unix", "unix"),
         ] {
             let network: Network = text.parse().unwrap();
             assert_eq!(network.to_string(), shown);
@@ -292,6 +303,11 @@ mod tests {
             ("allow = '0.0.0.0/0'\ndeny = 'all'", "10.1.2.3", true),
             ("allow = '::/0'", "10.1.2.3", false),
             ("deny = 'all'", "::1", false),
+            // `::` stands for clients of Unix sockets, which are in no network of addresses.
+            ("allow = '::/0'", "::", false),
+            ("allow = 'unix'\ndeny = 'all'", "::", true),
+            ("allow = 'unix'\ndeny = 'all'", "::1", false),
+            ("allow = 'all'\ndeny = 'unix'", "::", false),
             (
                 "allow = '2001:db8::/32'\ndeny = '2001:db8:1::/48'",
                 "2001:db8:1::9",

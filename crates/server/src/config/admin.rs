@@ -5,6 +5,7 @@
 use super::ConfigError;
 use super::listener::Tls;
 use super::values::Listen;
+use runtime::listen::Address;
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -26,15 +27,14 @@ pub struct Admin {
 impl Admin {
     /// Validates that only those who may can read from other machines.
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        let Some(address) = self.listen.0.first() else {
+        if self.listen.0.is_empty() {
             return Err(ConfigError::invalid(
                 "admin",
                 "no address; name at least one, as in listen = \"127.0.0.1:9090\"",
             ));
-        };
-        let remote = self.listen.0.iter().find(|address| !address.ip().is_loopback());
-        let Some(remote) = remote else {
-            debug_assert!(address.ip().is_loopback());
+        }
+        let is_remote = |address: &&Address| address.tcp().is_some_and(|address| !address.ip().is_loopback());
+        let Some(remote) = self.listen.0.iter().find(is_remote) else {
             return Ok(());
         };
         let needs_certificate = self.tls.as_ref().and_then(Tls::asks_clients) == Some(true);

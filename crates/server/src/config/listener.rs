@@ -4,11 +4,12 @@
 
 use super::admin::CONNECTIONS_MAX;
 use super::secure::{ClientAuth, HttpsRedirect};
-use super::values::{self, IoKind, Listen, Workers};
+use super::socket_file::SocketMode;
+use super::values::{self, IoKind, Listen, User, Workers};
 use super::{Config, ConfigError};
+use runtime::listen::Address;
 use runtime::strategy::Concurrency;
 use serde::Deserialize;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// A table `[[listener]]`: its addresses, and where they differ from the top level.
@@ -30,6 +31,12 @@ pub struct Listener {
     /// See [`Config::proxy_protocol`].
     #[serde(default)]
     pub proxy_protocol: bool,
+    /// Permission bits of its Unix sockets; `None`: the default. Whoever may write the file may connect.
+    #[serde(default)]
+    pub socket_mode: Option<SocketMode>,
+    /// User and group of its Unix sockets; `None`: those of [`Config::user`], else those of the process.
+    #[serde(default)]
+    pub socket_owner: Option<User>,
     /// Whether its addresses are those of the table `[admin]`. Not a key of the file.
     #[serde(skip)]
     pub is_admin: bool,
@@ -127,6 +134,8 @@ impl Config {
             max_connections: None,
             tls: self.tls(),
             proxy_protocol: self.proxy_protocol,
+            socket_mode: None,
+            socket_owner: None,
             is_admin: false,
         });
         let admin = self.admin.as_ref().map(|admin| Listener {
@@ -137,6 +146,8 @@ impl Config {
             max_connections: Some(CONNECTIONS_MAX),
             tls: admin.tls.clone(),
             proxy_protocol: false,
+            socket_mode: None,
+            socket_owner: None,
             is_admin: true,
         });
         let all = short.into_iter().chain(self.listener.iter().cloned());
@@ -144,10 +155,10 @@ impl Config {
     }
 
     /// All addresses to listen on.
-    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> + '_ {
         let tables = self.listener.iter().flat_map(|listener| &listener.address.0);
         let admin = self.admin.iter().flat_map(|admin| &admin.listen.0);
-        self.listen.0.iter().chain(tables).chain(admin).copied()
+        self.listen.0.iter().chain(tables).chain(admin)
     }
 
     /// TLS of the addresses in `listen`, from `tls-cert` and `tls-key`.
@@ -172,7 +183,7 @@ impl Config {
                     .listeners()
                     .into_iter()
                     .find(|one| one.tls.is_some() && !one.is_admin);
-                secured.and_then(|one| Some(one.address.0.first()?.port()))
+                secured.and_then(|one| Some(one.address.0.iter().find_map(Address::tcp)?.port()))
             }
         }
     }
@@ -222,6 +233,17 @@ impl Config {
                     "0 is too small; it must be at least 1 (otherwise nobody is served)",
                 ));
             }
+            let has_path = listener.address.0.iter().any(|one| one.path().is_some());
+            if (listener.socket_mode.is_some() || listener.socket_owner.is_some()) && !has_path {
+                let key = match listener.socket_mode {
+                    Some(_) => "socket-mode",
+                    None => "socket-owner",
+                };
+                return Err(ConfigError::invalid(
+                    key,
+                    "this listener has no Unix socket; add one, as in address = \"unix:/run/weir.sock\", or remove the key",
+                ));
+            }
             if let Some(tls) = &listener.tls {
                 tls.validate(["cert", "key", "client-ca"], has_others)?;
             }
@@ -233,17 +255,21 @@ impl Config {
             }
         }
         self.validate_chosen_ports()?;
-        let all: Vec<SocketAddr> = self.addresses().collect();
-        for (at, one) in all.iter().enumerate() {
-            let takes = |other: &SocketAddr| {
-                other.port() == one.port()
-                    && other.is_ipv4() == one.is_ipv4()
-                    && (other.ip() == one.ip() || other.ip().is_unspecified() || one.ip().is_unspecified())
+        let all: Vec<&Address> = self.addresses().collect();
+        for (at, &one) in all.iter().enumerate() {
+            let takes = |other: &Address| match (other.tcp(), one.tcp()) {
+                (Some(other), Some(one)) => {
+                    one.port() != 0
+                        && other.port() == one.port()
+                        && other.is_ipv4() == one.is_ipv4()
+                        && (other.ip() == one.ip()
+                            || other.ip().is_unspecified()
+                            || one.ip().is_unspecified())
+                }
+                _ => other == one,
             };
-            if one.port() != 0
-                && let Some(other) = all[..at].iter().find(|other| takes(other))
-            {
-                let why = match other == one {
+            if let Some(other) = all[..at].iter().find(|other| takes(other)) {
+                let why = match *other == one {
                     true => format!("{one} is listed twice; list it once"),
                     false => format!(
                         "{other} and {one} have the same port, and one address includes the other; list one of them"

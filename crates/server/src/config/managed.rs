@@ -163,6 +163,8 @@ impl Config {
                 max_connections: None,
                 tls: None,
                 proxy_protocol: self.proxy_protocol,
+                socket_mode: None,
+                socket_owner: None,
                 is_admin: false,
             });
         }

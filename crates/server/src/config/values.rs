@@ -3,6 +3,7 @@
 use super::duration::{parse_duration, parse_duration_or_off};
 use core::fmt;
 use core::str::FromStr;
+use runtime::listen::Address;
 use runtime::shaping::Shaping;
 use runtime::strategy::Io;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -295,21 +296,32 @@ impl<'de> Deserialize<'de> for Workers {
 
 /// Addresses to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listen(pub Vec<SocketAddr>);
+pub struct Listen(pub Vec<Address>);
 
 impl Default for Listen {
     /// Loopback, so that nothing is exposed by accident.
     fn default() -> Listen {
-        Listen(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))])
+        Listen(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into()])
     }
 }
 
 impl Listen {
-    /// Parses one address: `ADDR:PORT`, `[V6]:PORT`, or `:PORT` for every address of the machine.
+    /// Parses one address: that of [`Listen::parse_tcp`], or `unix:/PATH` for a Unix socket.
     ///
     /// # Errors
     /// A sentence that names the text and shows valid spellings.
-    pub fn parse_one(text: &str) -> Result<SocketAddr, String> {
+    pub fn parse_one(text: &str) -> Result<Address, String> {
+        match text.trim() {
+            path if path.starts_with("unix:") => path.parse(),
+            address => Listen::parse_tcp(address).map(Address::Tcp),
+        }
+    }
+
+    /// Parses one address of TCP: `ADDR:PORT`, `[V6]:PORT`, or `:PORT` for every address of the machine.
+    ///
+    /// # Errors
+    /// A sentence that names the text and shows valid spellings.
+    pub fn parse_tcp(text: &str) -> Result<SocketAddr, String> {
         let text = text.trim();
         if let Some(port) = text.strip_prefix(':').and_then(|p| p.parse::<u16>().ok()) {
             return Ok(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port));
@@ -321,7 +333,7 @@ impl Listen {
             return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         }
         text.parse().map_err(|_| {
-            format!("`{text}` is not an address; write ADDR:PORT, as in 127.0.0.1:8080, [::1]:8080 or :8080")
+            format!("`{text}` is not an address; write ADDR:PORT, as in 127.0.0.1:8080, [::1]:8080 or :8080, or unix:/PATH")
         })
     }
 }
@@ -333,7 +345,7 @@ impl<'de> Deserialize<'de> for Listen {
             type Value = Listen;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an address as ADDR:PORT, or a list of them")
+                f.write_str("an address as ADDR:PORT or unix:/PATH, or a list of them")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Listen, E> {

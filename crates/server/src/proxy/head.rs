@@ -17,6 +17,7 @@ use http1::framing::Framing;
 use http1::head::Response;
 use http1::version::Version;
 use http1::{Misuse, request, response};
+use runtime::listen::UNIX_PEER;
 use std::io::Write as _;
 use std::net::IpAddr;
 
@@ -227,6 +228,7 @@ impl fmt::Display for Plain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.to_canonical() {
             UNKNOWN => f.write_str("unknown"),
+            address if address == UNIX_PEER.ip() => f.write_str("unknown"),
             address => address.fmt(f),
         }
     }
@@ -238,7 +240,7 @@ struct Node(IpAddr);
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.to_canonical() {
-            IpAddr::V6(address) => write!(f, "\"[{address}]\""),
+            IpAddr::V6(address) if address != UNIX_PEER.ip() => write!(f, "\"[{address}]\""),
             address => Plain(address).fmt(f),
         }
     }
