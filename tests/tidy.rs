@@ -442,14 +442,17 @@ fn commands_in_documents_exist() {
 /// configuration in them is valid.
 #[test]
 fn examples_of_deployment_use_what_there_is() {
-    let (serve, load) = (help(&["serve"]), help(&["load"]) + &help(&["load", "merge"]));
+    let (serve, load) = (
+        help(&["serve"]),
+        help(&["load"]) + &help(&["load", "merge"]) + &help(&["compare"]),
+    );
     let mut faults = Vec::new();
     for (path, text) in texts().filter(|(path, _)| path.starts_with("deploy")) {
         let name = path
             .file_name()
             .map(|name| name.to_string_lossy())
             .unwrap_or_default();
-        let (known, command) = match name.starts_with("load") {
+        let (known, command) = match name.starts_with("load") || path.starts_with("deploy/github-action") {
             true => (&load, "load"),
             false => (&serve, "serve"),
         };

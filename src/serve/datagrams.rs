@@ -69,6 +69,7 @@ pub(super) fn bind(
         let bounds = Limits::default();
         let shared = Shared::new(
             slot.clone(),
+            tls.tickets().clone(),
             &[PROTOCOL],
             Limits {
                 streams_max: limits.streams,

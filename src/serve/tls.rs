@@ -144,6 +144,11 @@ impl Tls {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The keys of tickets, for all listeners.
+    pub(super) fn tickets(&self) -> &Ratchet {
+        &self.tickets
+    }
+
     /// Whether connections to this listening socket speak TLS.
     pub(super) fn slot(&self, listener: &Listener) -> Option<&Slot> {
         let asked = match listener.sockets().origin() {

@@ -25,6 +25,8 @@ pub(crate) struct Connection<S: Session> {
     /// Which of the connections of its place it is.
     pub(crate) generation: u32,
     pub(crate) is_connected: bool,
+    /// Whether the server signed its handshake, which is then a full one.
+    pub(crate) is_signed: bool,
     /// What the endpoint's table of deadlines says.
     pub(crate) deadline: Option<Instant>,
     /// Whether it is in the endpoint's list of those to be served.
@@ -47,6 +49,7 @@ impl<S: Session> Connection<S> {
             unsent: Unsent::default(),
             generation,
             is_connected: false,
+            is_signed: false,
             deadline: None,
             is_listed: false,
         }
@@ -202,7 +205,7 @@ impl<S: Session> Connection<S> {
         let identity = chain.and_then(|chain| tls::certificates::identity(chain.first()?));
         let secured = Secured {
             protocol: data.as_ref().and_then(|data| data.protocol.as_deref()),
-            resumed: false,
+            resumed: !self.is_signed,
             identity: identity.as_deref(),
         };
         self.tell(cx, streams::Event::Connected(secured), now);

@@ -9,6 +9,7 @@
 use crate::connection::{Connection, Served};
 use crate::identifiers::{self, Identifiers};
 use crate::limits::Limits;
+use crate::witness::Witness;
 use bytes::BytesMut;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
@@ -24,6 +25,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tls::settings::Slot;
+use tls::tickets::{Ratchet, Rotation};
 use units::{Instant, UnixTime};
 
 /// Connections served by one call of `poll`, before datagrams that arrived have their turn.
@@ -36,6 +38,7 @@ const CLOSED_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Shared {
     tls: Slot,
+    tickets: Ratchet,
     protocols: Vec<Vec<u8>>,
     limits: Limits,
     endpoint: Arc<EndpointConfig>,
@@ -43,10 +46,12 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For endpoints that use the TLS of `tls` as it is when a peer arrives, and offer these protocols (ALPN).
-    pub fn new(tls: Slot, protocols: &[&[u8]], limits: Limits) -> Shared {
+    /// For endpoints that use the TLS of `tls` as it is when a peer arrives, and offer these protocols (ALPN). They move the
+    /// keys of `tickets`, with which that TLS seals, on with the time.
+    pub fn new(tls: Slot, tickets: Ratchet, protocols: &[&[u8]], limits: Limits) -> Shared {
         Shared {
             tls,
+            tickets,
             protocols: protocols.iter().map(|name| name.to_vec()).collect(),
             limits,
             // Draws the key of stateless resets, which all workers must share (RFC 9000 section 10.3.2).
@@ -60,9 +65,11 @@ impl Shared {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// The library's configuration for these certificates. Early data stays off: a request in it can be replayed.
-    fn configured(&self, tls: &rustls::ServerConfig) -> Result<ServerConfig, String> {
+    /// The library's configuration for these certificates, whose use `witness` notes. Early data stays off: a request in it
+    /// can be replayed.
+    fn configured(&self, tls: &rustls::ServerConfig, witness: &Witness) -> Result<ServerConfig, String> {
         let mut tls = tls.clone();
+        tls.cert_resolver = witness.of(tls.cert_resolver);
         tls.alpn_protocols.clone_from(&self.protocols);
         tls.max_early_data_size = 0;
         let crypto = QuicServerConfig::try_from(tls)
@@ -78,7 +85,7 @@ impl Shared {
     /// # Errors
     /// Why not, in words.
     pub fn check(&self) -> Result<(), String> {
-        self.configured(&self.tls.config()).map(drop)
+        self.configured(&self.tls.config(), &Witness::default()).map(drop)
     }
 }
 
@@ -91,6 +98,8 @@ pub struct Endpoint<V: Service> {
     quic: quinn_proto::Endpoint,
     /// The TLS in force, and what was made of it.
     tls: Option<(Arc<rustls::ServerConfig>, Arc<ServerConfig>)>,
+    rotation: Rotation,
+    witness: Witness,
     /// By the library's handle.
     connections: Vec<Option<Box<Connection<V::Session>>>>,
     open: usize,
@@ -121,10 +130,12 @@ impl<V: Service> Endpoint<V> {
         let mut endpoint = Endpoint {
             cx: service.context(worker),
             budget: service.budget(),
+            rotation: Rotation::new(shared.tickets.clone()),
             shared,
             service,
             quic,
             tls: None,
+            witness: Witness::default(),
             connections: Vec::new(),
             open: 0,
             handshakes: 0,
@@ -151,7 +162,7 @@ impl<V: Service> Endpoint<V> {
         {
             return;
         }
-        match self.shared.configured(&tls) {
+        match self.shared.configured(&tls, &self.witness) {
             Ok(config) => {
                 let config = Arc::new(config);
                 self.quic.set_server_config(Some(Arc::clone(&config)));
@@ -204,6 +215,7 @@ impl<V: Service> Endpoint<V> {
     fn event(&mut self, at: ConnectionHandle, event: ConnectionEvent) {
         if let Some(Some(connection)) = self.connections.get_mut(at.0) {
             connection.quic.handle_event(event);
+            connection.is_signed |= self.witness.take();
             self.list(at.0);
         }
     }
@@ -234,13 +246,15 @@ impl<V: Service> Endpoint<V> {
         let Some(mut session) = self.service.accept(&mut self.cx, peer, now) else {
             return self.quic.ignore(incoming);
         };
-        match self
+        let accepted = self
             .quic
-            .accept(incoming, to_standard(now), &mut self.scratch, None)
-        {
+            .accept(incoming, to_standard(now), &mut self.scratch, None);
+        let is_signed = self.witness.take();
+        match accepted {
             Ok((handle, quic)) => {
                 self.generations = self.generations.wrapping_add(1);
-                let connection = Connection::new(quic, session, self.generations);
+                let mut connection = Connection::new(quic, session, self.generations);
+                connection.is_signed = is_signed;
                 if self.connections.len() <= handle.0 {
                     self.connections.resize_with(handle.0 + 1, || None);
                 }
@@ -334,6 +348,7 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
 
     fn turn(&mut self, now: Instant, wall: UnixTime) {
         self.budget.turn(now);
+        self.rotation.turn(wall);
         self.cx.turn(now, wall);
         if self.budget.step() >= Step::Idle {
             self.close_idle(now);

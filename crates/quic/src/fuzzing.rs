@@ -66,20 +66,22 @@ impl Service for Sinks {
 }
 
 /// The TLS of all runs: that of the server, and that of a client which trusts it.
-static CONFIGURATIONS: LazyLock<(Arc<rustls::ServerConfig>, Arc<ClientConfig>)> = LazyLock::new(|| {
-    let made = rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).expect("a certificate");
-    let maker = Maker::new(Ratchet::new(Secret::new(0).expect("chance")).expect("keys"));
-    let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-    let pair = maker.pair(chain.as_bytes(), key.as_bytes()).expect("a pair");
-    let server = maker.server(&[pair], &Options::default()).expect("TLS");
-    let mut roots = RootCertStore::empty();
-    roots.add(made.cert.der().clone()).expect("a root");
-    let mut client = ClientConfig::builder()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    client.alpn_protocols = vec![b"sink".to_vec()];
-    (server, Arc::new(client))
-});
+static CONFIGURATIONS: LazyLock<(Arc<rustls::ServerConfig>, Ratchet, Arc<ClientConfig>)> =
+    LazyLock::new(|| {
+        let made = rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).expect("a certificate");
+        let tickets = Ratchet::new(Secret::new(0).expect("chance")).expect("keys");
+        let maker = Maker::new(tickets.clone());
+        let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let pair = maker.pair(chain.as_bytes(), key.as_bytes()).expect("a pair");
+        let server = maker.server(&[pair], &Options::default()).expect("TLS");
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).expect("a root");
+        let mut client = ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        client.alpn_protocols = vec![b"sink".to_vec()];
+        (server, tickets, Arc::new(client))
+    });
 
 /// Reads `data` as transport parameters and then as frames of packets. First byte: whether those that every client needs come
 /// first (its upper bit), and the length of the rest. Before the frames of each packet: their length, divided by 4.
@@ -99,9 +101,14 @@ fn run(first: u8, data: &[u8]) -> Hostile {
         _ => Parameters::default(),
     };
     given.0.extend_from_slice(parameters);
-    let (server, tls) = &*CONFIGURATIONS;
+    let (server, tickets, tls) = &*CONFIGURATIONS;
     let limits = Limits::default();
-    let shared = Arc::new(Shared::new(Slot::new(Arc::clone(server)), &[b"sink"], limits));
+    let shared = Arc::new(Shared::new(
+        Slot::new(Arc::clone(server)),
+        tickets.clone(),
+        &[b"sink"],
+        limits,
+    ));
     let mut sim = Sim::new(Endpoint::new(Arc::clone(&shared), Arc::new(Sinks), 0));
     let mut client = Hostile::new(Arc::clone(tls), "a.test", &given, [7; 8]).expect("TLS 1.3");
     exchange(&mut sim, &mut client);

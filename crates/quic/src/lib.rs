@@ -11,6 +11,7 @@
 //! - [`identifiers`]: connection IDs that name their worker
 //! - [`hostile`]: for tests: a client whose frames and transport parameters are the caller's
 //! - `connection`: one connection and its session
+//! - `witness`: whether a handshake resumed a session
 //! - `carrier`: the streams of one connection, as its session sees them
 
 mod carrier;
@@ -22,6 +23,7 @@ pub mod fuzzing;
 pub mod hostile;
 pub mod identifiers;
 pub mod limits;
+mod witness;
 
 pub use endpoint::Endpoint;
 pub use limits::Limits;

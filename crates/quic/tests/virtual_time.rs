@@ -1,8 +1,10 @@
 //! Whole connections in virtual time, over a path that loses datagrams by a seed: an endpoint that echoes streams, and a
 //! client of `quinn-proto`. Keys are drawn anew in each run; what is lost, and when, follows from the seed.
 
+mod checked;
 mod echo;
 
+use checked::Checked;
 use echo::{Echoes, served};
 use quic::Limits;
 use quic::endpoint::{Endpoint, Shared};
@@ -17,7 +19,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use units::{Draw, Duration, Instant, Rng, Seed};
+use tls::rustls;
+use tls::tickets::EPOCH_SECS;
+use units::{Draw, Duration, Instant, Rng, Seed, UnixTime};
 
 struct World {
     sim: Sim<Endpoint<Echoes>>,
@@ -45,9 +49,20 @@ const MOST: Duration = Duration::from_secs(120);
 
 impl World {
     fn new(loss: f64, seed: u64, limits: Limits) -> World {
-        let (shared, service, tls) = served(limits);
+        World::of(&served(limits), loss, seed)
+    }
+
+    /// A client whose TLS may know these endpoints from an earlier connection; they have a worker of their own.
+    fn of(
+        (shared, service, tls): &(Arc<Shared>, Arc<Echoes>, rustls::ClientConfig),
+        loss: f64,
+        seed: u64,
+    ) -> World {
+        let (shared, service) = (Arc::clone(shared), Arc::clone(service));
         let endpoint = Endpoint::new(Arc::clone(&shared), Arc::clone(&service), 5);
-        let config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("TLS 1.3")));
+        let config = ClientConfig::new(Arc::new(
+            QuicClientConfig::try_from(tls.clone()).expect("TLS 1.3"),
+        ));
         let mut quic = quinn_proto::Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None);
         let server = SocketAddr::from(([192, 0, 2, 1], 443));
         let (handle, connection) = quic
@@ -249,6 +264,34 @@ fn a_connection_goes_on_from_another_address() {
     world.at = SocketAddr::from(([198, 51, 100, 7], 6_000));
     world.run("moved", |world| world.is_echoed(stream));
     assert_eq!(world.closed, None);
+}
+
+#[test]
+fn sessions_are_resumed_while_the_ticket_keys_live() {
+    let mut server = served(Limits::default());
+    let checks = Checked::watch(&mut server.2);
+    let epoch = i64::try_from(EPOCH_SECS).expect("small");
+    // The keys of an epoch are kept for the next one, even if nobody but QUIC's workers looks after them.
+    for (at, is_resumed) in [
+        (0, false),
+        (0, true),
+        (epoch, true),
+        (2 * epoch, true),
+        (4 * epoch, false),
+        (4 * epoch, true),
+    ] {
+        let mut world = World::of(&server, 0.02, 8);
+        let wall = UnixTime { secs: at, nanos: 0 };
+        world.sim.endpoint().turn(Instant::ZERO, wall);
+        let before = checks.load(Ordering::Relaxed);
+        world.run("handshake", |world| world.is_connected);
+        // With the answer, the client has the next tickets.
+        let stream = world.ask(text(1_000, 8));
+        world.run("echo", |world| world.is_echoed(stream));
+        let is_checked = checks.load(Ordering::Relaxed) > before;
+        let noted = world.service.handshakes.lock().expect("no panic").pop();
+        assert_eq!((noted, is_checked), (Some(is_resumed), !is_resumed), "at {at} s");
+    }
 }
 
 #[test]

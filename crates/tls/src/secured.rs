@@ -15,7 +15,7 @@ mod duplex;
 use crate::certificates;
 use crate::engine::{Engine, Fault};
 use crate::settings::Slot;
-use crate::tickets::Ratchet;
+use crate::tickets::{Ratchet, Rotation};
 use bytes::Bytes;
 use duplex::Duplex;
 use runtime::fs::Wait;
@@ -74,8 +74,7 @@ impl<V: Service> Service for SecuredService<V> {
     fn context(&self, worker: usize) -> SecuredCx<<V::Session as Session>::Cx> {
         SecuredCx {
             inner: self.inner.context(worker),
-            tickets: self.tickets.clone(),
-            tickets_due: 0,
+            rotation: Rotation::new(self.tickets.clone()),
             budget: self.inner.budget(),
             scratch: Vec::new(),
             plain: Vec::new(),
@@ -136,9 +135,7 @@ impl<V: Service> Service for SecuredService<V> {
 #[derive(Debug)]
 pub struct SecuredCx<C> {
     inner: C,
-    tickets: Ratchet,
-    /// When the ticket keys are looked after again, in seconds since 1970.
-    tickets_due: i64,
+    rotation: Rotation,
     budget: Arc<Budget>,
     /// Of no content between calls.
     scratch: Vec<u8>,
@@ -146,9 +143,6 @@ pub struct SecuredCx<C> {
     /// Output of the wrapped session, until it is encrypted.
     tx: Tx,
 }
-
-/// How often a worker moves the ticket keys on: far more often than they change.
-const TICKETS_EVERY_SECS: i64 = 60;
 
 /// Buffers larger than this after a turn are given back.
 const BUFFER_KEPT: usize = 256 << 10;
@@ -162,10 +156,7 @@ impl<C: Context> Context for SecuredCx<C> {
                 *buffer = Vec::new();
             }
         }
-        if wall.secs >= self.tickets_due {
-            self.tickets_due = wall.secs + TICKETS_EVERY_SECS;
-            self.tickets.advance(wall.secs.unsigned_abs());
-        }
+        self.rotation.turn(wall);
         self.inner.turn(now, wall);
     }
 

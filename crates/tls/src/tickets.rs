@@ -15,6 +15,7 @@ use aws_lc_rs::rand;
 use rustls::server::ProducesTickets;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use units::UnixTime;
 use zeroize::Zeroize as _;
 
 /// Seconds that a ticket is accepted for at least, and half of what it is for at most.
@@ -235,6 +236,33 @@ impl ProducesTickets for Ratchet {
             opened.truncate(length);
             Some(opened)
         })
+    }
+}
+
+/// How often a worker moves the ticket keys on, in seconds: far more often than they change.
+const EVERY_SECS: i64 = 60;
+
+/// One worker's share in the rotation of ticket keys. Each worker has one, because any of them may be the only one that is
+/// not idle.
+#[derive(Debug)]
+pub struct Rotation {
+    tickets: Ratchet,
+    /// When the keys are looked after again, in seconds since 1970.
+    due: i64,
+}
+
+impl Rotation {
+    /// For a worker whose handshakes use these keys.
+    pub fn new(tickets: Ratchet) -> Rotation {
+        Rotation { tickets, due: 0 }
+    }
+
+    /// Moves the keys on to this time, at most once a minute.
+    pub fn turn(&mut self, wall: UnixTime) {
+        if wall.secs >= self.due {
+            self.due = wall.secs + EVERY_SECS;
+            self.tickets.advance(wall.secs.unsigned_abs());
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use runtime::session::{NoJob, Ticket};
 use runtime::streams::{self, Input, Service, Session, Transport};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use tls::rustls::{self, RootCertStore};
 use tls::settings::{Maker, Options, Slot};
 use tls::tickets::{Ratchet, Secret};
@@ -16,9 +16,13 @@ use units::Instant;
 
 type Cx = Unshared<NoJob>;
 
+/// Whether each handshake resumed a session, in their order.
+type Handshakes = Arc<Mutex<Vec<bool>>>;
+
 /// Sends back what comes on a stream, with its end.
 #[derive(Default)]
 pub(crate) struct Echo {
+    handshakes: Handshakes,
     unsent: BTreeMap<u64, (Vec<u8>, bool)>,
     unacknowledged: usize,
     ends: Option<Instant>,
@@ -36,6 +40,9 @@ impl Session for Echo {
         now: Instant,
     ) {
         match event {
+            streams::Event::Connected(secured) => {
+                self.handshakes.lock().expect("no panic").push(secured.resumed);
+            }
             streams::Event::Readable(id) => {
                 let entry = self.unsent.entry(id).or_default();
                 let input = transport.read(id, &mut |bytes| entry.0.extend_from_slice(bytes));
@@ -85,6 +92,7 @@ impl Session for Echo {
 #[derive(Default)]
 pub(crate) struct Echoes {
     pub(crate) retried: AtomicUsize,
+    pub(crate) handshakes: Handshakes,
 }
 
 impl Service for Echoes {
@@ -95,7 +103,10 @@ impl Service for Echoes {
     }
 
     fn accept(&self, _: &mut Cx, _: SocketAddr, _: Instant) -> Option<Echo> {
-        Some(Echo::default())
+        Some(Echo {
+            handshakes: Arc::clone(&self.handshakes),
+            ..Echo::default()
+        })
     }
 
     fn retried(&self, _: &mut Cx) {
@@ -106,7 +117,8 @@ impl Service for Echoes {
 /// What endpoints of such a service share, the service, and the TLS of a client that trusts it.
 pub(crate) fn served(limits: Limits) -> (Arc<Shared>, Arc<Echoes>, rustls::ClientConfig) {
     let made = rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).expect("a certificate");
-    let maker = Maker::new(Ratchet::new(Secret::new(0).expect("chance")).expect("keys"));
+    let tickets = Ratchet::new(Secret::new(0).expect("chance")).expect("keys");
+    let maker = Maker::new(tickets.clone());
     let pair = maker
         .pair(
             made.cert.pem().as_bytes(),
@@ -116,7 +128,7 @@ pub(crate) fn served(limits: Limits) -> (Arc<Shared>, Arc<Echoes>, rustls::Clien
     let tls = maker
         .server(&[pair], &Options::default())
         .expect("a configuration");
-    let shared = Arc::new(Shared::new(Slot::new(tls), &[b"echo"], limits));
+    let shared = Arc::new(Shared::new(Slot::new(tls), tickets, &[b"echo"], limits));
     shared.check().expect("TLS 1.3");
     let mut roots = RootCertStore::empty();
     roots.add(made.cert.der().clone()).expect("a root");

@@ -92,6 +92,7 @@ impl Http3 {
     fn connected(&mut self, cx: &mut Cx, secured: Secured<'_>, transport: &mut dyn Transport, now: Instant) {
         cx.counters.http3_connections().add(1);
         cx.counters.tls_handshakes().add(1);
+        cx.counters.tls_resumed().add(u64::from(secured.resumed));
         cx.hub.handshakes.leave(self.client.address());
         self.client.secured(secured);
         self.phase = Phase::Open;
