@@ -1,5 +1,10 @@
 //! Stored responses that survive their cache: what a restart finds, what it must not find, and the bounds.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests damage files, and give up after a while"
+)]
+
 use super::super::tests::{Rig, look_up};
 use super::super::{Purge, Step};
 use super::index::{Entry, Index};
