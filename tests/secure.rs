@@ -8,6 +8,7 @@
 )]
 
 mod over_quic;
+mod race;
 
 use crate::cli::{WEIR, text};
 use rcgen::{

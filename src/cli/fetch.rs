@@ -13,6 +13,7 @@ Examples:
   weir fetch http://localhost:8080/ --mode pipelined+deflate --explain
   weir fetch https://localhost:8443/ --ca ca.pem --explain
   weir fetch https://localhost:8443/ --ca ca.pem --compare serial,h2 --repeat 5
+  weir fetch https://localhost:8443/ --ca ca.pem --h3-only --explain
   weir fetch http://localhost:8080/ --compare http10,serial,pipelined,pipelined+deflate --repeat 5
   weir fetch http://localhost:8080/ --cache ./cache
   weir fetch http://localhost:8080/ --cache ./cache --revalidate
@@ -21,13 +22,14 @@ Examples:
   weir fetch --simulate wan --from jigsaw --mode pipelined --revalidate --pcapng visit.pcapng
 
 Modes:
-  auto         https: h2 if the server agrees (ALPN), otherwise as serial; http: as serial
+  auto         https: h2 if the server agrees (ALPN), otherwise as serial; http: as serial. With --repeat, https
+               fetches after the first race QUIC against TCP if the server names HTTP/3 (Alt-Svc)
   http10       HTTP/1.0, one connection per request, 4 at once
   serial       HTTP/1.1, one persistent connection, one request at a time
   pipelined    HTTP/1.1, one persistent connection, up to 64 requests outstanding
   early-close  as pipelined; the last request says Connection: close
   h2           HTTP/2, one connection, each request as soon as it is known
-  h3           HTTP/3 over QUIC, otherwise as h2; https only
+  h3           HTTP/3 over QUIC, as h2 otherwise; https only. QUIC races TCP, which starts 250 ms later
 Add +deflate, +gzip, +br or +zstd to request text in that content coding.
 
 Exit codes: 0 all objects of the page's origin arrived; 1 an object is missing or left out;
@@ -99,6 +101,10 @@ pub(crate) struct Flags {
     /// How requests use connections, and the content coding for text; see Modes below
     #[arg(long, value_name = "MODE", default_value = "auto", help_heading = "Requests")]
     pub(crate) mode: Manner,
+
+    /// Uses HTTP/3 over QUIC alone, from the first byte: no race against TCP, no Alt-Svc
+    #[arg(long, conflicts_with_all = ["simulate", "compare"], help_heading = "Requests")]
+    pub(crate) h3_only: bool,
 
     /// Fetches in each of these comma-separated modes and compares them
     #[arg(
@@ -238,6 +244,8 @@ impl Flags {
             ("--stall-timeout", self.stall_timeout.is_some()),
             ("--timeout", self.timeout.is_some()),
         ];
+        let of_http3 = [("--h3-only", self.h3_only)];
+        let may_be_http3 = matches!(self.mode.mode, Mode::Auto | Mode::Http3);
         let of_period = [("--tcp", self.tcp.is_some())];
         let is_period = matches!(self.from, Some(Origin::Period(_)));
         let has_buffer = is_buffered(&self.mode) || self.compare.iter().any(is_buffered);
@@ -268,6 +276,10 @@ impl Flags {
         .or_else(|| {
             let name = first(&of_http2).filter(|_| !has_http2);
             name.map(|name| (name, "it applies to HTTP/2 and HTTP/3, and no mode speaks them"))
+        })
+        .or_else(|| {
+            let name = first(&of_http3).filter(|_| !may_be_http3);
+            name.map(|name| (name, "it needs --mode auto or h3"))
         })
         .or_else(|| {
             let name = first(&of_period).filter(|_| is_period);

@@ -3,6 +3,7 @@
 
 mod har;
 mod json;
+mod race;
 mod report;
 pub(crate) mod simulated;
 mod spread;
@@ -14,11 +15,13 @@ use crate::failure::Failure;
 use crate::output;
 use crate::secure::{self, Secure};
 use crate::voice::Voice;
+use client::alternatives::Alternatives;
 use client::cache::Entries;
 use client::fetch::{Fetch, Outcome};
 use client::plan::{Buffering, Limits, Manner, Mode, Plan};
 use client::streams::STREAM_WINDOW;
 use client::timeline::{Fate, Timeline};
+use race::{Race, Racing};
 use runtime::{clock, dial};
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write};
@@ -38,6 +41,8 @@ struct Run {
     /// Address of the server; `None` in a simulation.
     peer: Option<SocketAddr>,
     timeline: Timeline,
+    /// The race between QUIC and TCP, if there was one.
+    race: Option<Race>,
 }
 
 /// Runs the command.
@@ -83,21 +88,39 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let manners = manners(flags);
     let mut runs: Vec<Run> = Vec::new();
     let mut last = None;
+    let mut racing = secure.as_ref().map(|secure| Racing {
+        flags,
+        page: &page,
+        secure,
+        peer,
+        known: Alternatives::default(),
+    });
     for _ in 0..flags.repeat {
         // Each round runs every mode once, so that conditions that change over time affect all modes alike. Every run
         // starts from
         // the same cache.
         for &manner in &manners {
             let began = clock::wall();
-            let fetch = Fetch::new(page.clone(), plan(flags, manner), before.clone(), began);
-            let outcome = match manner.mode {
-                Mode::Http2 => driven(fetch, peer, secure.as_ref().map(Secure::for_http2).as_ref())?,
-                Mode::Http3 => driven(fetch, peer, Some(&http3(flags, secure.as_ref())?))?,
-                Mode::Auto => driven(fetch, peer, secure.as_ref().map(Secure::for_either).as_ref())?,
-                _ => driven(fetch, peer, secure.as_ref())?,
+            let make = |manner| Fetch::new(page.clone(), plan(flags, manner), before.clone(), began);
+            // A comparison uses what it names.
+            let may_race = flags.compare.is_empty() && !flags.h3_only;
+            let is_open = matches!(manner.mode, Mode::Auto | Mode::Http3);
+            let (outcome, race, peer) = match &mut racing {
+                Some(racing) if may_race && is_open => racing.fetch(manner, make)?,
+                _ => {
+                    let secure = secure.as_ref();
+                    let over = match manner.mode {
+                        Mode::Http2 => secure.map(Secure::for_http2),
+                        Mode::Http3 => Some(http3(flags, secure)?),
+                        Mode::Auto => secure.map(Secure::for_either),
+                        _ => secure.cloned(),
+                    };
+                    (driven(make(manner), peer, over.as_ref())?, None, peer)
+                }
             };
             if voice.json {
-                let line = json::of(&page, manner, &outcome.timeline, insecure, flags.explain);
+                let mut line = json::of(&page, manner, &outcome.timeline, insecure, flags.explain);
+                line["race"] = race.as_ref().map_or(serde_json::Value::Null, Race::json);
                 output::print(&format!("{line}\n"))?;
             }
             runs.push(Run {
@@ -105,6 +128,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
                 began,
                 peer: Some(peer),
                 timeline: outcome.timeline.clone(),
+                race,
             });
             last = Some(outcome);
         }
@@ -170,6 +194,10 @@ fn one_on_output(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
 
 fn manners(flags: &Flags) -> Vec<Manner> {
     match flags.compare.as_slice() {
+        [] if flags.h3_only => vec![Manner {
+            mode: Mode::Http3,
+            ..flags.mode
+        }],
         [] => vec![flags.mode],
         several => several.to_vec(),
     }

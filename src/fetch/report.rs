@@ -101,6 +101,9 @@ pub(super) fn waterfall(page: &Url, run: &Run, is_terminal: bool) -> String {
             .map_or(String::new(), |packets| format!(", {packets} packets")),
     );
     text.push_str(&secured(timeline));
+    if let Some(race) = &run.race {
+        text.push_str(&race.said());
+    }
     let announced = hints(timeline).len();
     if announced > 0 {
         let _ = writeln!(
@@ -163,7 +166,7 @@ pub(super) fn waterfall(page: &Url, run: &Run, is_terminal: bool) -> String {
 fn agreed(run: &Run) -> String {
     let mut all = run.timeline.connections.iter().map(|one| one.protocol);
     match all.find(|name| !name.is_empty()) {
-        Some(name) if run.manner.mode == Mode::Auto => format!(" ({name})"),
+        Some(name) if run.manner.mode == Mode::Auto || run.race.is_some() => format!(" ({name})"),
         _ => String::new(),
     }
 }

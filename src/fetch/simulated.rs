@@ -77,6 +77,7 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
                 began: WALL,
                 peer: None,
                 timeline: outcome.timeline,
+                race: None,
             });
         }
     }

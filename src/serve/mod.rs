@@ -16,6 +16,7 @@
 
 mod access_log;
 mod adaptation;
+mod cache_folder;
 mod check;
 mod control;
 mod datagrams;
@@ -156,6 +157,7 @@ fn serve(
     fit(&mut config, &shares);
     let listeners = sockets::open(&config, &groups, &mut given)?;
     let managed = Managed::open(&config, flags)?;
+    cache_folder::prepare(&config)?;
     let watch = Watch::new(&config, clock::now());
     let tls = Tls::open(&config, flags, managed.as_ref(), &given.secret)?.map(Arc::new);
     let datagrams = datagrams::bind(&config, tls.as_deref(), &listeners, &mut given.datagrams)?;
@@ -602,7 +604,7 @@ impl Operator<'_> {
             Wish::Certificates => control::certificates(self.tls.as_deref(), self.managed.as_ref()),
             Wish::Renew => control::renew(self.managed.as_ref(), None),
             Wish::Revoke { reason } => control::renew(self.managed.as_ref(), Some(*reason)),
-            Wish::Purge { what } => control::purge(what, |what| Some(self.server.purge(what))),
+            Wish::Purge { what } => control::purge(what, |what| Some(self.server.purge(what, clock::wall()))),
             Wish::Reload => control::outcome(self.reload().map_err(Failure::System).map(|()| None)),
             Wish::ReopenLogs => control::outcome(self.reopen_logs().map(|()| None)),
             Wish::Stop => control::outcome(Ok(None)),

@@ -20,6 +20,7 @@
 //! own members.
 
 use super::adaptation::{self, Adaptation};
+use super::cache_folder;
 use super::descriptors::Shares;
 use super::drivers::Drivers;
 use super::managed::Managed;
@@ -234,6 +235,7 @@ struct Founder<'a> {
 impl Founder<'_> {
     /// Opens all that members will open, in a separate process, to find errors.
     fn check_apart(&mut self, config: &Config) -> Result<(), Failure> {
+        cache_folder::refuse_processes(config)?;
         let flags = self.flags;
         self.apart(|| {
             let log = AccessLog::open(config, None)?;

@@ -4,7 +4,7 @@
 //! Roots, log and configuration are opened after that, with the remaining rights, also at start. So if they can be
 //! opened at start, they can be opened at every reload.
 
-use super::{access_log, managed, tls};
+use super::{access_log, cache_folder, managed, tls};
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use runtime::listen::Listener;
@@ -392,6 +392,7 @@ fn reach(
             .map(Path::to_owned)
             .into_iter()
             .chain(rotated)
+            .chain(cache_folder::all(config).map(Path::to_owned))
             .collect(),
         connects: connects(config),
         sockets: config.control.as_deref().map(folder).into_iter().collect(),

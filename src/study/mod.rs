@@ -220,11 +220,10 @@ fn duration(seconds: f64) -> String {
 
 fn write(out: &Path, material: &Material<'_>) -> Result<(), Failure> {
     let json = report::json(material).to_string() + "\n";
-    for (name, text) in [
-        ("report.html", report::page(material)),
-        ("report.md", report::text(material)),
-        ("report.json", json),
-    ] {
+    let mut files = report::pages(material);
+    files.push(("report.md".to_owned(), report::text(material)));
+    files.push(("report.json".to_owned(), json));
+    for (name, text) in files {
         run::keep(&out.join(name), &text).map_err(Failure::System)?;
     }
     for (name, svg) in report::pictures(material) {

@@ -25,7 +25,7 @@ fn a_page_is_fetched() {
     let ca = authority.ca();
     let line = json(&fetch(
         &server.url("https"),
-        &["--ca", &ca, "--mode", "h3", "--explain"],
+        &["--ca", &ca, "--h3-only", "--explain"],
     ));
     assert_whole(&line);
     // Before the handshake is complete, a request cannot leave.
@@ -78,7 +78,7 @@ fn what_cannot_work_is_said() {
     let authority = Authority::new();
     let server = http3_server(&authority);
     let (url, ca) = (server.url("https"), authority.ca());
-    let h3 = ["--mode", "h3"];
+    let h3 = ["--h3-only"];
     let cases: [(&str, &[&str], i32, &str); 5] = [
         (&server.url("http"), &[], 2, "always has TLS"),
         (&url, &["--ca", &ca, "--tls-versions", "1.2"], 2, "TLS 1.3"),
@@ -175,7 +175,7 @@ asyncio.run(main())
     }
     let url = format!("https://127.0.0.1:{}/", port.trim());
     let ca = authority.ca();
-    let line = json(&fetch(&url, &["--ca", &ca, "--mode", "h3"]));
+    let line = json(&fetch(&url, &["--ca", &ca, "--h3-only"]));
     assert_whole(&line);
     let result = load(&url, &["--ca", &ca, "--http3"]);
     assert_eq!(result["errors"], serde_json::json!({}), "{result}");

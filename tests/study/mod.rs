@@ -106,7 +106,7 @@ fn a_small_plan_is_run_judged_and_reported() {
     assert_eq!(word, "not-judged", "{why}");
     assert!(why.contains("no-such-program-anywhere is not installed"), "{why}");
     assert_eq!(report["ledger"].as_array().map(Vec::len), Some(41));
-    let page = fs::read_to_string(Path::new(&out).join("report.html")).expect("a page");
+    let page = fs::read_to_string(Path::new(&out).join("small.html")).expect("a page");
     assert!(page.contains("not installed") && !page.contains("http://") && !page.contains("https://"));
     // The page names its raw results by their place beside it.
     for name in results(&out).keys() {
@@ -178,6 +178,7 @@ fn what_is_published_is_whole_and_names_no_place_of_this_machine() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     for name in [
         "report.html",
+        "small.html",
         "report.md",
         "report.json",
         "for-readme.txt",
@@ -191,19 +192,30 @@ fn what_is_published_is_whole_and_names_no_place_of_this_machine() {
     }
     let runs = fs::read_to_string(published.join("results/small-runs.csv")).expect("runs");
     assert_eq!(runs.lines().count(), 1 + 37, "{runs}");
-    // Every link of the page leads to something that is there, and the plan is part of the page.
-    let page = fs::read_to_string(published.join("report.html")).expect("a page");
+    // Every link of the pages leads to something that is there, and the plan is part of the page.
+    let pages = ["report.html", "small.html"].map(|name| {
+        let page = fs::read_to_string(published.join(name)).expect("a page");
+        (name, page)
+    });
     assert!(!published.join("plans").exists());
     let first = PLAN.lines().find(|line| !line.is_empty()).expect("a line");
+    let study = &pages[1].1;
     assert!(
-        page.contains("id=\"plan-small\"") && page.contains(&first.replace('"', "&quot;")),
+        study.contains("id=\"plan-small\"") && study.contains(&first.replace('"', "&quot;")),
         "{first}"
     );
-    for link in page.split("href=\"").skip(1) {
-        let target = link.split('"').next().expect("a target");
-        match target.strip_prefix('#') {
-            Some(place) => assert!(page.contains(&format!("id=\"{place}\"")), "{target}"),
-            None => assert!(published.join(target).exists(), "{target}"),
+    for (name, page) in &pages {
+        for link in page.split("href=\"").skip(1) {
+            let target = link.split('"').next().expect("a target");
+            let (file, place) = target.split_once('#').unwrap_or((target, ""));
+            let file = if file.is_empty() { *name } else { file };
+            assert!(published.join(file).exists(), "{target}");
+            if let Some((_, page)) = pages.iter().find(|(other, _)| *other == file) {
+                assert!(
+                    place.is_empty() || page.contains(&format!("id=\"{place}\"")),
+                    "{target}"
+                );
+            }
         }
     }
 }
@@ -556,5 +568,103 @@ fn a_squeeze_that_nobody_could_notice_is_refused() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
         assert!(said.contains(part), "{args:?}: {said}");
+    }
+}
+
+/// Measures the pages of a folder in a browser, at the width of a telephone and of a screen: the width and height of each,
+/// and the height of the figures that are not folded.
+const RULER: &str = r#"<!doctype html><pre id="found"></pre><script>
+const found = [], widths = [400, 1200];
+for (const width of widths) {
+  const frame = document.createElement("iframe");
+  frame.style = "border:0;height:900px;width:" + width + "px";
+  frame.onload = () => {
+    const page = frame.contentDocument, root = page.documentElement;
+    let figures = 0;
+    for (const one of page.querySelectorAll(".pair")) figures += one.getBoundingClientRect().height;
+    found.push([width, root.scrollWidth, Math.round(root.scrollHeight - figures)]);
+    if (found.length == widths.length) document.getElementById("found").textContent = JSON.stringify(found.sort((a, b) => a[0] - b[0]));
+  };
+  frame.srcdoc = PAGE;
+  document.body.append(frame);
+}
+</script>"#;
+
+/// Pixels of text of a document's page at a width of 1,200, before folds are opened.
+const TEXT_MAX: u64 = 1_500;
+
+/// Two screens.
+const OVERVIEW_MAX: u64 = 2_000;
+
+/// Measures a page; `None` without a browser.
+fn measured(page: &str, folder: &Path) -> Option<Vec<[u64; 3]>> {
+    // A string of JSON is one of JavaScript; a closing tag in it would end the script.
+    let page = serde_json::to_string(page).expect("text").replace("</", "<\\/");
+    let ruler = folder.join("ruler.html");
+    fs::write(&ruler, RULER.replace("PAGE", &page)).expect("a page");
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
+        .args([
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+        ])
+        .args([
+            "--virtual-time-budget=20000",
+            "--window-size=1400,1000",
+            "--dump-dom",
+        ])
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .arg(format!("file://{}", ruler.display()))
+        .output()
+        .ok()?;
+    let dom = text(&output.stdout);
+    let found = dom
+        .split_once("id=\"found\">")
+        .and_then(|(_, rest)| rest.split_once('<'));
+    let (found, _) = found.unwrap_or_else(|| panic!("{dom}{}", text(&output.stderr)));
+    Some(
+        serde_json::from_str(found)
+            .unwrap_or_else(|error| panic!("{error}: {found}{}", text(&output.stderr))),
+    )
+}
+
+/// The pages of all studies, and the committed ones, if a browser is here.
+#[test]
+fn pages_are_short_and_as_wide_as_their_display() {
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().join("out");
+    let shown = out.to_str().expect("text");
+    let output = weir(&["study", "all", "--report-only", "--out", shown, "-q"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/report");
+    for folder_of in [out, committed] {
+        let mut names: Vec<_> = fs::read_dir(&folder_of)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| path.extension().is_some_and(|end| end == "html"))
+            .collect();
+        names.sort();
+        // A report of an earlier format is one long page.
+        if names.len() == 1 {
+            continue;
+        }
+        for path in names {
+            let page = fs::read_to_string(&path).expect("a page");
+            let Some(found) = measured(&page, folder.path()) else {
+                println!("skipped: chromium is not on this machine");
+                return;
+            };
+            for [width, scrolled, text] in found {
+                let name = path.display();
+                assert!(scrolled <= width, "{name}: {scrolled} pixels wide at {width}");
+                let is_overview = path.file_stem().is_some_and(|stem| stem == "report");
+                let most = if is_overview { OVERVIEW_MAX } else { TEXT_MAX };
+                assert!(
+                    width < 1200 || text <= most,
+                    "{name}: {text} pixels of text at {width}"
+                );
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! objects over as many connections as a [`plan`] allows; its driver is `runtime::dial` or anything else that
 //! reports events to a crew. The result is a [`timeline`], from which [`explain`] derives where the time went.
 
+pub mod alternatives;
 pub mod cache;
 pub mod decode;
 mod encoding;
@@ -14,6 +15,7 @@ pub mod http3;
 pub mod multiplexed;
 pub mod outbox;
 pub mod plan;
+pub mod probe;
 pub mod session;
 pub mod streamed;
 pub mod streams;

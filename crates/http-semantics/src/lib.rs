@@ -13,6 +13,7 @@
 //! assert_eq!(preferences.choose([Coding::Brotli, Coding::Gzip]), Some(Coding::Gzip));
 //! ```
 
+pub mod alt_svc;
 pub mod coding;
 pub mod compression;
 pub mod conditional;

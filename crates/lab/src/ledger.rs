@@ -7,7 +7,7 @@ mod view;
 
 use crate::document::{Stated, cells, claims};
 use crate::observation::{Observations, World};
-use crate::plan::{Claim, Plan};
+use crate::plan::{Claim, Plan, Unit};
 use crate::record::{OTHERS_MAX_PCT, Record, Status};
 use crate::rule::{Outcome, Rule};
 use decision::{Decision, Strictness};
@@ -94,6 +94,8 @@ pub struct Entry {
     pub premise: Vec<String>,
     /// Meaning of the values, in words.
     pub shows: String,
+    /// Unit of the values.
+    pub unit: Unit,
     /// Worlds that decide the verdict.
     pub by: Vec<World>,
     /// Results of the rules by world; worlds without numbers are absent.
@@ -104,6 +106,8 @@ pub struct Entry {
     pub verdict: Verdict,
     /// Reason of the verdict.
     pub reason: String,
+    /// The part of the reason that says why the worlds differ, or what the verdict presumes; empty without one.
+    pub cause: String,
 }
 
 /// A study with all its results.
@@ -171,7 +175,7 @@ impl Study {
             .filter_map(|world| Some((world, View::of(&premise, &rules, &self.known, world)?)))
             .collect();
         let counterfactuals = self.counterfactuals(claim);
-        let (verdict, reason) = self.verdict(claim, &rules, &views, &counterfactuals);
+        let (verdict, reason, cause) = self.verdict(claim, &rules, &views, &counterfactuals);
         Entry {
             id: stated.id.clone(),
             document: stated.doc.clone(),
@@ -181,25 +185,32 @@ impl Study {
             rules: claim.rules.clone(),
             premise: claim.premise.clone(),
             shows: claim.shows.clone(),
+            unit: claim.unit,
             by: claim.by.clone(),
             views,
             counterfactuals,
             verdict,
             reason,
+            cause,
         }
     }
 
-    /// The verdict and its reason: the results of the rules, then the caveats.
+    /// The verdict and its reason: the results of the rules, then the caveats. Last the causes alone.
     fn verdict(
         &self,
         claim: &Claim,
         rules: &[Rule],
         views: &BTreeMap<World, View>,
         counterfactuals: &[Counterfactual],
-    ) -> (Verdict, String) {
+    ) -> (Verdict, String, String) {
         if rules.is_empty() {
-            return (Verdict::NotJudged, format!("no run yet: {}", claim.wanted));
+            return (
+                Verdict::NotJudged,
+                format!("no run yet: {}", claim.wanted),
+                String::new(),
+            );
         }
+        let mut all_causes: Vec<String> = Vec::new();
         let decide = |strictness: Strictness| decision::decide(&claim.by, views, strictness);
         let nominal = decide(Strictness::AsWritten);
         let (verdict, mut reason) = match nominal {
@@ -212,9 +223,11 @@ impl Study {
         );
         let verdict = if is_met && !claim.identity.is_empty() {
             reason.push_str(&format!(". Identity: {}", claim.identity));
+            all_causes.push(format!("Identity: {}", claim.identity));
             Verdict::Identity
         } else if is_met && !claim.assumed.is_empty() {
             reason.push_str(&format!(". Assumed: {}", claim.assumed));
+            all_causes.push(format!("Assumed: {}", claim.assumed));
             Verdict::Assumed
         } else {
             let [strict, lenient] = [Strictness::Strict, Strictness::Lenient].map(decide);
@@ -256,13 +269,16 @@ impl Study {
                 } else {
                     "Simulated: "
                 };
-                reason.push_str(&format!(". {place}{}", causes::named(view, &of_world)));
+                let cause = format!("{place}{}", causes::named(view, &of_world));
+                reason.push_str(&format!(". {cause}"));
+                all_causes.push(cause);
             }
         }
         if is_refuted && !claim.supposed.is_empty() {
             reason.push_str(&format!(". Supposed, not tested: {}", claim.supposed));
+            all_causes.push(format!("Supposed, not tested: {}", claim.supposed));
         }
-        (verdict, reason)
+        (verdict, reason, all_causes.join(". "))
     }
 
     fn counterfactuals(&self, claim: &Claim) -> Vec<Counterfactual> {
@@ -416,11 +432,13 @@ pub fn ledger(studies: &[Study]) -> Vec<Entry> {
                 rules: Vec::new(),
                 premise: Vec::new(),
                 shows: String::new(),
+                unit: Unit::default(),
                 by: Vec::new(),
                 views: BTreeMap::new(),
                 counterfactuals: Vec::new(),
                 verdict: Verdict::NotJudged,
                 reason: "its study was not selected".to_owned(),
+                cause: String::new(),
             })
         })
         .collect()

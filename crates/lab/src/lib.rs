@@ -4,6 +4,7 @@
 //! Knows no server, client or load: the contract with them is the binary's command line and its JSON lines. Verdicts
 //! come only from a claim's rules and the numbers in result files.
 
+pub mod coverage;
 pub mod document;
 pub mod ledger;
 pub mod observation;

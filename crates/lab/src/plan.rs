@@ -2,12 +2,18 @@
 //! tables and pictures to show. Read from TOML; an unknown key is an error that names the nearest known key. Runs
 //! nothing.
 
+mod conclusion;
+mod unit;
+
 use crate::observation::{Labels, World, with_each};
 use crate::reading::Expression;
 use crate::rule::Rule;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
+
+pub use conclusion::Conclusion;
+pub use unit::Unit;
 
 /// This program's plans by study name, in the order of the report.
 pub const EMBEDDED: [(&str, &str); 5] = [
@@ -111,6 +117,9 @@ pub struct Plan {
     /// Results that were requested and cannot be shown, with the reasons.
     #[serde(default)]
     pub gaps: Vec<String>,
+    /// The sentences of the conclusion.
+    #[serde(default, rename = "conclusion")]
+    pub conclusions: Vec<Conclusion>,
 }
 
 fn one() -> u64 {
@@ -239,6 +248,9 @@ pub struct Claim {
     /// Meaning of the numbers in the ledger: the left side of the first rule, in words.
     #[serde(default)]
     pub shows: String,
+    /// Unit of these numbers.
+    #[serde(default)]
+    pub unit: Unit,
     /// A supposed cause of differences between the document and today's measurements, which no arm switches off.
     /// Reports mark it as supposed. Tested causes go into `cause`.
     #[serde(default)]
@@ -475,7 +487,7 @@ pub struct Picture {
     /// Draws a pie whose slices are the values of `series`.
     #[serde(default)]
     pub pie: bool,
-    /// Whether the picture is on the front page.
+    /// Whether the picture is at the top of its document's page, drawn once for then and once for now.
     #[serde(default)]
     pub front: bool,
 }
@@ -540,6 +552,12 @@ impl Plan {
                     "claim {}: give `rules`, or `wanted` if there are none",
                     claim.id
                 )));
+            }
+        }
+        for conclusion in &plan.conclusions {
+            let is_known = |id: &&String| plan.claims.iter().any(|claim| claim.id == **id);
+            if let Some(unknown) = conclusion.claims.iter().find(|id| !is_known(id)) {
+                return Err(fault(format!("conclusion: the plan has no claim `{unknown}`")));
             }
         }
         let is_drawn = |measure: &str| plan.pictures.iter().any(|picture| picture.measure == measure);

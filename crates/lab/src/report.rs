@@ -1,6 +1,7 @@
 //! The report of all studies: an HTML page, and the same content as Markdown and as JSON. Decides the layout. Takes
 //! every number from an observation with a source.
 
+mod conclusion;
 mod html;
 mod markdown;
 mod picture;
@@ -15,7 +16,7 @@ use chart::Bars;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-pub use html::page;
+pub use html::pages;
 pub use markdown::text;
 pub use summary::{runs_csv, snippet, values_csv};
 

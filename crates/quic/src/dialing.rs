@@ -567,6 +567,28 @@ impl<C: Crew> Endpoint for Dialing<C> {
         }
     }
 
+    /// Only handshakes fail by it.
+    fn refused(&mut self, now: Instant) {
+        for at in 0..self.connections.len() {
+            let Some(Some(connection)) = self.connections.get_mut(at) else {
+                continue;
+            };
+            if connection.is_connected {
+                continue;
+            }
+            if let Some(line) = connection.line.take() {
+                connection
+                    .quic
+                    .close(to_standard(now), self.target.close_code, Bytes::new());
+                self.lines.remove(&line);
+                self.list(at);
+                let refused = Happened::Lost(Failing::Opening(libc::ECONNREFUSED));
+                self.crew.handle(line, refused, &mut self.port, now);
+                self.obey(now);
+            }
+        }
+    }
+
     fn poll(&mut self, out: &mut Outbox, now: Instant) -> bool {
         self.expire(now);
         let most = self.listed.len().min(SERVED_MAX);

@@ -43,6 +43,10 @@ pub trait Endpoint: Send {
     /// decrypted for instance. Output may be appended to `out`.
     fn handle(&mut self, batch: &mut [Datagram<'_>], out: &mut Outbox, now: Instant);
 
+    /// The peer's host says that no socket receives there (ICMP port unreachable). Reported only for sockets that are connected
+    /// to one peer. Anyone on the path can forge it, so it must not end what is established (RFC 9000 section 14.2.1).
+    fn refused(&mut self, _now: Instant) {}
+
     /// Appends output that is due. Called after each `handle`, when [`Endpoint::deadline`] has come, and again as soon as
     /// the socket took what `out` held; true if there is more than `out` had room for.
     fn poll(&mut self, out: &mut Outbox, now: Instant) -> bool;

@@ -386,8 +386,9 @@ impl Server {
     }
 
     /// Drops responses of upstreams that are stored. Returns how many this process had. Only one thread may call this.
-    pub fn purge(&self, what: &Purge) -> u64 {
-        self.hub.current().1.proxies.purge(what, &self.hub.purges)
+    /// It blocks while files of a cache on disk are removed.
+    pub fn purge(&self, what: &Purge, now: UnixTime) -> u64 {
+        self.hub.current().1.proxies.purge(what, &self.hub.purges, now)
     }
 
     /// The configuration in force.

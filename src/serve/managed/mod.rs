@@ -337,7 +337,7 @@ fn hook(config: &Config, flags: &Flags) -> Result<Option<PathBuf>, Failure> {
 }
 
 /// Whether this process becomes another user after this.
-fn becomes_another(config: &Config) -> bool {
+pub(super) fn becomes_another(config: &Config) -> bool {
     config.user.is_some() && privilege::current().0 == 0
 }
 

@@ -39,6 +39,8 @@ use url::Url;
 
 /// The line whose timer limits the whole fetch.
 const CLOCK: u32 = 0;
+/// What to do if QUIC does not connect.
+const NO_QUIC: &str = "; does the server speak HTTP/3, and does UDP pass? Otherwise use --mode h2";
 /// Most skipped references listed; further ones are only counted.
 const SKIPPED_MAX: usize = 100;
 
@@ -65,6 +67,8 @@ pub struct Fetch {
     held_since: Option<Instant>,
     /// Whether the mode was agreed on with the server.
     is_agreed: bool,
+    /// The alternative service that connections go to, as `Alt-Used` names it (RFC 7838 section 5).
+    alternative: Option<String>,
     /// Why the fetch must be given up, noticed where that could not be done.
     trouble: Option<String>,
 }
@@ -199,8 +203,16 @@ impl Fetch {
             is_over: false,
             held_since: None,
             is_agreed: false,
+            alternative: None,
             trouble: None,
         }
+    }
+
+    /// The same, over connections to an alternative service (RFC 7838). `authority`: its host and port.
+    #[must_use]
+    pub fn at_alternative(mut self, authority: String) -> Fetch {
+        self.alternative = Some(authority);
+        self
     }
 
     /// Civil time at an instant of this fetch.
@@ -631,7 +643,7 @@ impl Fetch {
             Phase::Opening if now >= line.stirred + limits.connect_timeout => {
                 let mut why = format!("no connection within {:?}", limits.connect_timeout);
                 if self.plan.manner.mode == Mode::Http3 {
-                    why += "; does the server speak HTTP/3, and does UDP pass? Otherwise use --mode h2";
+                    why += NO_QUIC;
                 }
                 self.lost(number, &why, true, port, now);
             }
@@ -906,7 +918,13 @@ impl Crew for Fetch {
             Happened::Lost(failing) => {
                 let (why, is_opening) = match failing {
                     Failing::Here(errno) => (format!("no connection: {}", said_by_system(errno)), true),
-                    Failing::Opening(errno) => (format!("no connection: {}", said_by_system(errno)), true),
+                    Failing::Opening(errno) => {
+                        let hint = match self.plan.manner.mode {
+                            Mode::Http3 => NO_QUIC,
+                            _ => "",
+                        };
+                        (format!("no connection: {}{hint}", said_by_system(errno)), true)
+                    }
                     Failing::Open(errno) => {
                         (format!("the connection failed: {}", said_by_system(errno)), false)
                     }

@@ -43,6 +43,9 @@ impl Fetch {
         let mut line = |name: &str, value: &str| {
             let _ = write!(text, "{name}: {value}\r\n");
         };
+        if let Some(authority) = &self.alternative {
+            line("Alt-Used", authority);
+        }
         for (name, value) in self.varying_fields(role) {
             if name == "accept-encoding" {
                 line("Accept-Encoding", &value);

@@ -103,6 +103,7 @@ mod tests {
     fn view(premise: bool, met: &[bool]) -> View {
         View {
             value: "1".to_owned(),
+            range: None,
             holds: Some(met.iter().all(|met| *met)),
             holds_strictly: None,
             holds_leniently: None,

@@ -66,6 +66,7 @@ mod tests {
     fn view(premise: bool, holds: [bool; 3]) -> View {
         View {
             value: String::new(),
+            range: None,
             holds: Some(holds[0]),
             holds_strictly: Some(holds[1]),
             holds_leniently: Some(holds[2]),

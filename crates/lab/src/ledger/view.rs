@@ -13,6 +13,8 @@ pub(super) const SINGLE: &str = " (single run)";
 pub struct View {
     /// Left side of the first rule: one value, or the least and largest of several.
     pub value: String,
+    /// Least and largest left side of the first rule; `None` if it could not be evaluated.
+    pub range: Option<(f64, f64)>,
     /// Whether every rule holds; `None` if one could not be evaluated.
     pub holds: Option<bool>,
     /// The same, with every constant bound moved by [`crate::rule::BORDER`] against the rule.
@@ -67,6 +69,7 @@ impl View {
         let [holds, holds_strictly, holds_leniently] = results.holds;
         Some(View {
             value: value.map(|value| value + mark).unwrap_or_default(),
+            range: results.first,
             holds,
             holds_strictly,
             holds_leniently,

@@ -3,8 +3,8 @@
 
 use super::table::layout;
 use super::{
-    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, environments,
-    machine, named_pictures, others, picture, tally,
+    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, conclusion,
+    environments, machine, named_pictures, others, picture, tally,
 };
 use crate::ledger::{Entry, Study, counts};
 use crate::observation::World;
@@ -32,10 +32,13 @@ pub fn text(material: &Material<'_>) -> String {
     ledger(&mut text, material);
     for study in material.studies {
         let plan = &study.plan;
+        let of_study = |entry: &&Entry| entry.study.as_ref() == Some(&study.name);
+        let entries: Vec<&Entry> = material.ledger.iter().filter(of_study).collect();
         let _ = writeln!(
             text,
-            "\n## {}\n\n{}\n\nPrediction: {}\n\n{}\n",
+            "\n## {}\n\n{}\n\nQuestion: {}\n\nPrediction: {}\n\n{}\n",
             plan.title,
+            conclusion::sentences(study, &entries).join(" "),
             plan.question,
             plan.prediction,
             tally(study)

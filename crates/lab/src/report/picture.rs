@@ -120,7 +120,7 @@ pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(Str
             groups: across.iter().map(|name| shown(&study.plan, name)).collect(),
             series: curves
                 .iter()
-                .map(|curve| (shown(&study.plan, &curve.name), values(curve)))
+                .map(|curve| (curve_name(&study.plan, curve), values(curve)))
                 .collect(),
         };
         return Some((bars.compact(&colors), worlds));
@@ -142,7 +142,7 @@ pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(Str
         series: curves
             .iter()
             .map(|curve| Series {
-                name: shown(&study.plan, &curve.name),
+                name: curve_name(&study.plan, curve),
                 stroke: Stroke::Solid,
                 points: points(curve),
             })
@@ -239,6 +239,15 @@ fn axis(plan: &Plan, measure: &str) -> String {
         None if unit.is_empty() || unit == measure => spaced(measure),
         None => format!("{} [{unit}]", spaced(measure)),
     }
+}
+
+/// The name of a curve; a bare number gets the name of its label, as in `memory 32`.
+fn curve_name(plan: &Plan, curve: &Curve<'_>) -> String {
+    let name = shown(plan, &curve.name);
+    if name.parse::<f64>().is_ok() {
+        return format!("{} {name}", spaced(&curve.picture.series));
+    }
+    name
 }
 
 /// The name of a label's value in pictures.

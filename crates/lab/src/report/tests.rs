@@ -77,6 +77,11 @@ fn material<'s>(studies: &'s [Study], ledger: &'s [Entry], raw: Raw) -> Material
     }
 }
 
+/// All pages, one after the other.
+fn page(material: &Material<'_>) -> String {
+    pages(material).into_iter().map(|(_, text)| text).collect()
+}
+
 static NO_OTHERS: BTreeMap<String, usize> = BTreeMap::new();
 
 #[test]
@@ -92,7 +97,9 @@ fn the_page_has_printed_numbers_ours_links_and_nothing_from_outside() {
         "the 95 % bootstrap interval",
         "recalled, not verified in a copy",
         "Known gaps.",
-        "document 003 W3C",
+        "<a href=\"small.html\">003 W3C</a>",
+        "<a href=\"small.html#w3-01\">w3-01</a>",
+        ">4</span>",
         "href=\"#results-small-live-0-jsonl\"",
         "id=\"results-small-live-0-jsonl\"",
         "href=\"results/small/live.0.jsonl\"",
@@ -107,9 +114,12 @@ fn the_page_has_printed_numbers_ours_links_and_nothing_from_outside() {
     }
     assert!(!page.contains("95 %:"), "three runs have no interval");
     let first = page.find("<table").expect("a table");
-    assert!(page.find("class=\"legend\"").expect("a legend") < first);
-    // On the front page and in its own section.
-    assert_eq!(page.matches("<b>Packets</b>").count(), 2);
+    assert!(page.find("legend\"").expect("a legend") < first);
+    // Then beside now, and among all pictures.
+    assert_eq!(page.matches("<h2>Packets").count(), 1);
+    assert_eq!(page.matches("<b>Packets</b>").count(), 1);
+    let pair = &page[page.find("<h2>Packets").expect("a pair")..];
+    assert!(pair.find("<b>Then</b>").expect("then") < pair.find("<b>Now</b>").expect("now"));
     for outside in ["src=\"http", "href=\"http", "url(", "<script", "@import"] {
         assert!(!page.contains(outside), "{outside}");
     }
@@ -134,6 +144,7 @@ fn a_report_without_any_result_is_still_one() {
     let ledger = ledger(&studies);
     let material = material(&studies, &ledger, Raw::Files);
     assert!(page(&material).contains("Nothing to draw yet"));
+    assert!(page(&material).contains("No run has tested these 2 claims yet."));
     assert!(text(&material).contains("not judged: 41"));
 }
 
@@ -273,4 +284,71 @@ fn every_measured_run_has_its_settings_behind_a_fold() {
         let fold = text.find("<details><summary>Kernel, congestion").expect("a fold");
         assert!(text[fold..].contains("tcp_congestion_control=reno"), "{text}");
     }
+}
+
+#[test]
+fn equal_results_give_equal_bytes() {
+    let made = || {
+        let studies = [study()];
+        let ledger = ledger(&studies);
+        let material = material(&studies, &ledger, Raw::Files);
+        (
+            page(&material),
+            text(&material),
+            json(&material).to_string(),
+            pictures(&material),
+        )
+    };
+    assert_eq!(made(), made());
+}
+
+#[test]
+fn a_conclusion_says_what_the_results_say() {
+    let sentence = r#"
+[[conclusion]]
+claims = ["w3-01"]
+then = "Only then."
+not-then-alone = "Not even then."
+[[conclusion]]
+claims = ["w3-01", "w3-02"]
+both = "Always."
+"#;
+    let mut plan = Plan::parse("p", &format!("{PLAN}{sentence}")).expect("a plan");
+    let of = |plan: &Plan| {
+        let studies = [Study::new("small", PLAN, plan.clone(), study().records).expect("a study")];
+        let ledger = ledger(&studies);
+        let entries: Vec<&Entry> = ledger.iter().filter(|entry| entry.study.is_some()).collect();
+        conclusion::sentences(&studies[0], &entries)
+    };
+    // Nothing is simulated, so that no sentence of the plan fits.
+    let all = of(&plan);
+    assert_eq!(
+        all,
+        [
+            "Of 2 claims, 0 hold by the document's formulas and 2 on this machine now.",
+            "w3-01 is undecided then and holds now.",
+            "w3-01 with w3-02 is undecided then and holds now.",
+        ]
+    );
+    for arm in &mut plan.arms {
+        arm.world = World::Simulated;
+    }
+    let simulated = |mut study: Study| {
+        for record in study.records.values_mut() {
+            record.head.world = World::Simulated;
+        }
+        study.records
+    };
+    let studies = [Study::new("small", PLAN, plan, simulated(study())).expect("a study")];
+    let ledger = ledger(&studies);
+    let entries: Vec<&Entry> = ledger.iter().filter(|entry| entry.study.is_some()).collect();
+    let all = conclusion::sentences(&studies[0], &entries);
+    assert_eq!(all.len(), 3, "{all:?}");
+    assert!(
+        all[0].starts_with("Of 2 claims, 2 hold in the simulated world of then"),
+        "{all:?}"
+    );
+    let unknown = format!("{PLAN}[[conclusion]]\nclaims = [\"xx-99\"]\n");
+    let error = Plan::parse("p", &unknown).expect_err("no such claim");
+    assert!(error.to_string().contains("no claim `xx-99`"), "{error}");
 }

@@ -498,6 +498,9 @@ impl<E: Endpoint> Worker<E> {
     /// Whether more may have arrived.
     fn receive(&mut self, arrivals: &mut Arrivals, now: Instant) -> io::Result<bool> {
         let may_be_more = arrivals.receive(self.socket.as_fd())?;
+        if arrivals.is_refused() {
+            self.endpoint.refused(now);
+        }
         let counters = &self.shared.counters;
         let mut batch: Vec<Datagram<'_>> = Vec::new();
         for (bytes, from, ecn) in arrivals.datagrams() {
@@ -539,7 +542,7 @@ impl<E: Endpoint> Worker<E> {
     fn write(&mut self, now: Instant) -> io::Result<bool> {
         for _ in 0..POLLS_MAX {
             let has_more = self.endpoint.poll(&mut self.out, now) | self.start_jobs(now);
-            let is_blocked = !self.send()?;
+            let is_blocked = !self.send(now)?;
             if !has_more || is_blocked {
                 return Ok(false);
             }
@@ -548,7 +551,7 @@ impl<E: Endpoint> Worker<E> {
     }
 
     /// Sends what waits; false if the socket takes no more now.
-    fn send(&mut self) -> io::Result<bool> {
+    fn send(&mut self, now: Instant) -> io::Result<bool> {
         while let Some((address, bytes)) = self.out.first() {
             let offered = self.shared.segments.load(Ordering::Relaxed);
             let sent = match address.segment {
@@ -572,7 +575,12 @@ impl<E: Endpoint> Worker<E> {
                     continue;
                 }
                 // Of this receiver alone; a protocol over datagrams outlives the loss of one.
-                Err(_) => count(&counters.refused, 1),
+                Err(errno) => {
+                    count(&counters.refused, 1);
+                    if errno == libc::ECONNREFUSED {
+                        self.endpoint.refused(now);
+                    }
+                }
             }
             self.out.drop_first();
         }

@@ -40,7 +40,10 @@ pub fn start<E: Carrier>(carriers: Vec<E>, peer: SocketAddr) -> io::Result<Runni
         },
     };
     for (number, carrier) in carriers.into_iter().enumerate() {
-        let driver = datagram::Driver::new(UdpSocket::bind(any)?, carrier, Limits::default())?;
+        let socket = UdpSocket::bind(any)?;
+        // Connected, the socket learns when nobody receives at the peer. Without a route, datagrams are lost, as on the way.
+        let _ = socket.connect(peer);
+        let driver = datagram::Driver::new(socket, carrier, Limits::default())?;
         running.stopper.datagrams.push(driver.stop());
         let thread = std::thread::Builder::new().name(format!("load-udp-{number}"));
         running.threads.push(thread.spawn(move || {

@@ -41,6 +41,7 @@ struct Arrival {
 pub(crate) struct Arrivals {
     data: Vec<u8>,
     got: Vec<Arrival>,
+    is_refused: bool,
 }
 
 impl Arrivals {
@@ -49,7 +50,13 @@ impl Arrivals {
         Arrivals {
             data: vec![0; BATCH * ROOM],
             got: Vec::with_capacity(BATCH),
+            is_refused: false,
         }
+    }
+
+    /// Whether the last call learned that nobody receives at the other end. Sockets know that only if they are connected.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     /// Receives what is there, without waiting; whether there may be more.
@@ -58,6 +65,7 @@ impl Arrivals {
     /// What the system says, but for faults of earlier sends that the network reports here.
     pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         self.got.clear();
+        self.is_refused = false;
         // SAFETY: these are made of integers and pointers, for which zero is a value.
         let (mut heads, mut names): ([libc::mmsghdr; BATCH], [libc::sockaddr_storage; BATCH]) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -90,6 +98,7 @@ impl Arrivals {
         };
         let Ok(n) = usize::try_from(n) else {
             let error = io::Error::last_os_error();
+            self.is_refused = error.raw_os_error() == Some(libc::ECONNREFUSED);
             return match error.raw_os_error() {
                 Some(libc::EAGAIN) => Ok(false),
                 Some(libc::EINTR | libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) => Ok(true),

@@ -122,6 +122,9 @@ pub struct Proxy {
     /// Time for which an unused connection is kept.
     #[serde(default = "keepalive_time", deserialize_with = "values::duration")]
     pub keepalive_time: Duration,
+    /// Whether upstreams with `https` may choose HTTP/2.
+    #[serde(default)]
+    pub http2: bool,
     /// How often a request is repeated at another upstream.
     #[serde(default = "retries")]
     pub retries: u32,
@@ -219,6 +222,7 @@ impl Proxy {
             resolve_interval: resolve_interval(),
             keepalive: keepalive(),
             keepalive_time: keepalive_time(),
+            http2: false,
             retries: retries(),
             websocket: websocket(),
             first_byte_timeout: first_byte_timeout(),

@@ -6,6 +6,7 @@ use crate::cache::Policy;
 use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;
+use std::path::PathBuf;
 use units::{Bytes, Duration};
 
 /// Largest allowance for stale responses, and largest time for which errors are kept.
@@ -13,6 +14,9 @@ const TIME_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 /// Smallest byte budget: a few heads.
 const SIZE_MIN: Bytes = Bytes::kib(64);
+
+/// What the disk needs beside the largest content.
+const DISK_OVERHEAD: Bytes = Bytes::mib(2);
 
 /// A table `[proxy.cache]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -32,6 +36,11 @@ pub struct ProxyCache {
     /// Time after its lifetime in which a response is served in place of an error, if the response does not say.
     #[serde(deserialize_with = "values::duration_or_off")]
     pub stale_if_error: Duration,
+    /// Folder in which responses are kept across restarts, too.
+    pub disk: Option<PathBuf>,
+    /// Byte budget of that folder; never exceeded.
+    #[serde(deserialize_with = "values::bytes")]
+    pub disk_size: Bytes,
     /// Time for which a 404, 405, 410, 414 or 501 is fresh, if the response does not say.
     #[serde(deserialize_with = "values::duration_or_off")]
     pub negative_time: Duration,
@@ -46,6 +55,8 @@ impl Default for ProxyCache {
             stale_while_revalidate: Duration::ZERO,
             stale_if_error: Duration::ZERO,
             negative_time: Duration::ZERO,
+            disk: None,
+            disk_size: Bytes::mib(1_024),
         }
     }
 }
@@ -62,6 +73,17 @@ impl ProxyCache {
                 "`max-object-size` of a cache is more than half of its `size`; the maximum is {} bytes here",
                 self.size.0 / 2
             ));
+        }
+        let disk_min = self.max_object_size.0.saturating_add(DISK_OVERHEAD.0);
+        if self.disk.is_some() && self.disk_size.0 < disk_min {
+            return Err(format!(
+                "`disk-size` of a cache is too small for `max-object-size`; the minimum is {disk_min} bytes here"
+            ));
+        }
+        if self.disk.is_none() && self.disk_size != ProxyCache::default().disk_size {
+            return Err(
+                "`disk-size` of a cache has no effect without `disk`; name a folder with it".to_owned(),
+            );
         }
         let times = [
             self.stale_while_revalidate,
@@ -124,11 +146,20 @@ mod tests {
         let cache = cache.unwrap().unwrap();
         assert_eq!((cache.size, cache.policy), (Bytes::mib(1), Policy::Lru));
         assert_eq!(cache.stale_if_error, Duration::from_secs(3_600));
+        let cache = read("cache = { disk = \"/var/cache/weir\", disk-size = \"10GiB\" }");
+        let cache = cache.unwrap().unwrap();
+        assert_eq!(
+            cache.disk.as_deref(),
+            Some(std::path::Path::new("/var/cache/weir"))
+        );
+        assert_eq!(cache.disk_size, Bytes::mib(10_240));
         for (text, said) in [
             ("cache = 1", "`true`"),
             ("cache = { sizes = 1 }", "`sizes`"),
             ("cache = { size = \"1KiB\" }", "`size`"),
             ("cache = { size = \"1MiB\" }", "`max-object-size`"),
+            ("cache = { disk = \"/x\", disk-size = \"5MiB\" }", "`disk-size`"),
+            ("cache = { disk-size = \"5GiB\" }", "without `disk`"),
             ("cache = { negative-time = \"366d\" }", "365d"),
         ] {
             let why = read(text).unwrap_err();

@@ -7,12 +7,32 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The address of an upstream: `http://127.0.0.1:8080`, `https://app.internal:8443` or `unix:/run/app.sock`.
+/// The address of an upstream: `http://127.0.0.1:8080`, `https://app.internal:8443`, `h2c://127.0.0.1:50051` or
+/// `unix:/run/app.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamAddress {
     pub(crate) place: UpstreamPlace,
-    /// Whether it speaks TLS.
-    is_secured: bool,
+    scheme: Scheme,
+}
+
+/// What an upstream speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    Http,
+    Https,
+    /// HTTP/2 without TLS, which both sides know beforehand (RFC 9113 section 3.3).
+    H2c,
+}
+
+impl Scheme {
+    /// Its prefix in an address, and its usual port.
+    fn prefix(self) -> (&'static str, u16) {
+        match self {
+            Scheme::Http => ("http://", 80),
+            Scheme::Https => ("https://", 443),
+            Scheme::H2c => ("h2c://", 80),
+        }
+    }
 }
 
 /// Where an upstream listens.
@@ -38,7 +58,12 @@ impl UpstreamAddress {
 
     /// Whether it speaks TLS.
     pub fn is_secured(&self) -> bool {
-        self.is_secured
+        self.scheme == Scheme::Https
+    }
+
+    /// Whether it speaks HTTP/2 without TLS.
+    pub fn is_http2(&self) -> bool {
+        self.scheme == Scheme::H2c
     }
 
     /// Its host name or IP address; empty for a Unix socket.
@@ -60,7 +85,10 @@ impl UpstreamAddress {
 
 impl fmt::Display for UpstreamAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.is_secured { "https://" } else { "" };
+        let scheme = match self.scheme {
+            Scheme::Http => "",
+            scheme => scheme.prefix().0,
+        };
         match &self.place {
             UpstreamPlace::Address(address) => write!(f, "{scheme}{address}"),
             UpstreamPlace::Name { host, port } => write!(f, "{scheme}{host}:{port}"),
@@ -101,26 +129,26 @@ impl FromStr for UpstreamAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<UpstreamAddress, String> {
-        let with_scheme = |scheme: &str, port| {
-            let rest = text.strip_prefix(scheme)?;
-            authority(rest.strip_suffix('/').unwrap_or(rest), port)
+        let with_scheme = |scheme: Scheme| {
+            let (prefix, port) = scheme.prefix();
+            let rest = text.strip_prefix(prefix)?;
+            Some((authority(rest.strip_suffix('/').unwrap_or(rest), port)?, scheme))
         };
-        let (place, is_secured) = match text.strip_prefix("unix:") {
+        let found = match text.strip_prefix("unix:") {
             Some(path) if path.starts_with('/') && !path.contains('\0') => {
                 let path = Upstream::Unix(PathBuf::from(path));
-                (Some(UpstreamPlace::Address(path.into())), false)
+                Some((UpstreamPlace::Address(path.into()), Scheme::Http))
             }
-            Some(_) => (None, false),
-            None => match with_scheme("https://", 443) {
-                Some(place) => (Some(place), true),
-                None => (with_scheme("http://", 80), false),
-            },
+            Some(_) => None,
+            None => [Scheme::Http, Scheme::Https, Scheme::H2c]
+                .into_iter()
+                .find_map(with_scheme),
         };
-        place
-            .map(|place| UpstreamAddress { place, is_secured })
+        found
+            .map(|(place, scheme)| UpstreamAddress { place, scheme })
             .ok_or_else(|| {
                 format!(
-                    "`{}` is not an upstream; write http or https and an IP address or a host name with a port, as in \
+                    "`{}` is not an upstream; write http, https or h2c and an IP address or a host name with a port, as in \
                      http://127.0.0.1:8080, or the path of a Unix socket, as in unix:/run/app.sock (other paths are not \
                      supported)",
                     text.escape_debug()
@@ -188,6 +216,8 @@ mod tests {
             ("http://my_app.internal.:1/", "my_app.internal.:1"),
             ("https://app", "https://app:443"),
             ("https://[::1]/", "https://[::1]:443"),
+            ("h2c://app:50051", "h2c://app:50051"),
+            ("h2c://127.0.0.1", "h2c://127.0.0.1:80"),
             ("http://10.0.0.1.nip.io", "10.0.0.1.nip.io:80"),
             ("unix:/run/app.sock", "unix:/run/app.sock"),
         ] {

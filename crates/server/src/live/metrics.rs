@@ -234,13 +234,23 @@ fn caches(encoder: &mut DescriptorEncoder<'_>, caches: &[(String, Report)]) -> R
         return Ok(());
     }
     type Value = fn(&Report) -> u64;
-    let gauges: [(&str, &str, Value); 4] = [
+    let gauges: [(&str, &str, Value); 8] = [
         ("entries", "Stored responses", |report| report.entries),
         ("bytes", "Bytes reserved", |report| report.bytes),
         ("bytes_peak", "Most bytes reserved at once", |report| {
             report.bytes_peak
         }),
         ("bytes_limit", "Byte budget", |report| report.bytes_max),
+        ("disk_entries", "Responses on the disk", |report| {
+            report.disk.entries
+        }),
+        ("disk_bytes", "Bytes on the disk", |report| report.disk.bytes),
+        ("disk_bytes_peak", "Most bytes on the disk at once", |report| {
+            report.disk.bytes_peak
+        }),
+        ("disk_bytes_limit", "Byte budget on the disk", |report| {
+            report.disk.bytes_max
+        }),
     ];
     for (name, what, value) in gauges {
         let help = format!("{what} of the proxy's cache, in the process that answers");

@@ -1,4 +1,5 @@
-//! One request and its response between a client of any version of HTTP and an upstream, which speaks HTTP/1.1.
+//! One request and its response between a client of any version of HTTP and an upstream. The exchange speaks HTTP/1.1; `channel` translates
+//! for upstreams of HTTP/2.
 //!
 //! ```text
 //!   client ─content─▶ take_content ▶ up ────Ask::Send──▶ upstream     request: read again once the upstream took it
@@ -21,13 +22,13 @@ mod switched;
 pub(super) use stored::length;
 
 use super::cache::{Cached, Step as Use, Waiter};
+use super::channel::{Channel, Received};
 use super::failed::Failed;
 use super::head::{
     Follows, Outgoing, asks_for_websocket, binds_connection, write_content, write_last_chunk, write_request,
 };
 use super::places::{self, Place};
 use super::retry;
-use super::secured::Channel;
 use super::{Found, Route, Target, Tried, balance};
 use crate::client_address::{From, UNKNOWN};
 use crate::field_rules::RuledLines;
@@ -163,12 +164,14 @@ pub(crate) struct Forward {
     /// Connections before this one.
     attempts: u32,
     link: Link,
-    /// The TLS of the connection, if the upstream has it.
+    /// The layers of the connection, if the upstream has any.
     channel: Option<Box<Channel>>,
     /// The handshake is complete, which the session was not told yet.
     has_opened: bool,
     /// Why its TLS failed, in words.
     tls_fault: Option<Box<str>>,
+    /// The connection may switch to WebSocket.
+    switches: bool,
     /// The next connection is to be a new one.
     is_fresh: bool,
     /// Requests before this one used the connection.
@@ -280,7 +283,9 @@ impl Forward {
         let key = balance::of_request(&found.route.rule.hash_key, head, &found.target, from.peer);
         Ok(Forward {
             attempts: 0,
-            is_fresh: false,
+            switches,
+            // A kept one may be of HTTP/2.
+            is_fresh: switches && found.route.rule.http2,
             is_reused: false,
             keeps,
             again: retry::may_be_repeated(head.method, framing).then(|| up.clone()),
@@ -476,16 +481,16 @@ impl Forward {
 
     /// Whether the client's input is wanted.
     pub(crate) fn wants_input(&self) -> bool {
-        let is_taken = self.link == Link::Open && self.up.is_empty() && !self.is_sending_up;
+        let is_taken = self.link == Link::Open && self.unsent() == 0 && !self.is_sending_up;
         (is_taken && !self.has_whole_request) || self.is_collecting()
     }
 
     /// What the driver is to do for the connection to the upstream.
-    pub(crate) fn ask(&mut self) -> Option<(Ticket, Ask)> {
+    pub(crate) fn ask(&mut self, now: Instant) -> Option<(Ticket, Ask)> {
         if let Some(before) = self.leaving.take() {
             return Some((before, Ask::Close));
         }
-        let has_all = self.has_whole_request && self.up.is_empty() && !self.is_sending_up;
+        let has_all = self.has_whole_request && self.unsent() == 0 && !self.is_sending_up;
         if self.is_switched() && has_all && self.link == Link::Open {
             self.end_switched();
         }
@@ -501,11 +506,26 @@ impl Forward {
                     Ask::Dial(to)
                 }
             }
-            // An alert, or that no more is sent.
-            Link::Leaving(Parting::Close) if self.is_sending_up && self.channel.is_some() => return None,
-            Link::Securing | Link::Open | Link::Leaving(Parting::Close)
+            Link::Open if !self.is_sending_up && !self.up.is_empty() && self.takes_portion() => {
+                let later = self.up.split_off(self.up.len().min(PORTION));
+                let portion = std::mem::replace(&mut self.up, later);
+                let Some(channel) = &mut self.channel else {
+                    self.is_sending_up = true;
+                    return Some((ticket, Ask::Send(portion)));
+                };
+                if channel.send(&portion, now).is_err() {
+                    self.fail(Failed::Unanswered);
+                }
+                // What the upstream permits is output of the channel.
+                return self.ask(now);
+            }
+            // An alert, that no more is sent, or acknowledgments.
+            Link::Leaving(Parting::Close | Parting::Park) if self.is_sending_up && self.channel.is_some() => {
+                return None;
+            }
+            Link::Securing | Link::Open | Link::Leaving(Parting::Close | Parting::Park)
                 if !self.is_sending_up
-                    && self.channel.as_ref().is_some_and(|channel| channel.has_output()) =>
+                    && self.channel.as_ref().is_some_and(|channel| channel.pending() > 0) =>
             {
                 self.is_sending_up = true;
                 Ask::Send(self.channel.as_mut()?.take())
@@ -513,23 +533,6 @@ impl Forward {
             Link::Leaving(parting) => {
                 self.link = Link::Gone;
                 self.asked_to(parting)
-            }
-            Link::Open if !self.is_sending_up && !self.up.is_empty() => {
-                let later = self.up.split_off(self.up.len().min(PORTION));
-                let portion = std::mem::replace(&mut self.up, later);
-                self.is_sending_up = true;
-                match &mut self.channel {
-                    None => Ask::Send(portion),
-                    Some(channel) => match channel.send(&portion) {
-                        Ok(()) => Ask::Send(channel.take()),
-                        Err(_) => {
-                            // Its keys are used up, which takes terabytes.
-                            self.is_sending_up = false;
-                            self.fail(Failed::Unanswered);
-                            return self.ask();
-                        }
-                    },
-                }
             }
             Link::Securing if !self.is_reading => {
                 self.is_reading = true;
@@ -560,6 +563,7 @@ impl Forward {
         }
         let ask = match link {
             Link::Queued | Link::Collapsed | Link::Resolving | Link::Wanted | Link::Gone => return None,
+            Link::Leaving(Parting::Park) if self.is_sending_up || self.has_channel_output() => Ask::Close,
             Link::Leaving(parting) => self.asked_to(parting),
             Link::Dialing | Link::Securing | Link::Open => Ask::Abort,
         };
@@ -669,7 +673,9 @@ impl Forward {
                 Some(rule.connect_timeout.saturating_sub(now.since(self.began)))
             }
             _ if self.is_switched() && !self.is_sending_down => Some(rule.idle_timeout),
-            _ if self.is_sending_down || self.wants_input() => None,
+            _ if self.is_sending_down => None,
+            // Calls of gRPC may stay open for long, and either side sends when it has something to say.
+            _ if self.wants_input() && !self.is_http2() => None,
             _ if self.has_whole_request && !self.is_sending_up && !self.has_begun() => {
                 Some(rule.first_byte_timeout)
             }
@@ -685,7 +691,28 @@ impl Forward {
 
     /// Bytes for the upstream that were not given to the driver.
     pub(crate) fn unsent(&self) -> usize {
-        self.up.len()
+        self.up.len() + self.blocked()
+    }
+
+    /// Those of them that wait until the upstream permits them.
+    fn blocked(&self) -> usize {
+        self.channel.as_ref().map_or(0, |channel| channel.blocked())
+    }
+
+    /// Whether the layers of the connection take more of the request.
+    fn takes_portion(&self) -> bool {
+        let channel = self.channel.as_ref();
+        channel.is_none_or(|channel| channel.blocked() == 0 && channel.pending() < PORTION)
+    }
+
+    /// Whether the layers of the connection have something for the upstream.
+    fn has_channel_output(&self) -> bool {
+        self.channel.as_ref().is_some_and(|channel| channel.pending() > 0)
+    }
+
+    /// Whether the upstream speaks HTTP/2.
+    fn is_http2(&self) -> bool {
+        self.channel.as_ref().is_some_and(|channel| channel.is_http2())
     }
 
     /// Takes content of the request.
@@ -713,9 +740,9 @@ impl Forward {
     pub(crate) fn opened(&mut self, now: Instant) -> bool {
         if self.link == Link::Dialing
             && self.channel.is_none()
-            && let Some(secure) = self.place().secure()
+            && let Some(layers) = self.place().layers()
         {
-            match secure.channel(&self.announcement) {
+            match layers.open(&self.announcement, self.switches, now) {
                 Ok(channel) => {
                     self.channel = Some(Box::new(channel));
                     self.link = Link::Securing;
@@ -725,7 +752,6 @@ impl Forward {
                     self.fail(Failed::Insecure);
                 }
             }
-            return false;
         }
         let is_secured =
             self.link == Link::Securing && self.channel.as_ref().is_some_and(|channel| channel.is_open());
@@ -778,23 +804,24 @@ impl Forward {
             self.decoded(bytes, client, now);
             return None;
         };
-        let plain = match self.place().secure() {
-            Some(secure) => secure.receive(&mut channel, bytes),
-            None => Ok(Vec::new()),
+        let received = match self.place().layers() {
+            Some(layers) => layers.receive(&mut channel, bytes, now),
+            None => Ok(Received::default()),
         };
-        let is_closed = channel.is_closed();
         self.channel = Some(channel);
-        self.has_opened |= plain.is_ok() && self.opened(now);
-        match plain {
-            Ok(plain) if !plain.is_empty() => self.decoded(&plain, client, now),
-            Ok(_) => {}
+        let Received { plain, is_over } = match received {
+            Ok(received) => received,
             Err(why) => {
                 self.tls_fault = Some(why.into());
                 return self.failed_securing();
             }
+        };
+        self.has_opened |= self.opened(now);
+        if !plain.is_empty() {
+            self.decoded(&plain, client, now);
         }
         // Nothing follows. The connection may stay open for long.
-        match is_closed && matches!(self.link, Link::Securing | Link::Open) {
+        match is_over && matches!(self.link, Link::Securing | Link::Open) {
             true => self.ended_by_upstream(now),
             false => None,
         }
@@ -946,7 +973,9 @@ impl Forward {
         if self.response == Response::Ended && self.link == Link::Open {
             let has_more = !std::mem::take(&mut self.raw).is_empty();
             // An upstream that has not got the whole request must not take it for complete.
-            let is_cut = !self.has_whole_request || self.is_sending_up || !self.up.is_empty();
+            // In HTTP/2, acknowledgments may be under way behind a whole request.
+            let is_sending = self.is_sending_up && !self.is_http2();
+            let is_cut = !self.has_whole_request || is_sending || self.unsent() > 0;
             let is_at_rest = self.channel.as_ref().is_none_or(|channel| channel.is_at_rest());
             let is_kept = self.keeps && !has_more && is_at_rest && self.upstream.is_reusable();
             self.link = Link::Leaving(match is_kept {
@@ -986,7 +1015,7 @@ impl Forward {
         }
         match self.upstream.eof() {
             // An attacker can end a connection, but not say so with the keys of the upstream (RFC 8446 section 6.1).
-            Ok(Ended::Body(_)) if self.channel.as_ref().is_some_and(|channel| !channel.is_closed()) => {
+            Ok(Ended::Body(_)) if self.channel.as_ref().is_some_and(|channel| channel.is_doubtful()) => {
                 self.fail(Failed::Truncated);
             }
             Ok(Ended::Body(_)) => {

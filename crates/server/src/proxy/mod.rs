@@ -5,16 +5,18 @@
 //!                                          head ─▶ heads are parsed and written anew
 //! ```
 //! This file decides which route a request takes. `balance` chooses among its upstreams, `places` knows where they listen,
-//! `secured` has their TLS. `forward` carries one request and its response; `head` decides which field lines pass, and `http1`
+//! `secured` has their TLS, `channel` the layers of a connection, `http2` the frames. `forward` carries one request and its response; `head` decides which field lines pass, and `http1`
 //! writes to a client of HTTP/1. `retry` bounds how often a request is repeated, `failed` says why there is no response.
 //! `cache` stores responses, `refresh` validates them without a client.
 
 mod balance;
 pub(crate) mod cache;
+mod channel;
 pub(crate) mod failed;
 pub(crate) mod forward;
 pub(crate) mod head;
 pub(crate) mod http1;
+mod http2;
 mod places;
 mod refresh;
 mod retry;
@@ -32,7 +34,7 @@ pub(crate) use places::Target;
 use places::{Names, Place};
 use runtime::names::Known;
 use std::sync::Arc;
-use units::{Duration, Instant};
+use units::{Duration, Instant, UnixTime};
 
 /// The routes of all sites.
 #[derive(Debug, Default)]
@@ -58,6 +60,7 @@ impl Named {
                 &rule.upstreams,
                 &rule.cache,
                 &rule.tls,
+                rule.http2,
                 rule.strip,
                 &rule.rewrite,
                 &rule.request_header,
@@ -169,12 +172,25 @@ impl Proxies {
         let mut names = Names::default();
         let known = before.map(|before| &before.names);
         let mut caches: Vec<Named> = Vec::new();
-        let mut cache_of = |rule: &Proxy| -> Option<Arc<Cache>> {
-            let config = rule.cache.as_ref()?;
+        let mut cache_of = |rule: &Proxy| -> Result<Option<Arc<Cache>>, String> {
+            let Some(config) = &rule.cache else {
+                return Ok(None);
+            };
             let older = before.map(|before| &before.caches[..]).unwrap_or_default();
             let is_same = |named: &&Named| named.is_for(rule);
             if let Some(known) = caches.iter().find(is_same) {
-                return Some(Arc::clone(&known.cache));
+                return Ok(Some(Arc::clone(&known.cache)));
+            }
+            let has_folder = |named: &Named| {
+                named.rule.cache.as_ref().and_then(|other| other.disk.as_ref()) == config.disk.as_ref()
+            };
+            if let Some(folder) = &config.disk
+                && caches.iter().any(has_folder)
+            {
+                return Err(format!(
+                    "`disk` names `{}` for two rules that share no cache; name a folder for each",
+                    folder.display()
+                ));
             }
             let cache = match older.iter().find(is_same) {
                 Some(kept) => Arc::clone(&kept.cache),
@@ -184,13 +200,13 @@ impl Proxies {
                 rule: rule.clone(),
                 cache: Arc::clone(&cache),
             });
-            Some(cache)
+            Ok(Some(cache))
         };
         let mut routes = |config: &Config| -> Result<Routes, String> {
             let rules = config.proxy.iter().cloned();
             let is_behind_files = config.proxy.iter().any(|rule| rule.when == When::Missing);
             let route = |rule: Proxy| {
-                let cache = cache_of(&rule);
+                let cache = cache_of(&rule)?;
                 Route::new(rule, &mut names, known, cache).map(Arc::new)
             };
             Ok(Routes {
@@ -219,7 +235,7 @@ impl Proxies {
     }
 
     /// Notes a purge and drops stored responses of all caches. Returns how many. Only one thread of one process may call this.
-    pub(crate) fn purge(&self, what: &cache::Purge, purges: &Purges) -> u64 {
+    pub(crate) fn purge(&self, what: &cache::Purge, purges: &Purges, now: UnixTime) -> u64 {
         // Other threads would apply the purge first, and what they drop would not be counted here.
         let held = self
             .caches
@@ -227,12 +243,20 @@ impl Proxies {
             .map(|named| (&named.cache, named.cache.hold_purges()));
         let mut held: Vec<_> = held.collect();
         purges.note(what);
-        held.iter_mut().map(|(cache, applied)| cache.apply(applied)).sum()
+        let count = held.iter_mut().map(|(cache, applied)| cache.apply(applied)).sum();
+        // Once the operator is told, no crash brings back what was dropped.
+        for (cache, _) in held {
+            cache.sweep(now);
+        }
+        count
     }
 
-    /// Begins to look host names up. A process calls this once it does not fork any more.
+    /// Begins to look host names up, and to use the disks of caches. A process calls this once it does not fork any more.
     pub(crate) fn awaken(&self) {
         self.names.awaken();
+        for named in &self.caches {
+            named.cache.awaken();
+        }
     }
 
     /// What is known of the upstreams of all routes, site by site.

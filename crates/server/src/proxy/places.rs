@@ -8,7 +8,8 @@
 //! A name is one upstream for the balancer, whatever the number of its addresses; its requests take turns on them. A request
 //! keeps the list that it began with, so a change of the addresses does not touch it.
 
-use super::secured::{Secure, Terms};
+use super::channel::Layers;
+use super::secured::Terms;
 use crate::config::{Proxy, UpstreamAddress, UpstreamPlace};
 use runtime::names::{self, Known, Resolver, Watch};
 use runtime::rounds;
@@ -94,7 +95,8 @@ impl Names {
             };
             let terms = terms.as_ref().filter(|_| upstream.is_secured());
             let secure = terms.map(|terms| terms.for_upstream(upstream)).transpose()?;
-            Ok(Place { at, secure })
+            let layers = Layers::of(secure, upstream.is_http2());
+            Ok(Place { at, layers })
         };
         rule.upstreams.iter().map(place).collect()
     }
@@ -125,11 +127,11 @@ impl Names {
     }
 }
 
-/// Where an upstream listens, and whether it speaks TLS there.
+/// Where an upstream listens, and the layers of its connections.
 #[derive(Debug)]
 pub(crate) struct Place {
     at: At,
-    secure: Option<Secure>,
+    layers: Option<Layers>,
 }
 
 #[derive(Debug)]
@@ -185,12 +187,12 @@ impl Place {
         }
     }
 
-    /// Its TLS, if it has any.
-    pub(crate) fn secure(&self) -> Option<&Secure> {
-        self.secure.as_ref()
+    /// The layers of its connections, if there are any.
+    pub(crate) fn layers(&self) -> Option<&Layers> {
+        self.layers.as_ref()
     }
 
-    /// As [`rounds::exchange`], over TLS if the upstream has it. `announcement` is sent first, in the clear.
+    /// As [`rounds::exchange`], over TLS and in HTTP/2 if the upstream has them. `announcement` is sent first, in the clear.
     ///
     /// # Errors
     /// As there, or why the TLS failed, in words.
@@ -202,15 +204,15 @@ impl Place {
         patience: Duration,
         is_enough: impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool>,
     ) -> (io::Result<Vec<u8>>, Instant) {
-        match &self.secure {
+        match &self.layers {
             None => rounds::exchange(upstream, &[announcement, bytes].concat(), patience, is_enough),
-            Some(secure) => secure.exchange(upstream, announcement, bytes, patience, is_enough),
+            Some(layers) => layers.exchange(upstream, announcement, bytes, patience, is_enough),
         }
     }
 
     /// The realm of its kept connections.
     pub(crate) fn realm(&self) -> u64 {
-        self.secure.as_ref().map_or(0, Secure::realm)
+        self.layers.as_ref().map_or(0, Layers::realm)
     }
 
     /// A connection to this address did not open.

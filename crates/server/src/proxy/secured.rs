@@ -1,21 +1,11 @@
-//! TLS to an upstream: which certificates a rule accepts, and the bytes of one connection.
-//!
-//! ```text
-//!   Forward ── plaintext ──▶ Channel ── records ──▶ Ask::Send
-//!   Forward ◀── plaintext ── Channel ◀── records ── PeerEvent::Bytes
-//! ```
-//! A channel outlives its exchange: it is parked with its connection. Decides what a failed handshake is called. Whether the
-//! request goes elsewhere then, only `forward` knows.
+//! TLS to an upstream: which certificates a rule accepts, and which protocols it offers. Decides what a failed handshake is
+//! called. `channel` moves the bytes.
 
 use crate::config::{Proxy, UpstreamAddress};
 use runtime::fs::read_small;
-use runtime::rounds::{self, Turn};
-use runtime::session::Upstream;
 use std::fmt;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use tls::certificates::{Pair, PairError};
 use tls::engine::{Engine, Fault};
 use tls::policy::Policy;
@@ -24,7 +14,6 @@ use tls::rustls::pki_types::pem::PemObject as _;
 use tls::rustls::pki_types::{CertificateDer, ServerName};
 use tls::rustls::{ClientConfig, RootCertStore};
 use tls::trust::{Client, Trust, Versions};
-use units::{Duration, Instant};
 
 /// Most bytes of a file with certificates or a key.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -39,9 +28,6 @@ const SETTINGS: Settings = Settings {
     versions: "update its TLS",
     protocols: "enable HTTP/1.1 there",
 };
-
-/// The number of the next realm. Zero is that of connections without TLS.
-static REALMS: AtomicU64 = AtomicU64::new(1);
 
 /// The TLS of a rule.
 pub(crate) struct Terms {
@@ -64,7 +50,7 @@ impl Terms {
             (Some(ca), false) => Trust::Described(Arc::new(roots_of(ca)?)),
             (None, false) => Trust::Described(Arc::new(system_roots()?)),
         };
-        let client = Client::new(trust, Versions::All, Policy::Default, true, &[b"http/1.1"]);
+        let client = Client::new(trust, Versions::All, Policy::Default, true, protocols(rule.http2));
         let mut client = client.map_err(|error| format!("TLS cannot be set up: {error}"))?;
         if let (Some(cert), Some(key)) = (&set.cert, &set.key) {
             client = client.with_certificate(&pair(cert, key)?);
@@ -90,9 +76,17 @@ impl Terms {
         };
         Ok(Secure {
             config: self.client.config(),
+            for_http1: self.client.clone().with_protocols(protocols(false)).config(),
             name,
-            realm: REALMS.fetch_add(1, Ordering::Relaxed),
         })
+    }
+}
+
+/// The protocols that an upstream is offered, the preferred one first.
+fn protocols(http2: bool) -> &'static [&'static [u8]] {
+    match http2 {
+        true => &[b"h2", b"http/1.1"],
+        false => &[b"http/1.1"],
     }
 }
 
@@ -151,153 +145,31 @@ fn pair(cert: &Path, key: &Path) -> Result<Pair, String> {
 pub(crate) struct Secure {
     /// With the sessions of this upstream, to be resumed.
     config: Arc<ClientConfig>,
+    /// The same without HTTP/2, for connections that may switch to WebSocket.
+    for_http1: Arc<ClientConfig>,
     name: ServerName<'static>,
-    realm: u64,
 }
 
 impl fmt::Debug for Secure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secure")
             .field("name", &self.name)
-            .field("realm", &self.realm)
             .finish_non_exhaustive()
     }
 }
 
 impl Secure {
-    /// Kept connections are reused only within this realm: others were opened with other settings.
-    pub(crate) fn realm(&self) -> u64 {
-        self.realm
-    }
-
-    /// Begins the TLS of a connection that is open. `announcement` is sent before it, in the clear.
+    /// The TLS of a connection. `is_http1`: it does not offer HTTP/2.
     ///
     /// # Errors
     /// Why it cannot be, in words.
-    pub(crate) fn channel(&self, announcement: &[u8]) -> Result<Channel, String> {
-        let engine = Engine::client(Arc::clone(&self.config), self.name.clone());
-        let mut channel = Channel {
-            engine: engine.map_err(|fault| self.explain(&fault))?,
-            out: announcement.to_vec(),
-            is_closed: false,
-        };
-        self.receive(&mut channel, &[])?;
-        Ok(channel)
+    pub(crate) fn engine(&self, is_http1: bool) -> Result<Engine, String> {
+        let config = if is_http1 { &self.for_http1 } else { &self.config };
+        Engine::client(Arc::clone(config), self.name.clone()).map_err(|fault| self.explain(&fault))
     }
 
-    /// Takes bytes of the upstream. Returns the plaintext.
-    ///
-    /// # Errors
-    /// Why the connection is over, in words. What came before is in vain.
-    pub(crate) fn receive(&self, channel: &mut Channel, bytes: &[u8]) -> Result<Vec<u8>, String> {
-        let (mut scratch, mut plain) = (Vec::new(), Vec::new());
-        let received = channel
-            .engine
-            .receive(bytes, &mut scratch, &mut plain, &mut channel.out)
-            .map_err(|fault| self.explain(&fault))?;
-        channel.is_closed |= received.closed;
-        Ok(plain)
-    }
-
-    /// As [`rounds::exchange`]. The end of a connection that TLS does not confirm is an error.
-    ///
-    /// # Errors
-    /// As there, or why the TLS failed, in words.
-    pub(crate) fn exchange(
-        &self,
-        upstream: &Upstream,
-        announcement: &[u8],
-        bytes: &[u8],
-        patience: Duration,
-        mut is_enough: impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool>,
-    ) -> (io::Result<Vec<u8>>, Instant) {
-        let mut opened: Option<Channel> = None;
-        let (mut text, mut is_sent) = (Vec::new(), false);
-        let (answer, now) = rounds::talk(upstream, patience, |got, is_over| {
-            let channel = match &mut opened {
-                Some(channel) => channel,
-                None => opened.insert(self.channel(announcement).map_err(io::Error::other)?),
-            };
-            text.extend(self.receive(channel, got).map_err(io::Error::other)?);
-            if channel.is_open() && !is_sent {
-                is_sent = true;
-                channel.send(bytes).map_err(io::Error::other)?;
-            }
-            if is_over && !channel.is_open() {
-                return Err(io::Error::other(refusal::closed()));
-            }
-            if is_over && !channel.is_closed() {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            Ok(Turn {
-                send: channel.take(),
-                is_over: is_enough(&mut text, channel.is_closed())?,
-            })
-        });
-        (answer.map(|()| text), now)
-    }
-
-    fn explain(&self, fault: &Fault) -> String {
+    /// Why a connection is over, in words.
+    pub(crate) fn explain(&self, fault: &Fault) -> String {
         refusal::text_with(fault, &self.name, &SETTINGS)
-    }
-}
-
-/// The TLS of one connection to an upstream.
-#[derive(Debug)]
-pub(crate) struct Channel {
-    engine: Engine,
-    /// Records for the upstream.
-    out: Vec<u8>,
-    is_closed: bool,
-}
-
-impl Channel {
-    /// Whether the handshake is complete.
-    pub(crate) fn is_open(&self) -> bool {
-        !self.engine.is_handshaking()
-    }
-
-    /// Whether the upstream said that it sends no more. Without that, the end of a connection may be an attacker's.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed
-    }
-
-    /// Makes records of plaintext.
-    ///
-    /// # Errors
-    /// The keys of the connection are used up.
-    pub(crate) fn send(&mut self, plain: &[u8]) -> Result<(), Fault> {
-        self.engine.send(plain, &mut self.out)
-    }
-
-    /// Says that no more will be sent.
-    pub(crate) fn close(&mut self) {
-        // Before the end of the handshake, there is nothing to say.
-        let _ = self.engine.close(&mut self.out);
-    }
-
-    /// Takes the records that wait to be sent.
-    pub(crate) fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.out)
-    }
-
-    /// Whether records wait to be sent.
-    pub(crate) fn has_output(&self) -> bool {
-        !self.out.is_empty()
-    }
-
-    /// Whether it is between two requests: nothing of a record is held.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        self.out.is_empty() && self.engine.undecrypted() == 0 && !self.is_closed
-    }
-
-    /// The next records are small again.
-    pub(crate) fn rest(&mut self) {
-        self.engine.rest();
-    }
-
-    /// Bytes of memory held.
-    pub(crate) fn held(&self) -> usize {
-        size_of::<Channel>() + self.engine.held() + self.out.capacity()
     }
 }

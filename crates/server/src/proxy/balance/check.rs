@@ -120,7 +120,7 @@ impl Plan {
             ..
         } = &self.check;
         let host = match upstream {
-            _ if let Some(name) = name => name.trim_start_matches("https://").to_owned(),
+            _ if let Some(name) = name => name.rsplit("//").next().unwrap_or(name).to_owned(),
             Upstream::Tcp(address) => address.to_string(),
             Upstream::Unix(_) => "localhost".to_owned(),
         };

@@ -56,11 +56,15 @@ pub(crate) struct Cached {
     validates: bool,
     waiter: Option<Waiter>,
     has_waited: bool,
+    /// It waited for a response from the disk.
+    has_loaded: bool,
     lead: Option<Lead>,
     /// A stale response is served, and a request of the server's own validates it.
     refresh: Option<Lead>,
     status: CacheStatus,
     capture: Option<Capture>,
+    /// When the head of the upstream's response arrived.
+    captured: UnixTime,
     reply: Option<Reply>,
 }
 
@@ -106,10 +110,12 @@ impl Cached {
             validates: false,
             waiter: None,
             has_waited: false,
+            has_loaded: false,
             lead: None,
             refresh: None,
             status: CacheStatus::default(),
             capture: None,
+            captured: UnixTime::from_secs(0),
             reply: None,
         };
         if may_reuse {
@@ -190,6 +196,9 @@ impl Cached {
                 self.with_request(|request| self.cache.store.find(&self.key, request))
             }
         };
+        if !matches!(found, Lookup::Found(_)) && self.loads() {
+            return Step::Wait;
+        }
         let forwarded = match found {
             Lookup::Nothing => Forwarded::UriMiss,
             Lookup::OtherVariant => Forwarded::VaryMiss,
@@ -255,7 +264,28 @@ impl Cached {
         Step::Go
     }
 
+    /// Has the response read from the disk, if it is there, or waits for that of another request.
+    fn loads(&mut self) -> bool {
+        let Some(disk) = self.cache.disk.as_ref().filter(|_| !self.has_loaded) else {
+            return false;
+        };
+        let Some(place) = self.with_request(|request| disk.find(&self.key, request)) else {
+            return false;
+        };
+        self.waiter = match self.fly() {
+            Flown::Lead(lead) => disk.load(place, lead),
+            Flown::Waiter(waiter) => Some(waiter),
+            Flown::Alone => None,
+        };
+        self.has_loaded = true;
+        self.waiter.is_some()
+    }
+
     fn hit(&mut self, object: &Object, wall: UnixTime) {
+        if self.has_loaded && object.is_from_disk {
+            self.cache.count(Count::DiskHits, 1);
+            self.status.detail = Some("disk");
+        }
         self.cache.count(Count::Hits, 1);
         // A response that came by another client's request is no hit (RFC 9211 section 2.6).
         self.status.is_hit = !self.status.is_collapsed;
@@ -322,10 +352,12 @@ impl Cached {
             validates: self.validates,
             waiter: None,
             has_waited: true,
+            has_loaded: true,
             lead: Some(lead),
             refresh: None,
             status: CacheStatus::default(),
             capture: None,
+            captured: UnixTime::from_secs(0),
             reply: None,
         })
     }
@@ -377,10 +409,11 @@ impl Cached {
                     .is_same_as(Some(candidate.body.len() as u64), fields)
                 {
                     true => drop(self.freshen(&candidate, fields, &terms)),
-                    false => self.cache.store.remove(&candidate),
+                    false => self.cache.drop_object(&candidate),
                 }
             }
         }
+        self.captured = wall;
         self.begin_capture(status, fields, length, &terms);
         false
     }
@@ -447,7 +480,7 @@ impl Cached {
             && !matches!(status, 206 | 304 | 412 | 416 | 500..)
             && let Some(candidate) = &self.candidate
         {
-            self.cache.store.remove(candidate);
+            self.cache.drop_object(candidate);
         }
     }
 
@@ -463,6 +496,7 @@ impl Cached {
 
     /// The upstream's response is complete.
     pub(crate) fn complete(&mut self) {
+        let now = self.captured;
         if let Some(capture) = self.capture.take() {
             let is_whole = capture.part.is_none_or(|part| part.len() == capture.body.len());
             let cost = Object::cost(&self.key, &capture.head, &capture.variant);
@@ -471,7 +505,8 @@ impl Cached {
                 && !is_purged
                 && let Some(charge) = self.cache.store.reserve(cost)
             {
-                self.cache.store.insert(Object {
+                let object = Object {
+                    is_from_disk: false,
                     key: Arc::clone(&self.key),
                     head: capture.head,
                     names: capture.names,
@@ -479,7 +514,8 @@ impl Cached {
                     body: capture.body.finish(),
                     part: capture.part,
                     _charge: charge,
-                });
+                };
+                self.cache.keep(object, now);
                 self.cache.count(Count::Stored, 1);
             }
         }
@@ -526,16 +562,17 @@ impl Cached {
         let names = names.unwrap_or_default();
         let variant = self.with_request(|request| variant::key(&names, request));
         let Some(charge) = charge else {
-            self.cache.store.remove(object);
+            self.cache.drop_object(object);
             // It is served once more, as the upstream says it is valid.
             return Arc::clone(object);
         };
         let is_other_variant = object.variant != variant || object.names != names;
         if is_other_variant {
-            self.cache.store.remove(object);
+            self.cache.drop_object(object);
         }
         self.status.is_stored = true;
-        self.cache.store.insert(Object {
+        let object = Object {
+            is_from_disk: false,
             key: Arc::clone(&self.key),
             head,
             names,
@@ -543,20 +580,18 @@ impl Cached {
             body: object.body.clone(),
             part: object.part,
             _charge: charge,
-        })
+        };
+        self.cache.keep(object, terms.received)
     }
 
     /// The request changed its target, and perhaps others that the response names.
     fn invalidate(&self, fields: &Fields<'_, '_>) {
         let (authority, target) = parts(&self.key);
         let others = invalidation::targets(fields, authority, target);
-        let mut gone = self.cache.store.remove_target(&self.key);
+        let mut gone = self.cache.drop_target(&self.key);
         for other in others {
             let prefix = self.key.len() - target.len();
-            gone += self
-                .cache
-                .store
-                .remove_target(&[&self.key[..prefix], &other].concat());
+            gone += self.cache.drop_target(&[&self.key[..prefix], &other].concat());
         }
         self.cache.count(Count::Invalidated, gone as u64);
     }

@@ -101,6 +101,14 @@ impl Flights {
     }
 }
 
+impl Lead {
+    /// A request that waits for this one.
+    pub(super) fn waiter(&self) -> Waiter {
+        self.flight.lock().count += 1;
+        Waiter(Arc::clone(&self.flight))
+    }
+}
+
 impl Drop for Lead {
     fn drop(&mut self) {
         self.flights.lock().remove(&self.key);

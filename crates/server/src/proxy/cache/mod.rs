@@ -7,19 +7,24 @@
 //!                                                            └─ take, complete ───▶ Store
 //! ```
 //! The crate `http-cache` decides what a cache may do. This module keeps the responses: `store` has them, `object` is one,
-//! `body` collects content, `purges` has what operators dropped, `flight` lets one request go for many, `exchange` is the cache's part in one exchange. It knows
+//! `body` collects content, `disk` keeps
+//! responses on a disk as `record` writes them, `purges` has what operators dropped, `flight` lets one request go for many, `exchange` is the cache's part in one exchange. It knows
 //! neither upstreams nor connections.
 
 mod body;
+mod disk;
 mod exchange;
 mod flight;
 mod object;
 mod purge;
 mod purges;
+mod record;
 mod store;
 #[cfg(test)]
 mod tests;
 
+use disk::Disk;
+pub(crate) use disk::DiskReport;
 pub(crate) use exchange::{Cached, Step};
 pub(crate) use flight::Waiter;
 pub use purge::Purge;
@@ -28,7 +33,9 @@ pub use purges::Purges;
 use crate::config::ProxyCache;
 use flight::Flights;
 use http_cache::reuse::Allowances;
-use http_cache::stored::Stored;
+use http_cache::stored::{Stored, lines};
+use http_semantics::field::Line;
+use object::Object;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,9 +55,10 @@ const REFUSED_SECS: u64 = 10;
 #[derive(Debug)]
 pub(crate) struct Cache {
     config: ProxyCache,
-    store: Store,
+    store: Arc<Store>,
+    disk: Option<Disk>,
     flights: Arc<Flights>,
-    counts: [AtomicU64; Count::ALL.len()],
+    counts: Arc<Counts>,
     /// High half: hash of a target. Low half: seconds of civil time until which it is remembered.
     refused: Box<[AtomicU64]>,
     hasher: RandomState,
@@ -60,6 +68,9 @@ pub(crate) struct Cache {
     /// The same number, readable without waiting.
     applied_count: AtomicU64,
 }
+
+/// Counts, by [`Count`].
+type Counts = [AtomicU64; Count::ALL.len()];
 
 /// What a cache counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,10 +95,18 @@ pub(crate) enum Count {
     Purged,
     /// Stored responses made invalid by a request that changes their target.
     Invalidated,
+    /// Responses read from the disk for a request.
+    DiskHits,
+    /// Responses written to the disk.
+    DiskWrites,
+    /// Files that were removed to make room.
+    DiskEvicted,
+    /// Files that could not be written, read or removed, and files with other content than was written.
+    DiskErrors,
 }
 
 impl Count {
-    pub(crate) const ALL: [Count; 10] = [
+    pub(crate) const ALL: [Count; 14] = [
         Count::Hits,
         Count::Stale,
         Count::Misses,
@@ -98,6 +117,10 @@ impl Count {
         Count::Stored,
         Count::Purged,
         Count::Invalidated,
+        Count::DiskHits,
+        Count::DiskWrites,
+        Count::DiskEvicted,
+        Count::DiskErrors,
     ];
 
     /// What it is, for metrics.
@@ -113,6 +136,12 @@ impl Count {
             Count::Stored => "Responses stored in the proxy's cache",
             Count::Purged => "Stored responses dropped by weir ctl purge",
             Count::Invalidated => "Stored responses dropped because a request changed their target",
+            Count::DiskHits => "Responses of the proxy's cache read from its disk for a request",
+            Count::DiskWrites => "Responses of the proxy's cache written to its disk",
+            Count::DiskEvicted => "Files of the proxy's cache removed to make room",
+            Count::DiskErrors => {
+                "Files of the proxy's cache that were not written, read or removed, or were damaged"
+            }
         }
     }
 
@@ -129,6 +158,10 @@ impl Count {
             Count::Stored => "stored",
             Count::Purged => "purged",
             Count::Invalidated => "invalidated",
+            Count::DiskHits => "disk_hits",
+            Count::DiskWrites => "disk_writes",
+            Count::DiskEvicted => "disk_evicted",
+            Count::DiskErrors => "disk_errors",
         }
     }
 }
@@ -142,16 +175,21 @@ pub(crate) struct Report {
     pub(crate) bytes_peak: u64,
     pub(crate) bytes_max: u64,
     pub(crate) evictions: u64,
+    /// Without a disk, all zero.
+    pub(crate) disk: DiskReport,
 }
 
 impl Cache {
     pub(crate) fn new(config: &ProxyCache, purges: &Purges) -> Cache {
         let applied = purges.count();
+        let store = Arc::new(Store::new(config.size.0, config.policy));
+        let counts: Arc<Counts> = Arc::new(std::array::from_fn(|_| AtomicU64::new(0)));
         Cache {
+            disk: Disk::new(config, &store, &counts, purges),
             config: config.clone(),
-            store: Store::new(config.size.0, config.policy),
+            store,
             flights: Arc::default(),
-            counts: std::array::from_fn(|_| AtomicU64::new(0)),
+            counts,
             refused: (0..REFUSED).map(|_| AtomicU64::new(0)).collect(),
             hasher: RandomState::new(),
             purges: purges.clone(),
@@ -204,6 +242,7 @@ impl Cache {
             bytes_peak,
             bytes_max: self.config.size.0,
             evictions,
+            disk: self.disk.as_ref().map(Disk::report).unwrap_or_default(),
         }
     }
 
@@ -227,10 +266,16 @@ impl Cache {
         let new = self.purges.since(**applied);
         let mut purged = 0;
         if !new.is_empty() {
-            let is_picked = |key: &[u8], head: &Stored| new.iter().any(|what| what.picks(key, head));
-            purged = self
+            let is_picked = |key: &[u8], lines: &[Line<'_>]| new.iter().any(|what| what.picks(key, lines));
+            let on_disk = self
+                .disk
+                .as_ref()
+                .map_or(0, |disk| disk.drop_all(|key, tags| is_picked(key, &lines(tags))));
+            let in_memory = self
                 .store
-                .remove_all(|object| is_picked(&object.key, &object.head)) as u64;
+                .remove_all(|object| is_picked(&object.key, &object.head.lines()));
+            // Most of those on the disk are in memory, too.
+            purged = in_memory.max(on_disk) as u64;
             self.count(Count::Purged, purged);
         }
         **applied = count;
@@ -238,9 +283,56 @@ impl Cache {
         purged
     }
 
+    /// Removes the files of responses that were dropped. Blocks.
+    pub(crate) fn sweep(&self, now: UnixTime) {
+        if let Some(disk) = &self.disk {
+            disk.sweep(now);
+        }
+    }
+
+    /// Begins to use the disk, if there is one. A process calls this once it does not fork any more.
+    pub(crate) fn awaken(&self) {
+        if let Some(disk) = &self.disk {
+            disk.awaken();
+        }
+    }
+
+    /// Stores a response.
+    fn keep(&self, object: Object, now: UnixTime) -> Arc<Object> {
+        let object = self.store.insert(object);
+        if let Some(disk) = &self.disk {
+            disk.replace(&object, now);
+        }
+        object
+    }
+
+    /// Drops this response.
+    fn drop_object(&self, object: &Arc<Object>) {
+        if let Some(disk) = &self.disk {
+            disk.drop_where(&object.key, |entry| {
+                entry.names == object.names && entry.variant == object.variant
+            });
+        }
+        self.store.remove(object);
+    }
+
+    /// Drops all responses of a target. Returns how many there were.
+    fn drop_target(&self, key: &[u8]) -> usize {
+        let on_disk = self
+            .disk
+            .as_ref()
+            .map_or(0, |disk| disk.drop_where(key, |_| true));
+        self.store.remove_target(key).max(on_disk)
+    }
+
     /// Whether a response was purged since there were `seen` purges.
     fn is_purged_since(&self, seen: u64, key: &[u8], head: &Stored) -> bool {
-        self.purges.count() != seen && self.purges.since(seen).iter().any(|what| what.picks(key, head))
+        self.purges.count() != seen
+            && self
+                .purges
+                .since(seen)
+                .iter()
+                .any(|what| what.picks(key, &head.lines()))
     }
 }
 

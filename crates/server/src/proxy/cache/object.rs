@@ -44,6 +44,8 @@ pub(crate) struct Object {
     pub(super) body: Bytes,
     /// The bytes that it has; `None`: all.
     pub(super) part: Option<Part>,
+    /// It was read from the disk.
+    pub(super) is_from_disk: bool,
     /// For all but the content, which holds its own.
     pub(super) _charge: Charge,
 }

@@ -5,7 +5,7 @@
 use super::purges::TEXT_MAX;
 use core::fmt;
 use core::str::FromStr;
-use http_cache::stored::Stored;
+use http_semantics::field::Line;
 
 /// What is dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +62,8 @@ impl FromStr for Purge {
 }
 
 impl Purge {
-    /// Whether a stored response is dropped.
-    pub(super) fn picks(&self, key: &[u8], head: &Stored) -> bool {
+    /// Whether a stored response with these field lines is dropped.
+    pub(super) fn picks(&self, key: &[u8], lines: &[Line<'_>]) -> bool {
         match self {
             Purge::All => true,
             Purge::Path(path) => {
@@ -74,11 +74,9 @@ impl Purge {
                     None => its == path.as_bytes(),
                 }
             }
-            Purge::Tag(tag) => head.lines().iter().any(|line| {
-                let separator = match line.name {
-                    name if name.eq_ignore_ascii_case("cache-tag") => b',',
-                    name if name.eq_ignore_ascii_case("surrogate-key") => b' ',
-                    _ => return false,
+            Purge::Tag(tag) => lines.iter().any(|line| {
+                let Some(separator) = separator(line.name) else {
+                    return false;
                 };
                 let mut tags = line.value.split(|&b| b == separator).map(<[u8]>::trim_ascii);
                 tags.any(|its| its == tag.as_bytes())
@@ -87,12 +85,23 @@ impl Purge {
     }
 }
 
+/// Whether a field of this name has tags.
+pub(super) fn is_tagged(name: &str) -> bool {
+    separator(name).is_some()
+}
+
+/// What separates the tags in a field of this name.
+fn separator(name: &str) -> Option<u8> {
+    match name {
+        name if name.eq_ignore_ascii_case("cache-tag") => Some(b','),
+        name if name.eq_ignore_ascii_case("surrogate-key") => Some(b' '),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http_cache::stored::Terms;
-    use http_semantics::field::{Fields, Line};
-    use units::UnixTime;
 
     #[test]
     fn what_is_dropped_is_named() {
@@ -122,14 +131,6 @@ mod tests {
                 value: b"c d",
             },
         ];
-        let now = UnixTime::from_secs(0);
-        let terms = Terms {
-            asked: now,
-            received: now,
-            targets: &[],
-            negative: 0,
-        };
-        let head = Stored::of(200, &Fields::new(&lines), &terms);
         for (purge, picks) in [
             ("all", true),
             ("path /x/y", true),
@@ -144,7 +145,7 @@ mod tests {
             ("tag x", false),
         ] {
             if let Ok(purge) = purge.parse::<Purge>() {
-                assert_eq!(purge.picks(b"p\0host\0/x/y?q", &head), picks, "{purge}");
+                assert_eq!(purge.picks(b"p\0host\0/x/y?q", &lines), picks, "{purge}");
             }
         }
     }

@@ -123,6 +123,22 @@ impl Store {
         }
     }
 
+    /// Stores a response that was read from a disk, unless there is one for the same request fields.
+    pub(super) fn restore(&self, object: Object) {
+        let is_there = {
+            let inner = self.lock();
+            let slots = inner.index.get(&object.key);
+            slots.into_iter().flatten().any(|&slot| {
+                inner.slots[slot as usize].as_ref().is_some_and(|other| {
+                    other.part.is_none() && other.names == object.names && other.variant == object.variant
+                })
+            })
+        };
+        if !is_there {
+            self.insert(object);
+        }
+    }
+
     /// Stores a response in place of the one for the same request fields and the same kind of content.
     pub(super) fn insert(&self, object: Object) -> Arc<Object> {
         let object = Arc::new(object);

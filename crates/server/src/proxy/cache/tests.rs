@@ -9,9 +9,9 @@ use http_semantics::target::Target;
 use units::{Bytes, Instant};
 
 /// A request and the upstream's response: what the client gets, from the cache or not.
-struct Rig {
-    cache: Arc<Cache>,
-    wall: i64,
+pub(super) struct Rig {
+    pub(super) cache: Arc<Cache>,
+    pub(super) wall: i64,
 }
 
 fn fields(text: &str) -> Vec<Line<'_>> {
@@ -26,15 +26,29 @@ fn fields(text: &str) -> Vec<Line<'_>> {
         .collect()
 }
 
+/// Looks for a stored response, and again once it was read from the disk.
+pub(super) fn look_up(cached: &mut Cached) -> Step {
+    let mut step = cached.look_up(Instant::ZERO);
+    while step == Step::Wait {
+        let (wake, woken) = std::sync::mpsc::channel::<()>();
+        let waiter = cached.waiter().expect("something to wait for");
+        waiter.wake_with(move || drop(wake));
+        // It ends with the sender.
+        let _ = woken.recv_timeout(std::time::Duration::from_secs(60));
+        step = cached.look_up(Instant::ZERO);
+    }
+    step
+}
+
 impl Rig {
-    fn new(config: ProxyCache) -> Rig {
+    pub(super) fn new(config: ProxyCache) -> Rig {
         Rig {
             cache: Arc::new(Cache::new(&config, &Purges::default())),
             wall: 1_640_995_200,
         }
     }
 
-    fn cached(&self, method: Method, target: &str, request: &str) -> Cached {
+    pub(super) fn cached(&self, method: Method, target: &str, request: &str) -> Cached {
         let lines = fields(request);
         let head = RequestHead {
             method,
@@ -49,7 +63,7 @@ impl Rig {
     }
 
     /// The status and content that a client gets, and whether the upstream was asked.
-    fn get(
+    pub(super) fn get(
         &self,
         target: &str,
         request: &str,
@@ -58,7 +72,7 @@ impl Rig {
         body: &[u8],
     ) -> (u16, Vec<u8>, bool) {
         let mut cached = self.cached(Method::Get, target, request);
-        let step = cached.look_up(Instant::ZERO);
+        let step = look_up(&mut cached);
         if step == Step::Serve {
             let reply = cached.take_reply().unwrap();
             return (reply.status, reply.body.to_vec(), false);

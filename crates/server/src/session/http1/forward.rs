@@ -335,7 +335,7 @@ impl Http1 {
             if let Some(waiter) = forward.waiter() {
                 return Action::Start(job, Work::new(Task::Await(waiter), &cx.hub, &cx.state));
             }
-            if let Some((ticket, ask)) = forward.ask() {
+            if let Some((ticket, ask)) = forward.ask(now) {
                 return tx.ask(ticket, ask);
             }
             if forward.is_over() {

@@ -233,7 +233,7 @@ impl Http2 {
                 queued = queued.or(Some((stream.id, passed)));
                 continue;
             }
-            if let Some(asked) = passed.ask() {
+            if let Some(asked) = passed.ask(now) {
                 return Some(asked);
             }
             peers += usize::from(passed.forward.has_peer());
@@ -252,7 +252,7 @@ impl Http2 {
             return self.next_ask(cx, now);
         }
         passed.rewind(&cx.state.limits, now);
-        passed.ask()
+        passed.ask(now)
     }
 
     /// Content of a request came, or its end.

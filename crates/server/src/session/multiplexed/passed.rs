@@ -114,8 +114,8 @@ impl Passed {
     }
 
     /// What the driver is to do for the connection to the upstream.
-    pub(in crate::session) fn ask(&mut self) -> Option<(Ticket, Ask)> {
-        let asked = self.forward.ask()?;
+    pub(in crate::session) fn ask(&mut self, now: Instant) -> Option<(Ticket, Ask)> {
+        let asked = self.forward.ask(now)?;
         if let Ask::Send(_) = asked.1 {
             let later = u32::try_from(self.forward.unsent()).unwrap_or(u32::MAX);
             let later = later.min(self.kept);

@@ -1,0 +1,109 @@
+//! The conclusion of a document's page: how many claims hold, then the plan's sentences, each chosen by the results.
+
+use crate::ledger::{Entry, Study, Verdict};
+use crate::observation::World;
+
+/// At most this many sentences.
+pub(super) const SENTENCES_MAX: usize = 5;
+
+/// The sentences, from the claims of this study.
+pub(super) fn sentences(study: &Study, entries: &[&Entry]) -> Vec<String> {
+    let mut all = vec![count(entries)];
+    for one in &study.plan.conclusions {
+        let claims: Vec<&&Entry> = entries
+            .iter()
+            .filter(|entry| one.claims.contains(&entry.id))
+            .collect();
+        let (then, now) = (all_hold(&claims, then), all_hold(&claims, now));
+        let general = || {
+            if (then, now) == (None, None) {
+                return format!("No run decides {} yet.", one.claims.join(" and "));
+            }
+            let word = |holds: Option<bool>, world: &str| match holds {
+                Some(true) => format!("holds {world}"),
+                Some(false) => format!("does not hold {world}"),
+                None => format!("is undecided {world}"),
+            };
+            format!(
+                "{} {} and {}.",
+                one.claims.join(" with "),
+                word(then, "then"),
+                word(now, "now")
+            )
+        };
+        all.push(one.says(then, now).map_or_else(general, str::to_owned));
+    }
+    all.truncate(SENTENCES_MAX);
+    all
+}
+
+/// Whether a claim holds in the document's time: simulated, or by its formulas.
+pub(super) fn then(entry: &Entry) -> Option<bool> {
+    decided(entry, World::Simulated).or_else(|| decided(entry, World::Model))
+}
+
+/// Whether a claim holds on this machine.
+pub(super) fn now(entry: &Entry) -> Option<bool> {
+    decided(entry, World::Measured)
+}
+
+fn decided(entry: &Entry, world: World) -> Option<bool> {
+    let view = entry.views.get(&world)?;
+    view.holds.filter(|_| view.premise == Some(true))
+}
+
+/// Whether all hold; `None` if none fails and one is undecided.
+fn all_hold(claims: &[&&Entry], holds: fn(&Entry) -> Option<bool>) -> Option<bool> {
+    let each = || claims.iter().map(|entry| holds(entry));
+    if each().any(|held| held == Some(false)) {
+        Some(false)
+    } else if claims.is_empty() || each().any(|held| held.is_none()) {
+        None
+    } else {
+        Some(true)
+    }
+}
+
+/// How many claims hold then and now.
+fn count(entries: &[&Entry]) -> String {
+    let is_tested = |entry: &&Entry| entry.views.keys().any(|world| *world != World::Published);
+    if !entries.iter().any(is_tested) {
+        return format!("No run has tested these {} claims yet.", entries.len());
+    }
+    // By construction or by presumption, a claim holds whatever the results are.
+    let is_evidence = |entry: &&&Entry| !matches!(entry.verdict, Verdict::Identity | Verdict::Assumed);
+    let number = |holds: fn(&Entry) -> Option<bool>| {
+        let held = entries
+            .iter()
+            .filter(is_evidence)
+            .filter(|entry| holds(entry) == Some(true));
+        held.count()
+    };
+    let rest = entries.len() - entries.iter().filter(is_evidence).count();
+    let rest = match rest {
+        0 => String::new(),
+        1 => "; 1 holds by construction or by an assumption".to_owned(),
+        many => format!("; {many} hold by construction or by an assumption"),
+    };
+    let is_measured = entries
+        .iter()
+        .any(|entry| entry.views.contains_key(&World::Measured));
+    let now = if is_measured {
+        format!(" and {} on this machine now", number(now))
+    } else {
+        String::new()
+    };
+    let then_place = if entries
+        .iter()
+        .any(|entry| entry.views.contains_key(&World::Simulated))
+    {
+        "in the simulated world of then"
+    } else {
+        "by the document's formulas"
+    };
+    format!(
+        "Of {} claims, {} hold {then_place}{now}{rest}.",
+        entries.len(),
+        number(then)
+    )
+}

@@ -1,0 +1,160 @@
+//! The page of a document: its conclusion, figures then beside now, a card for each claim. Everything else is folded.
+
+use super::card::card;
+use super::details::{assumed, figure, legend, made_with, place, printed, runs};
+use super::{FOOT, entries, escape, file, head, named, prose};
+use crate::coverage;
+use crate::ledger::Study;
+use crate::observation::World;
+use crate::plan::Picture;
+use crate::report::{Material, conclusion, picture, tally};
+use std::fmt::Write;
+
+/// The page.
+pub(super) fn page(material: &Material<'_>, study: &Study) -> String {
+    let plan = &study.plan;
+    let mut html = head(&plan.title);
+    html.push_str("<nav><a href=\"report.html\">All claims</a> ");
+    for other in material.studies.iter().filter(|other| other.name != study.name) {
+        let _ = write!(
+            html,
+            "<a href=\"{}\">{}</a> ",
+            escape(&file(&other.name)),
+            escape(&named(&other.plan))
+        );
+    }
+    let _ = write!(
+        html,
+        "</nav>\n<h1 id=\"{}\">{}</h1>\n",
+        study.name,
+        escape(&plan.title)
+    );
+    let all: Vec<_> = entries(material, study).collect();
+    // Writing to a String cannot fail, here and below.
+    let _ = writeln!(
+        html,
+        "<p class=\"lead\">{}</p>",
+        prose(&conclusion::sentences(study, &all).join(" "))
+    );
+    for one in plan.pictures.iter().filter(|one| one.front) {
+        pair(&mut html, study, one);
+    }
+    html.push_str("<section class=\"cards\">\n");
+    for entry in all {
+        card(&mut html, entry);
+    }
+    html.push_str("</section>\n");
+    folded(&mut html, material, study);
+    html.push_str(FOOT);
+    html
+}
+
+/// A picture drawn once for then and once for now.
+fn pair(html: &mut String, study: &Study, one: &Picture) {
+    let _ = write!(
+        html,
+        "<section class=\"pair\"><h2>{}{}</h2>",
+        escape(&one.title),
+        place(one)
+    );
+    let sides: [(&str, &[World]); 2] = [
+        ("Then", &[World::Published, World::Simulated, World::Model]),
+        ("Now", &[World::Aged, World::Measured]),
+    ];
+    for (name, worlds) in sides {
+        let side = Picture {
+            worlds: one
+                .worlds
+                .iter()
+                .copied()
+                .filter(|world| worlds.contains(world))
+                .collect(),
+            ..one.clone()
+        };
+        let drawn = picture::draw(study, &side, "");
+        let of = drawn.as_ref().map_or(String::new(), |(_, drawn)| {
+            let names: Vec<String> = drawn
+                .iter()
+                .map(|world| format!("<span class=\"w {0}\">{0}</span>", world.name()))
+                .collect();
+            names.join(" ")
+        });
+        let body = match (&drawn, side.worlds.is_empty()) {
+            (Some((svg, _)), _) => svg.as_str(),
+            (None, true) => "<p class=\"empty\">The plan has no arm for this.</p>",
+            (None, false) => "<p class=\"empty\">Nothing to draw yet: no run has the numbers.</p>",
+        };
+        let _ = write!(
+            html,
+            "<figure><figcaption><b>{name}</b> {of}</figcaption>{body}</figure>"
+        );
+    }
+    html.push_str("</section>\n");
+}
+
+/// Everything behind the first view.
+fn folded(html: &mut String, material: &Material<'_>, study: &Study) {
+    let plan = &study.plan;
+    let _ = write!(
+        html,
+        "<details><summary>Question, prediction and known gaps</summary><p>{}</p><p><b>Prediction.</b> {}</p>",
+        prose(&plan.question),
+        prose(&plan.prediction)
+    );
+    if !plan.gaps.is_empty() {
+        html.push_str("<p><b>Known gaps.</b></p><ul class=\"gaps\">");
+        for gap in &plan.gaps {
+            let _ = write!(html, "<li>{}</li>", prose(gap));
+        }
+        html.push_str("</ul>");
+    }
+    html.push_str("</details>\n");
+    if !plan.pictures.is_empty() {
+        let _ = write!(
+            html,
+            "<details><summary>All {} pictures</summary><div class=\"gallery\">\n",
+            plan.pictures.len()
+        );
+        for one in &plan.pictures {
+            figure(html, study, one);
+        }
+        html.push_str("</div></details>\n");
+    }
+    if !plan.tables.is_empty() || !plan.setups.is_empty() {
+        html.push_str("<details><summary>The document's tables with our numbers</summary>\n");
+        legend(html);
+        for setup in &plan.setups {
+            made_with(html, study, setup);
+        }
+        for table in &plan.tables {
+            printed(html, study, table);
+        }
+        html.push_str("</details>\n");
+    }
+    let covered = coverage::of(&plan.document);
+    if !covered.is_empty() {
+        html.push_str(
+            "<details><summary>Every table and figure of the document, and where it is</summary><div class=\"wide\">\
+             <table><thead><tr><th class=\"l\">In the document<th class=\"l\">Content<th class=\"l\">Here</tr></thead><tbody>",
+        );
+        for item in covered {
+            let _ = writeln!(
+                html,
+                "<tr><td class=\"l\">{}<td class=\"l\">{}<td class=\"l\">{}</tr>",
+                escape(&item.item),
+                escape(&item.about),
+                prose(&item.place())
+            );
+        }
+        html.push_str("</tbody></table></div></details>\n");
+    }
+    assumed(html, study);
+    let _ = write!(html, "<p class=\"small\">{}</p>", tally(study));
+    runs(html, study, material.raw);
+    let _ = writeln!(
+        html,
+        "<details class=\"plan\" id=\"plan-{0}\"><summary>The plan, experiments/{0}.toml</summary><pre>{1}</pre></details>",
+        study.name,
+        escape(&study.text)
+    );
+}

@@ -1,0 +1,253 @@
+//! What is between an exchange and the bytes of its connection: TLS, HTTP/2, or both.
+//!
+//! ```text
+//!   Forward ── HTTP/1.1 ──▶ Translator ── frames ──▶ TLS ── records ──▶ Ask::Send
+//!   Forward ◀── HTTP/1.1 ── Translator ◀── frames ── TLS ◀── records ── PeerEvent::Bytes
+//! ```
+//! A channel outlives its exchange: it is parked with its connection. Decides which layers a connection has. With TLS, the
+//! upstream chooses between HTTP/2 and HTTP/1.1 (ALPN, RFC 7301). Whether a request goes elsewhere after a failure, only
+//! `forward` knows.
+
+use super::http2::{Over, Translator};
+use super::secured::Secure;
+use runtime::clock;
+use runtime::rounds::{self, Turn};
+use runtime::session::Upstream;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tls::engine::Engine;
+use tls::refusal;
+use units::{Duration, Instant};
+
+/// The number of the next realm. Zero is that of connections without layers.
+static REALMS: AtomicU64 = AtomicU64::new(1);
+
+/// The layers of connections to an upstream.
+#[derive(Debug)]
+pub(crate) struct Layers {
+    secure: Option<Secure>,
+    realm: u64,
+}
+
+/// What came over a channel.
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    /// Bytes of HTTP/1.1.
+    pub(crate) plain: Vec<u8>,
+    /// Nothing follows: the upstream said so, or gave up the request.
+    pub(crate) is_over: bool,
+}
+
+impl Layers {
+    /// Those of an upstream; `None` if it has none. Without TLS, `is_http2` says that it speaks HTTP/2 (RFC 9113 section 3.3).
+    pub(crate) fn of(secure: Option<Secure>, is_http2: bool) -> Option<Layers> {
+        (secure.is_some() || is_http2).then(|| Layers {
+            secure,
+            realm: REALMS.fetch_add(1, Ordering::Relaxed),
+        })
+    }
+
+    /// Kept connections are reused only within this realm: others were opened with other settings.
+    pub(crate) fn realm(&self) -> u64 {
+        self.realm
+    }
+
+    /// Begins the layers of a connection that is open. `announcement` is sent before them, in the clear. `is_http1`: the
+    /// connection may switch to WebSocket, which is not passed over HTTP/2.
+    ///
+    /// # Errors
+    /// Why they cannot be, in words.
+    pub(crate) fn open(&self, announcement: &[u8], is_http1: bool, now: Instant) -> Result<Channel, String> {
+        let mut channel = Channel {
+            engine: None,
+            http2: None,
+            out: announcement.to_vec(),
+            is_closed: false,
+        };
+        match &self.secure {
+            Some(secure) => channel.engine = Some(secure.engine(is_http1)?),
+            None => channel.http2 = Some(Box::new(Translator::new(now, &mut channel.out))),
+        }
+        self.receive(&mut channel, &[], now)?;
+        Ok(channel)
+    }
+
+    /// Takes bytes of the upstream.
+    ///
+    /// # Errors
+    /// Why the TLS of the connection is over, in words. What came before is in vain.
+    pub(crate) fn receive(
+        &self,
+        channel: &mut Channel,
+        bytes: &[u8],
+        now: Instant,
+    ) -> Result<Received, String> {
+        let mut decrypted = Vec::new();
+        let mut frames = Vec::new();
+        let mut bytes = bytes;
+        if let (Some(engine), Some(secure)) = (&mut channel.engine, &self.secure) {
+            let received = engine
+                .receive(bytes, &mut Vec::new(), &mut decrypted, &mut channel.out)
+                .map_err(|fault| secure.explain(&fault))?;
+            channel.is_closed |= received.closed;
+            if received.completed && engine.protocol() == Some(b"h2") {
+                channel.http2 = Some(Box::new(Translator::new(now, &mut frames)));
+            }
+            bytes = &decrypted;
+        }
+        let mut received = Received {
+            is_over: channel.is_closed,
+            ..Received::default()
+        };
+        match &mut channel.http2 {
+            None => received.plain = decrypted,
+            Some(http2) => {
+                let went_on = http2.receive(bytes, now, &mut received.plain, &mut frames);
+                received.is_over |= went_on.is_err();
+            }
+        }
+        // Keys that are used up say nothing more; the next request finds out.
+        let _ = channel.wrap(&frames);
+        Ok(received)
+    }
+
+    /// As [`rounds::exchange`]. The end of a connection that TLS does not confirm is an error.
+    ///
+    /// # Errors
+    /// As there, or why the TLS failed, in words.
+    pub(crate) fn exchange(
+        &self,
+        upstream: &Upstream,
+        announcement: &[u8],
+        bytes: &[u8],
+        patience: Duration,
+        mut is_enough: impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool>,
+    ) -> (io::Result<Vec<u8>>, Instant) {
+        let mut opened: Option<Channel> = None;
+        let (mut text, mut is_sent) = (Vec::new(), false);
+        let (answer, now) = rounds::talk(upstream, patience, |got, is_over| {
+            let now = clock::now();
+            let channel = match &mut opened {
+                Some(channel) => channel,
+                None => opened.insert(self.open(announcement, false, now).map_err(io::Error::other)?),
+            };
+            let received = self.receive(channel, got, now).map_err(io::Error::other)?;
+            text.extend(received.plain);
+            if channel.is_open() && !is_sent {
+                is_sent = true;
+                let sent = channel.send(bytes, now);
+                sent.map_err(|Over| io::Error::other("the connection takes no request"))?;
+            }
+            if is_over && !channel.is_open() {
+                return Err(io::Error::other(refusal::closed()));
+            }
+            if is_over && channel.is_doubtful() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            Ok(Turn {
+                send: channel.take(),
+                is_over: is_enough(&mut text, is_over || received.is_over)?,
+            })
+        });
+        (answer.map(|()| text), now)
+    }
+}
+
+/// The layers of one connection to an upstream.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    engine: Option<Engine>,
+    http2: Option<Box<Translator>>,
+    /// Bytes for the upstream.
+    out: Vec<u8>,
+    /// The upstream said by TLS that nothing follows.
+    is_closed: bool,
+}
+
+impl Channel {
+    /// Whether requests can be sent: the handshake is complete, if there is one.
+    pub(crate) fn is_open(&self) -> bool {
+        self.engine.as_ref().is_none_or(|engine| !engine.is_handshaking())
+    }
+
+    /// Whether the end of the connection may be an attacker's: TLS did not confirm it.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.engine.is_some() && !self.is_closed
+    }
+
+    /// Whether it carries HTTP/2.
+    pub(crate) fn is_http2(&self) -> bool {
+        self.http2.is_some()
+    }
+
+    /// Takes bytes of a request, in the framing of HTTP/1.1.
+    ///
+    /// # Errors
+    /// The connection takes none, or its keys are used up, which takes terabytes.
+    pub(crate) fn send(&mut self, plain: &[u8], now: Instant) -> Result<(), Over> {
+        let Some(http2) = &mut self.http2 else {
+            return self.wrap(plain);
+        };
+        let mut frames = Vec::new();
+        http2.send(plain, self.engine.is_some(), now, &mut frames)?;
+        self.wrap(&frames)
+    }
+
+    /// Adds bytes for the upstream; with TLS, as records.
+    fn wrap(&mut self, bytes: &[u8]) -> Result<(), Over> {
+        match &mut self.engine {
+            _ if bytes.is_empty() => {}
+            Some(engine) => engine.send(bytes, &mut self.out).map_err(|_| Over)?,
+            None => self.out.extend_from_slice(bytes),
+        }
+        Ok(())
+    }
+
+    /// Bytes of the request's content that wait until the upstream permits them.
+    pub(crate) fn blocked(&self) -> usize {
+        self.http2.as_ref().map_or(0, |http2| http2.blocked())
+    }
+
+    /// Says that no more will be sent.
+    pub(crate) fn close(&mut self) {
+        if let Some(engine) = &mut self.engine {
+            // Before the end of the handshake, there is nothing to say.
+            let _ = engine.close(&mut self.out);
+        }
+    }
+
+    /// Takes the bytes that wait to be sent.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Bytes that wait to be sent.
+    pub(crate) fn pending(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether it is between two requests: nothing is held in part.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let engine = self.engine.as_ref();
+        let has_record = engine.is_some_and(|engine| engine.undecrypted() > 0);
+        let is_free = self.http2.as_ref().is_none_or(|http2| http2.is_at_rest());
+        is_free && !has_record && !self.is_closed
+    }
+
+    /// No request follows for a while.
+    pub(crate) fn rest(&mut self) {
+        if let Some(engine) = &mut self.engine {
+            engine.rest();
+        }
+        if let Some(http2) = &mut self.http2 {
+            http2.rest();
+        }
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn held(&self) -> usize {
+        let engine = self.engine.as_ref().map_or(0, Engine::held);
+        let http2 = self.http2.as_ref().map_or(0, |http2| http2.held());
+        size_of::<Channel>() + engine + http2 + self.out.capacity()
+    }
+}

@@ -1,0 +1,335 @@
+//! HTTP/3 or TCP: what `weir fetch` uses, in the manner of Happy Eyeballs (RFC 8305).
+//!
+//! ```text
+//!   HTTP/3 named (--mode h3, or Alt-Svc) ──▶ QUIC handshake ──▶ first to finish wins ──▶ the fetch, over the winner
+//!                                  250 ms, or failed ──▶ TCP and TLS handshake ──▲
+//! ```
+//! The race is decided by handshakes of their own, before the fetch: the times of a fetch contain none of it. The slower
+//! one goes on until the fetch is over, so that the report can say whether UDP is blocked or only slow.
+
+use super::http3;
+use crate::cli::fetch::Flags;
+use crate::failure::Failure;
+use crate::secure::{self, Crews, Secure};
+use client::alternatives::Alternatives;
+use client::fetch::{Fetch, Outcome};
+use client::plan::{Limits, Manner, Mode};
+use client::probe::{Found, Probe};
+use runtime::clock;
+use serde_json::{Value, json};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use units::{Duration, Instant};
+use url::Url;
+
+/// How long QUIC is alone: the Connection Attempt Delay of RFC 8305 section 5.
+const HEAD_START: Duration = Duration::from_millis(250);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Quic,
+    Tcp,
+}
+
+/// A race that is decided.
+pub(super) struct Race {
+    winner: Way,
+    quic: Side,
+    tcp: Option<Side>,
+    /// Host and port of the alternative service, and how long it is fresh; `None`: the user named HTTP/3.
+    service: Option<(String, Duration)>,
+    found: Receiver<Found<Way>>,
+    running: Vec<Crews<Probe<Way>>>,
+}
+
+/// One side of it.
+#[derive(Clone, Debug)]
+struct Side {
+    began: Instant,
+    /// When it was last looked at, or knew its outcome.
+    at: Instant,
+    /// `None` if the handshake was not over then.
+    outcome: Option<Result<(), String>>,
+}
+
+impl Side {
+    fn begun(now: Instant) -> Side {
+        Side {
+            began: now,
+            at: now,
+            outcome: None,
+        }
+    }
+
+    fn take(&mut self, found: Found<Way>) {
+        *self = Side {
+            began: found.began,
+            at: found.at,
+            outcome: Some(found.outcome),
+        };
+    }
+
+    fn took(&self) -> Duration {
+        self.at.since(self.began)
+    }
+
+    fn json(&self, since: Instant) -> Value {
+        let failed = self.outcome.as_ref().and_then(|outcome| outcome.as_ref().err());
+        json!({
+            "began": self.began.since(since).as_secs_f64(), "seconds": self.took().as_secs_f64(),
+            "complete": self.outcome == Some(Ok(())), "failed": failed,
+        })
+    }
+}
+
+/// What fetches one after the other know of a page's HTTP/3.
+pub(super) struct Racing<'f> {
+    pub(super) flags: &'f Flags,
+    pub(super) page: &'f Url,
+    pub(super) secure: &'f Secure,
+    pub(super) peer: SocketAddr,
+    pub(super) known: Alternatives,
+}
+
+/// Where QUIC connects to.
+struct Goal {
+    address: SocketAddr,
+    service: Option<(String, Duration)>,
+}
+
+impl Racing<'_> {
+    /// Fetches over the winner of a race if HTTP/3 is named, and over TCP otherwise. `make` makes a fetch of a mode.
+    pub(super) fn fetch(
+        &mut self,
+        manner: Manner,
+        make: impl Fn(Manner) -> Fetch,
+    ) -> Result<(Outcome, Option<Race>, SocketAddr), Failure> {
+        let over_tcp = self.secure.for_either();
+        let auto = Manner {
+            mode: Mode::Auto,
+            ..manner
+        };
+        let Some(goal) = self.goal(manner.mode) else {
+            let outcome = super::driven(make(auto), self.peer, Some(&over_tcp))?;
+            self.known.learn(&outcome.timeline);
+            return Ok((outcome, None, self.peer));
+        };
+        let over_quic = http3(self.flags, Some(self.secure))?;
+        let mut race = self.raced(&goal, &over_quic, &over_tcp)?;
+        let (outcome, peer) = match race.winner {
+            Way::Quic => {
+                let http3 = Manner {
+                    mode: Mode::Http3,
+                    ..manner
+                };
+                let fetch = match &goal.service {
+                    Some((authority, _)) => make(http3).at_alternative(authority.clone()),
+                    None => make(http3),
+                };
+                (
+                    super::driven(fetch, goal.address, Some(&over_quic))?,
+                    goal.address,
+                )
+            }
+            Way::Tcp => (super::driven(make(auto), self.peer, Some(&over_tcp))?, self.peer),
+        };
+        race.settle();
+        self.known.learn(&outcome.timeline);
+        if race.quic.outcome != Some(Ok(())) && race.winner == Way::Tcp {
+            self.known.failed(clock::now());
+        }
+        Ok((outcome, Some(race), peer))
+    }
+
+    /// The HTTP/3 service to try, if there is one.
+    fn goal(&self, mode: Mode) -> Option<Goal> {
+        let now = clock::now();
+        if let Some((service, fresh)) = self.known.http3(now) {
+            let own = self.page.host_str().unwrap_or_default();
+            let (host, port) = (service.host.as_str(), service.port);
+            let address = match host {
+                "" => Some(SocketAddr::new(self.peer.ip(), port)),
+                host => (secure::host(host), port)
+                    .to_socket_addrs()
+                    .ok()
+                    .and_then(|mut all| all.next()),
+            };
+            let host = if host.is_empty() { own } else { host };
+            match address {
+                Some(address) => {
+                    return Some(Goal {
+                        address,
+                        service: Some((format!("{host}:{port}"), fresh)),
+                    });
+                }
+                None => tracing::warn!(
+                    "Alt-Svc of `{own}` names `{}`, which has no address; HTTP/3 is not tried there",
+                    host.escape_debug()
+                ),
+            }
+        }
+        (mode == Mode::Http3 && !self.known.is_broken(now)).then_some(Goal {
+            address: self.peer,
+            service: None,
+        })
+    }
+
+    /// Lets QUIC and TCP race.
+    fn raced(&self, goal: &Goal, over_quic: &Secure, over_tcp: &Secure) -> Result<Race, Failure> {
+        let limit = self
+            .flags
+            .connect_timeout
+            .unwrap_or(Limits::DEFAULT.connect_timeout);
+        let begin = |way, peer, secure: &Secure, tell: &Sender<Found<Way>>| {
+            let probe = Probe::new(way, limit, tell.clone());
+            secure::start(vec![probe], peer, Some(secure))
+                .map_err(|error| Failure::System(format!("cannot start a thread: {error}")))
+        };
+        let (tell, found) = channel();
+        let mut race = Race {
+            winner: Way::Quic,
+            quic: Side::begun(clock::now()),
+            tcp: None,
+            service: goal.service.clone(),
+            found,
+            running: vec![begin(Way::Quic, goal.address, over_quic, &tell)?],
+        };
+        if let Ok(first) = race.found.recv_timeout(HEAD_START) {
+            race.quic.take(first);
+        }
+        if race.quic.outcome == Some(Ok(())) {
+            return Ok(race);
+        }
+        race.tcp = Some(Side::begun(clock::now()));
+        race.running.push(begin(Way::Tcp, self.peer, over_tcp, &tell)?);
+        drop(tell);
+        // Each reports once, at its time limit at the latest.
+        while race.is_open()
+            && let Ok(one) = race.found.recv()
+        {
+            let (way, is_won) = (one.which, one.outcome.is_ok());
+            race.side(way).take(one);
+            if is_won {
+                race.winner = way;
+                return Ok(race);
+            }
+        }
+        let why = |side: Option<&Side>| match side.and_then(|side| side.outcome.clone()) {
+            Some(Err(why)) => why,
+            _ => "its thread ended early".to_owned(),
+        };
+        Err(Failure::Failed(format!(
+            "`{}`: neither QUIC nor TCP connects; QUIC: {}; TCP: {}",
+            self.page,
+            why(Some(&race.quic)),
+            why(race.tcp.as_ref())
+        )))
+    }
+}
+
+impl Race {
+    /// Whether a side has not reported yet.
+    fn is_open(&self) -> bool {
+        let has_reported = |side: &Side| side.outcome.is_some();
+        !(has_reported(&self.quic) && self.tcp.as_ref().is_some_and(has_reported))
+    }
+
+    fn side(&mut self, way: Way) -> &mut Side {
+        match way {
+            Way::Quic => &mut self.quic,
+            Way::Tcp => self.tcp.get_or_insert_with(|| Side::begun(clock::now())),
+        }
+    }
+
+    /// Ends the race, with what the slower side has done meanwhile.
+    fn settle(&mut self) {
+        let now = clock::now();
+        while let Ok(one) = self.found.try_recv() {
+            let way = one.which;
+            self.side(way).take(one);
+        }
+        for side in std::iter::once(&mut self.quic).chain(&mut self.tcp) {
+            if side.outcome.is_none() {
+                side.at = now;
+            }
+        }
+        for running in self.running.drain(..) {
+            running.stopper().stop();
+            if let Err(error) = running.join() {
+                tracing::debug!("a handshake of the race ended: {error}");
+            }
+        }
+    }
+
+    fn winner(&self) -> &'static str {
+        match self.winner {
+            Way::Quic => "QUIC",
+            Way::Tcp => "TCP",
+        }
+    }
+
+    /// Why the winner won.
+    fn why(&self) -> String {
+        let said = |took: Duration| format!("{} ms", super::report::milliseconds(took));
+        let late = |tcp: &Side| said(tcp.began.since(self.quic.began));
+        match (self.winner, &self.quic.outcome, &self.tcp) {
+            (Way::Quic, _, None) => format!(
+                "its handshake took {}, so TCP did not start (it would have after {})",
+                said(self.quic.took()),
+                said(HEAD_START)
+            ),
+            (Way::Quic, _, Some(tcp)) => {
+                let other = match &tcp.outcome {
+                    Some(Ok(())) => format!("took {}", said(tcp.took())),
+                    Some(Err(why)) => format!("failed: {why}"),
+                    None => "had not finished".to_owned(),
+                };
+                format!(
+                    "its handshake took {}; TCP and TLS, started {} later, {other}",
+                    said(self.quic.took()),
+                    late(tcp)
+                )
+            }
+            (Way::Tcp, quic, tcp) => {
+                let tcp = tcp.as_ref().unwrap_or(&self.quic);
+                let quic = match quic {
+                    Some(Err(why)) => format!("QUIC failed after {}: {why}", said(self.quic.took())),
+                    Some(Ok(())) => format!("the handshake of QUIC was slower: {}", said(self.quic.took())),
+                    None => format!(
+                        "QUIC had no handshake within {}, so UDP is blocked, or slower than that",
+                        said(self.quic.took())
+                    ),
+                };
+                format!(
+                    "{quic}; TCP and TLS, started {} later, took {}",
+                    late(tcp),
+                    said(tcp.took())
+                )
+            }
+        }
+    }
+
+    /// The line of the report.
+    pub(super) fn said(&self) -> String {
+        let by = match &self.service {
+            Some((authority, fresh)) => {
+                format!(
+                    "Alt-Svc names HTTP/3 at {authority} for {} s more",
+                    fresh.as_secs()
+                )
+            }
+            None => "HTTP/3 is assumed at the port of the URL (--mode h3)".to_owned(),
+        };
+        format!("{by}\n{} won the race: {}\n", self.winner(), self.why())
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let since = self.quic.began;
+        json!({
+            "winner": self.winner().to_ascii_lowercase(), "why": self.why(),
+            "alternative": self.service.as_ref().map(|(authority, _)| authority),
+            "fresh_seconds": self.service.as_ref().map(|(_, fresh)| fresh.as_secs()),
+            "quic": self.quic.json(since), "tcp": self.tcp.as_ref().map(|tcp| tcp.json(since)),
+        })
+    }
+}
