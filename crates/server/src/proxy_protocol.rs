@@ -4,7 +4,6 @@
 //! Decides what a header says and how one is written. Who may send one, and when it must be whole, is decided by those who
 //! read it.
 
-use crate::client_address::UNKNOWN;
 use core::fmt;
 use runtime::listen::UNIX_PEER;
 use std::io::Write as _;
@@ -181,7 +180,10 @@ fn binary(input: &[u8]) -> Result<Step, Fault> {
 impl Announced {
     /// This client. A header cannot name the client of a Unix socket.
     fn client(source: IpAddr, port: u16) -> Announced {
-        let source = if source == UNIX_PEER.ip() { UNKNOWN } else { source };
+        let source = match source == UNIX_PEER.ip() {
+            true => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            false => source,
+        };
         Announced::Client(SocketAddr::new(source, port))
     }
 }
