@@ -23,9 +23,9 @@ pub(super) fn page(material: &Material<'_>, study: &Study) -> String {
             escape(&named(&other.plan))
         );
     }
-    let _ = write!(
+    let _ = writeln!(
         html,
-        "</nav>\n<h1 id=\"{}\">{}</h1>\n",
+        "</nav>\n<h1 id=\"{}\">{}</h1>",
         study.name,
         escape(&plan.title)
     );
@@ -110,9 +110,9 @@ fn folded(html: &mut String, material: &Material<'_>, study: &Study) {
     }
     html.push_str("</details>\n");
     if !plan.pictures.is_empty() {
-        let _ = write!(
+        let _ = writeln!(
             html,
-            "<details><summary>All {} pictures</summary><div class=\"gallery\">\n",
+            "<details><summary>All {} pictures</summary><div class=\"gallery\">",
             plan.pictures.len()
         );
         for one in &plan.pictures {

@@ -10,11 +10,11 @@ use std::fmt::Write;
 pub(super) fn page(material: &Material<'_>) -> String {
     let mut html = head("Five documents, 41 claims");
     // Writing to a String cannot fail, here and below.
-    let _ = write!(
+    let _ = writeln!(
         html,
         "<h1>Five documents, 41 claims</h1>\n<p class=\"lead\">What five documents of 1997 to 1999 claim about HTTP, \
          servers and TCP, tested in a simulation of their time (<i>then</i>) and on this machine (<i>now</i>).</p>\n\
-         <p class=\"small\">{} · {}{}</p>\n",
+         <p class=\"small\">{} · {}{}</p>",
         escape(material.program),
         escape(material.date),
         machine(material)
@@ -44,9 +44,9 @@ pub(super) fn page(material: &Material<'_>) -> String {
     for study in material.studies {
         let all: Vec<_> = entries(material, study).collect();
         let sentence = conclusion::sentences(study, &all);
-        let _ = write!(
+        let _ = writeln!(
             html,
-            "<tbody><tr class=\"group\"><th class=\"l\" colspan=\"6\"><a href=\"{}\">{}</a> <span class=\"small\">{}</span></th></tr>\n",
+            "<tbody><tr class=\"group\"><th class=\"l\" colspan=\"6\"><a href=\"{}\">{}</a> <span class=\"small\">{}</span></th></tr>",
             escape(&file(&study.name)),
             escape(&named(&study.plan)),
             escape(sentence.first().map_or("", String::as_str))
