@@ -333,7 +333,7 @@ impl Listen {
             return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         }
         text.parse().map_err(|_| {
-            format!("`{text}` is not an address; write ADDR:PORT, as in 127.0.0.1:8080, [::1]:8080 or :8080, or unix:/PATH")
+            format!("`{text}` is not an address; write ADDR:PORT, as in 127.0.0.1:8080, [::1]:8080, :8080 or unix:/run/weir.sock")
         })
     }
 }
