@@ -188,7 +188,7 @@ impl Announced {
     }
 }
 
-/// The header with which a connection begins, as [`write`] does; empty without a version.
+/// The header with which a connection begins, as [`write()`] does; empty without a version.
 pub(crate) fn announcement(version: Option<Version>, client: Option<IpAddr>) -> Vec<u8> {
     let mut out = Vec::new();
     if let Some(version) = version {
