@@ -22,12 +22,12 @@ pub(crate) struct LimitFlags {
     #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS")]
     max_connections: Option<u32>,
 
-    /// Connection limit per address (IPv6: per /64) [default: a quarter of the possible connections, at least 16]
+    /// Connection limit per address (IPv6: per /64) [default: a quarter of the connection limit, at least 16]
     #[arg(long, value_name = "N", env = "WEIR_MAX_CONNECTIONS_PER_ADDRESS")]
     max_connections_per_address: Option<u32>,
 
     /// Limit on TLS handshakes under way; above it, a new handshake has only one second to complete [default: half of
-    /// the possible connections]
+    /// the connection limit]
     #[arg(long, value_name = "N", env = "WEIR_MAX_HANDSHAKES")]
     max_handshakes: Option<u32>,
 

@@ -214,8 +214,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NAME: VALUE", help_heading = "Files")]
     header: Vec<FieldLine>,
 
-    /// Field lines that protect users of the site: off, basic (blocks nothing that pages load), site (pages load from
-    /// this site only), strict (the same, without frames and inline images) [default: off]
+    /// Field lines that protect users of the site: off, basic (no plug-ins, no frames of other sites around pages), site
+    /// (also, pages load from this site only), strict (also, no frames and no inline images) [default: off]
     #[arg(
         long,
         value_name = "PRESET",

@@ -5,7 +5,7 @@ use server::config::{HomeDirectory, Tilde};
 
 /// Flags for the pages of logins. A flag that was not given is `None` or empty.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Pages of logins (keys of the table [tilde])")]
+#[command(next_help_heading = "User directories (keys of the table [tilde])")]
 pub(crate) struct TildeFlags {
     /// Serves this directory of each login's home at /~login/. A reload reads the logins again. Responses never reveal
     /// which logins exist [without a value: public_html] [default: none]
