@@ -8,7 +8,7 @@ use units::{Bytes, Duration};
 
 /// Flags that make Weir work like other servers. A flag that was not given is `None`.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Behaviors to compare (each costs; keys of the table [behavior])")]
+#[command(next_help_heading = "Behaviors for comparison (each costs time; keys of the table [behavior])")]
 pub(crate) struct BehaviorFlags {
     /// When files are looked up: cached (once, and when they change), each-request (opened, examined, read and closed
     /// for each request) [default: cached]

@@ -12,12 +12,12 @@ Examples:
   weir convert /var/www/html/.htaccess --root /var/www/html
   weir serve --config weir.toml --check
 
-Standard error lists every directive with file, line and reason that the result does not carry
-over as it is. Each has one of these words:
+Standard error lists every directive that the result does not carry over unchanged, with file,
+line and reason. Each has one of these words:
 
   open        limits access, and the result does not; act before the site is public
   missing     not in the result
-  changed     in the result, and Weir behaves differently in the named way
+  changed     in the result, but Weir behaves differently, as the reason says
   unneeded    Weir needs no line for it (listed with -v)
 
 The result begins with the open and missing directives, as comments.

@@ -46,7 +46,7 @@ pub(crate) enum Command {
         #[arg(value_parser = offered_if::<Concurrency>(|one| !one.is_of_processes()), hide_possible_values = true)]
         concurrency: Concurrency,
         /// I/O back end: auto, epoll, uring, blocking
-        #[arg(long, value_name = "STRATEGY", default_value_t, value_parser = offered::<IoKind>(), hide_possible_values = true)]
+        #[arg(long, value_name = "BACKEND", default_value_t, value_parser = offered::<IoKind>(), hide_possible_values = true)]
         io: IoKind,
         /// Number of worker threads; auto: depends on the strategy
         #[arg(long, value_name = "N", default_value_t)]

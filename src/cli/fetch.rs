@@ -22,8 +22,8 @@ Examples:
   weir fetch --simulate wan --from jigsaw --mode pipelined --revalidate --pcapng visit.pcapng
 
 Modes:
-  auto         https: h2 if the server agrees (ALPN), otherwise as serial; http: as serial. With --repeat, https
-               fetches after the first race QUIC against TCP if the server names HTTP/3 (Alt-Svc)
+  auto         https: h2 if the server agrees (ALPN), otherwise as serial; http: as serial. With --repeat, all
+               https fetches but the first race QUIC against TCP if the server names HTTP/3 (Alt-Svc)
   http10       HTTP/1.0, one connection per request, 4 at once
   serial       HTTP/1.1, one persistent connection, one request at a time
   pipelined    HTTP/1.1, one persistent connection, up to 64 requests outstanding
@@ -162,23 +162,23 @@ pub(crate) struct Flags {
     #[arg(long, help_heading = "Cache")]
     pub(crate) revalidate: bool,
 
-    /// Most objects to fetch, the page included; further references are left out [default: 500]
+    /// Maximum number of objects to fetch, the page included; further references are left out [default: 500]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(crate) objects_max: Option<usize>,
 
-    /// Most bytes to receive, and most to decode, for all objects together [default: 256MiB]
+    /// Maximum number of bytes received, and also of bytes decoded, for all objects together [default: 256MiB]
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     pub(crate) bytes_max: Option<Bytes>,
 
-    /// Highest decompression ratio of a response, beyond its first mebibyte [default: 200]
+    /// Maximum decompression ratio of a response, beyond its first mebibyte [default: 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
     pub(crate) ratio_max: Option<u64>,
 
-    /// Most redirects in a row [default: 10]
+    /// Maximum number of redirects in a row [default: 10]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(crate) redirects_max: Option<u32>,
 
-    /// Most repeats of a request whose connection ended before the response [default: 3]
+    /// Maximum number of repeats of a request whose connection ended before the response [default: 3]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(crate) repeats_max: Option<u32>,
 

@@ -267,7 +267,7 @@ impl AskedFlags {
 /// Protocol and the limits of a valid run: flags that do not change what a plan prints.
 #[derive(Debug, Args)]
 pub(crate) struct HowFlags {
-    /// With --rate and --replay: most connections open at once [default: 1000]
+    /// With --rate and --replay: maximum number of open connections [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Requests")]
     pub(crate) connections: Option<u32>,
 
@@ -290,7 +290,7 @@ pub(crate) struct HowFlags {
     #[arg(long, conflicts_with_all = ["mode", "http2"], help_heading = "Requests")]
     pub(crate) http3: bool,
 
-    /// With --mode h2 or h3: most requests outstanding on a connection; the server may permit fewer
+    /// With --mode h2 or h3: maximum number of requests outstanding on a connection; the server may permit fewer
     #[arg(long, value_name = "N", default_value_t = STREAMS_MAX as u32,
         value_parser = clap::value_parser!(u32).range(1..=STREAMS_MAX as i64), help_heading = "Requests")]
     pub(crate) streams: u32,

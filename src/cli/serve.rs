@@ -104,7 +104,7 @@ pub(crate) struct Flags {
     concurrency: Option<Concurrency>,
 
     /// I/O back end: auto, epoll, uring (io_uring; epoll if the system denies it), blocking [default: auto]
-    #[arg(long, value_name = "STRATEGY", env = "WEIR_IO", value_parser = offered::<IoKind>(), hide_possible_values = true, help_heading = "Strategy")]
+    #[arg(long, value_name = "BACKEND", env = "WEIR_IO", value_parser = offered::<IoKind>(), hide_possible_values = true, help_heading = "Strategy")]
     io: Option<IoKind>,
 
     /// Eviction policy: s3-fifo, lru, lfu, hinted (lru that loads and keeps the files a page embeds with the page),
@@ -242,7 +242,7 @@ pub(crate) struct Flags {
     #[arg(long, env = "WEIR_PROXY_CACHE", help_heading = "Files")]
     proxy_cache: bool,
 
-    /// Network of proxies or load balancers that are believed when they name their client, as in 10.0.0.0/8; repeatable
+    /// Network of proxies or load balancers that Weir trusts to name their client, as in 10.0.0.0/8; repeatable
     /// [default: none]
     #[arg(
         long,
@@ -253,7 +253,7 @@ pub(crate) struct Flags {
     )]
     trusted: Vec<Network>,
 
-    /// Field in which they name it: X-Forwarded-For, Forwarded [default: X-Forwarded-For]
+    /// Field in which trusted proxies name their client: X-Forwarded-For, Forwarded [default: X-Forwarded-For]
     #[arg(long, value_name = "FIELD", env = "WEIR_TRUSTED_FIELD", value_parser = offered::<TrustedField>(),
           hide_possible_values = true, help_heading = "Operation")]
     trusted_field: Option<TrustedField>,
