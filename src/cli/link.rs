@@ -192,7 +192,7 @@ words! {
     congestion = "congestion", "NAME", "Hosts";
     /// Returns to slow start after an idle period (tcp_slow_start_after_idle): yes, no
     idle_restart = "idle-restart", "YES|NO", "Hosts";
-    /// Switches off what TCP lacked in 1997, as far as this kernel allows: timestamps, SACK, window scaling, tail-loss
+    /// Switches off TCP features newer than 1997, as far as this kernel allows: timestamps, SACK, window scaling, tail-loss
     /// probes, RACK, BBR; initcwnd 2: yes, no [default: no]
     aged = "aged", "YES|NO", "Hosts";
 }

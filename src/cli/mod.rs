@@ -128,7 +128,7 @@ pub(crate) enum Command {
     /// Demonstrates Weir on this machine: a site, a server, users, memory pressure; ends by itself
     Demo(demo::Flags),
 
-    /// Checks what this machine supports, simulates documents 001 and 003, and helps with measurements
+    /// Checks what this machine supports, simulates documents 000 to 003, and helps with measurements
     #[command(arg_required_else_help = true)]
     Lab {
         /// What to do

@@ -18,8 +18,8 @@ Examples:
 
 Tracepoints need root (or perf_event_paranoid -1 and a readable
 tracefs) and cost the profiled process one to several microseconds per
-system call. Without them, ptrace is used, which costs several times
-that. The report names the means and, if measurable, its cost here.
+system call. Without them, ptrace is used, which costs several
+microseconds and two stops per call. The report names the means and, if measurable, its cost here.
 docs/profile.md explains the report.
 
 Exit codes: 0 profiled; 2 usage; 3 records were lost or no call was seen;

@@ -63,7 +63,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", conflicts_with = "name")]
     pub(crate) plan: Option<PathBuf>,
 
-    /// Runs simulations and short live runs; takes a quarter of an hour for all documents (the default)
+    /// Runs simulations and short live runs (the default); planned at 30 minutes for all documents
     #[arg(long, conflicts_with_all = ["full", "paper"])]
     pub(crate) quick: bool,
 

@@ -14,9 +14,9 @@ Examples:
   weir serve /srv/www --profile weir-profile.toml
 
 Starts a server and a load on loopback, changes one setting at a time, and
-compares each value with the current one in pairs of short runs.
-An exact sign test decides after 9, 14, 20 and 28 pairs whether a setting is
-at least 3 percent faster. Undecided settings are listed with a 95 % interval;
+compares each value with the current one in rounds of short runs.
+An exact sign test decides after 9, 14, 20 and 28 rounds whether a setting is
+more than 3 percent faster. Undecided settings are listed with a 95 % interval;
 more time narrows it. The profile contains the stages that completed within
 the budget. If interrupted, no profile is written.
 docs/tune.md describes stages and numbers.
