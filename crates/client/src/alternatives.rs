@@ -1,5 +1,5 @@
-//! The alternative services of one origin that a client has learned (RFC 7838), for as long as it runs: which one to use,
-//! and when one has expired, was withdrawn or has failed.
+//! The alternative services of one origin, as a client learns them while it runs (RFC 7838). Decides which one to use, and
+//! when not to: it has expired, was withdrawn or has failed.
 //!
 //! The network of a run does not change, so `persist` makes no difference here.
 

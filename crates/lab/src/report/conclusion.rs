@@ -82,8 +82,7 @@ fn count(entries: &[&Entry]) -> String {
     let rest = entries.len() - entries.iter().filter(is_evidence).count();
     let rest = match rest {
         0 => String::new(),
-        1 => "; 1 holds by construction or by an assumption".to_owned(),
-        many => format!("; {many} hold by construction or by an assumption"),
+        some => format!("; {} by construction or by an assumption", hold(some)),
     };
     let is_measured = entries
         .iter()
@@ -102,8 +101,15 @@ fn count(entries: &[&Entry]) -> String {
         "by the document's formulas"
     };
     format!(
-        "Of {} claims, {} hold {then_place}{now}{rest}.",
+        "Of {} claims, {} {then_place}{now}{rest}.",
         entries.len(),
-        number(then)
+        hold(number(then))
     )
+}
+
+fn hold(count: usize) -> String {
+    match count {
+        1 => "1 holds".to_owned(),
+        many => format!("{many} hold"),
+    }
 }

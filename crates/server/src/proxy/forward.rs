@@ -1,5 +1,5 @@
-//! One request and its response between a client of any version of HTTP and an upstream. The exchange speaks HTTP/1.1; `channel` translates
-//! for upstreams of HTTP/2.
+//! One request and its response between a client of any version of HTTP and an upstream. The exchange speaks HTTP/1.1;
+//! `channel` translates for upstreams of HTTP/2.
 //!
 //! ```text
 //!   client ─content─▶ take_content ▶ up ────Ask::Send──▶ upstream     request: read again once the upstream took it
@@ -972,8 +972,8 @@ impl Forward {
     fn leave_if_ended(&mut self) {
         if self.response == Response::Ended && self.link == Link::Open {
             let has_more = !std::mem::take(&mut self.raw).is_empty();
-            // An upstream that has not got the whole request must not take it for complete.
-            // In HTTP/2, acknowledgments may be under way behind a whole request.
+            // An upstream that has not got the whole request must not take it for complete. In HTTP/2, acknowledgments may
+            // be under way behind a whole request.
             let is_sending = self.is_sending_up && !self.is_http2();
             let is_cut = !self.has_whole_request || is_sending || self.unsent() > 0;
             let is_at_rest = self.channel.as_ref().is_none_or(|channel| channel.is_at_rest());

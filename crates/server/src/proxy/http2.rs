@@ -18,6 +18,7 @@ use http2::Limits;
 use http2::client::{Connection, Event};
 use http2::hpack::{self, block};
 use http2::priority::Priority;
+use std::io::Write as _;
 use std::sync::{Arc, LazyLock};
 use units::Instant;
 
@@ -64,8 +65,8 @@ enum Answer {
     Whole,
 }
 
-/// An exchange over HTTP/2 is over before its response was whole: the upstream reset the stream, did not process the request
-/// (RFC 9113 section 8.7), or left.
+/// The exchange ended before its response was whole. The upstream reset the stream, did not process the request (RFC 9113
+/// section 8.7), or left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Over;
 
@@ -169,7 +170,7 @@ impl Translator {
                     ] {
                         block::field(name.as_bytes(), value, &mut lines);
                     }
-                    write(&head.fields, &mut lines);
+                    write_fields(&head.fields, &mut lines);
                     // The exchange passes trailers on, and servers of gRPC insist on this.
                     block::field(b"te", b"trailers", &mut lines);
                     let stream = self
@@ -191,7 +192,7 @@ impl Translator {
                 Ok(Step::End { used: more, trailers }) => {
                     used += more;
                     let mut lines = Vec::new();
-                    write(&trailers, &mut lines);
+                    write_fields(&trailers, &mut lines);
                     if lines.is_empty()
                         && let Some(stream) = self.stream
                     {
@@ -275,7 +276,8 @@ impl Translator {
                     if its(stream) {
                         match self.answer {
                             Answer::Chunked => {
-                                plain.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+                                // Writing to a vector cannot fail.
+                                let _ = write!(plain, "{:x}\r\n", bytes.len());
                                 plain.extend_from_slice(bytes);
                                 plain.extend_from_slice(b"\r\n");
                             }
@@ -327,7 +329,7 @@ impl Translator {
 }
 
 /// Appends the fields that both versions have.
-fn write(fields: &Fields<'_, '_>, lines: &mut Vec<u8>) {
+fn write_fields(fields: &Fields<'_, '_>, lines: &mut Vec<u8>) {
     for (name, value) in fields.iter() {
         let name = name.to_ascii_lowercase();
         if OF_HTTP1.contains(&name.as_str()) {

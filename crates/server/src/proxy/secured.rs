@@ -33,6 +33,7 @@ const SETTINGS: Settings = Settings {
 pub(crate) struct Terms {
     client: Client,
     name: Option<ServerName<'static>>,
+    http2: bool,
 }
 
 impl Terms {
@@ -61,6 +62,7 @@ impl Terms {
         Ok(Some(Terms {
             client,
             name: name.transpose()?,
+            http2: rule.http2,
         }))
     }
 
@@ -74,9 +76,15 @@ impl Terms {
             Some(name) => name.clone(),
             None => ServerName::try_from(host.clone()).map_err(|_| no_name(&host))?,
         };
+        let config = self.client.config();
+        let for_http1 = match self.http2 {
+            true => self.client.clone().with_protocols(protocols(false)).config(),
+            // One store of sessions for all connections.
+            false => Arc::clone(&config),
+        };
         Ok(Secure {
-            config: self.client.config(),
-            for_http1: self.client.clone().with_protocols(protocols(false)).config(),
+            config,
+            for_http1,
             name,
         })
     }
