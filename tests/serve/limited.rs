@@ -81,12 +81,13 @@ fn requests_under_way_are_limited(strategy: Strategy) {
     drop((held, upstream));
     let few = |server: &Server| (server.connect().get("/few/a.txt").status == 200).then_some(());
     eventually("the place of the request that ended", || few(&server));
-    // So does a response that its client does not read.
-    let mut slow = server.connect();
-    slow.send("GET /few/large.bin HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    eventually("a response under way", || {
-        (server.connect().get("/few/a.txt").status == 429).then_some(())
+    // So does a response that its client does not read. The request before it may hold the place for a moment more.
+    let slow = eventually("a response under way", || {
+        let mut slow = server.connect();
+        slow.send("GET /few/large.bin HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        (slow.exactly(12) == b"HTTP/1.1 200").then_some(slow)
     });
+    assert_eq!(server.connect().get("/few/a.txt").status, 429);
     drop(slow);
     eventually("the place of the response that was given up", || few(&server));
 }
