@@ -132,6 +132,7 @@ fn line(scenario: &Scenario, outcome: &Outcome) -> Value {
         "kinds": { "data": both.data, "ack": both.acks, "syn": both.syns, "fin": both.fins },
         "packets": both.packets, "payload_bytes": both.payload, "bytes_with_headers": both.bytes,
         "packets_up_per_s": up.packets as f64 / seconds, "packets_down_per_s": down.packets as f64 / seconds,
+        "bytes_up_per_s": up.bytes as f64 / seconds, "bytes_down_per_s": down.bytes as f64 / seconds,
         "cwnd_mean": outcome.window_mean(), "cwnd_max": outcome.window_max, "cwnd_up_to": outcome.windows_up_to(),
         "user_pct": busy * user, "kernel_pct": busy * (1.0 - user), "idle_pct": 100.0 * outcome.idle(),
         "tasks": Task::ALL.map(|task| json!([task.name(), 100.0 * outcome.share(task)])),

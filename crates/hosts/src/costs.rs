@@ -5,6 +5,7 @@ use crate::disk::Geometry;
 use crate::memory::Sizes;
 use crate::parameters::{Concurrency, Values};
 use crate::processors::Task;
+use bytes::Bytes;
 use units::Duration;
 
 /// Mean bytes of a request in document 002's Table 1, with which its pies were measured.
@@ -143,19 +144,63 @@ impl Costs {
     }
 
     /// A response in the pieces that calls write.
-    pub(crate) fn pieces(&self, bytes: Vec<u8>) -> Vec<Vec<u8>> {
-        let head = match self.costly && bytes.starts_with(b"HTTP/") {
-            true => bytes
+    pub(crate) fn pieces(&self, answer: &Answer) -> Vec<Piece> {
+        let head = match self.costly && answer.head.starts_with(b"HTTP/") {
+            true => answer
+                .head
                 .windows(4)
                 .position(|four| four == b"\r\n\r\n")
                 .map_or(0, |at| at + 4),
             false => 0,
         };
-        let (head, body) = bytes.split_at(head);
-        let head = (!head.is_empty()).then(|| head.to_vec());
-        head.into_iter()
-            .chain(body.chunks(self.piece).map(<[u8]>::to_vec))
+        let starts = (head..answer.len()).step_by(self.piece);
+        let rest = starts.map(|from| answer.piece(from, (from + self.piece).min(answer.len())));
+        (head > 0)
+            .then(|| answer.piece(0, head))
+            .into_iter()
+            .chain(rest)
             .collect()
+    }
+}
+
+/// A session's output: its head section, with whatever else it wrote itself, and the file behind it, which is shared.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) head: Vec<u8>,
+    pub(crate) body: Bytes,
+}
+
+/// A part of an answer. The file's bytes are copied only when they are written: answers of megabytes wait for it.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    head: Vec<u8>,
+    body: Bytes,
+}
+
+impl Answer {
+    fn len(&self) -> usize {
+        self.head.len() + self.body.len()
+    }
+
+    fn piece(&self, from: usize, to: usize) -> Piece {
+        let seam = self.head.len();
+        let head = self.head[from.min(seam)..to.min(seam)].to_vec();
+        let body = self.body.slice(from.saturating_sub(seam)..to.saturating_sub(seam));
+        Piece { head, body }
+    }
+}
+
+impl Piece {
+    /// Bytes of the piece.
+    pub(crate) fn len(&self) -> usize {
+        self.head.len() + self.body.len()
+    }
+
+    /// The piece as one buffer.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        let mut bytes = self.head;
+        bytes.extend_from_slice(&self.body);
+        bytes
     }
 }
 
@@ -197,14 +242,22 @@ mod tests {
     fn locks_are_counted_and_heads_are_apart_when_they_are_costly() {
         let phttpd = costs("phttpd", &[]);
         assert_eq!(phttpd.request().iter().filter(|one| one.2).count(), 40);
-        let response = [b"HTTP/1.0 200 OK\r\n\r\n".as_slice(), &[0; 70_000]].concat();
-        let lengths =
-            |costs: Costs| -> Vec<usize> { costs.pieces(response.clone()).iter().map(Vec::len).collect() };
+        let answer = Answer {
+            head: b"HTTP/1.0 200 OK\r\n\r\n".to_vec(),
+            body: vec![0; 70_000].into(),
+        };
+        let lengths = |costs: Costs| -> Vec<usize> { costs.pieces(&answer).iter().map(Piece::len).collect() };
         assert_eq!(lengths(costs("jaws", &[])), [65_536, 70_019 - 65_536]);
         assert_eq!(
             lengths(costs("jaws", &[("costly", 1.0)])),
             [19, 65_536, 70_000 - 65_536]
         );
+        let whole: Vec<u8> = costs("jaws", &[("write_kb", 1.0)])
+            .pieces(&answer)
+            .into_iter()
+            .flat_map(Piece::into_bytes)
+            .collect();
+        assert!(whole == [&answer.head[..], &answer.body[..]].concat());
         let dear = costs("jaws", &[("costly", 1.0)]).request()[0].1;
         let cheap = costs("jaws", &[]).request()[0].1;
         assert_eq!((dear - cheap).as_micros(), 60);

@@ -13,9 +13,9 @@ pub(crate) struct Sizes {
     pub(crate) all: u64,
     /// The system, the idle pool and everything else that is always there.
     pub(crate) base: u64,
-    /// Memory of a connection while it is served.
+    /// Memory of a connection while its response is written.
     pub(crate) serving: u64,
-    /// Memory of a connection that waits for its next request.
+    /// Memory of a connection that waits: for its next request, or with one for the disk.
     pub(crate) idle: u64,
     /// Least memory for cached files.
     pub(crate) cache_min: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Sizes {
 #[derive(Debug)]
 pub(crate) struct Memory {
     sizes: Sizes,
-    /// Connections being served, and waiting.
+    /// Connections whose responses are being written, and the others.
     serving: u64,
     idle: u64,
     cached: u64,
@@ -83,22 +83,26 @@ impl Memory {
         self.idle = self.idle.saturating_sub(1);
     }
 
-    /// A waiting connection is served from now on; returns what has to be paged in for it.
-    pub(crate) fn serve(&mut self) -> Reads {
-        self.idle = self.idle.saturating_sub(1);
-        self.serving += 1;
-        self.shrink();
+    /// A waiting connection has a request: returns what has to be paged in, of the memory that it had while it waited.
+    pub(crate) fn wake(&self) -> Reads {
         let own = self.own();
         let room = self
             .sizes
             .all
             .saturating_sub(self.sizes.base + self.sizes.cache_min);
         let out = own.saturating_sub(room) as f64 / own.max(1) as f64;
-        let bytes = (self.sizes.serving as f64 * out) as u64;
+        let bytes = (self.sizes.idle as f64 * out) as u64;
         Reads {
             requests: bytes.div_ceil(self.sizes.read_ahead),
             bytes,
         }
+    }
+
+    /// A waiting connection is served from now on, with more memory: nothing of that can be on the disk.
+    pub(crate) fn serve(&mut self) {
+        self.idle = self.idle.saturating_sub(1);
+        self.serving += 1;
+        self.shrink();
     }
 
     /// A connection that was served waits again.
@@ -179,14 +183,16 @@ mod tests {
         memory.opened();
         assert_eq!((memory.own(), memory.cached()), (40 * PAGE, 60 * PAGE));
         memory.opened();
-        assert_eq!(memory.cached(), 0);
+        assert_eq!((memory.cached(), memory.wake()), (0, Reads::default()));
         // 90 pages and two waiting connections: 130 pages, where 90 fit beside the least cache.
-        let reads = memory.serve();
-        assert_eq!(reads.bytes, (90.0 * 40.0 / 130.0 * PAGE as f64) as u64);
-        assert_eq!(reads.requests, 2);
+        memory.serve();
+        let reads = memory.wake();
+        assert_eq!(reads.bytes, (20.0 * 40.0 / 130.0 * PAGE as f64) as u64);
+        assert_eq!(reads.requests, 1);
         memory.rest();
         memory.closed();
         memory.closed();
-        assert_eq!(memory.serve(), Reads::default());
+        memory.serve();
+        assert_eq!(memory.wake(), Reads::default());
     }
 }

@@ -70,7 +70,7 @@ pub struct HostKind {
     pub title: String,
     /// Preset of `tcp` for both hosts.
     pub tcp: String,
-    /// The network, as [`link::Profile`] reads it.
+    /// The network, as [`link::Profile`] reads it, without the rate of its line.
     pub link: String,
     /// Its parameters.
     #[serde(rename = "parameter")]
@@ -139,6 +139,7 @@ const OF_HOST: &[&str] = &[
     "read_ahead_kb",
     "disk_position_ms",
     "disk_mb_per_s",
+    "line_mbit",
     "mss",
     "buffer_kb",
     "delayed_ack_ms",

@@ -9,12 +9,13 @@
 //! worker that waits for the disk or a lock serves nobody; one that waits for its peer does so only if it serves many
 //! connections ([`Concurrency::Events`]).
 
-use crate::costs::Costs;
+use crate::costs::{Answer, Costs, Piece};
 use crate::disk::Disk;
 use crate::lock::Lock;
 use crate::memory::{Memory, Reads};
 use crate::parameters::{Concurrency, Values};
 use crate::processors::{Processors, Task};
+use bytes::Bytes;
 use core::net::{Ipv4Addr, SocketAddr};
 use netsim::{Application, Conn, Happened, Work};
 use runtime::fs::Wait;
@@ -45,7 +46,7 @@ enum Op {
     Accept,
     /// Hands the next request to the session.
     Request,
-    Send(Vec<u8>),
+    Send(Piece),
     Sent,
     HalfClose,
     Eof,
@@ -66,7 +67,9 @@ struct Served<S: Session> {
     drained: bool,
     /// The session takes input.
     reading: bool,
-    /// A request is being answered.
+    /// It has requests that are not answered yet: its process is in memory.
+    awake: bool,
+    /// A response is being written: it has the memory of a connection that is served.
     serving: bool,
     /// The request whose answer has not begun: its file and the file's bytes.
     asked: Option<(u32, u64)>,
@@ -204,6 +207,7 @@ impl<V: Service> Station<V> {
                 worker: None,
                 drained: true,
                 reading: false,
+                awake: false,
                 serving: false,
                 asked: None,
                 has_eof: false,
@@ -363,9 +367,12 @@ impl<V: Service> Station<V> {
                     return self.wait(worker, State::Blocked);
                 }
                 Op::Send(_) if served.gone => {}
-                Op::Send(bytes) => {
+                Op::Send(piece) => {
                     served.drained = false;
-                    work.write(conn, bytes);
+                    if !mem::replace(&mut served.serving, true) {
+                        self.memory.serve();
+                    }
+                    work.write(conn, piece.into_bytes());
                     // Comes after the report that all of it has entered the send buffer, if it has at once.
                     return work.mark(worker as u64);
                 }
@@ -397,8 +404,8 @@ impl<V: Service> Station<V> {
                 served.asked = path(&request).and_then(|path| self.files.get(path).copied());
                 self.counts.requests += 1;
                 served.reading = false;
-                if !mem::replace(&mut served.serving, true) {
-                    let reads = self.memory.serve();
+                if !mem::replace(&mut served.awake, true) {
+                    let reads = self.memory.wake();
                     if reads.requests > 0 {
                         served.program.push_back(Op::Load(reads));
                     }
@@ -481,7 +488,7 @@ impl<V: Service> Station<V> {
             let (ticket, job) = match action {
                 Action::Start(ticket, job) => (ticket, job),
                 other if !tx.is_empty() => {
-                    let Some(bytes) = flatten(tx) else {
+                    let Some(answer) = taken(tx) else {
                         session.handle(&mut self.cx, Event::Lost(Loss::File(0)), tx, now);
                         continue;
                     };
@@ -510,7 +517,7 @@ impl<V: Service> Station<V> {
                             program.push_back(Op::Release(1));
                         }
                     }
-                    for piece in self.costs.pieces(bytes) {
+                    for piece in self.costs.pieces(&answer) {
                         program.push_back(Op::Run(Task::WritingFiles, self.costs.writing(piece.len())));
                         program.push_back(Op::Send(piece));
                     }
@@ -562,6 +569,7 @@ impl<V: Service> Station<V> {
             served.program.push_back(Op::Request);
             return true;
         }
+        served.awake = false;
         if mem::take(&mut served.serving) {
             self.memory.rest();
         }
@@ -735,20 +743,20 @@ fn path(request: &[u8]) -> Option<&str> {
     text.split(' ').nth(1)
 }
 
-/// The output as bytes; `None` if a file is shorter than announced.
-fn flatten(tx: &mut Tx) -> Option<Vec<u8>> {
-    let mut bytes = mem::take(&mut tx.head);
-    match tx.body.take() {
-        None => {}
-        Some(Body::Bytes(body)) => bytes.extend_from_slice(&body),
+/// The output; `None` if a file is shorter than announced.
+fn taken(tx: &mut Tx) -> Option<Answer> {
+    let head = mem::take(&mut tx.head);
+    let body = match tx.body.take() {
+        None => Bytes::new(),
+        Some(Body::Bytes(body)) => body,
         Some(Body::File(range)) => {
             let len = usize::try_from(range.len).ok()?;
             let body = range.file.read_all(range.offset, len, Wait::Block).ok()?;
             if body.len() != len {
                 return None;
             }
-            bytes.extend_from_slice(&body);
+            body.into()
         }
-    }
-    Some(bytes)
+    };
+    Some(Answer { head, body })
 }

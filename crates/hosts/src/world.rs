@@ -184,7 +184,8 @@ pub fn run<V: Service + 'static>(scenario: &Scenario, service: V) -> Result<Outc
     }
     stack.send_buffer = Bytes(values.kib("buffer_kb"));
     stack.recv_buffer = Bytes(values.kib("buffer_kb").min(65_535));
-    let profile = link::Profile::parse(&kind.link, &link::Limits::default(), &mut |_| Err(String::new()))
+    let line = format!("rate={}M {}", values.get("line_mbit"), kind.link);
+    let profile = link::Profile::parse(&line, &link::Limits::default(), &mut |_| Err(String::new()))
         .map_err(|error| error.to_string())?;
     let mut rng = scenario.seed.rng();
     let mut host = || HostSetup {

@@ -151,6 +151,8 @@ pub(super) struct Open {
     pub(super) endpoint: Endpoint,
     /// Written by the application and not yet in the send buffer; one entry per call.
     pending: VecDeque<Vec<u8>>,
+    /// Bytes of the first of them that are in it already.
+    taken: usize,
     /// What to do when nothing is pending any more.
     closing: Option<Step>,
     told_open: bool,
@@ -163,6 +165,7 @@ impl Open {
         Open {
             endpoint,
             pending: VecDeque::new(),
+            taken: 0,
             closing: None,
             told_open: false,
             told_finished: false,
@@ -174,19 +177,21 @@ impl Open {
     fn pump(&mut self, conn: Conn, now: Instant) -> Option<Happened> {
         let had = !self.pending.is_empty();
         let mut moved = 0;
-        while let Some(mut data) = self.pending.pop_front() {
-            let last = self.pending.is_empty() && matches!(self.closing, Some(Step::Shutdown(_)));
+        while let Some(data) = self.pending.front() {
+            let rest = &data[self.taken..];
+            let last = self.pending.len() == 1 && matches!(self.closing, Some(Step::Shutdown(_)));
             let taken = if last {
-                self.endpoint.write_last(&data, now)
+                self.endpoint.write_last(rest, now)
             } else {
-                self.endpoint.write(&data, now)
+                self.endpoint.write(rest, now)
             };
             moved += taken as u64;
-            data.drain(..taken);
-            if !data.is_empty() {
-                self.pending.push_front(data);
+            if taken < rest.len() {
+                self.taken += taken;
                 return (moved > 0).then_some(Happened::Progress(conn, moved));
             }
+            self.taken = 0;
+            self.pending.pop_front();
         }
         match self.closing.take() {
             Some(Step::Shutdown(_)) => self.endpoint.shutdown(now),

@@ -28,6 +28,7 @@
 mod ack;
 mod capture;
 mod congestion;
+mod copied;
 mod endpoint;
 mod receive;
 mod rto;

@@ -2,6 +2,7 @@
 //!
 //! Positions count from the peer's SYN, which is 0, and never wrap; the endpoint translates sequence numbers.
 
+use crate::copied::copied;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Received data, in order and beyond gaps.
@@ -102,7 +103,9 @@ impl Receiver {
 
     pub(crate) fn read(&mut self, max: usize) -> Vec<u8> {
         let n = max.min(self.ready.len());
-        self.ready.drain(..n).collect()
+        let data = copied(&self.ready, 0, n);
+        self.ready.drain(..n);
+        data
     }
 
     pub(crate) fn discard(&mut self) {

@@ -5,6 +5,7 @@
 //! or Nagle's algorithm is off; or one of at least half the largest window ever offered. Positions count from
 //! our SYN, which is 0, and never wrap.
 
+use crate::copied::copied;
 use std::collections::VecDeque;
 
 /// The data to send and the progress of sending.
@@ -86,7 +87,7 @@ impl Sender {
     /// Copies `len` bytes from position `at`.
     pub(crate) fn data(&self, at: u64, len: u64) -> Vec<u8> {
         let start = (at - self.una.max(1)) as usize;
-        self.buffer.range(start..start + len as usize).copied().collect()
+        copied(&self.buffer, start, start + len as usize)
     }
 
     pub(crate) fn flight(&self) -> u64 {

@@ -49,28 +49,28 @@ pub(super) fn page(material: &Material<'_>, study: &Study) -> String {
     html
 }
 
-/// A picture drawn once for then and once for now.
+/// A picture drawn once for then and once for now; alone if the plan has arms for one of them only.
 fn pair(html: &mut String, study: &Study, one: &Picture) {
-    let _ = write!(
-        html,
-        "<section class=\"pair\"><h2>{}{}</h2>",
-        escape(&one.title),
-        place(one)
-    );
     let sides: [(&str, &[World]); 2] = [
         ("Then", &[World::Published, World::Simulated, World::Model]),
         ("Now", &[World::Aged, World::Measured]),
     ];
-    for (name, worlds) in sides {
-        let side = Picture {
-            worlds: one
-                .worlds
-                .iter()
-                .copied()
-                .filter(|world| worlds.contains(world))
-                .collect(),
-            ..one.clone()
-        };
+    let sides: Vec<(&str, Picture)> = sides
+        .into_iter()
+        .map(|(name, of)| {
+            let worlds = one.worlds.iter().copied().filter(|world| of.contains(world)).collect();
+            (name, Picture { worlds, ..one.clone() })
+        })
+        .filter(|(_, side)| !side.worlds.is_empty())
+        .collect();
+    let class = if sides.len() == 1 { "pair alone" } else { "pair" };
+    let _ = write!(
+        html,
+        "<section class=\"{class}\"><h2>{}{}</h2>",
+        escape(&one.title),
+        place(one)
+    );
+    for (name, side) in sides {
         let drawn = picture::draw(study, &side, "");
         let of = drawn.as_ref().map_or(String::new(), |(_, drawn)| {
             let names: Vec<String> = drawn
@@ -79,11 +79,12 @@ fn pair(html: &mut String, study: &Study, one: &Picture) {
                 .collect();
             names.join(" ")
         });
-        let body = match (&drawn, side.worlds.is_empty()) {
-            (Some((svg, _)), _) => svg.as_str(),
-            (None, true) => "<p class=\"empty\">The plan has no arm for this.</p>",
-            (None, false) => "<p class=\"empty\">Nothing to draw yet: no run has the numbers.</p>",
+        let body = match &drawn {
+            Some((svg, _)) => svg.as_str(),
+            None => "<p class=\"empty\">Nothing to draw yet: no run has the numbers.</p>",
         };
+        // What only formulas say was true then and is now.
+        let name = if side.worlds == [World::Model] { "By the formulas" } else { name };
         let _ = write!(
             html,
             "<figure><figcaption><b>{name}</b> {of}</figcaption>{body}</figure>"
