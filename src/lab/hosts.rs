@@ -136,6 +136,10 @@ fn line(scenario: &Scenario, outcome: &Outcome) -> Value {
         "cwnd_mean": outcome.window_mean(), "cwnd_max": outcome.window_max, "cwnd_up_to": outcome.windows_up_to(),
         "user_pct": busy * user, "kernel_pct": busy * (1.0 - user), "idle_pct": 100.0 * outcome.idle(),
         "tasks": Task::ALL.map(|task| json!([task.name(), 100.0 * outcome.share(task)])),
+        "tasks_of_wall_clock": Task::ALL.map(|task| {
+            let unused = if task == Task::ContextSwitching { outcome.idle() } else { 0.0 };
+            json!([task.name(), busy * outcome.share(task) + 100.0 * unused])
+        }),
         "switches": outcome.switches, "disk_reads_per_s": outcome.disk.0 as f64 / seconds,
         "disk_busy_pct": 100.0 * outcome.disk.1.as_secs_f64() / seconds,
         "memory_connections_mib": outcome.memory.0 as f64 / 1_048_576.0,

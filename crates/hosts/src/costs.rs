@@ -29,6 +29,8 @@ pub(crate) struct Costs {
     pub(crate) geometry: Geometry,
     /// Whether one lock protects the whole cache.
     pub(crate) whole_lock: bool,
+    /// Whether that lock is held until the response is written, not only for the lookup.
+    pub(crate) lock_response: bool,
     packet: Duration,
     ns_per_byte: f64,
     mss: f64,
@@ -75,6 +77,7 @@ impl Costs {
                 bytes_per_s: values.get("disk_mb_per_s") * 1e6,
             },
             whole_lock: values.get("whole_lock") > 0.0,
+            lock_response: values.get("lock_response") > 0.0,
             packet,
             ns_per_byte: values.get("send_ns_per_byte")
                 + values.get("copies") * values.get("read_ns_per_byte"),
@@ -103,6 +106,8 @@ impl Costs {
             (Task::SignalHandling, share("signals_share")),
             (Task::ProcessControl, share("process_share")),
             (Task::Miscellaneous, share("misc_share") + call * calls),
+            (Task::ContextSwitching, share("switching_share")),
+            (Task::Synchronization, share("locking_share")),
         ];
         costs
     }
@@ -185,7 +190,9 @@ impl Answer {
     fn piece(&self, from: usize, to: usize) -> Piece {
         let seam = self.head.len();
         let head = self.head[from.min(seam)..to.min(seam)].to_vec();
-        let body = self.body.slice(from.saturating_sub(seam)..to.saturating_sub(seam));
+        let body = self
+            .body
+            .slice(from.saturating_sub(seam)..to.saturating_sub(seam));
         Piece { head, body }
     }
 }

@@ -167,6 +167,9 @@ const OF_SERVER: &[&str] = &[
     "costly",
     "whole_lock",
     "traced_us",
+    "switching_share",
+    "locking_share",
+    "lock_response",
 ];
 
 impl Values {

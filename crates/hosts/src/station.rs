@@ -492,6 +492,7 @@ impl<V: Service> Station<V> {
                         session.handle(&mut self.cx, Event::Lost(Loss::File(0)), tx, now);
                         continue;
                     };
+                    let mut is_locked = false;
                     if let Some((file, length)) = asked.take() {
                         let reads = self.memory.file(file, length);
                         self.counts.misses += u64::from(reads.requests > 0);
@@ -513,13 +514,17 @@ impl<V: Service> Station<V> {
                         if reads.requests > 0 {
                             program.push_back(Op::Load(reads));
                         }
-                        if self.costs.whole_lock {
+                        if self.costs.whole_lock && !self.costs.lock_response {
                             program.push_back(Op::Release(1));
                         }
+                        is_locked = self.costs.whole_lock && self.costs.lock_response;
                     }
                     for piece in self.costs.pieces(&answer) {
                         program.push_back(Op::Run(Task::WritingFiles, self.costs.writing(piece.len())));
                         program.push_back(Op::Send(piece));
+                    }
+                    if is_locked {
+                        program.push_back(Op::Release(1));
                     }
                     program.push_back(Op::Sent);
                     debug_assert!(!matches!(other, Action::Wait(_)), "a job after output");

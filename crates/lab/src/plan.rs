@@ -187,6 +187,17 @@ pub struct Arm {
     pub read: Vec<Read>,
 }
 
+impl Arm {
+    /// Whether its runs neither measure this machine nor prepare anything that runs share: they may run at once.
+    pub(crate) fn only_computes(&self) -> bool {
+        !self.world.is_live()
+            && self.site.is_empty()
+            && self.serve.is_empty()
+            && self.meanwhile.is_empty()
+            && self.confine.is_none()
+    }
+}
+
 /// Limits of a server, set by a control group.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

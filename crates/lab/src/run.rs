@@ -1,5 +1,6 @@
-//! Runs the arms of a plan in turns, one run at a time, and keeps their output. Decides the order, which results are
-//! reused, and the status of failed runs; knows nothing about the programs.
+//! Runs the arms of a plan and keeps their output: first those that only compute, on all processors, then the others in
+//! turns, one run at a time. Decides the order, which results are reused, and the status of failed runs; knows nothing
+//! about the programs.
 //!
 //! A result is written to a temporary file and renamed, so an interrupted run leaves the whole result or none. A
 //! result is reused if the digest of its commands and of the program is unchanged.
@@ -25,6 +26,8 @@ use process::{Beside, Place, Server};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use watch::Watch;
 
@@ -104,7 +107,7 @@ pub fn run(
     fs::write(&copy, text).map_err(|error| format!("cannot write {}: {error}", copy.display()))?;
     let runs = wanted(plan, settings);
     let queue = interleaved(plan, &runs, settings.size);
-    let mut bench = Bench {
+    let bench = || Bench {
         name,
         plan,
         plan_digest: digest(text),
@@ -112,6 +115,8 @@ pub fn run(
         folder: &folder,
         machine: Machine::look(&settings.weir),
     };
+    let mut computed = compute(&bench, &queue, tell)?;
+    let mut bench = bench();
     let mut outlook = Outlook::new(&bench, &queue);
     let mut tally = Tally::default();
     for (done, (run, repetition)) in queue.iter().enumerate() {
@@ -121,11 +126,17 @@ pub fn run(
             run: &run.id,
             left_s: outlook.left_s(&queue[done..], done),
         });
-        let began = Instant::now();
-        let (status, is_new) = bench.take(run, *repetition)?;
-        if is_new {
-            outlook.learn(run.arm, began.elapsed().as_secs_f64());
-        }
+        let (status, is_new) = match computed.remove(&done) {
+            Some(taken) => taken,
+            None => {
+                let began = Instant::now();
+                let taken = bench.take(run, *repetition)?;
+                if taken.1 {
+                    outlook.learn(run.arm, began.elapsed().as_secs_f64());
+                }
+                taken
+            }
+        };
         match status {
             Status::Done => {
                 tally.done += 1;
@@ -159,6 +170,58 @@ pub fn run(
     Ok(tally)
 }
 
+/// Runs what only computes, on all processors that this process may use: nothing of it depends on the machine's load.
+/// Returns by position in the queue what [`Bench::take`] returns. Measured runs are left: they need the machine.
+fn compute<'b>(
+    bench: &(dyn Fn() -> Bench<'b> + Sync),
+    queue: &[(&Run, u32)],
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> Result<BTreeMap<usize, (Status, bool)>, String> {
+    let first = bench();
+    let mut outlook = Outlook::new(&first, queue);
+    let places: Vec<usize> = (0..queue.len())
+        .filter(|&place| first.plan.arms[queue[place].0.arm].only_computes())
+        .collect();
+    let workers = first.machine.allowed.len().clamp(1, places.len().max(1));
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    let mut taken = BTreeMap::new();
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            let (sender, places, next) = (sender.clone(), &places, &next);
+            scope.spawn(move || {
+                let mut bench = bench();
+                while let Some(&place) = places.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (run, repetition) = queue[place];
+                    let began = Instant::now();
+                    let took = bench.take(run, repetition);
+                    // Nobody listens after a failure to write results.
+                    if sender.send((place, took, began.elapsed().as_secs_f64())).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (place, took, seconds) in receiver {
+            let (run, _) = queue[place];
+            let (status, is_new) = took?;
+            if is_new {
+                outlook.learn(run.arm, seconds);
+            }
+            taken.insert(place, (status, is_new));
+            outlook.kept[place] = true;
+            tell(Progress {
+                done: taken.len(),
+                all: queue.len(),
+                run: &run.id,
+                left_s: outlook.left_s(queue, 0),
+            });
+        }
+        Ok(taken)
+    })
+}
+
 /// Expected remaining time of a study in seconds, from its plan or from earlier runs of the same arms.
 pub fn left_s(name: &str, text: &str, plan: &Plan, settings: &Settings) -> f64 {
     let folder = settings.out.join("results").join(name);
@@ -189,8 +252,11 @@ fn wanted(plan: &Plan, settings: &Settings) -> Vec<Run> {
         .collect()
 }
 
-/// Estimate of the remaining time: each run takes as long as earlier runs of its arm, or as the plan says.
+/// Estimate of the remaining time: each run takes as long as earlier runs of its arm, or as the plan says; runs that
+/// only compute share the processors.
 struct Outlook {
+    /// By arm: how many of its runs go on at once.
+    abreast: Vec<f64>,
     /// By arm: the plan's estimate in seconds.
     planned: Vec<f64>,
     /// By arm: number of runs so far, and their total time in seconds.
@@ -203,7 +269,12 @@ impl Outlook {
     fn new(bench: &Bench<'_>, queue: &[(&Run, u32)]) -> Outlook {
         let arms = &bench.plan.arms;
         let size = bench.settings.size;
+        let processors = bench.machine.allowed.len().max(1) as f64;
         let mut outlook = Outlook {
+            abreast: arms
+                .iter()
+                .map(|arm| if arm.only_computes() { processors } else { 1.0 })
+                .collect(),
             planned: arms
                 .iter()
                 .map(|arm| arm.seconds.at(size) + arm.lead + 0.2)
@@ -232,7 +303,7 @@ impl Outlook {
         rest.iter()
             .zip(&self.kept[place..])
             .filter(|(_, is_kept)| !**is_kept)
-            .map(|((run, _), _)| self.of_arm(run.arm))
+            .map(|((run, _), _)| self.of_arm(run.arm) / self.abreast[run.arm])
             .sum()
     }
 

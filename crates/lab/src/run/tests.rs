@@ -327,3 +327,33 @@ fn the_settings_of_a_link_are_kept_with_the_result() {
     // The path of the file is of this machine.
     assert!(head.commands[0][3].starts_with("SCRATCH/"), "{:?}", head.commands);
 }
+
+#[test]
+fn runs_that_only_compute_come_first_and_are_counted_once() {
+    // Each waits until as many have begun as there are processors, two at most: none ends if they take turns.
+    let (folder, settings) = lab("case $1 in compute) touch $(dirname $0)/began-$2; n=0; \
+         until [ $(ls $(dirname $0) | grep -c began-) -ge $ABREAST ] || [ $n -ge 500 ]; do n=$((n+1)); sleep 0.02; done; \
+         [ $n -lt 500 ] || exit 1;; esac; echo \"{\\\"v\\\": 1}\"");
+    let abreast = std::thread::available_parallelism().map_or(1, |count| count.get().min(2));
+    let script = fs::read_to_string(&settings.weir).expect("a script");
+    fs::write(&settings.weir, script.replace("$ABREAST", &abreast.to_string())).expect("a script");
+    let text = format!(
+        "{PLAN}[[arm]]\nname = \"c\"\nworld = \"simulated\"\nover = {{ x = [\"1\", \"2\"] }}\n\
+         repetitions = {{ quick = 1, full = 1, paper = 1 }}\nseconds = {{ quick = 0.1, full = 1, paper = 1 }}\n\
+         run = [[\"compute\", \"{{x}}\"]]\nread = [{{ values = {{ v = \"/v\" }} }}]\n"
+    );
+    let plan = Plan::parse("p", &text).expect("a plan");
+    let mut done = Vec::new();
+    let tally = run("s", &text, &plan, &settings, &mut |progress| {
+        done.push(progress.done)
+    })
+    .expect("a run");
+    assert_eq!((tally.done, tally.kept, tally.failed), (6, 0, 0));
+    assert!(calls(&folder)[..2].iter().all(|call| call.starts_with("compute")));
+    assert_eq!(calls(&folder).len(), 6);
+    assert_eq!(done[..2], [1, 2]);
+    // A second call finds all results.
+    let tally = run("s", &text, &plan, &settings, &mut |_| {}).expect("a run");
+    assert_eq!((tally.done, tally.kept), (6, 6));
+    assert_eq!(calls(&folder).len(), 6);
+}

@@ -58,8 +58,19 @@ fn pair(html: &mut String, study: &Study, one: &Picture) {
     let sides: Vec<(&str, Picture)> = sides
         .into_iter()
         .map(|(name, of)| {
-            let worlds = one.worlds.iter().copied().filter(|world| of.contains(world)).collect();
-            (name, Picture { worlds, ..one.clone() })
+            let worlds = one
+                .worlds
+                .iter()
+                .copied()
+                .filter(|world| of.contains(world))
+                .collect();
+            (
+                name,
+                Picture {
+                    worlds,
+                    ..one.clone()
+                },
+            )
         })
         .filter(|(_, side)| !side.worlds.is_empty())
         .collect();
@@ -84,7 +95,11 @@ fn pair(html: &mut String, study: &Study, one: &Picture) {
             None => "<p class=\"empty\">Nothing to draw yet: no run has the numbers.</p>",
         };
         // What only formulas say was true then and is now.
-        let name = if side.worlds == [World::Model] { "By the formulas" } else { name };
+        let name = if side.worlds == [World::Model] {
+            "By the formulas"
+        } else {
+            name
+        };
         let _ = write!(
             html,
             "<figure><figcaption><b>{name}</b> {of}</figcaption>{body}</figure>"
