@@ -10,12 +10,15 @@ use ::lab::record::{OTHERS_MAX_PCT, STEAL_MAX_PCT, keep_newest_build};
 use ::lab::report::{self, Material, Raw};
 use ::lab::run::{self, Progress, Settings, Tally};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// Interval of progress lines where no progress bar can be drawn.
 const TELL_EVERY: Duration = Duration::from_secs(30);
+/// Arms named with their time after a study.
+const ARMS_NAMED: usize = 4;
 
 /// Runs the command.
 ///
@@ -262,7 +265,7 @@ fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) ->
         let line = serde_json::json!({
             "event": "study", "done": tally.done, "kept": tally.kept, "not_run": tally.not_run,
             "failed": tally.failed, "invalid": tally.invalid, "verdicts": verdicts,
-            "report": out.join("report.html"),
+            "seconds": seconds_by_arm(material), "report": out.join("report.html"),
         });
         return print(&format!("{line}\n"));
     }
@@ -295,7 +298,7 @@ fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) ->
         )
     };
     print(&format!(
-        "{}\n{} of {} claims\n{} runs ({} of them kept from earlier), {} not run, {} failed, {} invalid\n{warning}{}\n",
+        "{}\n{} of {} claims\n{} runs ({} of them kept from earlier), {} not run, {} failed, {} invalid\n{}{warning}{}\n",
         judged.concat(),
         of_all.join("; "),
         material.ledger.len(),
@@ -304,8 +307,41 @@ fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) ->
         tally.not_run,
         tally.failed,
         tally.invalid,
+        durations(&seconds_by_arm(material)),
         out.join("report.html").display()
     ))
+}
+
+/// Seconds of the runs by study and arm. Runs that only compute go on at once, so that they sum to more than they took.
+fn seconds_by_arm(material: &Material<'_>) -> BTreeMap<String, BTreeMap<String, f64>> {
+    let of = |study: &Study| {
+        let mut arms = BTreeMap::new();
+        for head in study.records.values().map(|record| &record.head) {
+            *arms.entry(head.name.clone()).or_default() += head.seconds;
+        }
+        (study.name.clone(), arms)
+    };
+    material.studies.iter().map(of).collect()
+}
+
+/// A line for each study with runs: the time of all of them, and of the arms that took longest.
+fn durations(seconds: &BTreeMap<String, BTreeMap<String, f64>>) -> String {
+    let mut text = String::new();
+    for (study, arms) in seconds.iter().filter(|(_, arms)| !arms.is_empty()) {
+        let mut longest: Vec<(&String, f64)> = arms.iter().map(|(arm, seconds)| (arm, *seconds)).collect();
+        longest.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+        let named: Vec<String> = longest
+            .iter()
+            .take(ARMS_NAMED)
+            .map(|(arm, seconds)| format!("{arm} {}", duration(*seconds)))
+            .collect();
+        text += &format!(
+            "{study}: runs of {} ({})\n",
+            duration(arms.values().sum()),
+            named.join(", ")
+        );
+    }
+    text
 }
 
 fn print(text: &str) -> Result<(), Failure> {
@@ -319,7 +355,22 @@ fn print(text: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::duration;
+    use super::{duration, durations};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_longest_arms_are_named_with_their_time() {
+        let arms = [("a", 1.0), ("b", 61.0), ("c", 3.0), ("d", 2.0)];
+        let arms: BTreeMap<String, f64> = arms
+            .iter()
+            .map(|(arm, seconds)| ((*arm).to_owned(), *seconds))
+            .collect();
+        let all = BTreeMap::from([("jaws".to_owned(), arms), ("qos".to_owned(), BTreeMap::new())]);
+        assert_eq!(
+            durations(&all),
+            "jaws: runs of 1 min 7 s (b 1 min 1 s, c 3 s, d 2 s)\n"
+        );
+    }
 
     #[test]
     fn time_left_is_said_in_words() {
