@@ -252,14 +252,14 @@ fn what_http1_cannot_say_and_what_the_upstream_gives_up_is_over() {
         let mut pair = begin();
         assert_eq!(
             pair.respond(&[(":status", "200"), (name, "x")], true),
-            Err(Over),
+            Err(Over::Given),
             "{name}"
         );
     }
     let mut pair = begin();
     pair.upstream
         .reset(pair.stream, http2::Code::REFUSED_STREAM, &mut pair.down);
-    assert_eq!(pair.settle(), Err(Over));
+    assert_eq!(pair.settle(), Err(Over::Unprocessed));
     assert!(!pair.translator.is_at_rest());
     // An upstream that leaves answers first, and gets nothing more.
     let mut pair = begin();
