@@ -261,7 +261,7 @@ fn what_http1_cannot_say_and_what_the_upstream_gives_up_is_over() {
         .reset(pair.stream, http2::Code::REFUSED_STREAM, &mut pair.down);
     assert_eq!(pair.settle(), Err(Over::Unprocessed));
     assert!(!pair.translator.is_at_rest());
-    // One that leaves names the last request that it processed; another reset may come within the work.
+    // One that leaves names the last request that it processed. Another reset may come within the work.
     let mut pair = Pair::new(Limits::DEFAULT);
     pair.settle().expect("SETTINGS");
     pair.upstream.leave(&mut pair.down);
@@ -272,6 +272,7 @@ fn what_http1_cannot_say_and_what_the_upstream_gives_up_is_over() {
         .translator
         .receive(&pair.down, NOW, &mut Vec::new(), &mut pair.up);
     assert_eq!(left, Err(Over::Unprocessed));
+    pair.translator.rest();
     assert_eq!(
         pair.translator.send(request, true, NOW, &mut pair.up),
         Err(Over::Unprocessed)
