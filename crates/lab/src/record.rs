@@ -195,6 +195,13 @@ impl Record {
                 {
                     continue;
                 }
+                let number = |pointer: &str| line.pointer(pointer).and_then(Value::as_f64);
+                let is_enough = |(pointer, least): (&String, &f64)| {
+                    number(pointer).is_some_and(|number| number >= *least)
+                };
+                if !read.least.iter().all(is_enough) {
+                    continue;
+                }
                 let one = core::slice::from_ref(line);
                 let rows = match &read.rows {
                     Some(pointer) => line
@@ -223,12 +230,6 @@ fn read_row(
     plan: &Plan,
     found: &mut Vec<Observation>,
 ) {
-    let number = |pointer: &str| row.pointer(pointer).and_then(Value::as_f64);
-    let is_enough =
-        |(pointer, least): (&String, &f64)| number(pointer).is_some_and(|number| number >= *least);
-    if !read.least.iter().all(is_enough) {
-        return;
-    }
     labels.extend(read.set.clone());
     for (label, pointer) in &read.labels {
         let text = match row.pointer(pointer) {
@@ -382,6 +383,21 @@ read = [
             let measures: Vec<&str> = found.iter().map(|one| one.measure.as_str()).collect();
             assert_eq!(measures, expected, "{users} {fit}");
         }
+        // With rows, the pointer is into the line that has them.
+        let rows = r#"{ rows = "/t/0", least = { "/t/1/0/0" = 1 }, values = { first = "/0" } }"#;
+        let plan =
+            Plan::parse("p", &PLAN.replace("read = [\n", &format!("read = [\n{rows},\n"))).expect("a plan");
+        let count = |line| {
+            let head = head("load-users=40", Status::Done);
+            Record {
+                head,
+                lines: vec![line],
+            }
+            .observations(&plan, "file")
+            .len()
+        };
+        assert_eq!(count(serde_json::json!({"t": [[[5], [6]], [[1]]]})), 2);
+        assert_eq!(count(serde_json::json!({"t": [[[5], [6]]]})), 0);
     }
 
     #[test]

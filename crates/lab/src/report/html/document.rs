@@ -126,11 +126,11 @@ fn folded(html: &mut String, material: &Material<'_>, study: &Study) {
     }
     html.push_str("</details>\n");
     if !plan.pictures.is_empty() {
-        let _ = writeln!(
-            html,
-            "<details><summary>All {} pictures</summary><div class=\"gallery\">",
-            plan.pictures.len()
-        );
+        let all = match plan.pictures.len() {
+            1 => "The picture".to_owned(),
+            count => format!("All {count} pictures"),
+        };
+        let _ = writeln!(html, "<details><summary>{all}</summary><div class=\"gallery\">");
         for one in &plan.pictures {
             figure(html, study, one);
         }
