@@ -8,10 +8,12 @@
 //! ```
 //! Content from a cache is never copied into `down`: it stays in the cache's own memory until the client's connection takes it.
 
-use super::{Failed, Forward, Head, Link, Outgoing, Parting, Response, Target, ToClient, Use, Waiter};
+use super::{Failed, Forward, Link, Outgoing, Parting, Response, Target, ToClient};
 use crate::access_log;
+use crate::proxy::cache::{Step as Use, Waiter};
 use bytes::Bytes;
 use http1::framing::Framing;
+use http1::head::Response as Head;
 use http1::version::Version;
 use units::{Duration, Instant};
 

@@ -6,8 +6,9 @@
 //! Bytes take the ways of content, so either side is read only when the other has taken everything. The client's bytes are
 //! a request without an end, until the client closes its half.
 
-use super::{Failed, Forward, Head, Link, Parting, Response, ToClient};
+use super::{Failed, Forward, Link, Parting, Response, ToClient};
 use http1::Fault;
+use http1::head::Response as Head;
 use units::Instant;
 
 impl Forward {

@@ -1,0 +1,69 @@
+//! How long an exchange waits for what, and what it means if that does not come.
+
+use super::{Failed, Forward, Link};
+use units::{Duration, Instant};
+
+/// Time after which an exchange looks again whether a host name was looked up.
+const RECHECK: Duration = Duration::from_millis(50);
+
+impl Forward {
+    /// When the exchange is given up whatever happens, if at all.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.until.filter(|_| !self.is_switched())
+    }
+
+    /// Time is up: why the exchange fails follows from what it waits for. Returns the failure of an upstream in whose
+    /// place another one can be tried.
+    pub(crate) fn time_out(&mut self, now: Instant) -> Option<Failed> {
+        if self.is_switched() {
+            self.end_switched();
+            return None;
+        }
+        if self.until.is_some_and(|until| until <= now) {
+            self.fail(Failed::TotalTimeout);
+            return None;
+        }
+        if self.link == Link::Open && !self.wants_input() && self.is_retried() {
+            self.leaving = Some(self.ticket());
+            self.link = Link::Gone;
+            return Some(Failed::Timeout);
+        }
+        let why = match self.link {
+            Link::Dialing | Link::Securing if self.has_another() || !self.others.is_empty() => {
+                self.leaving = Some(self.ticket());
+                self.link = Link::Gone;
+                return Some(Failed::ConnectTimeout);
+            }
+            Link::Queued if self.is_collecting() => Failed::RequestTimeout,
+            Link::Queued | Link::Collapsed => Failed::NoTurn,
+            Link::Resolving => Failed::Unresolved,
+            Link::Wanted | Link::Dialing | Link::Securing => Failed::ConnectTimeout,
+            _ if self.wants_input() => Failed::RequestTimeout,
+            _ => Failed::Timeout,
+        };
+        self.fail(why);
+        None
+    }
+
+    /// How long the exchange may wait for what it waits for; `None`: for the client, to take output or to send its body.
+    pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
+        let rule = &self.route.rule;
+        match self.link {
+            Link::Queued if self.is_collecting() => None,
+            Link::Queued | Link::Collapsed => Some(rule.first_byte_timeout),
+            Link::Resolving => Some(RECHECK.min(rule.connect_timeout)),
+            // Messages of a TLS handshake give it no more time.
+            Link::Wanted | Link::Dialing | Link::Securing => {
+                Some(rule.connect_timeout.saturating_sub(now.since(self.began)))
+            }
+            _ if self.is_switched() && !self.is_sending_down => Some(rule.idle_timeout),
+            _ if self.is_sending_down => None,
+            // Calls of gRPC may stay open for long, and either side sends when it has something to say.
+            _ if self.wants_input() && !self.is_http2() => None,
+            _ if self.has_whole_request && !self.is_sending_up && !self.has_begun() => {
+                Some(rule.first_byte_timeout)
+            }
+            _ => Some(rule.idle_timeout),
+        }
+    }
+}
