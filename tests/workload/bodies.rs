@@ -256,10 +256,7 @@ fn what_cannot_be_sent_is_refused() {
             &["--method", "TRACE", "--body", "x"],
             "must not have content; omit --body",
         ),
-        (
-            &["--body", "@/nowhere/at/all"],
-            "cannot read the body from `/nowhere/at/all`",
-        ),
+        (&["--body", "@/nowhere/at/all"], "cannot read `/nowhere/at/all`"),
         (&["--body", &long], "is longer than 64 MiB"),
         (
             &["--body", "x", "--mode", "pipelined"],
