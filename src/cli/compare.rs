@@ -25,8 +25,8 @@ With fewer than five runs on a side, Weir compares pieces of runs. Two runs of o
 more than their pieces do, so pieces do not decide the exit code: a warning names the measures that
 seem worse. With --pieces, they do decide.
 
-Exit codes: 0 B is not worse, or too few runs to decide; 1 B is worse; 2 usage, or too few runs or
-pieces for the test to report worse; 3 a run is invalid.";
+Exit codes: 0 B is not worse, or too few runs to decide; 1 B is worse; 2 usage, or so few runs or
+pieces that the test could never find B worse; 3 a run is invalid.";
 
 /// Arguments of `weir compare`.
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "MEASURE")]
     pub(crate) measure: Vec<Measure>,
 
-    /// With fewer than five runs on a side, lets pieces of runs decide the exit code
+    /// With fewer than five runs on a side, lets pieces of runs, each a second or longer, decide the exit code
     #[arg(long)]
     pub(crate) pieces: bool,
 

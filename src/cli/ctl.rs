@@ -80,7 +80,8 @@ pub(crate) enum Command {
 pub(crate) enum OfPurge {
     /// All responses
     All,
-    /// Responses for a path as clients spell it, with any query; with a star at the end, all paths that begin so
+    /// Responses for a path as clients spell it, with any query; with a star at the end, all paths that begin with the
+    /// text before the star
     Path {
         /// The path, as in /api/users or /api/*
         path: String,

@@ -40,7 +40,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = Listen::parse_tcp)]
     pub(crate) listen: SocketAddr,
 
-    /// Speaks https, with an authority that is made for the demo and removed at its end
+    /// Speaks https, with a certificate authority that is made for the demo and removed at its end
     #[arg(long)]
     pub(crate) https: bool,
 }

@@ -22,14 +22,16 @@ Examples:
   weir fetch --simulate wan --from jigsaw --mode pipelined --revalidate --pcapng visit.pcapng
 
 Modes:
-  auto         https: h2 if the server agrees (ALPN), otherwise as serial; http: as serial. With --repeat, all
-               https fetches but the first race QUIC against TCP if the server names HTTP/3 (Alt-Svc)
+  auto         https: h2 if the server agrees (ALPN), otherwise as serial; http: as serial.
+               With --repeat, if the server names HTTP/3 (Alt-Svc), every https fetch after
+               the first races QUIC against TCP
   http10       HTTP/1.0, one connection per request, 4 at once
   serial       HTTP/1.1, one persistent connection, one request at a time
   pipelined    HTTP/1.1, one persistent connection, up to 64 requests outstanding
   early-close  as pipelined; the last request says Connection: close
   h2           HTTP/2, one connection, each request as soon as it is known
-  h3           HTTP/3 over QUIC, as h2 otherwise; https only. QUIC races TCP, which starts 250 ms later
+  h3           HTTP/3 over QUIC, otherwise as h2; https only. QUIC races TCP, which starts
+               250 ms later
 Add +deflate, +gzip, +br or +zstd to request text in that content coding.
 
 Exit codes: 0 all objects of the page's origin arrived; 1 an object is missing or left out;

@@ -26,18 +26,19 @@ pub(crate) struct HttpsFlags {
     )]
     domain: Vec<String>,
 
-    /// Source of certificates: auto (--domain or --tls-cert), internal (an authority made on this machine, for
-    /// localhost and this machine's names) [default: auto]
+    /// Source of certificates: auto (--domain or --tls-cert), internal (a certificate authority made on this machine,
+    /// for localhost and this machine's names) [default: auto]
     #[arg(long, value_name = "SOURCE", env = "WEIR_TLS", value_parser = offered::<TlsSource>(), hide_possible_values = true)]
     tls: Option<TlsSource>,
 
-    /// Cleartext address, in addition to --listen; repeatable. With --domain, port 80 unless given [default: none]
+    /// Cleartext address, in addition to --listen; repeatable. With --domain, Weir listens on port 80 unless this flag
+    /// is given [default: none]
     #[arg(long, value_name = "ADDR:PORT", env = "WEIR_HTTP_LISTEN", value_delimiter = ',',
           value_parser = Listen::parse_one)]
     http_listen: Vec<Address>,
 
-    /// Folder for the account, certificates and keys of --domain and --tls=internal. Unless given: $STATE_DIRECTORY, or
-    /// weir in $XDG_DATA_HOME or ~/.local/share [default: none]
+    /// Folder for the account, certificates and keys of --domain and --tls=internal. Without this flag, Weir uses
+    /// $STATE_DIRECTORY or, if it is not set, the folder weir in $XDG_DATA_HOME or ~/.local/share
     #[arg(long, value_name = "DIR", env = "WEIR_TLS_STATE")]
     tls_state: Option<PathBuf>,
 
@@ -119,8 +120,9 @@ pub(crate) struct HttpsFlags {
     )]
     https_redirect: Option<HttpsRedirect>,
 
-    /// Tells browsers to use https only for this long (Strict-Transport-Security), as in 365d or "365d subdomains
-    /// preload"; off: sends no such field [default: that of --security-headers: off, or one year]
+    /// Tells browsers to use only https for this long (Strict-Transport-Security), as in 365d or "365d subdomains
+    /// preload"; off: sends no such field [default: that of --security-headers: one year with site and strict,
+    /// otherwise off]
     #[arg(long, value_name = "TIME", env = "WEIR_HSTS")]
     hsts: Option<Hsts>,
 

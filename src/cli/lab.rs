@@ -27,9 +27,9 @@ Examples:
   weir lab w3c --table 5 --runs 1
   weir lab w3c --json > rows.jsonl
 
-The published figures of Tables 3 to 9 are recalled and not verified, and every row says so. The
-report ends with the values that were fitted to them. A row is `not explained` if its packets or
-bytes differ by more than 10 %, or its seconds by more than 20 %.
+The published figures of Tables 3 to 9 are recalled from memory and not verified, and every row
+says so. The report ends with the values that were fitted to them. A row is `not explained` if its
+packets or bytes differ by more than 10 %, or its seconds by more than 20 %.
 
 For a single visit: weir fetch --simulate ppp --from apache --mode pipelined --explain")]
     W3c(W3cFlags),

@@ -93,8 +93,8 @@ pub(crate) struct LimitFlags {
     #[arg(long, value_name = "TIME", env = "WEIR_BODY_TIMEOUT", value_parser = parse_duration)]
     body_timeout: Option<Duration>,
 
-    /// Time without an acknowledged byte of a response after which the connection is reset. Waiting for --line-rate
-    /// does not count [default: 30s]
+    /// Longest time in which a client acknowledges no byte of a response; then the connection is reset. Waiting for
+    /// --line-rate does not count [default: 30s]
     #[arg(long, value_name = "TIME", env = "WEIR_WRITE_TIMEOUT", value_parser = parse_duration)]
     write_timeout: Option<Duration>,
 
@@ -119,7 +119,7 @@ pub(crate) struct LimitFlags {
     #[arg(long, value_name = "TIME", env = "WEIR_GRACE", value_parser = parse_duration)]
     grace: Option<Duration>,
 
-    /// Time between a stop request and the last accept, during which /readyz answers 503 [default: 0s]
+    /// Time for which Weir still accepts connections after a stop request; /readyz answers 503 meanwhile [default: 0s]
     #[arg(long, value_name = "TIME", env = "WEIR_DRAIN_DELAY", value_parser = parse_duration)]
     drain_delay: Option<Duration>,
 }

@@ -51,8 +51,8 @@ Examples:
   weir load http://localhost:8080/ --rate 100,500@10s,100@20s --duration 30s
   weir load http://localhost:8080/ --replay access.log --speed 10 --duration 1m
   weir load http://localhost:8080/ --rate 100 --slo 'p99<50ms' --duration 10s
-  weir load http://localhost:8080/ --rate 100 --require 'p99<200ms' --require 'failures<=0' \
-    --junit load.xml --markdown load.md
+  weir load http://localhost:8080/ --rate 100 --require 'p99<200ms' --junit load.xml
+  weir load http://localhost:8080/ --rate 100 --require 'failures<=0' --markdown load.md
   weir load http://localhost:8080/ --site ./site --users 2000 --warmup 10s --duration 60s
   weir load https://localhost:8443/ --site ./site --users 200 --mode h2 --insecure
   weir load http://localhost:8080/a.html --http2 --clients 80 --users-per-connection 10
@@ -64,8 +64,8 @@ Users sleep between objects as in Surge; clients never sleep, as in WebStone.
 Arrivals (--rate, --replay) do not wait for responses.
 docs/load.md describes loads, measurements and verdicts.
 
-Exit codes: 0 valid run; 1 --require not met, or no load met --slo; 2 usage; 3 invalid run, with its reasons;
-4 the system refused.";
+Exit codes: 0 valid run; 1 --require not met, or no load met --slo; 2 usage; 3 invalid run, with its
+reasons; 4 the system refused.";
 
 const MERGE_EXAMPLES: &str = "\
 Examples:
@@ -177,7 +177,7 @@ pub(crate) struct OutputFlags {
     pub(crate) hdr: Option<PathBuf>,
 
     /// Condition on the finished load, repeatable: `p99<200ms` (also mean, p50, p90, p999, max), `failures<1%`,
-    /// `rate>=500` (files per second), or other times as `service.p50<20ms`. Exit code 1 if one is not met
+    /// `rate>=500` (files per second), or another time, as in `service.p50<20ms`. Exit code 1 if a condition is not met
     #[arg(long, value_name = "CONDITION", help_heading = "Continuous integration")]
     pub(crate) require: Vec<Requirement>,
 
@@ -221,7 +221,7 @@ pub(crate) struct AskedFlags {
     #[arg(long, value_name = "FACTOR", help_heading = "Workload")]
     pub(crate) speed: Option<f64>,
 
-    /// Surge users, each with an OFF time after every object; needs a Surge site [default with one: 40]
+    /// Surge users, each with an OFF time after every object; needs a Surge site [default with a Surge site: 40]
     #[arg(long, value_name = "N", conflicts_with_all = ["clients", "sessions", "rate"],
         help_heading = "Load")]
     pub(crate) users: Option<u32>,
@@ -311,8 +311,8 @@ pub(crate) struct HowFlags {
         hide_possible_values = true, help_heading = "Requests")]
     pub(crate) method: Verb,
 
-    /// Statuses that count as success, as 200-399, 200,404 or 2xx; redirects are not followed [default: 200, also 206
-    /// if --header has a Range, 304 if it has If-None-Match or If-Modified-Since]
+    /// Statuses that count as success, such as `200-399`, `200,404` or `2xx`; redirects are not followed [default: 200,
+    /// also 206 if --header has a Range, 304 if it has If-None-Match or If-Modified-Since]
     #[arg(long, value_name = "STATUSES", help_heading = "Requests")]
     pub(crate) accept_status: Option<Accept>,
 
@@ -334,14 +334,14 @@ pub(crate) struct HowFlags {
     pub(crate) verify: bool,
 
     /// Largest p99 lateness of this client in a valid run. It is measured on the timers of users and arrivals, and on a
-    /// 10 ms tick in each thread. At p99.9 and max, larger lateness only causes a warning, if it is also above 10% of
-    /// the response time
+    /// 10 ms tick in each thread. At p99.9 and max, larger lateness causes only a warning, and only if it is also above
+    /// 10% of the response time
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_duration, help_heading = "Valid runs")]
     pub(crate) lag_max: Duration,
 
-    /// Longest stall in a valid run: a period in which requests are pending and none completes. At the rate of the rest
-    /// of the run, ten or more would have completed in it. [default: 2s; with --users or --clients a quarter of
-    /// --duration, between 1s and 2s]
+    /// Longest stall in a valid run. A stall is a period in which requests are pending and none completes, although ten
+    /// or more would have completed at the rate of the rest of the run [default: 2s; with --users or --clients a
+    /// quarter of --duration, between 1s and 2s]
     #[arg(long, value_name = "TIME", value_parser = parse_span, help_heading = "Valid runs")]
     pub(crate) stall_max: Option<Duration>,
 

@@ -175,10 +175,11 @@ pub(crate) enum Question {
                       Exit codes: 0 every prediction is within both tolerances; 1 some are not, and are named; 2 usage."
     )]
     Validate(ValidateFlags),
-    /// The reverse proxy's policies for several upstreams, simulated: response times and errors of each in each case
+    /// Simulates the reverse proxy's policies for several upstreams: response times and errors of each policy in each
+    /// case
     #[command(
         after_help = "Examples:\n  weir model balance --format markdown\n  weir model balance --upstreams 4 --runs 5\n\n\
-                      Requests come for --duration; a policy's own random numbers and the requests come from the seed.\n\
+                      Requests arrive for --duration. The seed decides the requests and the policies' random choices.\n\
                       docs/proxy.md has the cases and the result."
     )]
     Balance(BalanceFlags),

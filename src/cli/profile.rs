@@ -11,7 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   weir profile 4711 --seconds 10                a running server
   weir profile $(cat /run/nginx.pid) --svg nginx.svg
-  weir profile --json 4711 --requests 150000    per request instead of per exchange
+  weir profile --json 4711 --requests 150000    calls per request
   weir profile --self                           a weir server under load
   weir profile --self ./site --seconds 5 -- --concurrency pool --workers 20
   weir profile -- curl -s http://localhost/     a command, from its start
@@ -19,7 +19,8 @@ Examples:
 Tracepoints need root (or perf_event_paranoid -1 and a readable
 tracefs) and cost the profiled process one to several microseconds per
 system call. Without them, ptrace is used, which costs several
-microseconds and two stops per call. The report names the means and, if measurable, its cost here.
+microseconds and two stops per call. The report names the means and, if
+measurable, its cost on this machine.
 docs/profile.md explains the report.
 
 Exit codes: 0 profiled; 2 usage; 3 records were lost or no call was seen;
@@ -55,7 +56,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "MEANS")]
     pub(crate) means: Option<Means>,
 
-    /// Number of requests answered in this time: the report then counts per request
+    /// Number of requests that the process answered in this time, so that the report counts per request
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
 

@@ -130,7 +130,7 @@ pub(crate) struct Flags {
     )]
     cache_file_size: Option<Bytes>,
 
-    /// Limit on open files larger than --cache-file-size; lower if descriptors are scarce [default: 2048]
+    /// Limit on open files larger than --cache-file-size; Weir lowers it if descriptors are scarce [default: 2048]
     #[arg(long, value_name = "N", env = "WEIR_CACHE_FILES", help_heading = "Cache")]
     cache_files: Option<u32>,
 
@@ -214,8 +214,9 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NAME: VALUE", help_heading = "Files")]
     header: Vec<FieldLine>,
 
-    /// Field lines that protect users of the site: off, basic (no plug-ins, no frames of other sites around pages), site
-    /// (also, pages load from this site only), strict (also, no frames and no inline images) [default: off]
+    /// Field lines that protect users of the site: off, basic (no plug-ins; other sites may not frame pages), site (as
+    /// basic; pages load files only from this site), strict (as site; no site may frame pages, no inline images)
+    /// [default: off]
     #[arg(
         long,
         value_name = "PRESET",
@@ -284,7 +285,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "HOW", env = "WEIR_ADAPT", value_parser = offered::<Adapt>(), hide_possible_values = true, help_heading = "Operation")]
     adapt: Option<Adapt>,
 
-    /// Appends observations and decisions to this file, a JSON line a second, for `weir adapt replay` [default: none]
+    /// Appends sensor readings and decisions to this file, a JSON line a second, for `weir adapt replay` [default:
+    /// none]
     #[arg(long, value_name = "FILE", env = "WEIR_RECORD", help_heading = "Operation")]
     record: Option<PathBuf>,
 
@@ -306,7 +308,7 @@ pub(crate) struct Flags {
     )]
     log_template: Option<LogTemplate>,
 
-    /// Logs one of this many responses, and every error [default: 1]
+    /// Logs one response of this many, and every error [default: 1]
     #[arg(long, value_name = "COUNT", env = "WEIR_LOG_SAMPLE", help_heading = "Log")]
     log_sample: Option<u32>,
 
@@ -314,7 +316,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "SIZE", env = "WEIR_LOG_ROTATE_SIZE", help_heading = "Log")]
     log_rotate_size: Option<Bytes>,
 
-    /// Begins a new access log each period of this length in UTC, as in 24h; off: never [default: off]
+    /// Rotates the access log when a period of this length ends, counted in UTC, as in 24h; off: never for its age
+    /// [default: off]
     #[arg(long, value_name = "TIME", env = "WEIR_LOG_ROTATE_TIME", value_parser = parse_duration_or_off, help_heading = "Log")]
     log_rotate_time: Option<Duration>,
 
@@ -332,8 +335,8 @@ pub(crate) struct Flags {
           value_name = "BOOL", help_heading = "Log")]
     log_tcp: Option<bool>,
 
-    /// Where to speak HTTP/2: off, tls (with clients that offer it), all (also in cleartext, with clients that start in
-    /// HTTP/2) [default: tls]
+    /// Where to speak HTTP/2: off, tls (with clients that offer it), all (also in cleartext, with clients that begin in
+    /// HTTP/2: prior knowledge) [default: tls]
     #[arg(long, value_name = "WHERE", env = "WEIR_HTTP2", value_parser = offered::<Http2>(), hide_possible_values = true, help_heading = "Files")]
     http2: Option<Http2>,
 

@@ -87,8 +87,8 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) report_only: bool,
 
-    /// Also writes a version to commit, into this directory: report, plans, pictures, and tables of every run and
-    /// number
+    /// Also writes a version for a Git repository into this directory: report, plans, pictures, and tables of every run
+    /// and number
     #[arg(long, value_name = "DIR")]
     pub(crate) publish: Option<PathBuf>,
 

@@ -16,7 +16,7 @@ Examples:
   ssh router tcpdump -w - -i eth0 not port 22 | weir trace -  from a pipe
   weir trace --live eth0 --port 80 --duration 30s --write slow.pcapng
   weir trace --live any --packets 10000 --json
-  weir trace capture.pcapng --keys keys.log       requests within TLS and QUIC, by the secrets of its connections
+  weir trace capture.pcapng --keys keys.log       requests within TLS and QUIC, with a key log
   weir trace capture.pcapng --keys keys.log --qlog quic.qlog    QUIC packets for qvis
 
 Reads pcap and pcapng, also compressed with gzip. Understands Ethernet, PPP, LLC, raw IP, loopback

@@ -16,9 +16,9 @@ Examples:
 Starts a server and a load on loopback, changes one setting at a time, and
 compares each value with the current one in rounds of short runs.
 An exact sign test decides after 9, 14, 20 and 28 rounds whether a setting is
-more than 3 percent faster. Undecided settings are listed with a 95 % interval;
-more time narrows it. The profile contains the stages that completed within
-the budget. If interrupted, no profile is written.
+more than 3 percent faster. Weir lists undecided settings with the 95 % interval
+of their lead; a longer --budget narrows it. The profile contains the stages
+that completed within the budget. An interrupted run writes no profile.
 docs/tune.md describes stages and numbers.
 
 Exit codes: 0 written; 2 usage; 3 no setting could be distinguished from the

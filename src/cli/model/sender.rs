@@ -36,7 +36,7 @@ pub(crate) struct SenderFlags {
     #[arg(long, value_name = "FACTOR", help_heading = "TCP")]
     growth: Option<f64>,
 
-    /// Segments that one ACK covers; sets growth to 1 + 1/N unless given [default: the sender's]
+    /// Segments that one ACK covers; sets the growth factor to 1 + 1/N unless --growth is given [default: the sender's]
     #[arg(long, value_name = "N", help_heading = "TCP")]
     delayed_acks: Option<f64>,
 

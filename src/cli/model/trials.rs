@@ -35,7 +35,7 @@ pub(crate) struct BalanceFlags {
         value_parser = clap::value_parser!(u8).range(2..=64))]
     pub(crate) upstreams: Vec<u8>,
 
-    /// Time in which requests come, for each run
+    /// Length of each run: the time in which requests arrive
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = seconds)]
     pub(crate) duration: Seconds,
 
@@ -153,8 +153,8 @@ pub(crate) struct ValidateFlags {
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) clients: Vec<u32>,
 
-    /// With --load: length of a run in seconds, at least 2. Weir excludes the first second; an interval needs five more
-    /// seconds
+    /// With --load: length of a run in seconds, at least 2. Weir excludes the first second; a confidence interval needs
+    /// five more seconds
     #[arg(long, value_name = "N", default_value = "7", requires = "load", help_heading = "On this machine",
         value_parser = clap::value_parser!(u32).range(2..=3_600))]
     pub(crate) seconds: u32,
