@@ -100,7 +100,10 @@ pub fn capacity(
             because: "service and network time of a request that is alone at the fastest upstream".to_owned(),
         });
     }
-    let shares: Vec<Share> = servers.iter().map(|server| share(server, server.arrivals)).collect();
+    let shares: Vec<Share> = servers
+        .iter()
+        .map(|server| share(server, server.arrivals))
+        .collect();
     let now = Split {
         turnaround: mean(&shares, all),
         shares,
@@ -131,9 +134,7 @@ fn share(server: &Upstream, arrivals: f64) -> Share {
 
 fn mean(shares: &[Share], all: f64) -> Option<Seconds> {
     let used = shares.iter().filter(|share| share.arrivals > 0.0);
-    let total: Option<f64> = used
-        .map(|share| Some(share.arrivals * share.turnaround?.0))
-        .sum();
+    let total: Option<f64> = used.map(|share| Some(share.arrivals * share.turnaround?.0)).sum();
     Some(Seconds(total? / all))
 }
 
@@ -163,7 +164,11 @@ fn split(servers: &[Upstream], all: f64) -> Option<Split> {
         if middle <= low || middle >= high {
             break;
         }
-        if taken(middle) < all { low = middle } else { high = middle }
+        if taken(middle) < all {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     // Rounding leaves a little too much; the last digits of every server pay for it.
     let scale = all / taken(high);
@@ -201,22 +206,27 @@ fn addition(servers: &[Upstream], all: f64, like: usize, objective: Option<Secon
     let mut low = high / 2;
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        if with(middle).is_some() { high = middle } else { low = middle }
+        if with(middle).is_some() {
+            high = middle
+        } else {
+            low = middle
+        }
     }
     with(high)
 }
 
 fn explained(servers: &[Upstream], all: f64, answer: Capacity) -> Explained<Capacity> {
-    let shown = |time: Option<Seconds>| time.map_or("no end (overloaded)".to_owned(), |time| time.to_string());
+    let shown =
+        |time: Option<Seconds>| time.map_or("no end (overloaded)".to_owned(), |time| time.to_string());
     let best = match &answer.best {
         Some(best) => format!("{} with the best split", shown(best.turnaround)),
         None => "no split serves them all".to_owned(),
     };
-    let first = answer
-        .additions
-        .iter()
-        .flatten()
-        .min_by(|a, b| a.count.cmp(&b.count).then(a.turnaround.0.total_cmp(&b.turnaround.0)));
+    let first = answer.additions.iter().flatten().min_by(|a, b| {
+        a.count
+            .cmp(&b.count)
+            .then(a.turnaround.0.total_cmp(&b.turnaround.0))
+    });
     let add = match first {
         Some(addition) => format!(
             "add {} like {}: {}",
@@ -288,15 +298,22 @@ mod tests {
     }
 
     fn found(servers: &[Upstream], objective: Option<f64>) -> Capacity {
-        capacity(servers, objective.map(Seconds)).expect("a valid question").answer
+        capacity(servers, objective.map(Seconds))
+            .expect("a valid question")
+            .answer
     }
 
     #[test]
     fn one_server_is_a_queue() {
         let answer = found(&[server(50.0, 0.01, 0.002)], None);
-        let queue = crate::queue::mg1_ps(50.0, Seconds(0.01)).expect("below capacity").answer;
+        let queue = crate::queue::mg1_ps(50.0, Seconds(0.01))
+            .expect("below capacity")
+            .answer;
         let turnaround = answer.now.turnaround.expect("below capacity").0;
-        assert!((turnaround - 0.002 - queue.response.0).abs() < 1e-12, "{turnaround}");
+        assert!(
+            (turnaround - 0.002 - queue.response.0).abs() < 1e-12,
+            "{turnaround}"
+        );
         // Two such servers halve the load of each.
         let two = answer.additions[0].as_ref().expect("one more").turnaround.0;
         assert!((two - (0.002 + 0.01 / 0.75)).abs() < 1e-12, "{two}");
