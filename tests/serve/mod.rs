@@ -97,6 +97,7 @@ mod proxy_balance;
 mod proxy_cache;
 mod proxy_cache_disk;
 mod proxy_failures;
+mod proxy_h2_scripted;
 mod proxy_h2_upstream;
 mod proxy_http2;
 mod proxy_mixed;

@@ -14,7 +14,7 @@ use runtime::clock;
 use runtime::rounds::{self, Turn};
 use runtime::session::Upstream;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tls::engine::Engine;
 use tls::refusal;
 use units::{Duration, Instant};
@@ -27,6 +27,8 @@ static REALMS: AtomicU64 = AtomicU64::new(1);
 pub(crate) struct Layers {
     secure: Option<Secure>,
     realm: u64,
+    /// The last connection carried HTTP/2.
+    speaks_http2: AtomicBool,
 }
 
 /// What came over a channel.
@@ -35,7 +37,7 @@ pub(crate) struct Received {
     /// Bytes of HTTP/1.1.
     pub(crate) plain: Vec<u8>,
     /// Nothing follows: the upstream said so, or gave up the request.
-    pub(crate) is_over: bool,
+    pub(crate) over: Option<Over>,
 }
 
 impl Layers {
@@ -43,13 +45,25 @@ impl Layers {
     pub(crate) fn of(secure: Option<Secure>, is_http2: bool) -> Option<Layers> {
         (secure.is_some() || is_http2).then(|| Layers {
             secure,
-            realm: REALMS.fetch_add(1, Ordering::Relaxed),
+            realm: REALMS.fetch_add(2, Ordering::Relaxed),
+            speaks_http2: AtomicBool::new(is_http2),
         })
     }
 
-    /// Kept connections are reused only within this realm: others were opened with other settings.
-    pub(crate) fn realm(&self) -> u64 {
-        self.realm
+    /// Kept connections are reused only within this realm: others were opened with other settings, or carry another
+    /// version of HTTP.
+    pub(crate) fn realm(&self, is_http2: bool) -> u64 {
+        self.realm + u64::from(is_http2)
+    }
+
+    /// Whether the last connection carried HTTP/2. With TLS, the upstream chooses each time.
+    pub(crate) fn speaks_http2(&self) -> bool {
+        self.speaks_http2.load(Ordering::Relaxed)
+    }
+
+    /// Whether a connection may carry HTTP/2.
+    pub(crate) fn may_speak_http2(&self) -> bool {
+        self.secure.as_ref().is_none_or(Secure::offers_http2)
     }
 
     /// Begins the layers of a connection that is open. `announcement` is sent before them, in the clear. `is_http1`: the
@@ -61,6 +75,7 @@ impl Layers {
         let mut channel = Channel {
             engine: None,
             http2: None,
+            is_http1,
             out: announcement.to_vec(),
             is_closed: false,
         };
@@ -90,20 +105,25 @@ impl Layers {
                 .receive(bytes, &mut Vec::new(), &mut decrypted, &mut channel.out)
                 .map_err(|fault| secure.explain(&fault))?;
             channel.is_closed |= received.closed;
-            if received.completed && engine.protocol() == Some(b"h2") {
-                channel.http2 = Some(Box::new(Translator::new(now, &mut frames)));
+            if received.completed {
+                let is_http2 = engine.protocol() == Some(b"h2");
+                // One that may switch to WebSocket did not offer it.
+                if is_http2 || !channel.is_http1 {
+                    self.speaks_http2.store(is_http2, Ordering::Relaxed);
+                }
+                channel.http2 = is_http2.then(|| Box::new(Translator::new(now, &mut frames)));
             }
             bytes = &decrypted;
         }
         let mut received = Received {
-            is_over: channel.is_closed,
+            over: channel.is_closed.then_some(Over::Given),
             ..Received::default()
         };
         match &mut channel.http2 {
             None => received.plain = decrypted,
             Some(http2) => {
                 let went_on = http2.receive(bytes, now, &mut received.plain, &mut frames);
-                received.is_over |= went_on.is_err();
+                received.over = went_on.err().or(received.over);
             }
         }
         // Keys that are used up say nothing more; the next request finds out.
@@ -136,7 +156,7 @@ impl Layers {
             if channel.is_open() && !is_sent {
                 is_sent = true;
                 let sent = channel.send(bytes, now);
-                sent.map_err(|Over| io::Error::other("the connection takes no request"))?;
+                sent.map_err(|_| io::Error::other("the connection takes no request"))?;
             }
             if is_over && !channel.is_open() {
                 return Err(io::Error::other(refusal::closed()));
@@ -146,7 +166,7 @@ impl Layers {
             }
             Ok(Turn {
                 send: channel.take(),
-                is_over: is_enough(&mut text, is_over || received.is_over)?,
+                is_over: is_enough(&mut text, is_over || received.over.is_some())?,
             })
         });
         (answer.map(|()| text), now)
@@ -158,6 +178,8 @@ impl Layers {
 pub(crate) struct Channel {
     engine: Option<Engine>,
     http2: Option<Box<Translator>>,
+    /// It does not offer HTTP/2.
+    is_http1: bool,
     /// Bytes for the upstream.
     out: Vec<u8>,
     /// The upstream said by TLS that nothing follows.
@@ -197,7 +219,7 @@ impl Channel {
     fn wrap(&mut self, bytes: &[u8]) -> Result<(), Over> {
         match &mut self.engine {
             _ if bytes.is_empty() => {}
-            Some(engine) => engine.send(bytes, &mut self.out).map_err(|_| Over)?,
+            Some(engine) => engine.send(bytes, &mut self.out).map_err(|_| Over::Given)?,
             None => self.out.extend_from_slice(bytes),
         }
         Ok(())

@@ -21,6 +21,8 @@ pub(crate) enum Failed {
     NoTurn,
     /// The upstream closed or lost the connection before its response.
     Unanswered,
+    /// The upstream did not process the request (RFC 9113 section 8.7).
+    Refused,
     /// The upstream closed or lost the connection within its response.
     Truncated,
     /// The upstream's response is invalid.
@@ -57,6 +59,9 @@ impl fmt::Display for Failed {
                 "no upstream connection of this client became free within `first-byte-timeout`; check the upstream",
             ),
             Failed::Unanswered => f.write_str("closed the connection without a response; see its log"),
+            Failed::Refused => f.write_str(
+                "refused the request (REFUSED_STREAM or GOAWAY), which could not be repeated; raise its limit on streams, or `retries`",
+            ),
             Failed::Truncated => f.write_str("closed the connection within its response; see its log"),
             Failed::Invalid(fault) => write!(
                 f,
@@ -87,6 +92,7 @@ impl Failed {
             | Failed::Insecure
             | Failed::ConnectTimeout
             | Failed::Unanswered
+            | Failed::Refused
             | Failed::Truncated
             | Failed::Invalid(_)
             | Failed::Unwritable

@@ -34,6 +34,7 @@ use super::cache::Cached;
 use super::channel::Channel;
 use super::failed::Failed;
 use super::head::{Follows, Outgoing, asks_for_websocket, binds_connection, write_request};
+use super::places::Place;
 use super::retry;
 use super::{Found, Route, Target, Tried, balance};
 use crate::client_address::{From, UNKNOWN};
@@ -132,8 +133,10 @@ pub(crate) struct Forward {
     is_reused: bool,
     /// The connection may serve other requests after this one.
     keeps: bool,
-    /// The whole request, while it may be repeated.
+    /// The request so far, while it can be sent again.
     again: Option<Vec<u8>>,
+    /// It may be sent again although the upstream may have processed it.
+    is_repeatable: bool,
     /// How often it may be repeated at another upstream.
     retries: u32,
     is_to_head: bool,
@@ -234,6 +237,9 @@ impl Forward {
         if switches {
             upstream.await_switch();
         }
+        let is_repeatable = retry::may_be_repeated(head.method, framing);
+        // An upstream of HTTP/2 says if it has not processed a request, whatever its method.
+        let is_kept = is_repeatable || found.route.places.iter().any(Place::may_speak_http2);
         let key = balance::of_request(&found.route.rule.hash_key, head, &found.target, from.peer);
         Ok(Forward {
             attempts: 0,
@@ -242,7 +248,8 @@ impl Forward {
             is_fresh: switches && found.route.rule.http2,
             is_reused: false,
             keeps,
-            again: retry::may_be_repeated(head.method, framing).then(|| up.clone()),
+            again: is_kept.then(|| up.clone()),
+            is_repeatable,
             retries: found.route.rule.retries,
             upstream,
             at: 0,

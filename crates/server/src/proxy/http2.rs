@@ -14,10 +14,10 @@ use http1::framing::Framing;
 use http1::server::Step;
 use http1::slots::Slots;
 use http1::{response, server};
-use http2::Limits;
 use http2::client::{Connection, Event};
 use http2::hpack::{self, block};
 use http2::priority::Priority;
+use http2::{Code, Limits};
 use std::io::Write as _;
 use std::sync::{Arc, LazyLock};
 use units::Instant;
@@ -65,10 +65,15 @@ enum Answer {
     Whole,
 }
 
-/// The exchange ended before its response was whole. The upstream reset the stream, did not process the request (RFC 9113
-/// section 8.7), or left.
+/// The exchange ended before its response was whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Over;
+pub(crate) enum Over {
+    /// The upstream did not process the request: it refused the stream, or its GOAWAY names an earlier one as the last
+    /// (RFC 9113 section 8.7). Or the connection took no request.
+    Unprocessed,
+    /// It may have: it reset the stream, or left.
+    Given,
+}
 
 /// HTTP/2 on one connection to an upstream.
 #[derive(Debug)]
@@ -176,7 +181,7 @@ impl Translator {
                     let stream = self
                         .http
                         .request(&lines, end, self.is_to_head, Priority::DEFAULT, out);
-                    self.stream = Some(stream.map_err(|_| Over)?);
+                    self.stream = Some(stream.map_err(|_| Over::Unprocessed)?);
                     if end {
                         break;
                     }
@@ -208,7 +213,7 @@ impl Translator {
                 }
                 Ok(Step::Paused | Step::Closed) => break,
                 // The exchange writes no such bytes.
-                Err(_) => return Err(Over),
+                Err(_) => return Err(Over::Given),
             }
         }
         self.raw.extend_from_slice(&raw[used..]);
@@ -260,14 +265,14 @@ impl Translator {
                     self.answer = match write_head(status, fields, end, self.is_to_head, plain) {
                         // It has no meaning in HTTP/2 (RFC 9113 section 8.6).
                         Ok(_) if status == 101 => {
-                            over = Err(Over);
+                            over = Err(Over::Given);
                             break;
                         }
                         Ok(_) if status < 200 => Answer::Awaited,
                         Ok(_) if end => Answer::Whole,
                         Ok(answer) => answer,
                         Err(_) => {
-                            over = Err(Over);
+                            over = Err(Over::Given);
                             break;
                         }
                     };
@@ -310,14 +315,19 @@ impl Translator {
                     }
                     self.answer = Answer::Whole;
                 }
-                Event::Reset { stream, .. } if its(stream) => {
+                Event::Reset { stream, code } if its(stream) => {
                     self.leaves = true;
-                    over = Err(Over);
+                    let is_unprocessed = code == Code::REFUSED_STREAM && self.answer == Answer::Awaited;
+                    over = Err(if is_unprocessed {
+                        Over::Unprocessed
+                    } else {
+                        Over::Given
+                    });
                 }
                 Event::GoAway { .. } => self.leaves = true,
                 Event::Closed(_) => {
                     self.leaves = true;
-                    over = Err(Over);
+                    over = Err(Over::Given);
                 }
                 _ => {}
             }

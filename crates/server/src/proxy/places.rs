@@ -192,6 +192,11 @@ impl Place {
         self.layers.as_ref()
     }
 
+    /// Whether its connections may carry HTTP/2.
+    pub(crate) fn may_speak_http2(&self) -> bool {
+        self.layers.as_ref().is_some_and(Layers::may_speak_http2)
+    }
+
     /// As [`rounds::exchange`], over TLS and in HTTP/2 if the upstream has them. `announcement` is sent first, in the clear.
     ///
     /// # Errors
@@ -210,9 +215,14 @@ impl Place {
         }
     }
 
-    /// The realm of its kept connections.
-    pub(crate) fn realm(&self) -> u64 {
-        self.layers.as_ref().map_or(0, Layers::realm)
+    /// The realm of its kept connections that carry HTTP/2, or of those that carry HTTP/1.1.
+    pub(crate) fn realm(&self, is_http2: bool) -> u64 {
+        self.layers.as_ref().map_or(0, |layers| layers.realm(is_http2))
+    }
+
+    /// Whether the next connection is expected to carry HTTP/2: the last one did.
+    pub(crate) fn speaks_http2(&self) -> bool {
+        self.layers.as_ref().is_some_and(Layers::speaks_http2)
     }
 
     /// A connection to this address did not open.

@@ -176,6 +176,11 @@ impl Secure {
         Engine::client(Arc::clone(config), self.name.clone()).map_err(|fault| self.explain(&fault))
     }
 
+    /// Whether its connections offer HTTP/2.
+    pub(crate) fn offers_http2(&self) -> bool {
+        !Arc::ptr_eq(&self.config, &self.for_http1)
+    }
+
     /// Why a connection is over, in words.
     pub(crate) fn explain(&self, fault: &Fault) -> String {
         refusal::text_with(fault, &self.name, &SETTINGS)

@@ -164,6 +164,10 @@ pub(super) fn failure(why: Failed) -> Option<Failure> {
             Status::BAD_GATEWAY,
             "The server behind this one closed the connection without a response.",
         ),
+        Failed::Refused => page(
+            Status::BAD_GATEWAY,
+            "The server behind this one refused the request.",
+        ),
         Failed::Truncated | Failed::Invalid(_) | Failed::Unwritable => page(
             Status::BAD_GATEWAY,
             "The server behind this one sent an invalid response.",

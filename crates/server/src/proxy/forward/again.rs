@@ -13,17 +13,63 @@ use tls::refusal;
 use units::{Instant, Rng};
 
 impl Forward {
+    /// Whether the request can be sent again although the upstream may have processed it.
+    pub(super) fn may_repeat(&self) -> bool {
+        self.is_repeatable && self.again.is_some()
+    }
+
+    /// The upstream did not process the request, so it can be sent again whatever its method (RFC 9113 section 8.7), if all of
+    /// it is still here. Returns the failure of an upstream in whose place another one is tried.
+    pub(super) fn refused(&mut self, now: Instant) -> Option<Failed> {
+        let before = self.ticket();
+        // A connection that was reused may have been about to end, which says nothing about the upstream.
+        if self.is_reused && self.repeat_unprocessed(now) {
+            return None;
+        }
+        if self.has_another() && self.may_send_again() && self.is_paid() {
+            self.others = Vec::new();
+            self.leaving = Some(before);
+            self.link = Link::Gone;
+            return Some(Failed::Refused);
+        }
+        if !self.repeat_unprocessed(now) {
+            self.fail(Failed::Refused);
+        }
+        None
+    }
+
+    /// Sends a request that was not processed again, on a new connection to the same upstream. Returns whether it may.
+    pub(super) fn repeat_unprocessed(&mut self, now: Instant) -> bool {
+        // The first one is free if the connection was about to end, as for one that is stale.
+        let may_try = self.may_send_again() && (self.is_reused || self.is_paid());
+        if may_try {
+            self.leaving = Some(self.ticket());
+            self.is_fresh = true;
+            self.begin_anew(now);
+        }
+        may_try
+    }
+
+    /// Whether all of the request is still here, and nothing of a response came.
+    fn may_send_again(&self) -> bool {
+        self.link == Link::Open && self.again.is_some()
+    }
+
+    /// Takes a retry, if the request and the route have one left.
+    fn is_paid(&mut self) -> bool {
+        let is_paid = self.retries > 0 && self.route.budget.spend();
+        self.retries -= u32::from(is_paid);
+        is_paid
+    }
+
     /// The upstream failed and sent no byte of a response: whether the request goes to another upstream because of that.
     /// The session then calls [`Forward::try_another`].
     pub(super) fn is_retried(&mut self) -> bool {
         let may_try = self.has_another() || !self.others.is_empty();
-        let is_retried = self.again.is_some() && self.retries > 0 && may_try && self.route.budget.spend();
-        if is_retried {
-            self.retries -= 1;
-            // Another upstream is less likely to fail in the same way than another address of this one.
-            if self.has_another() {
-                self.others = Vec::new();
-            }
+        let is_retried = self.may_repeat() && may_try && self.is_paid();
+        // Another upstream is less likely to fail in the same way than another address of this one.
+        if is_retried && self.has_another() {
+            self.others = Vec::new();
         }
         is_retried
     }
@@ -45,7 +91,7 @@ impl Forward {
     /// Repeats the request on a new connection to the same upstream if this one was reused: the upstream closed it while it
     /// was idle, which is no failure.
     pub(super) fn repeat_if_stale(&mut self, now: Instant) -> bool {
-        let is_stale = self.is_reused && self.again.is_some();
+        let is_stale = self.is_reused && self.may_repeat();
         if is_stale {
             self.is_fresh = true;
             self.begin_anew(now);

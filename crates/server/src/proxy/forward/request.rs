@@ -5,6 +5,9 @@ use super::{Failed, Forward, Link};
 use crate::proxy::head::{write_content, write_last_chunk};
 use http_semantics::field::Fields;
 
+/// Bytes of a request that are kept to be sent again, its head included. Longer requests are sent once.
+const KEPT_MAX: usize = 64 << 10;
+
 impl Forward {
     /// Whether the client's body is collected before an upstream is chosen.
     pub(crate) fn is_collecting(&self) -> bool {
@@ -58,14 +61,29 @@ impl Forward {
     /// Takes content of the request.
     pub(crate) fn take_content(&mut self, data: &[u8]) {
         self.received += data.len() as u64;
+        let start = self.up.len();
         write_content(&mut self.up, data, self.is_chunked);
+        self.keep(start);
     }
 
     /// The request is complete.
     pub(crate) fn end_request(&mut self, trailers: &Fields<'_, '_>) {
         self.has_whole_request = true;
         if self.is_chunked {
+            let start = self.up.len();
             write_last_chunk(&mut self.up, trailers);
+            self.keep(start);
+        }
+    }
+
+    /// Keeps what was added to the request from `start` on, in case it has to be sent again.
+    fn keep(&mut self, start: usize) {
+        if let Some(again) = &mut self.again {
+            let added = &self.up[start..];
+            match again.len() + added.len() <= KEPT_MAX {
+                true => again.extend_from_slice(added),
+                false => self.again = None,
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use super::{Failed, Forward, Link, Outgoing, Response};
 use crate::field_rules::RuledLines;
 use crate::proxy::channel::Received;
 use crate::proxy::head::{binds_connection, write_content, write_last_chunk};
+use crate::proxy::http2::Over;
 use http_semantics::field::{Fields, Line};
 use http1::Misuse;
 use http1::client::{Ended, Step};
@@ -93,7 +94,7 @@ impl Forward {
             None => Ok(Received::default()),
         };
         self.channel = Some(channel);
-        let Received { plain, is_over } = match received {
+        let Received { plain, over } = match received {
             Ok(received) => received,
             Err(why) => {
                 self.tls_fault = Some(why.into());
@@ -105,9 +106,10 @@ impl Forward {
             self.decoded(&plain, client, now);
         }
         // Nothing follows. The connection may stay open for long.
-        match is_over && matches!(self.link, Link::Securing | Link::Open) {
-            true => self.ended_by_upstream(now),
-            false => None,
+        match over.filter(|_| matches!(self.link, Link::Securing | Link::Open)) {
+            Some(Over::Unprocessed) => self.refused(now),
+            Some(Over::Given) => self.ended_by_upstream(now),
+            None => None,
         }
     }
 
@@ -235,7 +237,7 @@ impl Forward {
             self.end_switched();
             return None;
         }
-        if self.link == Link::Open && self.again.is_some() {
+        if self.link == Link::Open && self.may_repeat() {
             let before = self.ticket();
             let is_retried = !self.repeat_if_stale(now) && self.is_retried();
             if is_retried {

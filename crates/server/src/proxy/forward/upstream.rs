@@ -7,6 +7,7 @@
 
 use super::{Failed, Forward, Link, Parting, Response};
 use crate::proxy::channel::Channel;
+use crate::proxy::http2::Over;
 use crate::proxy::places::{self, Place};
 use runtime::session::{Ask, Parcel, Parking, Ticket};
 use std::sync::Arc;
@@ -90,9 +91,11 @@ impl Forward {
             Link::Wanted => {
                 self.link = Link::Dialing;
                 let to = Arc::clone(self.to.as_ref()?);
-                // The upstream may close a connection that has been idle just when a request arrives.
-                if self.keeps && !self.is_fresh && self.again.is_some() {
-                    Ask::Reuse(to, self.place().realm())
+                // The upstream may close a connection that has been idle just when a request arrives. In HTTP/2, it says
+                // which requests it has processed.
+                let is_http2 = self.place().speaks_http2();
+                if self.keeps && !self.is_fresh && (is_http2 || self.may_repeat()) {
+                    Ask::Reuse(to, self.place().realm(is_http2))
                 } else {
                     Ask::Dial(to)
                 }
@@ -104,8 +107,11 @@ impl Forward {
                     self.is_sending_up = true;
                     return Some((ticket, Ask::Send(portion)));
                 };
-                if channel.send(&portion, now).is_err() {
-                    self.fail(Failed::Unanswered);
+                match channel.send(&portion, now) {
+                    Ok(()) => {}
+                    Err(Over::Unprocessed) if self.repeat_unprocessed(now) => {}
+                    Err(Over::Unprocessed) => self.fail(Failed::Refused),
+                    Err(Over::Given) => self.fail(Failed::Unanswered),
                 }
                 // What the upstream permits is output of the channel.
                 return self.ask(now);
@@ -162,13 +168,14 @@ impl Forward {
     }
 
     pub(super) fn asked_to(&mut self, parting: Parting) -> Ask {
+        let is_http2 = self.is_http2();
         let channel = self.channel.take();
         let rule = &self.route.rule;
         match parting {
             Parting::Park => Ask::Park(Parking {
                 most: rule.keepalive as usize,
                 time: rule.keepalive_time,
-                realm: self.place().realm(),
+                realm: self.place().realm(is_http2),
                 parcel: channel.map_or_else(Parcel::default, |mut channel| {
                     channel.rest();
                     Parcel::of(channel)

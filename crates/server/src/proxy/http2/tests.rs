@@ -252,15 +252,35 @@ fn what_http1_cannot_say_and_what_the_upstream_gives_up_is_over() {
         let mut pair = begin();
         assert_eq!(
             pair.respond(&[(":status", "200"), (name, "x")], true),
-            Err(Over),
+            Err(Over::Given),
             "{name}"
         );
     }
     let mut pair = begin();
     pair.upstream
         .reset(pair.stream, http2::Code::REFUSED_STREAM, &mut pair.down);
-    assert_eq!(pair.settle(), Err(Over));
+    assert_eq!(pair.settle(), Err(Over::Unprocessed));
     assert!(!pair.translator.is_at_rest());
+    // One that leaves names the last request that it processed. Another reset may come within the work.
+    let mut pair = Pair::new(Limits::DEFAULT);
+    pair.settle().expect("SETTINGS");
+    pair.upstream.leave(&mut pair.down);
+    let request = b"POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n";
+    let sent = pair.translator.send(request, true, NOW, &mut pair.up);
+    assert_eq!(sent, Ok(()));
+    let left = pair
+        .translator
+        .receive(&pair.down, NOW, &mut Vec::new(), &mut pair.up);
+    assert_eq!(left, Err(Over::Unprocessed));
+    pair.translator.rest();
+    assert_eq!(
+        pair.translator.send(request, true, NOW, &mut pair.up),
+        Err(Over::Unprocessed)
+    );
+    let mut pair = begin();
+    pair.upstream
+        .reset(pair.stream, http2::Code::INTERNAL_ERROR, &mut pair.down);
+    assert_eq!(pair.settle(), Err(Over::Given));
     // An upstream that leaves answers first, and gets nothing more.
     let mut pair = begin();
     pair.upstream.leave(&mut pair.down);

@@ -119,7 +119,8 @@ impl Passed {
         if let Ask::Send(_) = asked.1 {
             let later = u32::try_from(self.forward.unsent()).unwrap_or(u32::MAX);
             let later = later.min(self.kept);
-            self.given = self.kept - later;
+            // What a connection that is given up did not take is given again.
+            self.given += self.kept - later;
             self.kept = later;
         }
         Some(asked)

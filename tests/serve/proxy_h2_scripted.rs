@@ -1,0 +1,389 @@
+//! An upstream of HTTP/2 that follows a script, frame by frame: GOAWAY, REFUSED_STREAM and resets at each point of a request,
+//! and what the client and the next requests get.
+
+use crate::serve::process::{Launch, PATIENCE, Server, Strategy};
+use crate::serve::tree::Tree;
+use crate::serve::{frames, on_strategy};
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+const PREFACE: usize = 24;
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+
+/// END_STREAM on DATA and HEADERS, ACK on SETTINGS and PING.
+const END: u8 = 1;
+
+const REFUSED_STREAM: u32 = 7;
+const INTERNAL_ERROR: u32 = 2;
+
+/// What the upstream does with a request. Later ones of the connection are not read after those that end it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    /// Answers with the content, and goes on.
+    Echo,
+    /// Refuses it as soon as its head came.
+    RefuseHead,
+    /// Refuses it once it is whole.
+    Refuse,
+    /// Says that it did not process this request, and no later one.
+    GoAwayBefore,
+    /// Says that it processes no request after this one, and answers.
+    GoAwayBehind,
+    /// Fails it.
+    Fail,
+    /// Closes the connection without a word.
+    Close,
+    /// Answers with a head, then says that it was not processed, which is untrue.
+    RefuseLate,
+    /// Gives the window back only for so much, then refuses it.
+    RefuseAfter(usize),
+}
+
+/// What the upstream got.
+#[derive(Debug, Default)]
+struct Heard {
+    connections: usize,
+    /// Connection, stream and content of each whole request, in the order of their ends.
+    requests: Vec<(usize, u32, Vec<u8>)>,
+}
+
+struct Scripted {
+    url: String,
+    heard: Arc<Mutex<Heard>>,
+}
+
+impl Scripted {
+    /// An upstream that does this with the requests of all connections, in their order; and then what the last deed says.
+    fn start(script: &[Deed]) -> Scripted {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("h2c://{}", listener.local_addr().expect("its address"));
+        let heard = Arc::new(Mutex::new(Heard::default()));
+        let script = Arc::new(Mutex::new(script.to_vec()));
+        let noted = Arc::clone(&heard);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let number = {
+                    let mut heard = noted.lock().expect("no thread panics");
+                    heard.connections += 1;
+                    heard.connections
+                };
+                let (heard, script) = (Arc::clone(&noted), Arc::clone(&script));
+                std::thread::spawn(move || {
+                    let _ = Connection::new(stream, number, heard, script).run();
+                });
+            }
+        });
+        Scripted { url, heard }
+    }
+
+    fn connections(&self) -> usize {
+        self.heard.lock().expect("no thread panics").connections
+    }
+
+    fn requests(&self) -> Vec<(usize, u32, Vec<u8>)> {
+        self.heard.lock().expect("no thread panics").requests.clone()
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    number: usize,
+    heard: Arc<Mutex<Heard>>,
+    script: Arc<Mutex<Vec<Deed>>>,
+    /// Content and deed of each request that is not over.
+    requests: BTreeMap<u32, (Vec<u8>, Deed)>,
+}
+
+impl Connection {
+    fn new(
+        stream: TcpStream,
+        number: usize,
+        heard: Arc<Mutex<Heard>>,
+        script: Arc<Mutex<Vec<Deed>>>,
+    ) -> Connection {
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_nodelay(true).expect("a socket");
+        Connection {
+            stream,
+            number,
+            heard,
+            script,
+            requests: BTreeMap::new(),
+        }
+    }
+
+    fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> std::io::Result<()> {
+        let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+        frame.extend([kind, flags]);
+        frame.extend(stream.to_be_bytes());
+        frame.extend(payload);
+        self.stream.write_all(&frame)
+    }
+
+    fn run(&mut self) -> std::io::Result<()> {
+        let mut preface = [0; PREFACE];
+        self.stream.read_exact(&mut preface)?;
+        self.frame(SETTINGS, 0, 0, &[])?;
+        loop {
+            let mut head = [0; 9];
+            self.stream.read_exact(&mut head)?;
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+            let (kind, flags) = (head[3], head[4]);
+            let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+            let mut payload = vec![0; length];
+            self.stream.read_exact(&mut payload)?;
+            match kind {
+                SETTINGS if flags & END == 0 => self.frame(SETTINGS, END, 0, &[])?,
+                PING if flags & END == 0 => self.frame(PING, END, 0, &payload)?,
+                HEADERS => {
+                    let deed = self.next_deed();
+                    if deed == Deed::RefuseHead {
+                        self.frame(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes())?;
+                        continue;
+                    }
+                    self.requests.insert(stream, (Vec::new(), deed));
+                }
+                DATA => self.take(stream, &payload)?,
+                RST_STREAM => drop(self.requests.remove(&stream)),
+                _ => {}
+            }
+            if matches!(kind, HEADERS | DATA) && flags & END != 0 && !self.end(stream)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn next_deed(&self) -> Deed {
+        let mut script = self.script.lock().expect("no thread panics");
+        match script.len() {
+            1 => script[0],
+            _ => script.remove(0),
+        }
+    }
+
+    fn take(&mut self, stream: u32, payload: &[u8]) -> std::io::Result<()> {
+        let Some((content, deed)) = self.requests.get_mut(&stream) else {
+            return Ok(());
+        };
+        content.extend(payload);
+        let is_enough = matches!(deed, Deed::RefuseAfter(most) if content.len() >= *most);
+        if is_enough {
+            self.requests.remove(&stream);
+            return self.frame(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes());
+        }
+        let more = (payload.len() as u32).to_be_bytes();
+        if !payload.is_empty() {
+            self.frame(WINDOW_UPDATE, 0, stream, &more)?;
+            self.frame(WINDOW_UPDATE, 0, 0, &more)?;
+        }
+        Ok(())
+    }
+
+    /// A request is whole. Returns whether the connection goes on.
+    fn end(&mut self, stream: u32) -> std::io::Result<bool> {
+        let Some((content, deed)) = self.requests.remove(&stream) else {
+            return Ok(true);
+        };
+        let note = (self.number, stream, content.clone());
+        self.heard.lock().expect("no thread panics").requests.push(note);
+        let go_away = |last: u32| [last.to_be_bytes(), [0; 4]].concat();
+        match deed {
+            Deed::Echo => self.answer(stream, &content)?,
+            Deed::RefuseHead | Deed::Refuse | Deed::RefuseAfter(_) => {
+                self.frame(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes())?;
+            }
+            Deed::GoAwayBefore => {
+                self.frame(GOAWAY, 0, 0, &go_away(stream.saturating_sub(2)))?;
+                return Ok(false);
+            }
+            Deed::GoAwayBehind => {
+                self.frame(GOAWAY, 0, 0, &go_away(stream))?;
+                self.answer(stream, &content)?;
+            }
+            Deed::Fail => self.frame(RST_STREAM, 0, stream, &INTERNAL_ERROR.to_be_bytes())?,
+            Deed::Close => return Ok(false),
+            Deed::RefuseLate => {
+                self.frame(HEADERS, 4, stream, &[0x88])?;
+                self.frame(DATA, 0, stream, b"some")?;
+                self.frame(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes())?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// 200 with this content, in frames of the size that every peer takes. The windows of Weir are wider than the content.
+    fn answer(&mut self, stream: u32, content: &[u8]) -> std::io::Result<()> {
+        // END_HEADERS; the block is `:status: 200` of the static table.
+        self.frame(HEADERS, 4, stream, &[0x88])?;
+        for piece in content.chunks(16_384) {
+            self.frame(DATA, 0, stream, piece)?;
+        }
+        self.frame(DATA, END, stream, &[])
+    }
+}
+
+/// One event loop, so that all requests find the same kept connections.
+fn launch(strategy: Strategy, tree: &Tree, upstreams: &[&Scripted], more: &str) -> Server {
+    let urls: Vec<String> = upstreams.iter().map(|one| format!("\"{}\"", one.url)).collect();
+    let text = format!(
+        "root = \"{}\"\nhttp2 = \"all\"\n[[proxy]]\npath = \"/api/*\"\nupstreams = [{}]\n{more}\n",
+        tree.path().display(),
+        urls.join(", ")
+    );
+    let config = tree.write("weir.toml", text);
+    Launch::new(Strategy {
+        workers: 1,
+        ..strategy
+    })
+    .args(["--config".as_ref(), config.as_os_str()])
+    .start()
+}
+
+fn tree() -> Tree {
+    Tree::with(&[("a.txt", "a file")])
+}
+
+/// The status and content of the answer to a POST over each version of HTTP.
+fn post(server: &Server, is_http2: bool, content: &str) -> (u16, String) {
+    if is_http2 {
+        let mut client = frames::connect(server);
+        let stream = client.open("/api/x", &[(":method", "POST")], false);
+        // A reset may come before all of it was sent.
+        let _ = client.send_body(stream, content.as_bytes());
+        if client.got.get(&stream).is_none_or(|got| !got.has_ended) {
+            client.end(stream, &[]);
+        }
+        let got = client.end_of(stream);
+        return (got.status, got.text());
+    }
+    let mut connection = server.connect();
+    connection.send(format!(
+        "POST /api/x HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
+        content.len()
+    ));
+    connection.try_send(content);
+    let answer = connection.receive("POST");
+    (answer.status, answer.text())
+}
+
+fn a_request_that_was_not_processed_is_sent_again(strategy: Strategy) {
+    let tree = tree();
+    for deed in [Deed::RefuseHead, Deed::Refuse, Deed::GoAwayBefore] {
+        for is_http2 in [false, true] {
+            let upstream = Scripted::start(&[deed, Deed::Echo]);
+            let server = launch(strategy, &tree, &[&upstream], "");
+            let answer = post(&server, is_http2, "hello");
+            assert_eq!(answer, (200, "hello".to_owned()), "{deed:?} {is_http2}");
+            assert_eq!(upstream.connections(), 2, "{deed:?} {is_http2}");
+            let last = upstream.requests().pop().expect("a request");
+            assert_eq!(last, (2, 1, b"hello".to_vec()), "{deed:?} {is_http2}");
+        }
+    }
+}
+
+fn what_may_have_been_processed_is_not_sent_again(strategy: Strategy) {
+    let tree = tree();
+    for deed in [Deed::Fail, Deed::Close] {
+        let upstream = Scripted::start(&[deed, Deed::Echo]);
+        let server = launch(strategy, &tree, &[&upstream], "");
+        assert_eq!(post(&server, false, "hello").0, 502, "{deed:?}");
+        assert_eq!(upstream.requests().len(), 1, "{deed:?}");
+        assert_eq!(post(&server, true, "again").0, 200, "{deed:?}");
+    }
+    // A response that has begun cannot be taken back, whatever the upstream says.
+    let upstream = Scripted::start(&[Deed::RefuseLate, Deed::Echo]);
+    let server = launch(strategy, &tree, &[&upstream], "");
+    let mut client = frames::connect(&server);
+    let stream = client.open("/api/x", &[(":method", "POST")], false);
+    client.end(stream, &[]);
+    assert!(client.run(|client| client.got[&stream].reset.is_some()));
+    assert_eq!(upstream.requests().len(), 1);
+}
+
+fn a_body_that_was_let_go_is_not_sent_again(strategy: Strategy) {
+    let tree = tree();
+    let long = "0123456789abcdef".repeat(16 << 10);
+    let short = "0123456789abcdef".repeat(3 << 10);
+    for is_http2 in [false, true] {
+        let upstream = Scripted::start(&[Deed::RefuseAfter(100 << 10), Deed::Echo]);
+        let server = launch(strategy, &tree, &[&upstream], "");
+        assert_eq!(post(&server, is_http2, &long).0, 502);
+        assert_eq!(upstream.requests(), []);
+        // 48 KiB are kept, and sent again from the beginning.
+        let upstream = Scripted::start(&[Deed::RefuseAfter(40 << 10), Deed::Echo]);
+        let server = launch(strategy, &tree, &[&upstream], "");
+        let answer = post(&server, is_http2, &short);
+        assert!(answer == (200, short.clone()), "{}", answer.0);
+        assert_eq!(upstream.requests().len(), 1);
+    }
+}
+
+fn retries_have_their_bound(strategy: Strategy) {
+    let tree = tree();
+    let upstream = Scripted::start(&[Deed::Refuse]);
+    let server = launch(strategy, &tree, &[&upstream], "retries = 2\nmax-failures = 0");
+    assert_eq!(post(&server, false, "hello").0, 502);
+    assert_eq!(upstream.requests().len(), 3, "the request and two retries");
+    let upstream = Scripted::start(&[Deed::Refuse, Deed::Echo]);
+    let server = launch(strategy, &tree, &[&upstream], "retries = 0");
+    assert_eq!(post(&server, true, "hello").0, 502);
+    assert_eq!(upstream.requests().len(), 1);
+    // Another upstream is asked first.
+    let refusing = Scripted::start(&[Deed::Refuse]);
+    let other = Scripted::start(&[Deed::Echo]);
+    let more = "balance = \"round-robin\"\nmax-failures = 0";
+    let server = launch(strategy, &tree, &[&refusing, &other], more);
+    for _ in 0..2 {
+        assert_eq!(post(&server, false, "hello"), (200, "hello".to_owned()));
+    }
+    assert_eq!((refusing.requests().len(), other.requests().len()), (1, 2));
+}
+
+fn sequential_posts_use_one_connection(strategy: Strategy) {
+    let tree = tree();
+    let upstream = Scripted::start(&[Deed::Echo]);
+    let server = launch(strategy, &tree, &[&upstream], "");
+    for number in 0..100 {
+        let content = format!("number {number}");
+        assert_eq!(post(&server, number % 2 == 0, &content), (200, content));
+    }
+    assert_eq!(upstream.connections(), 1);
+}
+
+fn a_connection_that_ends_is_replaced(strategy: Strategy) {
+    let tree = tree();
+    // The third request finds a kept connection that goes away: that costs no retry.
+    for deed in [Deed::GoAwayBefore, Deed::Refuse] {
+        let upstream = Scripted::start(&[Deed::Echo, Deed::Echo, deed, Deed::Echo]);
+        let server = launch(strategy, &tree, &[&upstream], "retries = 0");
+        for number in 0..5 {
+            let content = format!("number {number}");
+            assert_eq!(post(&server, false, &content), (200, content), "{deed:?}");
+        }
+        assert_eq!(upstream.connections(), 2, "{deed:?}");
+    }
+    // One that is answered is the last of its connection.
+    let upstream = Scripted::start(&[Deed::Echo, Deed::GoAwayBehind, Deed::Echo]);
+    let server = launch(strategy, &tree, &[&upstream], "retries = 0");
+    for number in 0..4 {
+        let content = format!("number {number}");
+        assert_eq!(post(&server, true, &content), (200, content));
+    }
+    let connections: Vec<usize> = upstream.requests().iter().map(|request| request.0).collect();
+    assert_eq!(connections, [1, 1, 2, 2]);
+}
+
+on_strategy!(loops, LOOPS:
+    a_request_that_was_not_processed_is_sent_again, what_may_have_been_processed_is_not_sent_again,
+    a_body_that_was_let_go_is_not_sent_again, retries_have_their_bound, sequential_posts_use_one_connection,
+    a_connection_that_ends_is_replaced);
+on_strategy!(loops_uring, LOOPS_URING:
+    a_request_that_was_not_processed_is_sent_again, a_body_that_was_let_go_is_not_sent_again);
