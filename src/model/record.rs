@@ -108,7 +108,9 @@ fn of_rule(
         (site, path) => format!("rule {path} of host {site}"),
     };
     if upstreams.iter().all(|(_, _, rate)| *rate == 0.0) {
-        report.notes.push(format!("{name}: no requests between the readings"));
+        report
+            .notes
+            .push(format!("{name}: no requests between the readings"));
         return Ok(());
     }
     let (mut known, mut responses) = (Vec::new(), Vec::new());
