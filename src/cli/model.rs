@@ -14,6 +14,7 @@ use ::model::transaction::Mode;
 use ::model::waiting::{Group, InnerSum};
 use ::model::{Quantity, Seconds};
 use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
 use units::{Bytes, Rate, Seed};
 use values::{bytes, group, measured, seconds, share};
 
@@ -119,7 +120,8 @@ pub(crate) enum Question {
     #[command(
         after_help = "Examples:\n  weir model distribute --users 50 --page 6000 --rtt 100ms --mss 512 --line T1 --line E1 --line T3\n  \
                       weir model distribute --users 50 --page 6000 --rtt 100ms --line T1:15 --line E1:15 --line T3:20\n  \
-                      weir model distribute --users 50 --page 6000 --rtt 100ms --line T1 --turnaround 4s"
+                      weir model distribute --users 50 --page 6000 --rtt 100ms --line T1 --turnaround 4s\n  \
+                      weir model distribute --record before.txt after.txt --turnaround 20ms"
     )]
     Distribute(DistributeFlags),
     /// Number of servers for an open stream of requests
@@ -405,22 +407,32 @@ pub(crate) struct BasisFlags {
 #[derive(Debug, Args)]
 pub(crate) struct DistributeFlags {
     /// Total number of users
-    #[arg(long, value_name = "N")]
-    pub(crate) users: u64,
+    #[arg(long, value_name = "N", required_unless_present = "record")]
+    pub(crate) users: Option<u64>,
 
     /// Bytes each user fetches
-    #[arg(long, value_name = "BYTES", value_parser = bytes, visible_alias = "size")]
-    pub(crate) page: Bytes,
+    #[arg(long, value_name = "BYTES", value_parser = bytes, visible_alias = "size", required_unless_present = "record")]
+    pub(crate) page: Option<Bytes>,
 
     /// Round-trip time of lines without one of their own
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
-    pub(crate) rtt: Seconds,
+    #[arg(long, value_name = "TIME", value_parser = seconds, required_unless_present = "record")]
+    pub(crate) rtt: Option<Seconds>,
 
     /// A line; :USERS fixes its number of users instead of computing it; may be repeated
-    #[arg(long, value_name = "[NAME=]RATE[@RTT][:USERS]", required = true)]
+    #[arg(
+        long,
+        value_name = "[NAME=]RATE[@RTT][:USERS]",
+        required_unless_present = "record"
+    )]
     pub(crate) line: Vec<LineOffer>,
 
-    /// With a single line: finds how many such lines reach this mean turnaround time
+    /// Two answers of a proxy's `/.weir/metrics`, saved some time apart: how its rules distribute requests to upstreams,
+    /// the best distribution, and which upstreams to add
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], conflicts_with_all = ["users", "page", "rtt", "line"])]
+    pub(crate) record: Vec<PathBuf>,
+
+    /// With a single line: finds how many such lines reach this mean turnaround time. With --record: how many further
+    /// upstreams do
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) turnaround: Option<Seconds>,
 

@@ -12,6 +12,7 @@ mod grid;
 mod loopback;
 mod measured;
 mod queues;
+mod record;
 mod report;
 mod simulate;
 mod stage;

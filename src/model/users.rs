@@ -3,6 +3,7 @@
 use super::Measured;
 use super::count;
 use super::grid::{Cell, Grid};
+use super::record;
 use super::report::Report;
 use crate::cli::model::{
     BasisFlags, DimensionFlags, DistributeFlags, LineOffer, Protocol, SenderFlags, WaitingFlags, mode,
@@ -19,7 +20,7 @@ use ::model::transaction::Transfer;
 use ::model::waiting::{Group, InnerSum, Line, Mixed};
 use ::model::{DomainError, Seconds};
 use chart::{Axis, Chart, Series, Stroke};
-use units::Rate;
+use units::{Bytes, Rate};
 
 /// Eqs. 1 to 6.
 pub(super) fn waiting(flags: &WaitingFlags, measured: Measured<'_>) -> Result<Report, Failure> {
@@ -287,8 +288,46 @@ pub(super) fn dimension(flags: &DimensionFlags, measured: Measured<'_>) -> Resul
     Ok(report)
 }
 
+/// A question about lines, with all that it needs.
+struct Asked<'a> {
+    users: u64,
+    page: Bytes,
+    rtt: Seconds,
+    line: &'a [LineOffer],
+    turnaround: Option<Seconds>,
+    basis: &'a BasisFlags,
+    sender: &'a SenderFlags,
+}
+
+impl Asked<'_> {
+    fn of(flags: &DistributeFlags) -> Result<Asked<'_>, Failure> {
+        let (Some(users), Some(page), Some(rtt)) = (flags.users, flags.page, flags.rtt) else {
+            return Err(Failure::Usage(
+                "without --record, --users, --page and --rtt are needed".to_owned(),
+            ));
+        };
+        Ok(Asked {
+            users,
+            page,
+            rtt,
+            line: &flags.line,
+            turnaround: flags.turnaround,
+            basis: &flags.basis,
+            sender: &flags.sender,
+        })
+    }
+}
+
 /// The least number of lines, or the users on each line.
 pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Result<Report, Failure> {
+    if let [before, after] = &flags.record[..] {
+        return record::distribute(before, after, flags.turnaround, measured);
+    }
+    let asked = Asked::of(flags)?;
+    lines(&asked, measured)
+}
+
+fn lines(flags: &Asked<'_>, measured: Measured<'_>) -> Result<Report, Failure> {
     for (place, line) in flags.line.iter().enumerate() {
         let twin = flags.line[..place].iter().find(|other| other.name == line.name);
         // Identical lines may share a name, because it does not matter who gets which.
@@ -314,7 +353,7 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
                 offers.len()
             )));
         };
-        if let Basis::Steady { .. } = basis(&flags.basis) {
+        if let Basis::Steady { .. } = basis(flags.basis) {
             return Err(Failure::Usage(
                 "--turnaround counts lines for users who ask at the same time; with --think, use `weir model dimension` to find the rate of one line".to_owned(),
             ));
@@ -331,7 +370,7 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
     if let Some(think) = flags.basis.think {
         return steady(flags, think, &given_users, measured);
     }
-    if let Basis::Windows = basis(&flags.basis) {
+    if let Basis::Windows = basis(flags.basis) {
         return windows(flags, &given_users, measured);
     }
     let mut report = Report::default();
@@ -360,11 +399,7 @@ pub(super) fn distribute(flags: &DistributeFlags, measured: Measured<'_>) -> Res
 const CHART_MIN: u64 = 10;
 
 /// [`split_chart`] of the dynamic program's splits for every number of users.
-fn curves_chart(
-    flags: &DistributeFlags,
-    given: Option<Seconds>,
-    curves: &Curves,
-) -> Result<Chart, DomainError> {
+fn curves_chart(flags: &Asked<'_>, given: Option<Seconds>, curves: &Curves) -> Result<Chart, DomainError> {
     let at = |users: u64| usize::try_from(users).unwrap_or(usize::MAX).saturating_sub(1);
     let found = |users| Ok(curves.split[at(users)]);
     let alone = |line: usize, users| Ok(curves.alone[line][at(users)]);
@@ -373,7 +408,7 @@ fn curves_chart(
 
 /// Mean turnaround against users: optimal split, all users on each single line, and the given split.
 fn split_chart(
-    flags: &DistributeFlags,
+    flags: &Asked<'_>,
     given: Option<Seconds>,
     found: impl Fn(u64) -> Result<Seconds, DomainError>,
     alone: impl Fn(usize, u64) -> Result<Seconds, DomainError>,
@@ -409,7 +444,7 @@ fn split_chart(
     })
 }
 
-fn packets_note(flags: &DistributeFlags, report: &mut Report) {
+fn packets_note(flags: &Asked<'_>, report: &mut Report) {
     if !flags.basis.document {
         report.notes.push(
             "packets of all users are served in turn and their round trips overlap: an upper bound of what a first-in \
@@ -419,7 +454,7 @@ fn packets_note(flags: &DistributeFlags, report: &mut Report) {
     }
 }
 
-fn check_sum(flags: &DistributeFlags, given_users: &[u64]) -> Result<(), Failure> {
+fn check_sum(flags: &Asked<'_>, given_users: &[u64]) -> Result<(), Failure> {
     let all = given_users
         .iter()
         .fold(0u64, |sum, &users| sum.saturating_add(users));
@@ -433,7 +468,7 @@ fn check_sum(flags: &DistributeFlags, given_users: &[u64]) -> Result<(), Failure
 }
 
 /// Users served a window in turn, as in a first-in first-out queue.
-fn windows(flags: &DistributeFlags, given_users: &[u64], measured: Measured<'_>) -> Result<Report, Failure> {
+fn windows(flags: &Asked<'_>, given_users: &[u64], measured: Measured<'_>) -> Result<Report, Failure> {
     let question = Question {
         users: flags.users,
         page: flags.page,
@@ -470,13 +505,13 @@ fn windows(flags: &DistributeFlags, given_users: &[u64], measured: Measured<'_>)
 }
 
 /// Number of packets of the page, and the offer of each line.
-fn offers(flags: &DistributeFlags) -> Result<(u64, Vec<Offer>), DomainError> {
-    let sender = sender(&flags.sender, basis(&flags.basis));
+fn offers(flags: &Asked<'_>) -> Result<(u64, Vec<Offer>), DomainError> {
+    let sender = sender(flags.sender, basis(flags.basis));
     sender.check()?;
     let packets = flags.page.0.div_ceil(sender.mss.0.max(1));
     let offer = |line: &LineOffer| -> Result<Offer, DomainError> {
         let rtt = line.rtt.unwrap_or(flags.rtt);
-        let (packet_time, fixed) = if let Basis::Document(mode) = basis(&flags.basis) {
+        let (packet_time, fixed) = if let Basis::Document(mode) = basis(flags.basis) {
             let transfer = Transfer {
                 size: flags.page,
                 rate: line.rate,
@@ -499,11 +534,7 @@ fn offers(flags: &DistributeFlags) -> Result<(u64, Vec<Offer>), DomainError> {
 }
 
 /// The time a page occupies a line, and the remaining time of a transfer.
-fn wire_and_fixed(
-    flags: &DistributeFlags,
-    rate: Rate,
-    rtt: Seconds,
-) -> Result<(Seconds, Seconds), DomainError> {
+fn wire_and_fixed(flags: &Asked<'_>, rate: Rate, rtt: Seconds) -> Result<(Seconds, Seconds), DomainError> {
     let sender = flags.sender.sender();
     let sent = Path::new(rate, rtt)?.send(&sender, flags.page, sender.initial_window);
     let trips = rtt * f64::from(flags.sender.setup.round_trips() + 1);
@@ -512,7 +543,7 @@ fn wire_and_fixed(
 
 /// Thinking users, distributed by a dynamic program over mean value analysis.
 fn steady(
-    flags: &DistributeFlags,
+    flags: &Asked<'_>,
     think: Seconds,
     given_users: &[u64],
     measured: Measured<'_>,

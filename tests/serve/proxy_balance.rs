@@ -193,6 +193,61 @@ fn the_live_page_explains_the_choice() {
     );
 }
 
+/// Two readings of the metrics of a running proxy say what each upstream got, and what to add.
+#[test]
+fn a_record_says_what_capacity_to_add() {
+    let tree = tree();
+    let (a, b) = (named("a", &well()), named("b", &well()));
+    let server = shown(
+        &tree,
+        &format!("upstreams = [\"{a}\", \"{b}\"]\nbalance = \"round-robin\""),
+    );
+    ask(&server, &[]);
+    let reading = |name: &str| {
+        let path = tree.write(name, server.connect().get("/.weir/metrics").text());
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let before = reading("before.txt");
+    for _ in 0..20 {
+        ask(&server, &[]);
+    }
+    let after = reading("after.txt");
+    let distribute = |more: &[&str]| {
+        let out = crate::cli::weir(&[&["model", "distribute", "--record"], more].concat());
+        let text = String::from_utf8(out.stdout).expect("UTF-8");
+        (
+            out.status.code(),
+            text,
+            String::from_utf8(out.stderr).expect("UTF-8"),
+        )
+    };
+    let (code, text, error) = distribute(&[&before, &after, "--json"]);
+    assert_eq!(code, Some(0), "{error}");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let answer = &report["answers"][0]["answer"];
+    let rates: Vec<f64> = answer["now"]["shares"]
+        .as_array()
+        .expect("a share each")
+        .iter()
+        .map(|share| share["arrivals"].as_f64().expect("a rate"))
+        .collect();
+    // Ten of the twenty requests each.
+    assert_eq!(rates.len(), 2, "{text}");
+    assert!((rates[0] / rates[1] - 1.0).abs() < 1e-9, "{text}");
+    assert_eq!(answer["additions"].as_array().map(Vec::len), Some(2), "{text}");
+    // The readings in the wrong order, one without the metrics, and an objective that nothing reaches.
+    let (code, _, error) = distribute(&[&after, &before]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("give the earlier reading first"), "{error}");
+    let config = tree.path().join("weir.toml");
+    let (code, _, error) = distribute(&[config.to_str().expect("UTF-8"), &after]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("weir.toml:1: "), "{error}");
+    let (code, _, error) = distribute(&[&before, &after, "--turnaround", "1ns"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("cannot be reached"), "{error}");
+}
+
 #[test]
 fn settings_without_meaning_are_refused() {
     let tree = tree();

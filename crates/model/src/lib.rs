@@ -22,6 +22,7 @@ pub mod sizes;
 pub mod srpt;
 pub mod tcp;
 pub mod transaction;
+pub mod upstreams;
 pub mod waiting;
 
 pub use domain::DomainError;

@@ -14,14 +14,15 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use std::collections::HashSet;
 use std::fmt;
+use units::UnixTime;
 
 /// `Content-Type` of the OpenMetrics text.
 pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The server's current metrics as OpenMetrics text.
-pub(super) fn text(server: &Server) -> String {
+pub(super) fn text(server: &Server, wall: UnixTime) -> String {
     let mut registry = Registry::with_prefix("weir");
-    registry.register_collector(Box::new(Gathered(server.clone())));
+    registry.register_collector(Box::new(Gathered(server.clone(), wall)));
     let mut out = String::new();
     // Writing to a `String` cannot fail.
     let _ = prometheus_client::encoding::text::encode(&mut out, &registry);
@@ -29,7 +30,7 @@ pub(super) fn text(server: &Server) -> String {
 }
 
 #[derive(Debug)]
-struct Gathered(Server);
+struct Gathered(Server, UnixTime);
 
 impl Collector for Gathered {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -150,6 +151,10 @@ impl Collector for Gathered {
             let encoder = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
             gauge.encode(encoder)?;
         }
+        let help = "Time since the start of the server";
+        let unit = Some(&Unit::Seconds);
+        let encoder_of_uptime = encoder.encode_descriptor("uptime", help, unit, MetricType::Gauge)?;
+        ConstGauge::new(seconds(self.1) - seconds(server.about().started)).encode(encoder_of_uptime)?;
         upstreams(&mut encoder, &server.upstreams())?;
         caches(&mut encoder, &server.caches())?;
         let certificates = server.about().certificates;
@@ -276,6 +281,10 @@ fn caches(encoder: &mut DescriptorEncoder<'_>, caches: &[(String, Report)]) -> R
         }
     }
     Ok(())
+}
+
+fn seconds(time: UnixTime) -> f64 {
+    time.secs as f64 + f64::from(time.nanos) / 1e9
 }
 
 /// Families of the upstreams of `[[proxy]]` rules, if there are any. Like the balancer, they are of one process.

@@ -67,7 +67,7 @@ impl Handler for Live {
             ),
             b"live.js" => ("text/javascript; charset=utf-8", page::SCRIPT.to_owned()),
             b"live.json" => ("application/json", Figures::of(server, ask.wall).json()),
-            b"metrics" => (metrics::MEDIA_TYPE, metrics::text(server)),
+            b"metrics" => (metrics::MEDIA_TYPE, metrics::text(server, ask.wall)),
             _ => return None,
         };
         Some(Made {
