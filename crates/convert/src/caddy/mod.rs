@@ -12,12 +12,22 @@ use crate::fate::Fate;
 use crate::files::{Files, Text};
 use crate::model::{Server, Site};
 use crate::report::{At, Report, Unreadable};
-use crate::value::{bytes, quote, seconds};
+use crate::value::{bytes, network, quote, seconds};
 use address::Address;
 use parse::Block;
 
 /// Most hosts of Weir.
 const HOSTS_MAX: usize = 100;
+
+/// Networks that Caddy means by `private_ranges`.
+const PRIVATE: [&str; 6] = [
+    "192.168.0.0/16",
+    "172.16.0.0/12",
+    "10.0.0.0/8",
+    "127.0.0.0/8",
+    "fd00::/8",
+    "::1",
+];
 
 /// A site with its place in the file.
 struct Draft {
@@ -108,15 +118,46 @@ impl Reading {
             "storage" | "storage_clean_interval" => {
                 Fate::missing("`tls-state` is the folder of certificates")
             }
-            "servers" => {
-                Fate::missing("limits have keys of their own, as `header-timeout` and `max-head-size`")
-            }
+            "servers" => self.servers(option),
             "metrics" => {
                 self.server.key("live", quote("local"));
                 Fate::changed("the metrics are at `/.weir/metrics`, for clients on this machine")
             }
             "log" => log(option, &mut self.server),
             _ => Fate::missing("this option has no key in Weir"),
+        }
+    }
+
+    /// The networks of trusted proxies. Other options of servers have keys of their own.
+    fn servers(&mut self, option: &Directive) -> Fate {
+        let mut others = Vec::new();
+        for inner in option.inner() {
+            match (inner.name.as_str(), inner.arg(0)) {
+                ("trusted_proxies", "static") => {
+                    for text in &inner.args[1..] {
+                        let networks = match text.as_str() {
+                            "private_ranges" => PRIVATE.map(str::to_owned).to_vec(),
+                            text => network(text)
+                                .filter(|network| network != "all" && !network.ends_with("/0"))
+                                .into_iter()
+                                .collect(),
+                        };
+                        if networks.is_empty() {
+                            others.push(format!("the network `{text}`"));
+                        }
+                        self.server.trusted.extend(networks);
+                    }
+                }
+                ("trusted_proxies_strict", _) => {}
+                (name, _) => others.push(format!("`{name}`")),
+            }
+        }
+        match others.is_empty() {
+            true => Fate::Carried,
+            false => Fate::missing(format!(
+                "without {}: limits have keys of their own, as `header-timeout` and `max-head-size`",
+                others.join(", ")
+            )),
         }
     }
 
