@@ -7,6 +7,7 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
+mod contents;
 mod over_quic;
 mod race;
 

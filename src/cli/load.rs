@@ -2,7 +2,6 @@
 //! Parses and documents them; runs nothing.
 
 use super::objective::Objective;
-use super::offered::offered;
 use super::requirement::Requirement;
 use super::share::parse_share;
 use super::site::Workload;
@@ -58,6 +57,8 @@ Examples:
   weir load http://localhost:8080/a.html --http2 --clients 80 --users-per-connection 10
   weir load https://localhost:8443/ --http3 --clients 20 --insecure
   weir load http://127.0.0.1:8080/ -H 'Host: www.example.org' -H 'Accept: text/html' --method HEAD
+  weir load http://localhost:8080/orders --body item=7 -H 'Content-Type: application/x-www-form-urlencoded'
+  weir load https://localhost:8443/upload --method PUT --body @photo.jpg --accept-status 201,204
   weir load http://h/ --site ./site --users 3000 --rank 0 --size 3 --start-at $START --out 0.json
 
 Users sleep between objects as in Surge; clients never sleep, as in WebStone.
@@ -306,13 +307,19 @@ pub(crate) struct HowFlags {
     #[arg(short = 'H', long, value_name = "LINE", help_heading = "Requests")]
     pub(crate) header: Vec<Extra>,
 
-    /// GET, or HEAD: headers only, with their lengths checked against the manifest
-    #[arg(long, value_name = "METHOD", default_value = "GET", value_parser = offered::<Verb>(),
-        hide_possible_values = true, help_heading = "Requests")]
-    pub(crate) method: Verb,
+    /// Method of every request, as POST. HEAD requests headers only, with their lengths checked against the manifest
+    /// [default: POST with --body, otherwise GET]
+    #[arg(long, value_name = "METHOD", help_heading = "Requests")]
+    pub(crate) method: Option<Verb>,
+
+    /// Content of every request: this text, or that of a file (@FILE, up to 64 MiB). Content-Length is added; add
+    /// Content-Type with --header
+    #[arg(long, value_name = "TEXT|@FILE", help_heading = "Requests")]
+    pub(crate) body: Option<String>,
 
     /// Statuses that count as success, such as `200-399`, `200,404` or `2xx`; redirects are not followed [default: 200,
-    /// also 206 if --header has a Range, 304 if it has If-None-Match or If-Modified-Since]
+    /// also 206 if --header has a Range, 304 if it has If-None-Match or If-Modified-Since; with other methods than GET
+    /// and HEAD 200-299]
     #[arg(long, value_name = "STATUSES", help_heading = "Requests")]
     pub(crate) accept_status: Option<Accept>,
 
@@ -363,12 +370,23 @@ impl HowFlags {
         self.mode.or(named).or(self.http3.then_some(Mode::Http3))
     }
 
-    /// Statuses that count as success: the flag's, or those that answer the given headers.
+    /// Method of every request: the flag's, or that of a request with or without content.
+    pub(crate) fn verb(&self) -> Verb {
+        let usual = match self.body {
+            Some(_) => Verb::POST,
+            None => Verb::GET,
+        };
+        self.method.clone().unwrap_or(usual)
+    }
+
+    /// Statuses that count as success: the flag's, or those that answer the given method and headers.
     pub(crate) fn accepted(&self) -> Accept {
         let names = self.header.iter().map(|extra| extra.name.as_str());
-        self.accept_status
-            .clone()
-            .unwrap_or_else(|| Accept::answering(names))
+        let usual = || match self.verb().is_retrieval() {
+            true => Accept::answering(names),
+            false => Accept::successful(),
+        };
+        self.accept_status.clone().unwrap_or_else(usual)
     }
 
     /// Whether the requests accept content codings, so that bodies may differ from the manifest.

@@ -3,6 +3,7 @@
 //! The crate `load` decides what users do. This module handles flags, files, host names, the terminal and wording.
 
 mod address;
+mod content;
 mod export;
 mod fit;
 mod gate;
@@ -39,7 +40,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use task::{Task, Who};
-use units::Word as _;
 use units::{Duration, Instant, UnixTime};
 
 /// Interval between updates of the progress line.
@@ -148,7 +148,8 @@ fn perform(
         model: task.model().to_owned(),
         mode: task.mode.name().to_owned(),
         verified: flags.how.verify,
-        method: flags.how.method.word().to_owned(),
+        method: flags.how.verb().to_string(),
+        body_bytes: task.body_bytes(),
         tls: task.secure.as_ref().map(|secure| Tls {
             versions: flags.tls.tls_versions.unwrap_or_default().name().to_owned(),
             crypto: flags.tls.crypto.unwrap_or_default().to_string(),

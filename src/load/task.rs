@@ -2,6 +2,7 @@
 //! requests are made, and sends none.
 
 use super::address::{Url, paths};
+use super::content;
 use super::manifest;
 use super::negotiate;
 use super::place::Place;
@@ -22,14 +23,13 @@ use ::load::webstone::List;
 use ::load::work::Work;
 use client::extra;
 use client::plan::Mode;
-use client::session::{Ending, Verb, Version};
+use client::session::{Ending, Verb, Version, content_length};
 use client::streamed::STREAMS_MAX;
 use client::streams::STREAM_WINDOW;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 use tls::policy::Policy;
-use units::Word as _;
 use units::{Duration, Seed};
 
 /// Descriptors per thread, and for the process, that are not connections.
@@ -91,6 +91,8 @@ pub(crate) struct Task {
     pub(crate) who: Who,
     pub(super) mode: Mode,
     pub(super) seed: Seed,
+    /// Content of every request.
+    pub(super) content: Option<Arc<[u8]>>,
 }
 
 /// The work of this machine's threads, and the shares of all machines.
@@ -245,18 +247,32 @@ impl Task {
                     .to_owned(),
             );
         }
-        if how.verify && (how.method == Verb::Head || how.asks_for_coded()) {
+        let verb = how.verb();
+        if how.verify && (verb != Verb::GET || how.asks_for_coded()) {
             return usage(
-                "`--verify` compares content with the manifest: a response to HEAD has none, and with Accept-Encoding it may be in \
-                 another coding"
+                "`--verify` compares content with the manifest: a response to HEAD has none, one to a method other than GET has its \
+                 own, and with Accept-Encoding it may be in another coding"
                     .to_owned(),
             );
+        }
+        let content = how.body.as_deref().map(content::read).transpose()?;
+        if content.is_some() && !verb.permits_content() {
+            return usage(format!(
+                "`--body` with --method {verb}: such a request must not have content; omit --body"
+            ));
         }
         extra::lines("", "", &how.header).map_err(|why| Failure::Usage(format!("--header: {why}")))?;
         let mode = how.named_mode().unwrap_or(match what {
             What::Webstone(_) => Mode::Http10,
             What::Surge(_) | What::Each | What::Log(_) => Mode::Serial,
         });
+        if matches!(mode, Mode::Pipelined | Mode::EarlyClose) && !verb.is_idempotent() {
+            return usage(format!(
+                "`--mode {}` sends requests behind unanswered ones, which RFC 9112 section 9.3.2 advises against for {verb}; use \
+                 --mode serial or h2",
+                mode.name()
+            ));
+        }
         if !mode.is_multiplexed() && (how.users_per_connection > 1 || (how.streams as usize) < STREAMS_MAX) {
             return usage(
                 "`--streams` and `--users-per-connection` need `--mode h2` or `--mode h3`".to_owned(),
@@ -277,6 +293,7 @@ impl Task {
             who,
             mode,
             seed: seed.map_or(from_site, Seed),
+            content,
         })
     }
 
@@ -303,6 +320,11 @@ impl Task {
         };
         let arrivals = schedule.expected(flags.span()) - schedule.expected(flags.warmup);
         Some(arrivals / flags.duration.as_secs_f64().max(1e-9))
+    }
+
+    /// Bytes of the content of every request.
+    pub(crate) fn body_bytes(&self) -> Option<u64> {
+        self.content.as_ref().map(|content| content.len() as u64)
     }
 
     /// Whether any object has more than one file.
@@ -398,25 +420,30 @@ impl Task {
         };
         let lines = extra::lines(&self.url.authority, USER_AGENT, &flags.how.header)
             .map_err(|why| Failure::Usage(format!("--header: {why}")))?;
+        let verb = flags.how.verb();
+        let content = self.content.as_deref();
         let sharing = self.mode.is_multiplexed().then(|| {
             let (host, regular) = lines.split_first().expect("Host is the first");
             let regular = regular
                 .iter()
                 .map(|(name, value)| (name.to_ascii_lowercase(), (*value).to_owned()));
+            let length = content_length(&verb, content)
+                .map(|length| ("content-length".to_owned(), length.to_string()));
             Arc::new(Sharing {
                 streams_max: flags.how.streams as usize,
                 users: flags.how.users_per_connection,
                 scheme: if self.secure.is_some() { "https" } else { "http" },
                 authority: host.1.to_owned(),
-                fields: regular.collect(),
+                fields: regular.chain(length).collect(),
+                content: self.content.clone(),
             })
         });
         Ok(Setup {
             work: Arc::clone(&self.work),
             mode: self.mode,
-            ending: Arc::new(Ending::with(version, flags.how.method, lines)),
+            ending: Arc::new(Ending::with(version, verb.clone(), lines, content)),
             accept: flags.how.accepted(),
-            lengths: !flags.how.asks_for_coded(),
+            lengths: verb.is_retrieval() && !flags.how.asks_for_coded(),
             warmup: flags.asked.warmup,
             duration: flags.asked.span(),
             counted: self.counted(&flags.asked),
@@ -472,8 +499,12 @@ impl Task {
                 writeln!(out, "warm-up {}", flags.asked.warmup.as_nanos())?;
             }
             // Features at their defaults add nothing, so old plans keep their digest.
-            if flags.how.method != Verb::Get {
-                writeln!(out, "{}", flags.how.method.word())?;
+            if flags.how.verb() != Verb::GET {
+                writeln!(out, "{}", flags.how.verb())?;
+            }
+            if let Some(content) = &self.content {
+                writeln!(out, "content {}", content.len())?;
+                out.write_all(content)?;
             }
             if self.mode.is_multiplexed() {
                 writeln!(out, "{} {}", flags.how.streams, flags.how.users_per_connection)?;

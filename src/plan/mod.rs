@@ -14,7 +14,6 @@ use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
-use units::Word as _;
 
 /// Runs the command to its end.
 ///
@@ -30,7 +29,7 @@ pub(crate) fn run(flags: &PlanFlags, voice: &Voice) -> Result<(), Failure> {
         let sums = Sums::of(requests);
         sums.print(&sums.taken(&task), flags, voice)
     } else {
-        print(requests, flags)
+        print(requests, flags, task.body_bytes())
     };
     match printed {
         // The reader has enough: `weir load plan | head`.
@@ -68,19 +67,28 @@ struct Line<'a> {
     #[serde(flatten)]
     request: Request,
     #[serde(skip_serializing_if = "Option::is_none")]
-    method: Option<&'static str>,
+    method: Option<&'a str>,
+    /// Bytes of its content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_bytes: Option<u64>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     headers: &'a [String],
 }
 
-fn print(requests: impl Iterator<Item = Request>, flags: &PlanFlags) -> io::Result<()> {
+fn print(
+    requests: impl Iterator<Item = Request>,
+    flags: &PlanFlags,
+    body_bytes: Option<u64>,
+) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
-    let method = Some(flags.how.method.word()).filter(|_| flags.how.method != Verb::Get);
+    let verb = flags.how.verb();
+    let method = Some(verb.name()).filter(|_| verb != Verb::GET);
     let headers: Vec<String> = flags.how.header.iter().map(ToString::to_string).collect();
     for request in requests {
         let line = Line {
             request,
             method,
+            body_bytes,
             headers: &headers,
         };
         serde_json::to_writer(&mut out, &line)?;

@@ -247,7 +247,7 @@ fn filter(config: &Config) -> (String, bool) {
     let needs = Needs {
         // `weir ctl strategy` may switch to io_uring.
         uring: config.io == IoKind::Uring || config.control.is_some(),
-        connects: !config.domain.is_empty() || config.has_proxies(),
+        connects: !config.domain.is_empty() || config.upstreams().next().is_some(),
     };
     let ring = if needs.uring { "" } else { ", io_uring" };
     match seccomp::restrict(needs) {
@@ -339,11 +339,11 @@ fn reach(
     let users = config.access_rules().filter_map(|rule| rule.htpasswd.as_deref());
     read.extend(users.flat_map(around));
     // The same for those of upstreams.
-    for rule in config.proxies() {
-        read.extend(rule.tls.iter().flat_map(|tls| tls.files()).flat_map(around));
-        if rule.upstreams.iter().any(UpstreamAddress::is_secured) {
-            read.extend(ROOTS_READ.map(PathBuf::from));
-        }
+    let passed = config.proxies().filter_map(|rule| rule.tls.as_ref());
+    let asked = config.access_rules().filter_map(|rule| rule.auth_tls.as_ref());
+    read.extend(passed.chain(asked).flat_map(|tls| tls.files()).flat_map(around));
+    if config.upstreams().any(UpstreamAddress::is_secured) {
+        read.extend(ROOTS_READ.map(PathBuf::from));
     }
     let token = config
         .admin
@@ -404,7 +404,7 @@ fn reach(
 /// Ports that the server connects to: of an ACME authority, and of upstreams.
 fn connects(config: &Config) -> Vec<u16> {
     let mut ports = managed::ports(config);
-    let upstreams = config.proxies().flat_map(|proxy| &proxy.upstreams);
+    let upstreams = config.upstreams();
     // Name servers are asked over TCP if an answer is long.
     let resolver = has_names(config).then_some(53);
     for port in upstreams.filter_map(|upstream| upstream.port()).chain(resolver) {
@@ -417,8 +417,7 @@ fn connects(config: &Config) -> Vec<u16> {
 
 /// Whether host names of upstreams are looked up.
 fn has_names(config: &Config) -> bool {
-    let mut upstreams = config.proxies().flat_map(|proxy| &proxy.upstreams);
-    upstreams.any(UpstreamAddress::has_name)
+    config.upstreams().any(UpstreamAddress::has_name)
 }
 
 /// The roots: of the top level, and of every host that has its own.

@@ -9,6 +9,7 @@
 //! - `ahead`: what a page embeds is in memory before it is asked for
 //! - `announced`: load balancers that announce their client in front of a connection
 //! - `fields`: field lines by rule in responses of every kind, and pages of other origins
+//! - `forward_auth`: requests about which another server decides
 //! - `files`: which file answers which path; redirects, listings, error pages, methods
 //! - `representations`: conditions, ranges, content codings
 //! - `control`: what `weir ctl` asks, and a strategy that changes under load
@@ -78,6 +79,7 @@ mod disk;
 mod explained;
 mod fields;
 mod files;
+mod forward_auth;
 mod hosts;
 mod http2;
 mod http2_clients;

@@ -8,6 +8,7 @@
 //! - `answers`: replies that are no plain good files, and what requests may say
 //! - `results`: files, merges, comparisons, searches
 //! - `trust`: runs whose figures would be untrue although most requests were quick
+//! - `bodies`: requests with content, and other methods than GET
 //! - `gate`: requirements on a run, and the summaries for continuous integration
 //! - `asked`: that what was asked is done, and said if it is not
 //!
@@ -21,6 +22,7 @@
 
 mod answers;
 mod asked;
+pub(crate) mod bodies;
 mod gate;
 mod plan;
 mod results;

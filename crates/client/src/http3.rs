@@ -18,8 +18,8 @@ use units::Instant;
 /// What the transport has to do.
 #[derive(Debug)]
 pub enum Command<'a> {
-    /// Send these bytes on a stream, and its end if `true`.
-    Write(u64, &'a [u8], bool),
+    /// Send these bytes on a stream, the second slice behind the first, and its end if `true`.
+    Write(u64, [&'a [u8]; 2], bool),
     /// Give up a stream with this application error code.
     Abandon(u64, u64),
 }
@@ -36,6 +36,8 @@ pub struct Http3 {
     next: u32,
     /// The server leaves, or its connection failed.
     is_ending: bool,
+    /// Contents of requests, until the transport has them.
+    contents: HashMap<u64, Arc<[u8]>>,
 }
 
 impl Default for Http3 {
@@ -60,7 +62,30 @@ impl Http3 {
             theirs: HashSet::new(),
             next: 0,
             is_ending: false,
+            contents: HashMap::new(),
         }
+    }
+
+    /// Sends a request with content. The fields are those of [`Http3::ask`], with `content-length` among them.
+    ///
+    /// # Errors
+    /// If the server leaves.
+    pub fn ask_with<'f>(
+        &mut self,
+        fields: impl IntoIterator<Item = (&'f str, &'f str)>,
+        is_head: bool,
+        priority: Priority,
+        content: Arc<[u8]>,
+    ) -> Result<u32, Misuse> {
+        let is_empty = content.is_empty();
+        let stream = self.begin(fields, is_empty, is_head, priority)?;
+        if !is_empty {
+            let id = u64::from(stream);
+            self.http.ready(id, content.len() as u64)?;
+            self.http.finish(id)?;
+            self.contents.insert(id, content);
+        }
+        Ok(stream)
     }
 
     /// Sends a request without content: its pseudo-fields first, names in lower case. Returns its stream.
@@ -73,6 +98,17 @@ impl Http3 {
         is_head: bool,
         priority: Priority,
     ) -> Result<u32, Misuse> {
+        self.begin(fields, true, is_head, priority)
+    }
+
+    /// Sends the head of a request, which has no content if `end`.
+    fn begin<'f>(
+        &mut self,
+        fields: impl IntoIterator<Item = (&'f str, &'f str)>,
+        end: bool,
+        is_head: bool,
+        priority: Priority,
+    ) -> Result<u32, Misuse> {
         let fields = fields
             .into_iter()
             .map(|(name, value)| (name.as_bytes(), value.as_bytes()));
@@ -80,7 +116,7 @@ impl Http3 {
         block::begin(&mut block);
         let stream = self.next;
         self.http
-            .request_with(stream.into(), &block, fields, true, is_head, priority)?;
+            .request_with(stream.into(), &block, fields, end, is_head, priority)?;
         // Request streams are the multiples of four (RFC 9000 section 2.1).
         self.next += 4;
         Ok(stream)
@@ -98,6 +134,7 @@ impl Http3 {
 
     /// Gives up a request: nothing more of it is reported.
     pub fn cancel(&mut self, stream: u32) {
+        self.contents.remove(&stream.into());
         self.http.reset(stream.into(), Code::REQUEST_CANCELLED);
         self.kept.remove(&stream.into());
     }
@@ -107,8 +144,16 @@ impl Http3 {
         while let Some(output) = self.http.poll() {
             match output {
                 Output::Write(piece) => {
-                    let (stream, bytes) = (piece.stream, piece.frames.len() as u64);
-                    take(Command::Write(stream, piece.frames, piece.end));
+                    let (stream, end) = (piece.stream, piece.end);
+                    let bytes = piece.frames.len() as u64 + piece.body;
+                    // A content is one piece: it was ready as a whole.
+                    let content = match piece.body {
+                        0 => None,
+                        _ => self.contents.remove(&stream),
+                    };
+                    let content = content.as_deref().unwrap_or_default();
+                    debug_assert_eq!(content.len() as u64, piece.body, "the content of the request");
+                    take(Command::Write(stream, [piece.frames, content], end));
                     // The transport keeps what it cannot send yet.
                     self.http.sent(stream, bytes);
                 }
@@ -130,6 +175,7 @@ impl Http3 {
         now: Instant,
         mut hear: impl FnMut(Came<'_, '_, '_>),
     ) -> Result<(), String> {
+        self.contents.remove(&stream);
         match self.http.peer_stopped(stream, Code(code), now) {
             Ok(true) => hear(Came::Reset(stream as u32, reset(Code(code)))),
             Ok(false) => {}
@@ -210,5 +256,40 @@ fn reset(code: Code) -> Reset {
     Reset {
         code: code.to_string(),
         is_refused: code == Code::REQUEST_REJECTED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_follows_its_head_in_one_frame_and_ends_the_stream() {
+        let content: Arc<[u8]> = (0..100_000_u32).map(|n| n as u8).collect();
+        let mut http = Http3::new();
+        let fields = [
+            (":method", "PUT"),
+            (":scheme", "https"),
+            (":authority", "h"),
+            (":path", "/"),
+        ];
+        let stream = http.ask_with(fields, false, Priority::DEFAULT, Arc::clone(&content));
+        assert_eq!(stream, Ok(0));
+        let empty = http.ask_with(fields, false, Priority::DEFAULT, Arc::from([]));
+        assert_eq!(empty, Ok(4));
+        let (mut sent, mut ended) = (HashMap::<u64, Vec<u8>>::new(), Vec::new());
+        http.commands(|command| {
+            if let Command::Write(stream, pieces, end) = command {
+                sent.entry(stream).or_default().extend(pieces.concat());
+                ended.extend(end.then_some(stream));
+            }
+        });
+        // DATA is type 0; 100,000 needs four bytes (RFC 9000 section 16).
+        let frame = [&[0x00, 0x80, 0x01, 0x86, 0xa0], &content[..]].concat();
+        assert!(sent[&0].ends_with(&frame));
+        assert!(sent[&4].len() < 100 && !sent[&4].is_empty());
+        ended.sort_unstable();
+        assert_eq!(ended, [0, 4]);
+        assert!(http.contents.is_empty());
     }
 }

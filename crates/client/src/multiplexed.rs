@@ -8,6 +8,7 @@ use crate::streams::Streams;
 use http_semantics::priority::Priority;
 use runtime::dial::Port;
 use runtime::streams::Input;
+use std::sync::Arc;
 use units::Instant;
 
 /// What a driver reports of a connection.
@@ -52,6 +53,21 @@ impl Multiplexed {
         match self {
             Multiplexed::Http2(http) => http.ask(fields, is_head, priority).ok(),
             Multiplexed::Http3(http) => http.ask(fields, is_head, priority).ok(),
+        }
+    }
+
+    /// Sends a request with content, as [`Multiplexed::ask`] sends one without. The fields have `content-length`.
+    pub fn ask_with<'f>(
+        &mut self,
+        fields: impl IntoIterator<Item = (&'f str, &'f str)>,
+        is_head: bool,
+        priority: Priority,
+        content: Arc<[u8]>,
+        now: Instant,
+    ) -> Option<u32> {
+        match self {
+            Multiplexed::Http2(http) => http.ask_with(fields, is_head, priority, content, now).ok(),
+            Multiplexed::Http3(http) => http.ask_with(fields, is_head, priority, content).ok(),
         }
     }
 
@@ -110,9 +126,11 @@ impl Multiplexed {
             }
             Multiplexed::Http2(_) => {}
             Multiplexed::Http3(http) => http.commands(|command| match command {
-                Command::Write(stream, bytes, end) => {
-                    sent += bytes.len() as u64;
-                    port.write(line, stream, end, |out| out.extend_from_slice(bytes));
+                Command::Write(stream, pieces, end) => {
+                    sent += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+                    port.write(line, stream, end, |out| {
+                        pieces.iter().for_each(|piece| out.extend_from_slice(piece));
+                    });
                 }
                 Command::Abandon(stream, code) => port.abandon(line, stream, code),
             }),

@@ -4,7 +4,7 @@
 //! session owns no memory beyond itself (56 bytes). Knows neither the meaning of responses nor the purpose of
 //! requests. `http1` handles framing, persistence and pipelining (RFC 9112).
 
-use http_semantics::field::{Fields, Name};
+use http_semantics::field::{Fields, Name, is_token_byte};
 use http_semantics::method::Method;
 pub use http1::Fault;
 pub use http1::client::Memory;
@@ -13,10 +13,13 @@ use http1::framing::Framing;
 use http1::head::Response;
 use http1::slots::Slots;
 use http1::{Limits, Misuse};
-use units::Word as _;
+use std::borrow::Cow;
 
 /// Most requests waiting for their responses.
 pub const OUTSTANDING_MAX: usize = 64;
+
+/// Most bytes of a method's name: twice the longest registered one.
+const METHOD_MAX: usize = 34;
 
 /// Most bytes kept of faulty input.
 pub const UNREAD_MAX: usize = 64;
@@ -30,24 +33,99 @@ pub enum Version {
     Http11,
 }
 
-units::words! {
-    /// The method of a request.
-    #[derive(Default)]
-    pub enum Verb {
-        /// GET: head and content.
-        #[default]
-        Get = "GET",
-        /// HEAD: the head GET would get.
-        Head = "HEAD",
-    }
+/// The method of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verb {
+    /// What the protocol knows of it.
+    method: Method,
+    /// The token, as sent.
+    name: Cow<'static, str>,
 }
 
 impl Verb {
-    fn method(self) -> Method {
-        match self {
-            Verb::Get => Method::Get,
-            Verb::Head => Method::Head,
+    /// GET: head and content.
+    pub const GET: Verb = Verb::of(Method::Get, "GET");
+    /// HEAD: the head GET would get.
+    pub const HEAD: Verb = Verb::of(Method::Head, "HEAD");
+    /// POST: the server processes the request's content.
+    pub const POST: Verb = Verb::of(Method::Post, "POST");
+
+    const fn of(method: Method, name: &'static str) -> Verb {
+        Verb {
+            method,
+            name: Cow::Borrowed(name),
         }
+    }
+
+    /// The token.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether responses have no content.
+    pub fn is_head(&self) -> bool {
+        self.method == Method::Head
+    }
+
+    /// Whether requests only read, and a response to them is the selected representation: GET or HEAD.
+    pub fn is_retrieval(&self) -> bool {
+        matches!(self.method, Method::Get | Method::Head)
+    }
+
+    /// Whether a request may be sent again although the server may have processed it (RFC 9110 section 9.2.2).
+    pub fn is_idempotent(&self) -> bool {
+        matches!(
+            self.method,
+            Method::Get | Method::Head | Method::Put | Method::Delete | Method::Options | Method::Trace
+        )
+    }
+
+    /// Whether the method gives content a meaning, so that a request without content says `Content-Length: 0` (RFC 9110
+    /// section 8.6).
+    pub fn expects_content(&self) -> bool {
+        matches!(self.method, Method::Post | Method::Put | Method::Patch)
+    }
+
+    /// Whether a request with this method may have content; only TRACE forbids it (RFC 9110 section 9.3.8).
+    pub fn permits_content(&self) -> bool {
+        self.method != Method::Trace
+    }
+}
+
+impl Default for Verb {
+    fn default() -> Verb {
+        Verb::GET
+    }
+}
+
+impl core::fmt::Display for Verb {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl core::str::FromStr for Verb {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Verb, String> {
+        if text.is_empty() || text.len() > METHOD_MAX || !text.bytes().all(is_token_byte) {
+            return Err(format!(
+                "`{}` is not a method: write a token of at most {METHOD_MAX} letters, digits and hyphens, as in POST",
+                text.escape_debug()
+            ));
+        }
+        let method = Method::of(text);
+        let upper = text.to_ascii_uppercase();
+        if method == Method::Other && Method::of(&upper) != Method::Other {
+            return Err(format!("methods are case-sensitive; write {upper}"));
+        }
+        if method == Method::Connect {
+            return Err("CONNECT opens a tunnel, which this client does not use".to_owned());
+        }
+        Ok(Verb {
+            method,
+            name: Cow::Owned(text.to_owned()),
+        })
     }
 }
 
@@ -58,6 +136,7 @@ pub struct Ending {
     verb: Verb,
     /// Bytes before the target.
     before: Vec<u8>,
+    /// Bytes behind the target, the content included.
     bytes: Vec<u8>,
 }
 
@@ -65,15 +144,18 @@ impl Ending {
     /// Builds GET requests to `host` with the given `User-Agent`.
     pub fn new(version: Version, host: &str, user_agent: &str) -> Ending {
         // HTTP/1.0 does not define Host, but servers with several names need it, and clients have long sent it.
-        Ending::with(version, Verb::Get, [("Host", host), ("User-Agent", user_agent)])
+        let fields = [("Host", host), ("User-Agent", user_agent)];
+        Ending::with(version, Verb::GET, fields, None)
     }
 
-    /// Builds requests with these field lines, in order. Names and values are sent as given; the caller must
-    /// make sure that they are valid and include `Host`.
+    /// Builds requests with these field lines, in order, and this content. Names and values are sent as given; the
+    /// caller must make sure that they are valid and include `Host`. `Content-Length` is added if there is content, or
+    /// if the method expects some.
     pub fn with<'f>(
         version: Version,
         verb: Verb,
         fields: impl IntoIterator<Item = (&'f str, &'f str)>,
+        content: Option<&[u8]>,
     ) -> Ending {
         let number = match version {
             Version::Http10 => "1.0",
@@ -85,19 +167,30 @@ impl Ending {
                 text.push_str(part);
             }
         }
+        if let Some(length) = content_length(&verb, content) {
+            text.push_str(&format!("Content-Length: {length}\r\n"));
+        }
         text.push_str("\r\n");
+        let mut bytes = text.into_bytes();
+        bytes.extend_from_slice(content.unwrap_or_default());
         Ending {
             version,
+            before: format!("{verb} ").into_bytes(),
             verb,
-            before: format!("{} ", verb.word()).into_bytes(),
-            bytes: text.into_bytes(),
+            bytes,
         }
     }
 
     /// The method of requests built with it.
-    pub fn verb(&self) -> Verb {
-        self.verb
+    #[inline]
+    pub fn verb(&self) -> &Verb {
+        &self.verb
     }
+}
+
+/// The value of `Content-Length` of a request, if it has the field (RFC 9110 section 8.6).
+pub fn content_length(verb: &Verb, content: Option<&[u8]>) -> Option<usize> {
+    content.map(<[u8]>::len).or(verb.expects_content().then_some(0))
 }
 
 /// A part of a response.
@@ -197,7 +290,7 @@ impl Session {
     pub fn request(&mut self, out: &mut Vec<u8>, target: &str, ending: &Ending) -> Result<(), Misuse> {
         let persist = ending.version == Version::Http11;
         self.http
-            .begin_request(ending.verb.method(), persist, &Limits::DEFAULT)?;
+            .begin_request(ending.verb.method, persist, &Limits::DEFAULT)?;
         out.extend_from_slice(&ending.before);
         out.extend_from_slice(target.as_bytes());
         out.extend_from_slice(&ending.bytes);
@@ -590,7 +683,7 @@ mod tests {
     #[test]
     fn a_request_has_the_verb_and_the_fields_it_was_given() {
         let fields = [("Host", "a.example"), ("Accept", "*/*")];
-        let ending = Ending::with(Version::Http11, Verb::Head, fields);
+        let ending = Ending::with(Version::Http11, Verb::HEAD, fields, None);
         let (mut session, mut out) = (Session::new(), Vec::new());
         session.request(&mut out, "/a", &ending).expect("room");
         assert_eq!(
@@ -611,7 +704,56 @@ mod tests {
         assert_eq!(sound, Ok(()));
         assert_eq!(said, [(Some(b"/b".to_vec()), Some(2)), (None, None)]);
         assert!(session.is_persistent());
-        assert_eq!("HEAD".parse(), Ok(Verb::Head));
-        assert!("head".parse::<Verb>().is_err() && "POST".parse::<Verb>().is_err());
+    }
+
+    #[test]
+    fn methods_are_tokens_with_the_properties_of_rfc_9110() {
+        for (name, is_retrieval, is_idempotent, expects_content) in [
+            ("GET", true, true, false),
+            ("HEAD", true, true, false),
+            ("PUT", false, true, true),
+            ("DELETE", false, true, false),
+            ("POST", false, false, true),
+            ("PATCH", false, false, true),
+            ("REPORT", false, false, false),
+        ] {
+            let verb: Verb = name.parse().expect(name);
+            assert_eq!((verb.name(), verb.is_retrieval()), (name, is_retrieval));
+            assert_eq!(
+                (verb.is_idempotent(), verb.expects_content()),
+                (is_idempotent, expects_content),
+                "{name}"
+            );
+        }
+        assert_eq!("HEAD".parse(), Ok(Verb::HEAD));
+        let longest = "M".repeat(METHOD_MAX);
+        assert!(longest.parse::<Verb>().is_ok() && format!("{longest}M").parse::<Verb>().is_err());
+        for name in ["", "head", "CONNECT", "A B", "G\u{e9}T"] {
+            assert!(name.parse::<Verb>().is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn content_follows_the_head_with_its_length() {
+        let sent = |verb: Verb, content: Option<&[u8]>| {
+            let ending = Ending::with(Version::Http11, verb, [("Host", "h")], content);
+            let mut out = Vec::new();
+            Session::new().request(&mut out, "/a", &ending).expect("room");
+            String::from_utf8(out).expect("text")
+        };
+        let head = "/a HTTP/1.1\r\nHost: h\r\n";
+        assert_eq!(
+            sent(Verb::POST, Some(b"abc")),
+            format!("POST {head}Content-Length: 3\r\n\r\nabc")
+        );
+        assert_eq!(
+            sent(Verb::POST, None),
+            format!("POST {head}Content-Length: 0\r\n\r\n")
+        );
+        assert_eq!(
+            sent(Verb::GET, Some(b"")),
+            format!("GET {head}Content-Length: 0\r\n\r\n")
+        );
+        assert_eq!(sent(Verb::GET, None), format!("GET {head}\r\n"));
     }
 }

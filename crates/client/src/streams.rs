@@ -18,6 +18,9 @@ pub const STREAM_WINDOW: u32 = 6 << 20;
 /// The same for all streams of a connection, unless one stream alone may have more.
 const CONNECTION_WINDOW: u32 = 15 << 20;
 
+/// Most bytes of a DATA frame and its header.
+const FRAME_ROOM: usize = 16_393;
+
 /// One connection.
 #[derive(Debug)]
 pub struct Streams {
@@ -34,6 +37,8 @@ pub struct Streams {
     meters: HashMap<u32, Meter>,
     /// Bytes granted at first: on a stream, on the connection.
     windows: [u32; 2],
+    /// Contents of requests that are not sent completely, by stream, with the bytes sent.
+    contents: HashMap<u32, (Arc<[u8]>, usize)>,
 }
 
 /// Bytes of bodies that came, and where the server had to stop unless it was told in time that it may send more.
@@ -81,6 +86,52 @@ impl Streams {
             is_ending: false,
             meters: HashMap::new(),
             windows,
+            contents: HashMap::new(),
+        }
+    }
+
+    /// Sends a request with content, as far as the server permits; the rest follows as it permits more. The fields are
+    /// those of [`Streams::ask`], with `content-length` among them.
+    ///
+    /// # Errors
+    /// If the server permits no further request on this connection now.
+    pub fn ask_with<'f>(
+        &mut self,
+        fields: impl IntoIterator<Item = (&'f str, &'f str)>,
+        is_head: bool,
+        priority: Priority,
+        content: Arc<[u8]>,
+        now: Instant,
+    ) -> Result<u32, Misuse> {
+        if content.is_empty() {
+            return self.ask(fields, is_head, priority);
+        }
+        let fields = fields
+            .into_iter()
+            .map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let stream = self
+            .http
+            .request_with(&[], fields, false, is_head, priority, &mut self.out)?;
+        self.http.ready(stream, content.len() as u64)?;
+        self.http.finish(stream)?;
+        self.contents.insert(stream, (content, 0));
+        self.send_contents(now);
+        Ok(stream)
+    }
+
+    /// Writes as much of the contents as the windows of the server permit.
+    fn send_contents(&mut self, now: Instant) {
+        while let Some(piece) = self.http.next(FRAME_ROOM, now, &mut self.out) {
+            let Some((content, sent)) = self.contents.get_mut(&piece.stream) else {
+                debug_assert!(false, "only requests with content have something to send");
+                return;
+            };
+            let to = *sent + piece.bytes;
+            self.out.extend_from_slice(&content[*sent..to]);
+            *sent = to;
+            if piece.last {
+                self.contents.remove(&piece.stream);
+            }
         }
     }
 
@@ -141,6 +192,7 @@ impl Streams {
 
     /// Gives a request up (RFC 9113 section 8.7): nothing more of it is reported.
     pub fn cancel(&mut self, stream: u32) {
+        self.contents.remove(&stream);
         self.http.reset(stream, Code::CANCEL, &mut self.out);
     }
 
@@ -193,6 +245,7 @@ impl Streams {
                 }
                 Event::Reset { stream, code } => {
                     self.meters.remove(&stream);
+                    self.contents.remove(&stream);
                     let reset = Reset {
                         code: code.to_string(),
                         is_refused: code == Code::REFUSED_STREAM,
@@ -211,6 +264,9 @@ impl Streams {
         }
         input.drain(..at);
         self.kept = input;
+        if !self.contents.is_empty() {
+            self.send_contents(now);
+        }
         Ok(())
     }
 }

@@ -582,7 +582,8 @@ impl Crew {
                 let took = now.since(fetch.mark);
                 self.ledger.transferred(fetch.part_intended, took, None, now);
                 fetch.tries += 1;
-                if fetch.tries > TRIES_MAX {
+                let is_repeatable = self.setup.ending.verb().is_idempotent();
+                if fetch.tries > TRIES_MAX || !is_repeatable {
                     self.lost(line, Trouble::Unanswered, port, now);
                     return;
                 }
@@ -739,7 +740,7 @@ impl Crew {
                 | Trouble::Unanswered
                 | Trouble::Timeout
                 | Trouble::Protocol
-        );
+        ) || !self.setup.ending.verb().is_idempotent();
         if hopeless || fetch.tries > TRIES_MAX {
             if let Some(part) = fetch.parts.get(fetch.got) {
                 let file = &self.setup.work.files[part.file as usize];

@@ -45,6 +45,12 @@ impl Accept {
         Accept(ranges)
     }
 
+    /// The default for requests that do more than read: every 2xx, because a server that creates or accepts something
+    /// says 201, 202 or 204 (RFC 9110 section 15.3).
+    pub fn successful() -> Accept {
+        Accept(vec![(200, 299)])
+    }
+
     /// Whether a status counts as success.
     #[inline]
     pub fn holds(&self, status: u16) -> bool {

@@ -98,9 +98,12 @@ pub struct Run {
     pub mode: String,
     /// Whether contents were compared with digests.
     pub verified: bool,
-    /// `GET` or `HEAD`.
+    /// Method of every request.
     #[serde(default = "get")]
     pub method: String,
+    /// Bytes of the content of every request; `None` without content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body_bytes: Option<u64>,
     /// How connections spoke TLS; `None` for cleartext.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
@@ -518,6 +521,7 @@ pub(crate) mod tests {
             mode: "serial".to_owned(),
             verified: false,
             method: get(),
+            body_bytes: None,
             tls: None,
             headers: Vec::new(),
             accept_status: "200".to_owned(),

@@ -1,9 +1,9 @@
-//! Work in the background: done on one thread, in the order it was offered, and refused once too much of it waits. What
-//! the work is, only the caller knows.
+//! Work in the background: begun in the order it was offered, on one thread or a few, and refused once too much of it waits.
+//! What the work is, only the caller knows.
 //!
-//! The thread starts with the first item, so a process that never offers any has no thread (one that only forks, for
-//! example). Once its owner is gone, it ends after the current item; nothing waits for that, because an item may hang
-//! as long as the disk it reads from.
+//! A thread starts with the first item, so a process that never offers any has no thread (one that only forks, for
+//! example); further threads start when all are busy. Once its owner is gone, a thread ends after the current item; nothing
+//! waits for that, because an item may hang as long as the disk it reads from.
 
 use crate::clock;
 use std::collections::VecDeque;
@@ -12,10 +12,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use units::UnixTime;
 
-/// A thread for work items of one kind.
+/// Threads for work items of one kind.
 pub struct Background<T> {
     name: &'static str,
     waiting_max: usize,
+    threads_max: usize,
     shared: Arc<Shared<T>>,
 }
 
@@ -28,8 +29,9 @@ struct Shared<T> {
 struct Queue<T> {
     state: State,
     waiting: VecDeque<T>,
-    /// Whether an item is being processed.
-    is_busy: bool,
+    threads: usize,
+    /// Of these, without an item.
+    idle: usize,
 }
 
 /// ```text
@@ -53,11 +55,13 @@ impl<T: Send + 'static> Background<T> {
         let queue = Mutex::new(Queue {
             state: State::New,
             waiting: VecDeque::new(),
-            is_busy: false,
+            threads: 0,
+            idle: 0,
         });
         Background {
             name,
             waiting_max,
+            threads_max: 1,
             shared: Arc::new(Shared {
                 queue,
                 more: Condvar::new(),
@@ -66,31 +70,50 @@ impl<T: Send + 'static> Background<T> {
         }
     }
 
+    /// With up to this many threads.
+    pub fn with_threads(mut self, threads_max: usize) -> Background<T> {
+        self.threads_max = threads_max.max(1);
+        self
+    }
+
     /// Offers an item. False if it is refused: too many wait, or the system has no thread.
     pub fn offer(&self, piece: T) -> bool {
+        self.try_offer(piece).is_ok()
+    }
+
+    /// As [`Background::offer`].
+    ///
+    /// # Errors
+    /// The item that is refused.
+    pub fn try_offer(&self, piece: T) -> Result<(), T> {
         let mut queue = self.shared.lock();
         if queue.waiting.len() >= self.waiting_max {
-            return false;
+            return Err(piece);
         }
-        if queue.state == State::New {
+        if queue.idle <= queue.waiting.len() && queue.threads < self.threads_max {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name(self.name.into());
-            if let Err(error) = thread.spawn(move || shared.run()) {
-                tracing::warn!("no thread for {}: {error}", self.name);
-                return false;
+            match thread.spawn(move || shared.run()) {
+                Ok(_) => queue.threads += 1,
+                Err(error) => {
+                    tracing::warn!("no thread for {}: {error}", self.name);
+                    if queue.threads == 0 {
+                        return Err(piece);
+                    }
+                }
             }
             queue.state = State::Running;
         }
         queue.waiting.push_back(piece);
         drop(queue);
         self.shared.more.notify_one();
-        true
+        Ok(())
     }
 
     /// Whether every item offered so far is done.
     pub fn is_idle(&self) -> bool {
         let queue = self.shared.lock();
-        queue.waiting.is_empty() && !queue.is_busy
+        queue.waiting.is_empty() && queue.idle == queue.threads
     }
 }
 
@@ -106,10 +129,13 @@ impl<T> Shared<T> {
                 if queue.state == State::Closed {
                     return;
                 }
-                queue.is_busy = !queue.waiting.is_empty();
                 match queue.waiting.pop_front() {
                     Some(piece) => break piece,
-                    None => queue = self.more.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                    None => {
+                        queue.idle += 1;
+                        queue = self.more.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                        queue.idle -= 1;
+                    }
                 }
             };
             drop(queue);
@@ -126,7 +152,7 @@ impl<T> Drop for Background<T> {
             queue.state = State::Closed;
             std::mem::take(&mut queue.waiting)
         };
-        self.shared.more.notify_one();
+        self.shared.more.notify_all();
         drop(dropped);
     }
 }
@@ -181,6 +207,28 @@ mod tests {
         assert!(aside.offer(9), "there is room again");
         go.send(()).unwrap();
         assert_eq!(done.recv(), Ok(9));
+    }
+
+    #[test]
+    fn several_pieces_are_done_at_once() {
+        let barrier = Arc::new(std::sync::Barrier::new(3));
+        let (did, done) = mpsc::channel();
+        let work = {
+            let barrier = Arc::clone(&barrier);
+            move |piece: u32, _| {
+                barrier.wait();
+                did.send(piece).unwrap();
+            }
+        };
+        let aside = Background::new("test", 10, work).with_threads(3);
+        // Each thread waits for all others, twice.
+        for piece in 0..6 {
+            assert_eq!(aside.try_offer(piece), Ok(()));
+        }
+        let mut did: Vec<u32> = done.iter().take(6).collect();
+        did.sort_unstable();
+        assert_eq!(did, [0, 1, 2, 3, 4, 5]);
+        assert_eq!(aside.shared.lock().threads, 3);
     }
 
     #[test]

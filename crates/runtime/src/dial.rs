@@ -423,13 +423,14 @@ struct Conn {
 ///   Resting ◀───┤              │ output that blocks          ├──▶ Resting, expecting input
 ///               └──output──▶ Sending ◀─┘ ────all of it went──┘
 /// ```
+/// Input is expected in every state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     /// None: it expects input.
     Resting,
     /// The crew is processing its bytes; input is expected again afterwards.
     Hearing,
-    /// Output waits for room, or for its completion to be reported; input stays in the socket until then.
+    /// Output waits for room, or for its completion to be reported. Input that comes meanwhile is processed, too.
     Sending,
 }
 
@@ -650,6 +651,9 @@ impl<C: Crew> Driver<C> {
                     self.expect(id);
                 }
             }
+            // An answer may come before all output has left: a server may refuse a request before it has read the content
+            // (RFC 9112 section 9.3).
+            None if stands && before == Doing::Resting => self.expect(id),
             done => self.ready.extend(done),
         }
     }
@@ -755,19 +759,31 @@ impl<C: Crew> Driver<C> {
         }
     }
 
-    /// After the crew has processed input: expects more, unless the crew's output waits for room.
+    /// After the crew has processed input: expects more.
     fn heard(&mut self, id: Id) {
-        if self.owner(id).is_some() && self.doing(id) == Doing::Hearing {
-            self.conns[id.index as usize].doing = Doing::Resting;
+        if self.owner(id).is_some() {
+            let doing = &mut self.conns[id.index as usize].doing;
+            if *doing == Doing::Hearing {
+                *doing = Doing::Resting;
+            }
             self.expect(id);
+        }
+    }
+
+    /// Reports input that came before the connection's output failed: the answer of a server that then closed.
+    #[cold]
+    fn hear_last_words(&mut self, id: Id) {
+        while let Some(line) = self.owner(id)
+            && let Some(Done::Recv { buf, .. }) = self.backend.submit(Op::Recv { id })
+        {
+            self.tell(line, Happened::Bytes(buf.filled()), clock::now());
+            self.backend.recycle(buf);
         }
     }
 
     fn take(&mut self, done: Done) {
         match done {
             Done::Input { id } if self.skips(id) => self.drop_unseen(id),
-            // It is expected again when the output is sent.
-            Done::Input { id } if self.doing(id) == Doing::Sending => {}
             Done::Ready { id } | Done::Input { id } => {
                 let op = match done {
                     Done::Input { .. } => Op::Recv { id },
@@ -780,7 +796,11 @@ impl<C: Crew> Driver<C> {
                 }
             }
             Done::Progress { id, .. } => {
-                self.stands(id);
+                let line = self.owner(id);
+                let is_new = line.is_some_and(|line| self.lines[line as usize].link == Link::Opening(id));
+                if self.stands(id).is_some() && is_new {
+                    self.expect(id);
+                }
             }
             Done::Sent { id, out } => {
                 self.spare(out);
@@ -798,7 +818,11 @@ impl<C: Crew> Driver<C> {
             }
             Done::Recv { id, buf } => {
                 if let Some(line) = self.stands(id) {
-                    self.conns[id.index as usize].doing = Doing::Hearing;
+                    let conn = &mut self.conns[id.index as usize];
+                    conn.skip = conn.skip.saturating_sub(buf.filled().len() as u64);
+                    if conn.doing == Doing::Resting {
+                        conn.doing = Doing::Hearing;
+                    }
                     self.tell(line, Happened::Bytes(buf.filled()), clock::now());
                 }
                 self.backend.recycle(buf);
@@ -810,8 +834,16 @@ impl<C: Crew> Driver<C> {
                 }
             }
             Done::Failed { id, loss } => {
-                let Some(line) = self.owner(id) else { return };
                 let (Loss::Socket(errno) | Loss::File(errno)) = loss;
+                // The peer has closed its end, so the connection was open, although nothing has told so yet.
+                if errno == libc::EPIPE || errno == libc::ECONNRESET {
+                    self.stands(id);
+                }
+                let is_open = |line: u32| self.lines[line as usize].link == Link::Open(id);
+                if self.owner(id).is_some_and(is_open) && self.doing(id) == Doing::Sending {
+                    self.hear_last_words(id);
+                }
+                let Some(line) = self.owner(id) else { return };
                 let failing = match self.lines[line as usize].link {
                     Link::Opening(_) => Failing::Opening(errno),
                     Link::None | Link::Open(_) => Failing::Open(errno),

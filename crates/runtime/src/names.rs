@@ -4,15 +4,16 @@
 //!   start ─▶ unknown ── found ──▶ known ─┬─ found: the new addresses
 //!               └── failed ──▶ failed    └─ failed: the old addresses
 //! ```
-//! The resolver may take many seconds, so nothing waits for it: readers get what is known. Decides when a name is looked up
+//! The resolver may take many seconds, so event loops do not wait for it: readers get what is known. Decides when a name is looked up
 //! and what a failure changes. Which of the addresses is used, and for what, only the caller knows.
 
+use crate::clock;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use units::Duration;
+use units::{Duration, Instant};
 
 /// Addresses kept of a name. Further ones are ignored.
 pub const ADDRESSES_MAX: usize = 16;
@@ -53,6 +54,8 @@ pub struct Watch {
 struct Shared {
     state: Mutex<State>,
     closed: Condvar,
+    /// A lookup has ended.
+    known: Condvar,
 }
 
 #[derive(Default)]
@@ -91,6 +94,7 @@ impl Watch {
                     news.log(&host, &known);
                     let mut state = shared.lock();
                     state.known = known;
+                    shared.known.notify_all();
                     let pause = match state.known.addresses.is_empty() {
                         true => interval.min(RETRY),
                         false => interval,
@@ -104,6 +108,17 @@ impl Watch {
                 }
             })?;
         Ok(watch)
+    }
+
+    /// Waits until the first lookup has ended, and until this time at most.
+    pub fn await_first(&self, until: Instant) {
+        let is_new = |state: &mut State| {
+            let known = &state.known;
+            known.addresses.is_empty() && known.failure.is_none() && !state.is_closed
+        };
+        let state = self.shared.lock();
+        let left = until.since(clock::now());
+        drop(self.shared.known.wait_timeout_while(state, left, is_new));
     }
 
     /// What is known now. Never waits for the resolver.
@@ -255,6 +270,7 @@ mod tests {
         *ANSWERS.lock().unwrap() = Some(answers);
         let watch = Watch::start("a", Duration::from_millis(1), resolve).unwrap();
         // The resolver has not answered.
+        watch.await_first(clock::now() + Duration::from_millis(10));
         assert!(watch.known().addresses.is_empty());
         for last in [1, 2] {
             answer.send(last).unwrap();
@@ -268,6 +284,23 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(*watch.known().addresses, [address(2)]);
+    }
+
+    #[test]
+    fn whoever_may_wait_gets_the_first_answer() {
+        for (host, is_found) in [("a", true), ("b", false)] {
+            let resolve = |host: &str| match host {
+                "a" => Ok(vec![address(1)]),
+                _ => Err(io::Error::other("no such name")),
+            };
+            let watch = Watch::start(host, Duration::from_secs(3600), resolve).unwrap();
+            watch.await_first(clock::now() + Duration::from_secs(60));
+            let known = watch.known();
+            assert_eq!(
+                (known.addresses.len() == 1, known.failure.is_none()),
+                (is_found, is_found)
+            );
+        }
     }
 
     #[test]

@@ -435,7 +435,7 @@ pub trait Job: Send + 'static {
     fn run(self) -> Self::Output;
 
     /// Takes work that only waits for something to happen elsewhere, so that it occupies no helper thread: `later` is to be
-    /// called with the output once, from any thread. Event loops call this for jobs of [`Action::Start`], after `try_now`.
+    /// called with the output once, from any thread. Event loops call this after `try_now`.
     ///
     /// # Errors
     /// The job, if it is not of this kind. A job that wraps another asks that one.

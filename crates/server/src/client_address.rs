@@ -8,6 +8,7 @@
 //! stands in front of it may be forged. A request of a trusted peer whose client cannot be read is from the unspecified
 //! address, which no network contains: whoever can spoil the field must not pass for the proxy.
 
+use crate::checked::Guarded;
 use crate::config::{Config, Network, TrustedField};
 use http_semantics::forwarded::{self, Node};
 use http_semantics::request::RequestHead;
@@ -41,6 +42,8 @@ pub(crate) struct From {
     pub(crate) hops: Vec<IpAddr>,
     /// Whether the client used https.
     pub(crate) is_secured: bool,
+    /// What access rules mean for the request.
+    pub(crate) guarded: Guarded,
 }
 
 /// The networks that are trusted, and the field in which they name clients.
@@ -91,6 +94,7 @@ impl Trusted {
                 peer,
                 hops,
                 is_secured,
+                guarded: Guarded::default(),
             };
         }
         let (client, scheme) = self.walk(peer, head, &mut |hop| hops.push(hop));
@@ -100,6 +104,7 @@ impl Trusted {
             peer: client,
             hops,
             is_secured: scheme.unwrap_or(is_secured),
+            guarded: Guarded::default(),
         }
     }
 

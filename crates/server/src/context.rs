@@ -116,7 +116,7 @@ pub struct Cx {
 impl Cx {
     pub(crate) fn new(hub: Arc<Hub>, rng: Rng) -> Cx {
         let (generation, state) = hub.current();
-        state.proxies.awaken();
+        state.awaken();
         let seat = hub.board.join();
         let mut cx = Cx {
             step: Step::Calm,
@@ -185,7 +185,7 @@ impl Cx {
         self.change = u64::MAX;
         let before = Arc::clone(&self.state);
         (self.generation, self.state) = self.hub.current();
-        self.state.proxies.awaken();
+        self.state.awaken();
         self.take_step(self.step);
         self.admission.hold(turn_max(&self.state.config));
         self.journal
@@ -411,7 +411,7 @@ pub(crate) enum Task {
     Load(Load),
     /// Compress a file.
     Encode(Encode),
-    /// Check a password.
+    /// Check a password, or ask another server.
     Check(Box<Check>),
     /// Read a piece of a body, the last one if the flag is set.
     Read(FileRange, bool),
@@ -506,6 +506,13 @@ impl Job for Work {
             Task::Await(waiter) => {
                 waiter.wake_with(move || later.report(Done::Woken));
                 Ok(())
+            }
+            Task::Check(check) => {
+                let reply = move |checked| later.report(Done::Loaded(Loaded::checked(checked)));
+                check.defer(reply).map_err(|(check, _)| Work {
+                    task: Task::Check(Box::new(check)),
+                    ..self
+                })
             }
             _ => Err(self),
         }

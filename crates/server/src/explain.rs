@@ -4,7 +4,8 @@
 //! The answer comes from the same exchange as that of a session, so the explanation cannot differ from it. This file knows no
 //! connection, and it passes nothing to upstreams.
 
-use crate::access::Verdict;
+use crate::access::{Check, Sender, Verdict};
+use crate::checked::Known;
 use crate::client_address::Shown;
 use crate::config::{Config, HeaderRule, TrailingSlash, spelling};
 use crate::context::{Cx, Done};
@@ -106,8 +107,13 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
         say("path", format!("rules compare `{}`", spelled.escape_ascii()));
     }
     let mut source = None;
-    let verdict = state.gates.verdict(site, head, question.peer, false);
-    for (at, rule) in state.gates.covering(site, head) {
+    let sender = Sender {
+        peer: question.peer,
+        is_secured: question.is_secured,
+    };
+    let verdict = state.gates.verdict(site, head, sender, &Known::default());
+    let covering = state.gates.covering(site, head);
+    for (at, rule) in &covering {
         say("access", format!("rule {} for `{}`", at + 1, rule.path));
     }
     let is_ruled = !matches!(&verdict, Verdict::Open(admitted) if !admitted.is_ruled);
@@ -117,6 +123,19 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
         let (text, stops) = match verdict {
             Verdict::Open(_) => (format!("{} is admitted", Shown(question.peer)), false),
             Verdict::Forbidden => (format!("{} is not admitted", Shown(question.peer)), true),
+            Verdict::Check(Check::Asked(question, _)) => {
+                let text = format!("{} decides (auth)", question.url());
+                say("access", text.clone());
+                return Explanation {
+                    steps,
+                    status: None,
+                    source: format!("access, {text}"),
+                    fields: Vec::new(),
+                };
+            }
+            Verdict::Answered(_) | Verdict::Unanswered(_) => {
+                ("the server of `auth` cannot be asked".to_owned(), true)
+            }
             Verdict::Challenge(_) | Verdict::Check(_) => ("a password is needed".to_owned(), true),
             Verdict::Busy => ("too many passwords are being checked".to_owned(), true),
             Verdict::Malformed => ("the path is malformed".to_owned(), true),

@@ -11,6 +11,7 @@ pub mod adapt;
 mod admission;
 mod ask;
 pub mod cache;
+mod checked;
 mod client_address;
 pub mod clock;
 pub mod coding;

@@ -117,6 +117,10 @@ pub(crate) struct State {
 }
 
 impl State {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of a state, each made by its caller"
+    )]
     fn new(
         own: OwnHandlers,
         config: Config,
@@ -125,8 +129,10 @@ impl State {
         hosts: Hosts,
         log: Option<Arc<dyn LogSink>>,
         proxies: Proxies,
+        before: Option<&State>,
     ) -> Result<State, OpenError> {
-        let gates = Gates::open(hosts.places().iter().map(|place| &place.config));
+        let configs = hosts.places().iter().map(|place| &place.config);
+        let gates = Gates::open(configs, before.map(|before| &before.gates));
         let gates = gates.map_err(OpenError::Users)?;
         let field_rules = FieldRules::of(hosts.places().iter().map(|place| &place.config));
         let limits = config.limits();
@@ -215,6 +221,12 @@ impl State {
             embedded,
             log,
         })
+    }
+
+    /// Begins what needs threads. A process calls this once it does not fork any more.
+    pub(crate) fn awaken(&self) {
+        self.proxies.awaken();
+        self.gates.awaken();
     }
 }
 
@@ -334,7 +346,7 @@ impl Server {
         let hosts = Hosts::open(&config, &embedded, &additions.filters, None)?;
         let proxies = Proxies::of(&config, &hosts, None, &interprocess.purges);
         let proxies = proxies.map_err(OpenError::Upstreams)?;
-        let state = State::new(own, config, embedded, additions, hosts, log, proxies)?;
+        let state = State::new(own, config, embedded, additions, hosts, log, proxies, None)?;
         let dials = !state.proxies.is_empty();
         Ok(Server {
             is_admin: false,
@@ -375,7 +387,17 @@ impl Server {
         let own = self.hub.own;
         let proxies = Proxies::of(&config, &hosts, Some(&before.proxies), &self.hub.purges);
         let proxies = proxies.map_err(OpenError::Upstreams)?;
-        let state = Arc::new(State::new(own, config, embedded, additions, hosts, log, proxies)?);
+        let state = State::new(
+            own,
+            config,
+            embedded,
+            additions,
+            hosts,
+            log,
+            proxies,
+            Some(&before),
+        );
+        let state = Arc::new(state?);
         let mut current = self.hub.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.hub
             .connections_max

@@ -53,6 +53,7 @@ pub(in crate::model) fn run(users: u32, throughput: f64, response: f64) -> Run {
         mode: "serial".to_owned(),
         verified: false,
         method: "GET".to_owned(),
+        body_bytes: None,
         tls: None,
         headers: Vec::new(),
         accept_status: "200".to_owned(),

@@ -15,13 +15,13 @@ use crate::record::Trouble;
 use client::http3::Http3;
 use client::multiplexed::{Arrived, Multiplexed};
 use client::plan::Mode;
-use client::session::{Heard, Said, Verb};
+use client::session::{Heard, Said};
 use client::streamed::{Came, Reset};
 use client::streams::{Priority, STREAM_WINDOW, Streams};
 use runtime::dial::Port;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use units::Instant;
-use units::Word as _;
 
 /// How requests share connections of HTTP/2 or HTTP/3.
 #[derive(Clone, Debug)]
@@ -36,6 +36,8 @@ pub struct Sharing {
     pub authority: String,
     /// The fields of every request, with names in lower case.
     pub fields: Vec<(String, String)>,
+    /// The content of every request; `content-length` is among the fields.
+    pub content: Option<Arc<[u8]>>,
 }
 
 /// A connection and the lines whose requests it carries.
@@ -152,7 +154,7 @@ impl Crew {
         let verb = self.setup.ending.verb();
         let path = &self.setup.work.files[part.file as usize].path;
         let pseudo = [
-            (":method", verb.word()),
+            (":method", verb.name()),
             (":scheme", sharing.scheme),
             (":authority", &sharing.authority),
             (":path", path),
@@ -162,7 +164,15 @@ impl Crew {
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()));
         let fields = pseudo.into_iter().chain(regular);
-        match carrier.streams.ask(fields, verb == Verb::Head, Priority::DEFAULT) {
+        let (is_head, priority) = (verb.is_head(), Priority::DEFAULT);
+        let stream = match &sharing.content {
+            None => carrier.streams.ask(fields, is_head, priority),
+            Some(content) => {
+                let content = Arc::clone(content);
+                carrier.streams.ask_with(fields, is_head, priority, content, now)
+            }
+        };
+        match stream {
             Some(stream) => carrier.asked.push((stream, line)),
             None => carrier.waiting.push_back(line),
         }
@@ -431,6 +441,10 @@ impl Crew {
             };
             let is_answered = fetch.first.is_some();
             match ended {
+                // The server may have processed it.
+                Ended::Closed if !is_answered && !self.setup.ending.verb().is_idempotent() => {
+                    self.lost(line, Trouble::Unanswered, port, now);
+                }
                 Ended::Closed if is_answered => self.failed_on_stream(line, Trouble::Truncated, port, now),
                 Ended::Closed => self.unanswered(line, port, now),
                 Ended::Failed(trouble) => self.lost(line, trouble, port, now),

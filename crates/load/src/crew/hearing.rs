@@ -7,7 +7,7 @@ use super::{Crew, FIRST, Fetch, Live, Phase, Setup, User};
 use crate::ledger::Ledger;
 use crate::record::Trouble;
 use client::plan::Mode;
-use client::session::{Fault, Heard, Left, UNREAD_MAX, Verb};
+use client::session::{Fault, Heard, Left, UNREAD_MAX};
 use core::sync::atomic::Ordering;
 use runtime::dial::Port;
 use units::Instant;
@@ -183,7 +183,7 @@ impl Hearing<'_> {
                 let record = ledger.of(fetch.part_intended);
                 // A redirect whose head is in memory has its location recorded already.
                 if let Some(lines) = read
-                    && (self.setup.ending.verb() == Verb::Head || status >= 300)
+                    && (self.setup.ending.verb().is_head() || status >= 300)
                 {
                     fetch.said = lines.content_length();
                     if let Some(location) = lines.location()
@@ -223,9 +223,9 @@ impl Hearing<'_> {
             ..
         } = self.setup;
         let target = &work.files[part.file as usize];
-        let length = match ending.verb() {
-            Verb::Get => Some(fetch.bytes),
-            Verb::Head => fetch.said,
+        let length = match ending.verb().is_head() {
+            false => Some(fetch.bytes),
+            true => fetch.said,
         };
         record.replied(fetch.status, *now, from);
         let trouble = if !accept.holds(fetch.status) {

@@ -311,7 +311,7 @@ pub(crate) struct Hand<J: Job> {
 impl<J: Job> Hand<J> {
     pub(crate) fn give(&self, id: Id, work: Work<J>, until: Option<Instant>) {
         let work = match work {
-            Work::Job(job_id, job) if job_id.ticket != Ticket::ONLY => {
+            Work::Job(job_id, job) => {
                 let inbox = Arc::clone(&self.inbox);
                 let later = Later::new(move |output| inbox.put(Finished::Job(id, job_id, output)));
                 match job.defer(later) {

@@ -221,6 +221,68 @@ fn a_long_stream_arrives_whole() {
     assert_eq!(crew.bytes, (PIECES * (16 << 10)) as u64);
 }
 
+/// Sends more than a socket takes, and records what comes back.
+struct Uploader {
+    said: Vec<u8>,
+    lost: Option<Failing>,
+    /// The bytes at which it ends.
+    enough: usize,
+}
+
+impl Crew for Uploader {
+    fn start(&mut self, port: &mut Port, _: Instant) {
+        port.connect(0);
+        port.send(0, |out| out.resize(64 << 20, 7));
+    }
+
+    fn handle(&mut self, _: u32, happened: Happened<'_>, port: &mut Port, _: Instant) {
+        match happened {
+            Happened::Connected => {}
+            Happened::Bytes(bytes) => {
+                self.said.extend_from_slice(bytes);
+                if self.said.len() >= self.enough {
+                    port.end();
+                }
+            }
+            Happened::Eof => port.end(),
+            Happened::Lost(failing) => {
+                self.lost = Some(failing);
+                port.end();
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn stop(&mut self, _: &mut Port, _: Instant) {}
+}
+
+/// An answer is reported although the server reads nothing of what is still being sent, and also if it closes at once.
+#[test]
+fn an_answer_comes_before_all_was_sent() {
+    for closes in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (over, is_over) = mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            stream.write_all(b"no").expect("sent");
+            if !closes {
+                // Open, and unread, as long as the client runs.
+                let _ = is_over.recv();
+            }
+        });
+        let crew = Uploader {
+            said: Vec::new(),
+            lost: None,
+            enough: if closes { usize::MAX } else { 2 },
+        };
+        let running = start(vec![crew], address).expect("started");
+        let (crew, _) = running.join().expect("no failure").remove(0);
+        assert_eq!(crew.said, b"no", "closes: {closes}, lost: {:?}", crew.lost);
+        drop(over);
+    }
+}
+
 /// Reads the first bytes of a reply, skips the next `skip`, and reads what follows.
 struct Skipping {
     skip: u64,

@@ -383,7 +383,11 @@ impl Epoll {
         };
         let (bytes, wants) = match pushed {
             Pushed::All => return Some(Done::Sent { id, out }),
-            Pushed::Lost(loss) => return Some(Done::Failed { id, loss }),
+            Pushed::Lost(loss) => {
+                // The peer may have answered before it closed.
+                socket.flags &= !EXHAUSTED;
+                return Some(Done::Failed { id, loss });
+            }
             Pushed::Cold(range) => {
                 socket.flags |= COLD | SENDING;
                 self.put_by(id, out);

@@ -1,27 +1,37 @@
-//! Decides whether a client may have what it requests: by its network, and by its password (RFC 7617).
+//! Decides whether a client may have what it requests: by its network, by its password (RFC 7617), and by the decision of
+//! another server.
 //!
 //! ```text
 //!   request ─▶ paths that could answer it ─▶ first rule that covers each ─┬─ admitted ──▶ Open
 //!                                                                         ├─ network ───▶ Forbidden (403)
 //!                                                                         ├─ password ──▶ Challenge (401)
+//!                                                                         ├─ server ────▶ Answered, Unanswered
 //!                                                                         └─ not known ─▶ Check, a job ─▶ ask again
 //! ```
 //! A request must satisfy the rule of its own path and of each file that a lookup of this path could choose, so another
-//! spelling or an index does not avoid a rule. This file knows neither sessions nor answers; [`users`] knows passwords.
+//! spelling or an index does not avoid a rule. This file knows neither sessions nor answers; [`users`] knows passwords, and
+//! [`authority`] asks other servers.
 
+mod authority;
 mod credentials;
 mod users;
 mod verified;
 
+use crate::checked::{Answered, Checked, Guarded, Known, Unanswered, Vouched};
 use crate::config::{Access, Config, Satisfy, TryFiles, spelling};
 use crate::connection_limit::Peers;
+use crate::own_fields::is_among;
 use crate::path;
+use crate::proxy::places::Names;
+pub(crate) use authority::Sender;
+use authority::{Authority, Desk, Question};
 use credentials::Credentials;
 use http_semantics::request::RequestHead;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
+use units::Duration;
 use users::Users;
 use verified::{Digest, Verified};
 use zeroize::Zeroizing;
@@ -35,12 +45,17 @@ const CHECKS_OF_ADDRESS_MAX: u32 = 8;
 /// Suffixes of precompressed siblings.
 const SIBLINGS: [&[u8]; 3] = [b".br", b".zst", b".gz"];
 
+/// Fields in which a client names itself.
+const CREDENTIALS: [&str; 2] = ["authorization", "cookie"];
+
 /// The rules of all sites. By default there are none.
 #[derive(Debug, Default)]
 pub(crate) struct Gates {
     /// By index of the site; empty if no site has a rule.
     sites: Vec<Gate>,
     checks: Option<Arc<Checks>>,
+    /// Host names of the servers that are asked.
+    names: Names,
 }
 
 /// The rules of one site.
@@ -51,6 +66,10 @@ struct Gate {
     index: Vec<Vec<u8>>,
     /// Rules by which other files answer a path.
     tries: Vec<TryFiles>,
+    /// Whether a rule asks another server.
+    asks: bool,
+    /// Names of fields that only such servers may set for upstreams: everywhere, and of requests about which one is asked.
+    copied: [Arc<[String]>; 2],
 }
 
 #[derive(Debug)]
@@ -58,13 +77,15 @@ struct Rule {
     access: Access,
     /// Number of the file, and what it contains.
     users: Option<(u32, Arc<Users>)>,
+    authority: Option<Arc<Authority>>,
 }
 
-/// What checks of passwords share.
+/// What checks share.
 #[derive(Debug)]
 struct Checks {
     verified: Verified,
     under_way: Peers,
+    desk: Desk,
 }
 
 /// Whether a request is admitted.
@@ -76,6 +97,10 @@ pub(crate) enum Verdict {
     Forbidden,
     /// The client must name a user and the right password, for the rule at this index.
     Challenge(u16),
+    /// A server that was asked does not admit it: the client gets this answer.
+    Answered(Arc<Answered>),
+    /// A server that has to be asked did not answer.
+    Unanswered(Unanswered),
     /// Run this, then ask again.
     Check(Check),
     /// Too many checks are under way.
@@ -89,13 +114,24 @@ pub(crate) enum Verdict {
 pub(crate) struct Admitted {
     /// Whether a rule covers its path. Its answer then depends on the client.
     pub(crate) is_ruled: bool,
-    /// The user whose password was correct.
+    /// The user whose password was correct, or whom a server that was asked names.
     pub(crate) user: Option<Box<[u8]>>,
+    /// What servers that were asked say of it; `None`: none was asked.
+    pub(crate) vouched: Option<Arc<Vouched>>,
 }
 
-/// The check of a password. Takes milliseconds to seconds of CPU time.
+/// A check that takes time.
 #[derive(Debug)]
-pub(crate) struct Check {
+pub(crate) enum Check {
+    /// Of a password: milliseconds to seconds of CPU time.
+    Password(Password),
+    /// By another server, with the threads that ask it.
+    Asked(Question, Desk),
+}
+
+/// The check of a password.
+#[derive(Debug)]
+pub(crate) struct Password {
     users: Arc<Users>,
     name: Box<[u8]>,
     password: Zeroizing<Vec<u8>>,
@@ -121,8 +157,40 @@ impl Drop for Seat {
 }
 
 impl Check {
+    /// Makes the check and blocks this thread.
+    pub(crate) fn run(self) -> Checked {
+        match self {
+            Check::Password(password) => Checked::Password(password.run()),
+            Check::Asked(question, _) => question.run(),
+        }
+    }
+
+    /// Makes the check on another thread, and calls `reply` with its result.
+    ///
+    /// # Errors
+    /// The check and `reply`, if it takes CPU time.
+    pub(crate) fn defer<F: FnOnce(Checked) + Send + 'static>(self, reply: F) -> Result<(), (Check, F)> {
+        match self {
+            Check::Password(_) => Err((self, reply)),
+            Check::Asked(question, desk) => {
+                question.ask(&desk, Box::new(reply));
+                Ok(())
+            }
+        }
+    }
+
+    /// Time for which its result is awaited; `None`: it depends on this machine alone.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        match self {
+            Check::Password(_) => None,
+            Check::Asked(question, _) => Some(question.patience()),
+        }
+    }
+}
+
+impl Password {
     /// Whether the password is right; it is remembered then.
-    pub(crate) fn run(self) -> bool {
+    fn run(self) -> bool {
         let verified = &self.seat.0.verified;
         // A check of the same credentials may have ended meanwhile.
         let is_right = verified.contains(&self.digest) || self.users.verify(&self.name, &self.password);
@@ -134,15 +202,19 @@ impl Check {
 }
 
 impl Gates {
-    /// Reads the files that the rules of these sites name.
+    /// Reads the files that the rules of these sites name. Of servers that are asked, what `before` knows stays known.
     ///
     /// # Errors
     /// The file, the line and what to do.
-    pub(crate) fn open<'c>(sites: impl Iterator<Item = &'c Config> + Clone) -> Result<Gates, String> {
+    pub(crate) fn open<'c>(
+        sites: impl Iterator<Item = &'c Config> + Clone,
+        before: Option<&Gates>,
+    ) -> Result<Gates, String> {
         if sites.clone().all(|config| config.access.is_empty()) {
             return Ok(Gates::default());
         }
         let mut files: HashMap<&Path, (u32, Arc<Users>)> = HashMap::new();
+        let mut names = Names::default();
         let mut gates = Vec::new();
         for config in sites {
             let mut rules = Vec::with_capacity(config.access.len());
@@ -158,9 +230,11 @@ impl Gates {
                         }
                     }),
                 };
+                let known = before.map(|before| &before.names);
                 rules.push(Rule {
                     access: access.clone(),
                     users,
+                    authority: Authority::of(access, &mut names, known)?,
                 });
             }
             let index = config.index.iter().map(|name| {
@@ -168,20 +242,57 @@ impl Gates {
                 path::encode(name.as_bytes(), &mut spelled);
                 spelled
             });
+            let mut copied: Vec<String> = config
+                .access
+                .iter()
+                .flat_map(|access| &access.copy)
+                .map(|name| name.to_ascii_lowercase())
+                .collect();
+            copied.sort_unstable();
+            copied.dedup();
+            let everywhere = copied.iter().filter(|name| !is_among(name, &CREDENTIALS));
             gates.push(Gate {
+                asks: config.access.iter().any(|access| access.auth.is_some()),
+                copied: [everywhere.cloned().collect(), copied.into()],
                 rules,
                 index: index.collect(),
                 tries: config.try_files.clone(),
             });
         }
         let verified = Verified::new().ok_or("the system has no random numbers for the key of passwords")?;
+        // Requests that wait for an answer keep their place.
+        let desk = before.and_then(|before| Some(before.checks.as_ref()?.desk.clone()));
         Ok(Gates {
             sites: gates,
+            names,
             checks: Some(Arc::new(Checks {
                 verified,
                 under_way: Peers::default(),
+                desk: desk.unwrap_or_else(Desk::new),
             })),
         })
+    }
+
+    /// Begins to look host names up. A process calls this once it does not fork any more.
+    pub(crate) fn awaken(&self) {
+        self.names.awaken();
+    }
+
+    /// What the rules of the site at this index mean for a request on its way to an upstream. Fields that servers set are
+    /// kept back from every path of the site, as an application may believe them anywhere; credentials only if a server is
+    /// asked about this path, as others may need those of the client.
+    pub(crate) fn guarded(&self, site: usize, head: &RequestHead<'_, '_>) -> Guarded {
+        let Some(gate) = self.sites.get(site).filter(|gate| gate.asks) else {
+            return Guarded::default();
+        };
+        let rules = self.covering(site, head);
+        let is_personal = rules.iter().any(|(_, access)| access.auth.is_some());
+        let [everywhere, asked] = &gate.copied;
+        let kept_back = if is_personal { asked } else { everywhere };
+        Guarded {
+            is_personal,
+            kept_back: Some(Arc::clone(kept_back)),
+        }
     }
 
     /// Whether no site has a rule.
@@ -190,14 +301,14 @@ impl Gates {
         self.sites.is_empty()
     }
 
-    /// Whether a request to the site at this index is admitted. `is_wrong`: a check has shown that its password is.
+    /// Whether a request to the site at this index is admitted. `known`: what checks have shown.
     #[cold]
     pub(crate) fn verdict(
         &self,
         site: usize,
         head: &RequestHead<'_, '_>,
-        peer: IpAddr,
-        is_wrong: bool,
+        sender: Sender,
+        known: &Known,
     ) -> Verdict {
         let open = || Verdict::Open(Admitted::default());
         let (Some(gate), Some(checks)) = (self.sites.get(site), &self.checks) else {
@@ -216,49 +327,74 @@ impl Gates {
         if rules.is_empty() {
             return open();
         }
-        let peer = peer.to_canonical();
+        let peer = sender.peer.to_canonical();
         let mut admitted = Admitted {
             is_ruled: true,
-            user: None,
+            ..Admitted::default()
         };
+        let mut vouched: Option<Vouched> = None;
         let credentials = Credentials::of(&head.fields);
         for at in rules {
-            let Rule { access, users } = &gate.rules[at];
+            let Rule {
+                access,
+                users,
+                authority,
+            } = &gate.rules[at];
             let is_near = access.admits(peer);
-            let Some((file, users)) = users else {
-                match is_near {
-                    true => continue,
-                    false => return Verdict::Forbidden,
+            let asks_more = users.is_some() || authority.is_some();
+            match (access.satisfy, is_near, asks_more) {
+                (_, true, false) | (Satisfy::Any, true, _) => continue,
+                (_, false, false) | (Satisfy::All, false, _) => return Verdict::Forbidden,
+                (Satisfy::Any, false, true) | (Satisfy::All, true, true) => {}
+            }
+            if let Some((file, users)) = users {
+                let challenge = Verdict::Challenge(u16::try_from(at).unwrap_or(u16::MAX));
+                let Some(Credentials { name, password }) = &credentials else {
+                    return challenge;
+                };
+                let digest = checks.verified.digest(*file, name, password);
+                if !checks.verified.contains(&digest) {
+                    if known.is_wrong() {
+                        return challenge;
+                    }
+                    let Some(seat) = Seat::take(checks, peer) else {
+                        return Verdict::Busy;
+                    };
+                    return Verdict::Check(Check::Password(Password {
+                        users: Arc::clone(users),
+                        name: name.clone(),
+                        password: password.clone(),
+                        digest,
+                        seat,
+                    }));
                 }
-            };
-            match (access.satisfy, is_near) {
-                (Satisfy::Any, true) => continue,
-                (Satisfy::All, false) => return Verdict::Forbidden,
-                (Satisfy::Any, false) | (Satisfy::All, true) => {}
-            }
-            let challenge = Verdict::Challenge(u16::try_from(at).unwrap_or(u16::MAX));
-            let Some(Credentials { name, password }) = &credentials else {
-                return challenge;
-            };
-            let digest = checks.verified.digest(*file, name, password);
-            if checks.verified.contains(&digest) {
                 admitted.user = Some(name.clone());
-                continue;
             }
-            if is_wrong {
-                return challenge;
+            let Some(authority) = authority else { continue };
+            match known.answer_of(authority.number()) {
+                Some(Ok(answered)) if answered.admits() => {
+                    let all = vouched.get_or_insert_default();
+                    all.lines.extend_from_slice(&answered.vouched.lines);
+                    if let Some(user) = &answered.vouched.user {
+                        admitted.user = Some(user.clone());
+                    }
+                }
+                Some(Ok(answered)) => return Verdict::Answered(Arc::clone(answered)),
+                Some(Err(why)) => return Verdict::Unanswered(why),
+                None => {
+                    return match authority.question(head, sender) {
+                        Ok(question) => Verdict::Check(Check::Asked(question, checks.desk.clone())),
+                        Err(why) => Verdict::Unanswered(why),
+                    };
+                }
             }
-            let Some(seat) = Seat::take(checks, peer) else {
-                return Verdict::Busy;
-            };
-            return Verdict::Check(Check {
-                users: Arc::clone(users),
-                name: name.clone(),
-                password: password.clone(),
-                digest,
-                seat,
-            });
         }
+        admitted.vouched = vouched.map(|vouched| {
+            Arc::new(Vouched {
+                user: admitted.user.clone(),
+                ..vouched
+            })
+        });
         Verdict::Open(admitted)
     }
 }

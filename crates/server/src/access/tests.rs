@@ -35,7 +35,7 @@ fn world(text: &str) -> World {
     let text = text.replace("USERS", &format!("htpasswd = '{}'", file.display()));
     let config = Config::from_toml(&text, "w.toml").unwrap();
     World {
-        gates: Gates::open(config.sites().unwrap().iter()).unwrap(),
+        gates: Gates::open(config.sites().unwrap().iter(), None).unwrap(),
         _folder: folder,
     }
 }
@@ -56,14 +56,20 @@ fn ask(world: &World, path: &str, authorization: &[&[u8]], peer: &str, is_wrong:
         protocol: Protocol::Http11,
         fields: Fields::new(&lines),
     };
-    world.gates.verdict(0, &head, peer.parse().unwrap(), is_wrong)
+    let sender = Sender {
+        peer: peer.parse().unwrap(),
+        is_secured: false,
+    };
+    let mut known = Known::default();
+    known.add(Checked::Password(!is_wrong));
+    world.gates.verdict(0, &head, sender, &known)
 }
 
 /// The verdict in a word, after a check if one is needed.
 fn word(world: &World, path: &str, authorization: &[&[u8]], peer: &str) -> &'static str {
     let mut verdict = ask(world, path, authorization, peer, false);
     if let Verdict::Check(check) = verdict {
-        let is_wrong = !check.run();
+        let is_wrong = !matches!(check.run(), Checked::Password(true));
         verdict = ask(world, path, authorization, peer, is_wrong);
     }
     match verdict {
@@ -76,6 +82,7 @@ fn word(world: &World, path: &str, authorization: &[&[u8]], peer: &str) -> &'sta
         Verdict::Check(_) => "check",
         Verdict::Busy => "503",
         Verdict::Malformed => "400",
+        Verdict::Answered(_) | Verdict::Unanswered(_) => "decided elsewhere",
     }
 }
 
@@ -237,14 +244,14 @@ fn a_password_is_checked_once() {
         let Verdict::Check(check) = ask(&world, "/", &[WRONG], NEAR, false) else {
             panic!("it is not known");
         };
-        assert!(!check.run());
+        assert!(matches!(check.run(), Checked::Password(false)));
     }
     let two = [(); 2].map(|()| match ask(&world, "/", &[RIGHT], NEAR, false) {
         Verdict::Check(check) => check,
         other => panic!("it is not known: {other:?}"),
     });
     for check in two {
-        assert!(check.run());
+        assert!(matches!(check.run(), Checked::Password(true)));
         let Verdict::Open(admitted) = ask(&world, "/other", &[RIGHT], FAR, false) else {
             panic!("it is known");
         };
@@ -274,7 +281,7 @@ fn the_number_of_checks_is_bounded() {
 fn a_file_that_cannot_be_used_is_an_error() {
     let config = Config::from_toml("[[access]]\npath = '/'\nhtpasswd = '/nowhere/users'", "w.toml");
     let sites = config.unwrap().sites().unwrap();
-    let why = Gates::open(sites.iter()).unwrap_err();
+    let why = Gates::open(sites.iter(), None).unwrap_err();
     assert!(why.contains("`/nowhere/users`"), "{why}");
 }
 
@@ -326,4 +333,93 @@ fn answers_to_a_ca_are_exempt_and_files_beside_them_are_not() {
         let explanation = server.explain(&question, Instant::ZERO, wall).unwrap();
         assert_eq!(explanation.status, Some(status), "{target}");
     }
+}
+
+#[test]
+fn another_server_decides_behind_network_and_password() {
+    let text = "[[access]]\npath = '/a'\nauth = 'http://192.0.2.9:1/v'\ncopy = ['Remote-User', 'Authorization']\n\
+                deny = '198.51.100.0/24'\nUSERS\n[[access]]\npath = '/b'\nauth = 'http://192.0.2.9:1/v'\n\
+                satisfy = 'any'\nallow = '192.0.2.0/24'\n";
+    let world = world(text);
+    let line = Line {
+        name: "Authorization",
+        value: RIGHT,
+    };
+    let ask = |path: &str, peer: &str, lines: &[Line<'_>], known: &Known| {
+        let head = RequestHead {
+            method: Method::Get,
+            method_name: "GET",
+            target: Target::parse(path.as_bytes(), Method::Get).unwrap(),
+            target_raw: path.as_bytes(),
+            protocol: Protocol::Http11,
+            fields: Fields::new(lines),
+        };
+        let sender = Sender {
+            peer: peer.parse().unwrap(),
+            is_secured: true,
+        };
+        let guarded = world.gates.guarded(0, &head);
+        (world.gates.verdict(0, &head, sender, known), guarded)
+    };
+    let mut known = Known::default();
+    assert!(matches!(ask("/a", FAR, &[line], &known).0, Verdict::Forbidden));
+    assert!(matches!(ask("/a", NEAR, &[], &known).0, Verdict::Challenge(0)));
+    let Verdict::Check(password @ Check::Password(_)) = ask("/a", NEAR, &[line], &known).0 else {
+        panic!("the password comes first");
+    };
+    known.add(password.run());
+    let (verdict, guarded) = ask("/a/x", NEAR, &[line], &known);
+    let Verdict::Check(Check::Asked(question, _)) = verdict else {
+        panic!("{verdict:?}");
+    };
+    assert_eq!(question.url().to_string(), "http://192.0.2.9:1/v");
+    assert!(guarded.is_personal && guarded.keeps_back("Remote_User") && guarded.keeps_back("authorization"));
+    let number = question.number();
+    let answer = |status: u16, user: Option<&[u8]>| {
+        Checked::Asked(
+            number,
+            Ok(Arc::new(Answered {
+                status: Status::from_u16(status).unwrap(),
+                lines: Vec::new(),
+                content: bytes::Bytes::new(),
+                vouched: Vouched {
+                    lines: b"Remote-User: bob\r\n".to_vec(),
+                    user: user.map(Into::into),
+                },
+            })),
+        )
+    };
+    for (checked, expected) in [
+        (answer(200, Some(b"bob")), Some("bob")),
+        (answer(204, None), Some("ann")),
+        (answer(302, None), None),
+        (answer(500, None), None),
+        (Checked::Asked(number, Err(Unanswered::TimedOut)), None),
+    ] {
+        let mut known = Known::default();
+        known.add(checked);
+        assert_eq!(known.is_refused(), expected.is_none());
+        match (ask("/a", NEAR, &[line], &known).0, expected) {
+            (Verdict::Open(admitted), Some(user)) => {
+                assert_eq!(admitted.user.as_deref(), Some(user.as_bytes()));
+                assert_eq!(admitted.vouched.unwrap().lines, b"Remote-User: bob\r\n");
+            }
+            (Verdict::Answered(_) | Verdict::Unanswered(Unanswered::TimedOut), None) => {}
+            (verdict, _) => panic!("{verdict:?}"),
+        }
+        // The answer of one server is not that of another.
+        assert!(matches!(
+            ask("/b", FAR, &[], &known).0,
+            Verdict::Check(Check::Asked(..))
+        ));
+    }
+    let (verdict, guarded) = ask("/b", NEAR, &[], &known);
+    assert!(matches!(verdict, Verdict::Open(admitted) if admitted.vouched.is_none()));
+    assert!(guarded.is_personal);
+    let (verdict, guarded) = ask("/c", NEAR, &[], &known);
+    assert!(matches!(verdict, Verdict::Open(admitted) if !admitted.is_ruled));
+    // Others may need the credentials of the client.
+    assert!(
+        !guarded.is_personal && guarded.keeps_back("remote-user") && !guarded.keeps_back("Authorization")
+    );
 }

@@ -1,21 +1,33 @@
-//! Access rules: which clients may request which paths, by network and by password.
+//! Access rules: which clients may request which paths, by network, by password and by the decision of another server.
 //!
-//! Decides what a rule says and which clients its networks admit. Files with passwords are read elsewhere.
+//! Decides what a rule says and which clients its networks admit. Files with passwords are read elsewhere, and other servers
+//! are asked elsewhere.
 
+use super::auth::AuthUrl;
 use super::pattern::PathPattern;
+use super::upstream::ProxyTls;
 use super::values;
+use crate::own_fields::is_reserved;
 use core::fmt;
 use core::str::FromStr;
 use runtime::listen::UNIX_PEER;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de};
 use std::net::IpAddr;
 use std::path::PathBuf;
+use units::Duration;
 
 /// Maximum number of rules of a site. A request is compared with each of them.
 const RULES_MAX: usize = 1_000;
 
 /// Maximum number of networks of a rule.
 const NETWORKS_MAX: usize = 10_000;
+
+/// Maximum number of names in `copy`: the fields of a request are compared with each of them.
+const COPIES_MAX: usize = 32;
+
+/// Limits of `auth-timeout`: clients wait that long.
+const AUTH_TIMEOUT_MIN: Duration = Duration::from_millis(10);
+const AUTH_TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
 /// A table `[[access]]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -34,19 +46,39 @@ pub struct Access {
     pub htpasswd: Option<PathBuf>,
     /// Name of the protected area, which browsers show (RFC 9110 section 11.5).
     pub realm: Option<String>,
-    /// Whether a client needs both an admitted network and a password.
+    /// Server that decides about each request. `None`: none is asked.
+    #[serde(default, deserialize_with = "auth")]
+    pub auth: Option<AuthUrl>,
+    /// Fields of its answer that upstreams get, in place of fields of these names that the client sent.
+    #[serde(default)]
+    pub copy: Vec<String>,
+    /// Time for its answer, the connection included.
+    #[serde(default = "auth_timeout", deserialize_with = "values::duration")]
+    pub auth_timeout: Duration,
+    /// TLS to it; `None`: the system's roots vouch for it.
+    pub auth_tls: Option<ProxyTls>,
+    /// Whether a client needs both an admitted network and what else the rule asks for.
     #[serde(default)]
     pub satisfy: Satisfy,
+}
+
+fn auth_timeout() -> Duration {
+    Duration::from_secs(5)
+}
+
+fn auth<'de, D: Deserializer<'de>>(d: D) -> Result<Option<AuthUrl>, D::Error> {
+    let text = String::deserialize(d)?;
+    text.parse().map(Some).map_err(de::Error::custom)
 }
 
 units::words! {
     /// Which conditions of a rule a client must meet.
     #[derive(Default)]
     pub enum Satisfy {
-        /// Its network is admitted, and its password is correct.
+        /// Its network is admitted, its password is correct, and the server that is asked agrees.
         #[default]
         All = "all",
-        /// One of the two.
+        /// Its network is admitted, or all other conditions are met.
         Any = "any",
     }
 }
@@ -192,11 +224,14 @@ impl Access {
         let Access {
             path, allow, deny, ..
         } = self;
-        if allow.is_empty() && deny.is_empty() && self.htpasswd.is_none() {
+        let is_open = self.htpasswd.is_none() && self.auth.is_none();
+        if allow.is_empty() && deny.is_empty() && is_open {
             return Err(format!(
-                "the rule for `{path}` has no condition; set `allow`, `deny` or `htpasswd`; `allow = \"all\"` admits everyone"
+                "the rule for `{path}` has no condition; set `allow`, `deny`, `htpasswd` or `auth`; `allow = \"all\"` admits \
+                 everyone"
             ));
         }
+        self.validate_auth()?;
         if let Some(both) = allow.iter().find(|one| deny.contains(one)) {
             return Err(format!(
                 "the rule for `{path}` allows and denies `{both}`; remove one of the two"
@@ -212,9 +247,9 @@ impl Access {
                 "the rule for `{path}` has a realm and no passwords; set `htpasswd`, too"
             ));
         }
-        if self.satisfy == Satisfy::Any && (self.htpasswd.is_none() || allow.is_empty()) {
+        if self.satisfy == Satisfy::Any && (is_open || allow.is_empty()) {
             return Err(format!(
-                "the rule for `{path}` has nothing to choose from; `satisfy = \"any\"` needs `htpasswd` and `allow`"
+                "the rule for `{path}` has nothing to choose from; `satisfy = \"any\"` needs `allow`, and `htpasswd` or `auth`"
             ));
         }
         let is_plain = |b: u8| (0x20..0x7f).contains(&b) && b != b'"' && b != b'\\';
@@ -222,6 +257,59 @@ impl Access {
             return Err(format!(
                 "the realm of the rule for `{path}` is not plain text; write ASCII characters without quotes and backslashes"
             ));
+        }
+        Ok(())
+    }
+}
+
+impl Access {
+    /// Checks what is said of the server that is asked.
+    fn validate_auth(&self) -> Result<(), String> {
+        let path = &self.path;
+        let Some(auth) = &self.auth else {
+            let has_settings = !self.copy.is_empty() || self.auth_tls.is_some();
+            return match has_settings || self.auth_timeout != auth_timeout() {
+                true => Err(format!(
+                    "the rule for `{path}` has settings of `auth` and asks no server; set `auth`, or remove `copy`, \
+                     `auth-timeout` and `auth-tls`"
+                )),
+                false => Ok(()),
+            };
+        };
+        if self.copy.len() > COPIES_MAX {
+            return Err(format!(
+                "`copy` of the rule for `{path}` names more than {COPIES_MAX} fields; remove some"
+            ));
+        }
+        let is_token = |name: &str| {
+            let is_part = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+            !name.is_empty() && name.bytes().all(is_part)
+        };
+        if let Some(name) = self.copy.iter().find(|name| !is_token(name)) {
+            return Err(format!(
+                "`{}` in `copy` of the rule for `{path}` is no field name; write letters, digits and hyphens, as in \
+                 [\"Remote-User\"]",
+                name.escape_debug()
+            ));
+        }
+        if let Some(name) = self.copy.iter().find(|name| is_reserved(name)) {
+            return Err(format!(
+                "`copy` of the rule for `{path}` cannot have `{name}`, which belongs to the connection or is written by Weir; \
+                 remove it"
+            ));
+        }
+        if !(AUTH_TIMEOUT_MIN..=AUTH_TIMEOUT_MAX).contains(&self.auth_timeout) {
+            return Err(format!(
+                "`auth-timeout` of the rule for `{path}` is out of range; write a time from 10ms to 60s"
+            ));
+        }
+        if let Some(tls) = &self.auth_tls {
+            tls.validate()?;
+            if !auth.upstream().is_secured() {
+                return Err(format!(
+                    "`auth-tls` of the rule for `{path}` has no effect without https; write https in `auth`, or remove it"
+                ));
+            }
         }
         Ok(())
     }
@@ -336,12 +424,35 @@ mod tests {
             ),
             ("path = '/a'\nallow = 'all'\nrealm = 'A'", "`htpasswd`"),
             ("path = '/a'\nhtpasswd = 'h'\nsatisfy = 'any'", "`allow`"),
+            ("path = '/a'\nauth = 'http://a/'\nsatisfy = 'any'", "`allow`"),
+            ("path = '/a'\nallow = 'all'\ncopy = ['A']", "asks no server"),
+            (
+                "path = '/a'\nallow = 'all'\nauth-timeout = '1s'",
+                "asks no server",
+            ),
+            ("path = '/a'\nauth = 'http://a/'\ncopy = ['A b']", "no field name"),
+            ("path = '/a'\nauth = 'http://a/'\ncopy = ['Via']", "`Via`"),
+            (
+                "path = '/a'\nauth = 'http://a/'\nauth-timeout = '61s'",
+                "10ms to 60s",
+            ),
+            (
+                "path = '/a'\nauth = 'http://a/'\n[auth-tls]\nca = 'c'",
+                "without https",
+            ),
             ("path = '/a'\nhtpasswd = 'h'\nrealm = 'a\"b'", "plain text"),
             ("path = '/a'\nhtpasswd = 'h'\nrealm = ''", "plain text"),
         ] {
             let why = read(text).unwrap().validate().unwrap_err();
             assert!(why.contains(advice), "{text}: {why}");
         }
+        let copies = |count: usize| {
+            let names: Vec<String> = (0..count).map(|n| format!("'X-{n}'")).collect();
+            let text = format!("path = '/a'\nauth = 'http://a/'\ncopy = [{}]", names.join(","));
+            read(&text).unwrap().validate()
+        };
+        assert_eq!(copies(COPIES_MAX), Ok(()));
+        assert!(copies(COPIES_MAX + 1).unwrap_err().contains("more than 32"));
         for first in ["/", "*", "/*"] {
             let rules = [first, "/a"].map(|path| read(&format!("path = '{path}'\ndeny = 'all'")).unwrap());
             let why = validate(&rules).unwrap_err();

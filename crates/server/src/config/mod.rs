@@ -18,6 +18,7 @@
 
 mod access;
 mod admin;
+mod auth;
 mod behavior;
 mod content_type;
 mod cors;
@@ -49,6 +50,7 @@ mod values;
 
 pub use access::{Access, Network, Satisfy};
 pub use admin::Admin;
+pub use auth::AuthUrl;
 pub use behavior::{Behavior, CacheLock, ColdReads, FileName, LookupTime};
 pub use content_type::ContentTypes;
 pub use cors::Cors;
@@ -835,6 +837,13 @@ impl Config {
     /// Whether any request is passed to another server.
     pub fn has_proxies(&self) -> bool {
         self.proxies().next().is_some()
+    }
+
+    /// Servers that requests need: those that they are passed to, and those that decide about them.
+    pub fn upstreams(&self) -> impl Iterator<Item = &UpstreamAddress> {
+        let asked = self.access_rules().filter_map(|rule| rule.auth.as_ref());
+        let passed = self.proxies().flat_map(|rule| &rule.upstreams);
+        passed.chain(asked.map(AuthUrl::upstream))
     }
 
     /// Per-address limit if `connections` can be open in all.

@@ -31,6 +31,14 @@ fn lines<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<FieldLine>, D::Error> {
 }
 
 impl RequestHeader {
+    /// Names this host, which must be valid.
+    pub(crate) fn for_host(host: &str) -> RequestHeader {
+        RequestHeader {
+            set: vec![FieldLine::new("Host", host)],
+            ..RequestHeader::default()
+        }
+    }
+
     /// Whether lines of this name, as the client sent them, are left out.
     pub(crate) fn drops(&self, name: &str) -> bool {
         let is_it = |other: &str| other.eq_ignore_ascii_case(name);

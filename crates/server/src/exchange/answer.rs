@@ -5,6 +5,7 @@
 
 use super::failure::{ALLOW, Failure};
 use super::multipart::Multipart;
+use crate::checked::Answered;
 use crate::config::{Access, Redirect};
 use crate::context::Lines;
 use crate::entry::{Content, Representation, Resource};
@@ -285,6 +286,15 @@ impl<'e, 'b> Composer<'e, 'b> {
         head.add("X-Content-Type-Options", b"nosniff");
         let len = made.content.len() as u64;
         self.answer(made.status, Source::Made(made.content), len)
+    }
+
+    /// The answer of a server that does not admit the request.
+    #[cold]
+    pub(super) fn relayed(self, answered: &Answered) -> Answer<'e> {
+        self.lines.head.extend(FieldList::of(&answered.lines));
+        let content = answered.content.clone();
+        let len = content.len() as u64;
+        self.ruled(answered.status, Source::Made(content), len)
     }
 
     /// An error with the built-in page.

@@ -17,7 +17,7 @@ use super::answer::{Answer, Composer};
 use super::failure::Failure;
 use super::search::{Decision, Next, Search, Stepped, ToMake, What};
 use super::{Asked, Exchange, Scope, Step, Waits};
-use crate::access::{Check, Verdict};
+use crate::access::{Check, Sender, Verdict};
 use crate::ask::Ask;
 use crate::clock::Clock;
 use crate::config::CacheLock;
@@ -149,7 +149,7 @@ impl Exchange {
             if let Some(made) = unguarded(state, clock, hub, head, self.peer) {
                 return Step::Answer(composer.made(made));
             }
-            let verdict = state.gates.verdict(site, head, self.peer, self.is_wrong);
+            let verdict = state.gates.verdict(site, head, self.sender(), &self.known);
             let is_ruled = !matches!(&verdict, Verdict::Open(admitted) if !admitted.is_ruled);
             // Nobody is asked for a password in cleartext, or answered, if there is a safe address.
             if let (true, Some(port), false) = (is_ruled, state.https_port, self.way.is_secured) {
@@ -157,7 +157,12 @@ impl Exchange {
             }
             self.is_ruled = is_ruled;
             match verdict {
-                Verdict::Open(admitted) => self.user = admitted.user,
+                Verdict::Open(admitted) => {
+                    self.user = admitted.user;
+                    self.vouched = admitted.vouched;
+                }
+                Verdict::Answered(answered) => return Step::Answer(composer.relayed(&answered)),
+                Verdict::Unanswered(why) => start = Start::Failure(Failure::unanswered(why)),
                 Verdict::Check(check) => {
                     let work = self.check((generation, site), check, (hub, state));
                     return Step::Wait(work, None);
@@ -298,7 +303,7 @@ impl Exchange {
         if let Decision::Pass = decision
             && let Some(found) = search.route()
         {
-            return Step::Pass(Box::new(found));
+            return Step::Pass(Box::new(found.vouched(self.vouched.take())));
         }
         let view = &*view;
         let entry = found.map(|found| match found {
@@ -317,6 +322,14 @@ impl Exchange {
             _held: held,
             ..self.unsettled(compose(composer, decision, entry, site, rng))
         })
+    }
+
+    /// Who sent the request, for access rules.
+    pub(crate) fn sender(&self) -> Sender {
+        Sender {
+            peer: self.peer,
+            is_secured: self.way.is_secured,
+        }
     }
 
     /// The answer at an admin address: no file and no upstream.
@@ -367,6 +380,7 @@ impl Exchange {
         check: Check,
         (hub, state): (&Hub, &State),
     ) -> Work {
+        self.patience = check.patience();
         self.waits = Some(Waits {
             stage: Stage::Access,
             generation,

@@ -1,5 +1,6 @@
 //! Errors as answers: the status, the field lines it asks for, and the sentence of its page.
 
+use crate::checked::Unanswered;
 use crate::config::Access;
 use crate::entry::Missing;
 use crate::error_page::ErrorPage;
@@ -113,6 +114,21 @@ impl Failure {
         Failure {
             extra: Extra::Authenticate(rule),
             ..Failure::of(Status::UNAUTHORIZED)
+        }
+    }
+
+    /// 502, 503 or 504: a server that decides about the request did not answer.
+    pub(crate) const fn unanswered(why: Unanswered) -> Failure {
+        match why {
+            Unanswered::Failed => Failure {
+                detail: Some("The server that decides who may read this page did not answer."),
+                ..Failure::of(Status::BAD_GATEWAY)
+            },
+            Unanswered::TimedOut => Failure {
+                detail: Some("The server that decides who may read this page did not answer in time."),
+                ..Failure::of(Status::GATEWAY_TIMEOUT)
+            },
+            Unanswered::TooMany => Failure::BEHIND,
         }
     }
 

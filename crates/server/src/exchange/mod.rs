@@ -23,6 +23,7 @@ pub(crate) use failure::Failure;
 pub(crate) use multipart::Multipart;
 
 use crate::access_log::{self, Journal, RequestLine, Slot};
+use crate::checked::{Known, Vouched};
 use crate::clock::Clock;
 use crate::context::{Cx, Scope, Work};
 use crate::entry::{Answer as Kind, Entry, Missing};
@@ -34,7 +35,10 @@ use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
 use std::net::IpAddr;
 use std::sync::Arc;
-use units::Instant;
+use units::{Duration, Instant};
+
+/// Time between the end of the wait for another server and that of the request: the former says what is wrong.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// The input that an exchange answers.
 #[derive(Clone, Copy, Debug)]
@@ -94,14 +98,18 @@ pub(crate) struct Exchange {
     waits: Option<Waits>,
     /// The upstream whose failure the answer tells.
     tried: Option<Box<Tried>>,
-    /// A check has shown that the password is wrong.
-    is_wrong: bool,
+    /// What checks of the request have shown.
+    known: Known,
+    /// Time for which the result of the check is awaited that another server makes.
+    patience: Option<Duration>,
     /// Whether an access rule covers the path. The answer then depends on the client.
     is_ruled: bool,
     /// Whether a rule says what pages of other origins may do with the answer, which has lines of its own then.
     is_cross_origin: bool,
-    /// The user whose password is right.
+    /// The user whose password is right, or whom another server names.
     user: Option<Box<[u8]>>,
+    /// What other servers say of the request, for the upstream.
+    vouched: Option<Arc<Vouched>>,
     /// What the request holds until it is answered.
     seats: Seats,
 }
@@ -127,10 +135,12 @@ impl Exchange {
             slot: Slot::NONE,
             waits: None,
             tried: None,
-            is_wrong: false,
+            known: Known::default(),
+            patience: None,
             is_ruled: false,
             is_cross_origin: false,
             user: None,
+            vouched: None,
             seats: Seats::default(),
         }
     }
@@ -185,8 +195,8 @@ impl Exchange {
             debug_assert!(false, "a job finished that was not given");
             return Arc::clone(loaded.entry());
         };
-        if let Some(is_right) = loaded.is_right {
-            self.is_wrong = !is_right;
+        if let Some(checked) = &loaded.checked {
+            self.known.add(checked.clone());
             return Arc::clone(loaded.entry());
         }
         match cx.views.get_mut(waits.site) {
@@ -199,9 +209,14 @@ impl Exchange {
         }
     }
 
-    /// Whether a check has shown that the password is wrong.
-    pub(crate) fn is_wrong(&self) -> bool {
-        self.is_wrong
+    /// What checks of the request have shown.
+    pub(crate) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// Time for which the job is awaited: that of another server and a moment for its answer, or `otherwise`.
+    pub(crate) fn patience(&self, otherwise: Duration) -> Duration {
+        self.patience.map_or(otherwise, |patience| patience + MOMENT)
     }
 
     /// Gives up the job, which takes too long. The entry is for [`Exchange::resume`], and leads to an error.

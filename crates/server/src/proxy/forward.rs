@@ -37,6 +37,7 @@ use super::head::{Follows, Outgoing, asks_for_websocket, binds_connection, write
 use super::places::Place;
 use super::retry;
 use super::{Found, Route, Target, Tried, balance};
+use crate::checked::Vouched;
 use crate::client_address::{From, UNKNOWN};
 use crate::field_rules::RuledLines;
 use crate::proxy_protocol;
@@ -160,6 +161,10 @@ pub(crate) struct Forward {
     pub(crate) down: Vec<u8>,
     pub(crate) is_sending_down: bool,
     failed: Option<Failed>,
+    /// What other servers say of the request.
+    vouched: Option<Arc<Vouched>>,
+    /// Length of the head of the request.
+    head_len: usize,
     /// Lines of rules for the response.
     pub(crate) ruled: RuledLines,
     /// What the request holds until it is answered.
@@ -216,7 +221,7 @@ impl Forward {
         let client = (from.peer != UNKNOWN).then_some(from.peer);
         let announcement = proxy_protocol::announcement(rule.proxy_protocol, client);
         let cached = match &found.route.cache {
-            Some(cache) if !switches => {
+            Some(cache) if !switches && !from.guarded.is_personal => {
                 Cached::new(cache, head, framing != Framing::Empty, from.is_secured, wall, now).map(Box::new)
             }
             _ => None,
@@ -232,6 +237,7 @@ impl Forward {
                 &rule.request_header,
             )
         })?;
+        let head_len = up.len();
         let is_to_head = head.method == Method::Head;
         let mut upstream = awaiting(is_to_head, keeps)?;
         if switches {
@@ -241,7 +247,10 @@ impl Forward {
         // An upstream of HTTP/2 says if it has not processed a request, whatever its method.
         let is_kept = is_repeatable || found.route.places.iter().any(Place::may_speak_http2);
         let key = balance::of_request(&found.route.rule.hash_key, head, &found.target, from.peer);
-        Ok(Forward {
+        let vouched = found.vouched;
+        let mut forward = Forward {
+            vouched: None,
+            head_len,
             attempts: 0,
             switches,
             // A kept one may be of HTTP/2.
@@ -290,7 +299,26 @@ impl Forward {
             is_looked_up: false,
             stored: Bytes::new(),
             stood_in_for: None,
-        })
+        };
+        forward.vouch(vouched);
+        Ok(forward)
+    }
+
+    /// Adds what other servers say of the request, before any of it is sent.
+    pub(crate) fn vouch(&mut self, vouched: Option<Arc<Vouched>>) {
+        let Some(vouched) = vouched else { return };
+        // Before the empty line that ends the head.
+        let at = self.head_len - 2;
+        for request in [Some(&mut self.up), self.again.as_mut()].into_iter().flatten() {
+            request.splice(at..at, vouched.lines.iter().copied());
+        }
+        self.head_len += vouched.lines.len();
+        self.vouched = Some(vouched);
+    }
+
+    /// The user whom another server names.
+    pub(crate) fn user(&self) -> Option<&[u8]> {
+        self.vouched.as_ref()?.user.as_deref()
     }
 
     /// Whether no upstream was chosen yet.

@@ -52,7 +52,7 @@ const NOT_IN_TRAILERS: [&str; 12] = [
 ];
 
 /// Whether a field ends at this server.
-fn ends_here(name: &str, fields: &Fields<'_, '_>) -> bool {
+pub(crate) fn ends_here(name: &str, fields: &Fields<'_, '_>) -> bool {
     is_among(name, &HOP_BY_HOP)
         || (fields.has(Name::Connection)
             && fields
@@ -162,6 +162,7 @@ pub(crate) fn write_request(
             || is_among(name, &OWN)
             || name.eq_ignore_ascii_case("via")
             || rules.drops(name)
+            || from.guarded.keeps_back(name)
         {
             continue;
         }
@@ -395,6 +396,7 @@ pub(crate) fn write_trailers(out: &mut Vec<u8>, trailers: &Fields<'_, '_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checked::Guarded;
     use http1::Limits;
     use http1::slots::Slots;
     use http1::{client, server};
@@ -404,6 +406,7 @@ mod tests {
             peer: "192.0.2.7".parse().unwrap(),
             hops: Vec::new(),
             is_secured: false,
+            guarded: Guarded::default(),
         };
         request_from(text, &from, &RequestHeader::default())
     }
@@ -487,6 +490,7 @@ mod tests {
                 peer: address(peer),
                 hops: hops.iter().map(|hop| address(hop)).collect(),
                 is_secured: true,
+                guarded: Guarded::default(),
             };
             let got = request_from(text, &from, &RequestHeader::default());
             assert!(got.contains(&format!("\r\n{lines}")), "{got}");
@@ -503,6 +507,7 @@ mod tests {
             peer: "192.0.2.7".parse().unwrap(),
             hops: Vec::new(),
             is_secured: false,
+            guarded: Guarded::default(),
         };
         let text = "GET /a HTTP/1.1\r\nHost: a.test\r\nx-env: dev\r\nX-Env: test\r\nX-Many: 1\r\nCookie: a=b\r\n\
                     X-Real-IP: 10.0.0.1\r\n\r\n";

@@ -17,7 +17,7 @@ pub(crate) mod forward;
 pub(crate) mod head;
 pub(crate) mod http1;
 mod http2;
-mod places;
+pub(crate) mod places;
 mod refresh;
 mod retry;
 mod secured;
@@ -25,6 +25,7 @@ mod secured;
 use self::balance::{Balancer, DryRun};
 use self::cache::{Cache, Cached, Purges};
 use self::refresh::{Refresh, Refresher};
+use crate::checked::Vouched;
 use crate::config::{Config, Proxy, Redirect, When};
 use crate::hosts::Hosts;
 use ::balance::{Policy, State};
@@ -151,6 +152,15 @@ pub(crate) struct Found {
     pub(crate) route: Arc<Route>,
     /// Target for the upstream.
     pub(crate) target: Vec<u8>,
+    /// What other servers say of the request, if they were asked and have answered.
+    pub(crate) vouched: Option<Arc<Vouched>>,
+}
+
+impl Found {
+    /// With what other servers say of the request.
+    pub(crate) fn vouched(self, vouched: Option<Arc<Vouched>>) -> Found {
+        Found { vouched, ..self }
+    }
 }
 
 impl Proxies {
@@ -322,6 +332,7 @@ impl Proxies {
             Some(Found {
                 route: Arc::clone(route),
                 target,
+                vouched: None,
             })
         })?;
         let is_redirected = routes.redirects.iter().any(|one| one.applies(&path).is_some());

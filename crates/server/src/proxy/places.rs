@@ -11,6 +11,7 @@
 use super::channel::Layers;
 use super::secured::Terms;
 use crate::config::{Proxy, UpstreamAddress, UpstreamPlace};
+use runtime::clock;
 use runtime::names::{self, Known, Resolver, Watch};
 use runtime::rounds;
 use runtime::session::Upstream;
@@ -177,6 +178,16 @@ impl Place {
             At::Address(address) => Found::At(Arc::clone(address), Vec::new()),
             At::Name(named) => named.find(now),
         }
+    }
+
+    /// As [`Place::find`], but waits for the first lookup of a name, at most until then.
+    pub(crate) fn find_by(&self, until: Instant) -> Found {
+        if let At::Name(named) = &self.at
+            && let Some(watch) = named.name.watch()
+        {
+            watch.await_first(until);
+        }
+        self.find(clock::now())
     }
 
     /// Its address, unless it has a host name.

@@ -102,7 +102,17 @@ impl Client {
 
     /// Who a request is from, for an upstream.
     pub(super) fn from(&self, cx: &Cx, head: &RequestHead<'_, '_>) -> From {
-        cx.state.trusted.from(self.address, self.is_secured(), head)
+        let from = cx.state.trusted.from(self.address, self.is_secured(), head);
+        match cx.state.gates.is_empty() {
+            true => from,
+            false => From {
+                guarded: cx
+                    .state
+                    .gates
+                    .guarded(cx.state.hosts.index_of(head.authority()), head),
+                ..from
+            },
+        }
     }
 
     /// Whether its requests may be those of others.

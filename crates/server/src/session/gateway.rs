@@ -6,6 +6,7 @@
 use super::client::Client;
 use super::guard;
 use crate::access_log::{self, RequestLine, Slot};
+use crate::checked::Known;
 use crate::context::Cx;
 use crate::exchange::{Asked, Failure};
 use crate::field_rules::RuledLines;
@@ -39,9 +40,15 @@ pub(super) fn first_ticket(request: u32) -> u32 {
 }
 
 /// The route of a request, if it has one that no file comes before. The server's own handlers and the redirect to https take
-/// precedence.
+/// precedence. `known`: what checks of the request have shown.
 #[cold]
-pub(super) fn route(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_body: bool) -> Option<Found> {
+pub(super) fn route(
+    cx: &Cx,
+    client: &Client,
+    head: &RequestHead<'_, '_>,
+    has_body: bool,
+    known: &Known,
+) -> Option<Found> {
     let is_redirected = cx.state.https_port.is_some() && !client.used_https(cx, Asked::Request(head));
     if is_redirected || client.is_admin() || cx.state.mounts.of(head).is_some() {
         return None;
@@ -50,7 +57,8 @@ pub(super) fn route(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_bo
     if cx.state.field_rules.answers(site, head) {
         return None;
     }
-    guard::admits(cx, client, site, head).then(|| cx.state.proxies.find(site, head, has_body))?
+    let vouched = guard::admit(cx, client, site, head, known).ok()?;
+    Some(cx.state.proxies.find(site, head, has_body)?.vouched(vouched))
 }
 
 /// Lines of rules for the response of an upstream to this request.
@@ -88,7 +96,10 @@ pub(super) fn log(
     started: Instant,
     forward: &Forward,
 ) {
-    let user = guard::user(cx, client, head);
+    let user = match forward.user() {
+        Some(user) => Some(user.into()),
+        None => guard::user(cx, client, head),
+    };
     let target = forward.target();
     let upstream = forward.logged(&target);
     let request = access_log::Request {

@@ -2,17 +2,19 @@
 //! on. For all others, the exchange decides.
 
 use super::client::Client;
-use crate::access::{Check, Verdict};
+use crate::access::{Check, Sender, Verdict};
+use crate::checked::{Known, Vouched};
 use crate::context::{Cx, Work};
 use crate::exchange::{Asked, Exchange, Failure};
 use crate::proxy::Found;
 use http_semantics::request::RequestHead;
+use std::sync::Arc;
 
 /// Why a request with a route is not passed on yet.
 pub(super) enum Stop {
     /// It gets this error.
     Refused(Failure),
-    /// Whether its password is right must be checked first.
+    /// Something must be checked first.
     Check(Check, Found),
 }
 
@@ -27,10 +29,7 @@ pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_bod
     if cx.state.field_rules.answers(site, head) {
         return None;
     }
-    let verdict = cx
-        .state
-        .gates
-        .verdict(site, head, client.sender(cx, Asked::Request(head)), false);
+    let verdict = verdict(cx, client, site, head, &Known::default());
     if let Verdict::Open(_) = verdict {
         return None;
     }
@@ -38,6 +37,9 @@ pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_bod
     Some(match verdict {
         Verdict::Open(_) => return None,
         Verdict::Check(check) => Stop::Check(check, found),
+        Verdict::Unanswered(why) => Stop::Refused(Failure::unanswered(why)),
+        // Nobody was asked yet.
+        Verdict::Answered(_) => Stop::Refused(Failure::BEHIND),
         Verdict::Forbidden => Stop::Refused(Failure::FORBIDDEN),
         Verdict::Challenge(rule) => Stop::Refused(Failure::unauthorized(rule)),
         Verdict::Busy => Stop::Refused(Failure::BEHIND),
@@ -45,14 +47,40 @@ pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_bod
     })
 }
 
-/// Whether a request may be passed on, for the site at this index.
-pub(super) fn admits(cx: &Cx, client: &Client, site: usize, head: &RequestHead<'_, '_>) -> bool {
-    let gates = &cx.state.gates;
-    gates.is_empty()
-        || matches!(
-            gates.verdict(site, head, client.sender(cx, Asked::Request(head)), false),
-            Verdict::Open(_)
-        )
+/// Whether a request to the site at this index is admitted. `known`: what checks have shown.
+pub(super) fn verdict(
+    cx: &Cx,
+    client: &Client,
+    site: usize,
+    head: &RequestHead<'_, '_>,
+    known: &Known,
+) -> Verdict {
+    let asked = Asked::Request(head);
+    let sender = Sender {
+        peer: client.sender(cx, asked),
+        is_secured: client.used_https(cx, asked),
+    };
+    cx.state.gates.verdict(site, head, sender, known)
+}
+
+/// What other servers say of a request to the site at this index that may be passed on.
+///
+/// # Errors
+/// The request may not be passed on, or not yet.
+pub(super) fn admit(
+    cx: &Cx,
+    client: &Client,
+    site: usize,
+    head: &RequestHead<'_, '_>,
+    known: &Known,
+) -> Result<Option<Arc<Vouched>>, Verdict> {
+    if cx.state.gates.is_empty() {
+        return Ok(None);
+    }
+    match verdict(cx, client, site, head, known) {
+        Verdict::Open(admitted) => Ok(admitted.vouched),
+        other => Err(other),
+    }
 }
 
 /// The user of a request that was passed on, if its path needs a password.
@@ -61,11 +89,7 @@ pub(super) fn user(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>) -> Opti
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());
-    match cx
-        .state
-        .gates
-        .verdict(site, head, client.sender(cx, Asked::Request(head)), false)
-    {
+    match verdict(cx, client, site, head, &Known::default()) {
         Verdict::Open(admitted) => admitted.user,
         _ => None,
     }

@@ -378,10 +378,10 @@ impl Http1 {
         self.sent(cx, tx, now);
     }
 
-    /// Waits for a job, at most for `disk_timeout`.
+    /// Waits for a job, at most for `disk_timeout`, or as long as another server may take.
     fn wait(&mut self, cx: &Cx, wait: Box<Wait>, now: Instant) {
+        self.deadline = now + wait.exchange.patience(cx.state.limits.disk_timeout);
         self.phase = Phase::Waiting(wait);
-        self.deadline = now + cx.state.limits.disk_timeout;
     }
 
     /// The peer has acknowledged bytes of the waiting output, or none.

@@ -103,7 +103,7 @@ impl Encode {
         Loaded {
             entry: Arc::clone(&self.claim.entry),
             is_refused: true,
-            is_right: None,
+            checked: None,
         }
     }
 

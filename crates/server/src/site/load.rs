@@ -17,6 +17,7 @@ use super::path;
 use super::represent::{self, Body, Lines};
 use super::tree::Opened;
 use crate::cache::Charge;
+use crate::checked::Checked;
 use crate::config::{ColdReads, LookupTime};
 use crate::entity_tag;
 use crate::entry::{Answer, Content, Entry, Listing, Missing, Part, Resource};
@@ -65,8 +66,8 @@ pub struct Loaded {
     pub(crate) entry: Arc<Entry>,
     /// Whether the job was rejected because too many were waiting.
     pub(crate) is_refused: bool,
-    /// Nothing was loaded: a password was checked, and this is whether it is right.
-    pub(crate) is_right: Option<bool>,
+    /// Nothing was loaded: a check was made, and this is its result.
+    pub(crate) checked: Option<Checked>,
 }
 
 impl Loaded {
@@ -74,14 +75,14 @@ impl Loaded {
         Loaded {
             entry,
             is_refused: false,
-            is_right: None,
+            checked: None,
         }
     }
 
-    /// The result of the check of a password.
-    pub(crate) fn checked(is_right: bool) -> Loaded {
+    /// The result of a check.
+    pub(crate) fn checked(checked: Checked) -> Loaded {
         Loaded {
-            is_right: Some(is_right),
+            checked: Some(checked),
             ..Loaded::of(Arc::new(Entry::new(Answer::Missing(Missing::Unavailable))))
         }
     }
@@ -227,7 +228,7 @@ impl Load {
         Loaded {
             entry: self.missing(Missing::Unavailable, Some(Cause::Waited)),
             is_refused: true,
-            is_right: None,
+            checked: None,
         }
     }
 

@@ -207,6 +207,7 @@ fn shared(lanes: u32, streams_max: usize, users: u32) -> Setup {
         lanes,
         lengths: false,
         sharing: Some(Arc::new(Sharing {
+            content: None,
             streams_max,
             users,
             scheme: "http",

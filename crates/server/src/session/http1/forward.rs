@@ -12,6 +12,7 @@
 use super::serve::{Outcome, Received, with_head};
 use super::{Http1, Input, Phase, Then};
 use crate::access_log::Cut;
+use crate::checked::Known;
 use crate::context::{Cx, Task, Work};
 use crate::exchange::{Asked, Exchange, Failure, Step as Next};
 use crate::proxy::Found;
@@ -60,12 +61,13 @@ impl Http1 {
         cx: &Cx,
         request: &Request<'_, '_>,
         head: &RequestHead<'_, '_>,
+        known: &Known,
     ) -> Option<Found> {
         match request.expect {
             Expect::Unknown => None,
             Expect::Nothing | Expect::Continue => {
                 let has_body = request.framing != Framing::Empty;
-                gateway::route(cx, &self.client, head, has_body)
+                gateway::route(cx, &self.client, head, has_body, known)
             }
         }
     }

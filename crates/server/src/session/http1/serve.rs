@@ -7,6 +7,8 @@
 use super::again::Again;
 use super::reply;
 use super::{Discard, Http1, Input, Parts, Phase, Then, Wait, of_fault};
+use crate::access::Verdict;
+use crate::checked::Known;
 use crate::config::Http2;
 use crate::context::{Cx, Desk, Work};
 use crate::entry::Entry;
@@ -167,7 +169,7 @@ impl Http1 {
                 let (bytes, behind) = rest.split_at(used);
                 if !cx.state.proxies.is_empty() {
                     let semantics = head.semantics();
-                    if let Some(found) = self.route(cx, &head, &semantics) {
+                    if let Some(found) = self.route(cx, &head, &semantics, &Known::default()) {
                         let received = Received::request(&head, &semantics, bytes, started);
                         self.count(cx);
                         match self.limit(cx, &received, now) {
@@ -719,12 +721,18 @@ impl Http1 {
         let started = exchange.started();
         let go = |cx: &mut Cx, received: &Received<'_, '_, '_>| {
             if is_unread && let (Some(request), Asked::Request(head)) = (received.request, received.asked) {
-                if !exchange.is_wrong()
-                    && let Some(found) = self.route(cx, request, head)
-                {
+                if let Some(found) = self.route(cx, request, head, exchange.known()) {
                     let seats = exchange.take_seats();
                     self.pass(cx, found, request, received, &rest, seats, tx, now);
                     return None;
+                }
+                let site = cx.state.hosts.index_of(head.authority());
+                let admitted = guard::admit(cx, &self.client, site, head, exchange.known());
+                if let Err(Verdict::Check(check)) = admitted {
+                    // Another condition of the rules.
+                    let work = guard::begin(cx, &mut exchange, head, check);
+                    let outcome = Outcome::Check(exchange, work);
+                    return self.conclude(cx, received, outcome, &rest, tx, now);
                 }
                 let has_body = request.framing != Framing::Empty;
                 if has_body {
@@ -732,7 +740,7 @@ impl Http1 {
                     self.http.drain();
                 }
                 let (scope, desk) = cx.split();
-                let next = match exchange.is_wrong() {
+                let next = match exchange.known().is_refused() {
                     true => exchange.resume(scope, received.asked, entry),
                     // The check took too long, or the configuration has changed meanwhile.
                     false => exchange.refuse(scope, received.asked, Failure::BEHIND),

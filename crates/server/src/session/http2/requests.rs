@@ -11,7 +11,7 @@ use crate::entry::Entry;
 use crate::exchange::{Exchange, Failure};
 use crate::session::client::Client;
 use crate::session::multiplexed::answer::Reply;
-use crate::session::multiplexed::ask::{self, Ask, Outcome, Passing};
+use crate::session::multiplexed::ask::{self, Admission, Ask, Outcome, Passing};
 use crate::session::multiplexed::content::Fresh;
 use crate::session::multiplexed::passed::Passed;
 use crate::session::multiplexed::stream::{Receiving, State, Stream, Waiting};
@@ -271,9 +271,9 @@ impl Http2 {
                 let Ok(at) = self.at(id) else { return };
                 self.streams[at].state = State::Waiting(Box::new(Waiting {
                     fields,
-                    exchange,
                     job: Some(job),
-                    until: now + cx.state.limits.disk_timeout,
+                    until: now + exchange.patience(cx.state.limits.disk_timeout),
+                    exchange,
                 }));
             }
         }
@@ -426,7 +426,7 @@ impl Http2 {
         self.resume(cx, id, |exchange, cx| exchange.found(cx, loaded), out, now);
     }
 
-    /// The password of a request that has a route was checked: it is passed on, or answered with an error.
+    /// A request that has a route was checked: it is passed on, checked again, or answered otherwise.
     #[cold]
     pub(super) fn checked(&mut self, cx: &mut Cx, id: u32, loaded: Loaded, out: &mut Vec<u8>, now: Instant) {
         let Ok(at) = self.at(id) else { return };
@@ -438,9 +438,17 @@ impl Http2 {
         };
         let (mut exchange, _) = *check;
         let entry = exchange.found(cx, loaded);
-        if !exchange.is_wrong() {
-            passed.rewind(&cx.state.limits, now);
-            return self.welcome(cx, id, out);
+        match ask::admit(cx, ask(&self.client, id), &mut exchange, &passed.fields) {
+            Admission::Open(vouched) => {
+                passed.forward.vouch(vouched);
+                passed.rewind(&cx.state.limits, now);
+                return self.welcome(cx, id, out);
+            }
+            Admission::Check(work) => {
+                passed.check = Some(Box::new((exchange, Some(work))));
+                return;
+            }
+            Admission::Refused => {}
         }
         let State::Forward(mut passed) = std::mem::replace(&mut self.streams[at].state, State::Gone(None))
         else {

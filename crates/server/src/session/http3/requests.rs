@@ -197,9 +197,9 @@ impl Http3 {
                 let Ok(at) = self.at(id) else { return };
                 self.streams[at].state = State::Waiting(Box::new(Waiting {
                     fields,
-                    exchange,
                     job: Some(job),
-                    until: now + cx.state.limits.disk_timeout,
+                    until: now + exchange.patience(cx.state.limits.disk_timeout),
+                    exchange,
                 }));
             }
         }

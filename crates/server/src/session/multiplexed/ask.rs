@@ -1,6 +1,8 @@
 //! Hands a request on a stream to an exchange, and says what became of it.
 
 use super::answer::{Reply, reply};
+use crate::access::Verdict;
+use crate::checked::{Known, Vouched};
 use crate::context::{Cx, Desk, Work};
 use crate::entry::Entry;
 use crate::exchange::{Asked, Exchange, Failure, Step};
@@ -149,7 +151,7 @@ pub(in crate::session) fn pass(
     }
     with_head(control, fields, ask.protocol, |head| {
         let head = head.ok()?;
-        let (found, check) = match gateway::route(cx, ask.client, head, !is_whole) {
+        let (found, check) = match gateway::route(cx, ask.client, head, !is_whole, &Known::default()) {
             Some(found) => (found, None),
             None => match guard::stop(cx, ask.client, head, !is_whole)? {
                 Stop::Refused(failure) => return Some(Passing::Refused(failure, false)),
@@ -186,6 +188,38 @@ pub(in crate::session) fn pass(
                 Err(_) => Passing::Refused(UNWRITABLE, false),
             },
         )
+    })
+}
+
+/// What follows from the check of a request that has a route.
+pub(in crate::session) enum Admission {
+    /// It is passed on, with what other servers say of it.
+    Open(Option<Arc<Vouched>>),
+    /// Another check comes first.
+    Check(Work),
+    /// It is not passed on.
+    Refused,
+}
+
+/// Looks at a request with a route again, after a check whose result `exchange` knows.
+#[cold]
+pub(in crate::session) fn admit(
+    cx: &Cx,
+    ask: Ask<'_>,
+    exchange: &mut Exchange,
+    fields: &Fields,
+) -> Admission {
+    let Some(control) = Control::of(fields) else {
+        return Admission::Refused;
+    };
+    with_head(&control, fields, ask.protocol, |head| {
+        let Ok(head) = head else { return Admission::Refused };
+        let site = cx.state.hosts.index_of(head.authority());
+        match guard::admit(cx, ask.client, site, head, exchange.known()) {
+            Ok(vouched) => Admission::Open(vouched),
+            Err(Verdict::Check(check)) => Admission::Check(guard::begin(cx, exchange, head, check)),
+            Err(_) => Admission::Refused,
+        }
     })
 }
 
