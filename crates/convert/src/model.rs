@@ -159,6 +159,9 @@ impl Site {
                     rule.htpasswd.clone_from(&wider.htpasswd);
                     rule.realm.clone_from(&wider.realm);
                 }
+                if rule.auth.is_none() {
+                    rule.auth.clone_from(&wider.auth);
+                }
             }
         }
         // Nobody passes a rule that a wider one refuses to everyone.
@@ -202,6 +205,8 @@ pub(crate) struct Access {
     pub(crate) htpasswd: Option<String>,
     pub(crate) realm: Option<String>,
     pub(crate) any: bool,
+    /// URL of the server that decides, and the fields that upstreams get from its answer.
+    pub(crate) auth: Option<(String, Vec<String>)>,
 }
 
 impl Access {

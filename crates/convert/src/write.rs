@@ -254,6 +254,12 @@ fn access(out: &mut String, rule: &Access, prefix: &str) {
             let _ = writeln!(out, "{key} = {}", quote(value));
         }
     }
+    if let Some((url, copy)) = &rule.auth {
+        let _ = writeln!(out, "auth = {}", quote(url));
+        if !copy.is_empty() {
+            let _ = writeln!(out, "copy = {}", list(copy));
+        }
+    }
     if rule.any {
         out.push_str("satisfy = \"any\"\n");
     }

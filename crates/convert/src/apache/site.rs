@@ -333,6 +333,7 @@ impl Level {
                 realm: htpasswd.as_ref().and(self.realm.clone()),
                 htpasswd: htpasswd.clone(),
                 any,
+                auth: None,
             });
         }
     }

@@ -57,6 +57,10 @@ pub(crate) fn convert(
         has_plain: false,
     };
     for option in &tree.options {
+        if option.name == "servers" {
+            reading.servers(option, report);
+            continue;
+        }
         let fate = reading.option(option);
         option.note_all(&fate, report);
     }
@@ -118,7 +122,6 @@ impl Reading {
             "storage" | "storage_clean_interval" => {
                 Fate::missing("`tls-state` is the folder of certificates")
             }
-            "servers" => self.servers(option),
             "metrics" => {
                 self.server.key("live", quote("local"));
                 Fate::changed("the metrics are at `/.weir/metrics`, for clients on this machine")
@@ -129,36 +132,31 @@ impl Reading {
     }
 
     /// The networks of trusted proxies. Other options of servers have keys of their own.
-    fn servers(&mut self, option: &Directive) -> Fate {
-        let mut others = Vec::new();
+    fn servers(&mut self, option: &Directive, report: &mut Report) {
+        report.add(&option.at, &option.shown(), Fate::Carried);
         for inner in option.inner() {
-            match (inner.name.as_str(), inner.arg(0)) {
-                ("trusted_proxies", "static") => {
-                    for text in &inner.args[1..] {
-                        let networks = match text.as_str() {
-                            "private_ranges" => PRIVATE.map(str::to_owned).to_vec(),
-                            text => network(text)
-                                .filter(|network| network != "all" && !network.ends_with("/0"))
-                                .into_iter()
-                                .collect(),
-                        };
-                        if networks.is_empty() {
-                            others.push(format!("the network `{text}`"));
-                        }
-                        self.server.trusted.extend(networks);
-                    }
+            let fate = match (inner.name.as_str(), inner.arg(0)) {
+                ("trusted_proxies", "static") => self.trusted(&inner.args[1..]),
+                ("trusted_proxies", _) => Fate::missing("Weir trusts networks that `trusted` names"),
+                ("trusted_proxies_strict", _) => Fate::unneeded("Weir reads the field from its end"),
+                _ => Fate::missing("limits have keys of their own, as `header-timeout` and `max-head-size`"),
+            };
+            inner.note_all(&fate, report);
+        }
+    }
+
+    fn trusted(&mut self, texts: &[String]) -> Fate {
+        let mut fate = Fate::Carried;
+        for text in texts {
+            match (text.as_str(), network(text)) {
+                ("private_ranges", _) => self.server.trusted.extend(PRIVATE.map(str::to_owned)),
+                (_, Some(network)) if network != "all" && !network.ends_with("/0") => {
+                    self.server.trusted.push(network);
                 }
-                ("trusted_proxies_strict", _) => {}
-                (name, _) => others.push(format!("`{name}`")),
+                _ => fate = Fate::missing(format!("`{text}` is not a network that Weir can trust")),
             }
         }
-        match others.is_empty() {
-            true => Fate::Carried,
-            false => Fate::missing(format!(
-                "without {}: limits have keys of their own, as `header-timeout` and `max-head-size`",
-                others.join(", ")
-            )),
-        }
+        fate
     }
 
     fn site(&mut self, block: &Block, report: &mut Report) {

@@ -90,7 +90,11 @@ pub(super) fn read(
     }
 }
 
-fn upstream(text: &str) -> Result<(String, Option<String>), String> {
+/// The upstream of an address in Caddy's spelling, and what changes with it.
+///
+/// # Errors
+/// Why Weir cannot pass requests there.
+pub(super) fn upstream(text: &str) -> Result<(String, Option<String>), String> {
     if let Some(socket) = text.strip_prefix("unix/") {
         return upstream::address(&format!("unix:{socket}"));
     }

@@ -121,6 +121,7 @@ fn location(
     }
     let mut level = around.inside(block.inner());
     let mut said = Level::default();
+    said.access.note_servers(siblings);
     for directive in block.inner() {
         said.access.read(directive);
     }

@@ -155,6 +155,7 @@ fn server(
     report: &mut Report,
 ) -> Vec<Draft> {
     let mut level = around.inside(block.inner());
+    level.access.note_servers(block.inner());
     let mut draft = Draft {
         at: block.at.clone(),
         site: Site::default(),

@@ -149,11 +149,6 @@ const PLAIN: &[(&str, bool, &str)] = &[
         "`line-rate` bounds all responses together, not one",
     ),
     (
-        "auth_request auth_request_set",
-        false,
-        "Weir asks no other server for permission",
-    ),
-    (
         "secure_link secure_link_md5 secure_link_secret",
         false,
         "Weir checks no signed links",
