@@ -1,6 +1,7 @@
 //! The configuration of Weir as the converters build it. `write` turns it into TOML.
 
 use crate::pattern::covers;
+use std::collections::BTreeMap;
 
 /// Most paths that a rule for upstreams leaves out.
 const EXCEPT_MAX: usize = 100;
@@ -21,6 +22,12 @@ pub(crate) struct Server {
     pub(crate) rejects_unknown: bool,
     /// File of the authorities of client certificates, and whether certificates are optional.
     pub(crate) client_ca: Option<(String, bool)>,
+    /// Networks whose peers may name the client.
+    pub(crate) trusted: Vec<String>,
+    /// Whether connections begin with the PROXY protocol.
+    pub(crate) proxy_protocol: bool,
+    /// Log templates by the name that the configuration gives them.
+    pub(crate) log_templates: BTreeMap<String, String>,
     /// The site of unknown hosts.
     pub(crate) top: Site,
     /// Sites of named hosts.
@@ -62,6 +69,7 @@ pub(crate) struct Site {
     pub(crate) access: Vec<Access>,
     pub(crate) redirects: Vec<Redirect>,
     pub(crate) proxies: Vec<Proxy>,
+    pub(crate) limits: Vec<Limit>,
 }
 
 impl Site {
@@ -151,6 +159,9 @@ impl Site {
                     rule.htpasswd.clone_from(&wider.htpasswd);
                     rule.realm.clone_from(&wider.realm);
                 }
+                if rule.auth.is_none() {
+                    rule.auth.clone_from(&wider.auth);
+                }
             }
         }
         // Nobody passes a rule that a wider one refuses to everyone.
@@ -194,6 +205,8 @@ pub(crate) struct Access {
     pub(crate) htpasswd: Option<String>,
     pub(crate) realm: Option<String>,
     pub(crate) any: bool,
+    /// URL of the server that decides, and the fields that upstreams get from its answer.
+    pub(crate) auth: Option<(String, Vec<String>)>,
 }
 
 impl Access {
@@ -219,6 +232,16 @@ pub(crate) struct Redirect {
     pub(crate) status: u16,
 }
 
+/// How many requests a client may make for a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub(crate) path: String,
+    /// In Weir's spelling, as `10/s`.
+    pub(crate) rate: Option<String>,
+    pub(crate) burst: Option<u32>,
+    pub(crate) concurrent: Option<u32>,
+}
+
 /// Requests that upstreams answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Proxy {
@@ -230,6 +253,8 @@ pub(crate) struct Proxy {
     pub(crate) strip: bool,
     /// Further keys and their TOML values.
     pub(crate) keys: Vec<(String, String)>,
+    /// Field lines that replace those of clients, and fields that upstreams do not get.
+    pub(crate) request_header: (Vec<String>, Vec<String>),
     /// Keys and TOML values of active checks.
     pub(crate) check: Vec<(String, String)>,
 }

@@ -25,9 +25,12 @@ pub(crate) fn address(text: &str) -> Result<(String, Option<String>), String> {
             false => Err("the path of a socket is absolute in Weir".to_owned()),
         };
     }
-    let (scheme, host, port) = match text.strip_prefix("https://") {
-        Some(host) => ("https", host, "443"),
-        None => ("http", text.strip_prefix("http://").unwrap_or(text), "80"),
+    let (scheme, host, port) = match text.split_once("://") {
+        Some(("https", host)) => ("https", host, "443"),
+        Some(("h2c", host)) => ("h2c", host, "80"),
+        Some(("http", host)) => ("http", host, "80"),
+        Some((other, _)) => return Err(format!("`{other}` is not a protocol of Weir's upstreams")),
+        None => ("http", text, "80"),
     };
     let verified = (scheme == "https").then(|| VERIFIED.to_owned());
     if host.contains('$') {
@@ -40,7 +43,7 @@ pub(crate) fn address(text: &str) -> Result<(String, Option<String>), String> {
     let port: u16 = port.parse().map_err(|_| format!("`{port}` is not a port"))?;
     if name == "localhost" && verified.is_none() {
         let why = "`localhost` became 127.0.0.1".to_owned();
-        return Ok((format!("http://127.0.0.1:{port}"), Some(why)));
+        return Ok((format!("{scheme}://127.0.0.1:{port}"), Some(why)));
     }
     let bare = name.trim_start_matches('[').trim_end_matches(']');
     match bare.parse::<std::net::IpAddr>() {

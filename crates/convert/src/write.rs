@@ -1,7 +1,7 @@
 //! The model as TOML: keys of the top level, its site, listeners, hosts. Decides order and spelling only.
 
 use crate::fate::Fate;
-use crate::model::{Access, Proxy, Server, Site};
+use crate::model::{Access, Limit, Proxy, Server, Site};
 use crate::report::Report;
 use crate::value::{list, quote};
 use core::fmt::Write as _;
@@ -42,6 +42,12 @@ pub(crate) fn toml(server: &Server, report: &Report, origin: &str) -> String {
     }
     for (key, value) in &server.keys {
         let _ = writeln!(out, "{key} = {value}");
+    }
+    if !server.trusted.is_empty() {
+        let _ = writeln!(out, "trusted = {}", list(&server.trusted));
+        if server.proxy_protocol {
+            out.push_str("proxy-protocol = true\n");
+        }
     }
     plain(&mut out, &server.top, None);
     tables(&mut out, &server.top, "");
@@ -87,6 +93,9 @@ fn listener(out: &mut String, server: &Server) {
         "\n[[listener]]\naddress = {}\ntls = {tls}\n",
         list(&server.secure)
     );
+    if server.proxy_protocol && !server.trusted.is_empty() {
+        out.push_str("proxy-protocol = true\n");
+    }
 }
 
 /// The keys of a site. A host inherits from `top`, so it also states that it lacks what the top level has.
@@ -154,6 +163,11 @@ fn plain(out: &mut String, site: &Site, top: Option<&Site>) {
             site.proxies.is_empty(),
             top.is_some_and(|top| !top.proxies.is_empty()),
         ),
+        (
+            "limit",
+            site.limits.is_empty(),
+            top.is_some_and(|top| !top.limits.is_empty()),
+        ),
     ] {
         if own && above {
             let _ = writeln!(out, "{key} = []");
@@ -190,6 +204,9 @@ fn tables(out: &mut String, site: &Site, prefix: &str) {
     }
     for rule in &site.access {
         access(out, rule, prefix);
+    }
+    for rule in &site.limits {
+        limit(out, rule, prefix);
     }
     for rule in &site.proxies {
         proxy(out, rule, prefix);
@@ -237,8 +254,26 @@ fn access(out: &mut String, rule: &Access, prefix: &str) {
             let _ = writeln!(out, "{key} = {}", quote(value));
         }
     }
+    if let Some((url, copy)) = &rule.auth {
+        let _ = writeln!(out, "auth = {}", quote(url));
+        if !copy.is_empty() {
+            let _ = writeln!(out, "copy = {}", list(copy));
+        }
+    }
     if rule.any {
         out.push_str("satisfy = \"any\"\n");
+    }
+}
+
+fn limit(out: &mut String, rule: &Limit, prefix: &str) {
+    let _ = write!(out, "\n[[{prefix}limit]]\npath = {}\n", quote(&rule.path));
+    if let Some(rate) = &rule.rate {
+        let _ = writeln!(out, "rate = {}", quote(rate));
+    }
+    for (key, number) in [("burst", rule.burst), ("concurrent", rule.concurrent)] {
+        if let Some(number) = number {
+            let _ = writeln!(out, "{key} = {number}");
+        }
     }
 }
 
@@ -256,6 +291,15 @@ fn proxy(out: &mut String, rule: &Proxy, prefix: &str) {
     }
     for (key, value) in &rule.keys {
         let _ = writeln!(out, "{key} = {value}");
+    }
+    let (set, remove) = &rule.request_header;
+    if !set.is_empty() || !remove.is_empty() {
+        let _ = write!(out, "\n[{prefix}proxy.request-header]\n");
+        for (key, lines) in [("set", set), ("remove", remove)] {
+            if !lines.is_empty() {
+                let _ = writeln!(out, "{key} = {}", list(lines));
+            }
+        }
     }
     if !rule.check.is_empty() {
         let _ = write!(out, "\n[{prefix}proxy.check]\n");

@@ -9,7 +9,7 @@ use crate::fate::Fate;
 use crate::files::{Files, Text};
 use crate::model::{Proxy, Server, Site};
 use crate::report::{At, Report, Unreadable};
-use crate::value::{is_host_name, quote, seconds};
+use crate::value::{is_host_name, network, quote, seconds};
 use rewrite::Wishes;
 use site::{Context, Folder};
 use std::collections::BTreeMap;
@@ -171,6 +171,31 @@ fn host(
                 }
                 _ => Fate::missing("Weir listens on IP addresses with ports"),
             },
+            "remoteipheader" if arg.eq_ignore_ascii_case("x-forwarded-for") => {
+                server.key("trusted-field", quote("X-Forwarded-For"));
+                Fate::Carried
+            }
+            "remoteipheader" => Fate::missing("Weir reads the client from `X-Forwarded-For` or `Forwarded`"),
+            "remoteiptrustedproxy" | "remoteipinternalproxy" => {
+                let (networks, others): (Vec<_>, Vec<_>) = directive
+                    .args
+                    .iter()
+                    .map(|text| (text, network(text)))
+                    .partition(|(_, network)| {
+                        network
+                            .as_ref()
+                            .is_some_and(|network| network != "all" && !network.ends_with("/0"))
+                    });
+                server
+                    .trusted
+                    .extend(networks.into_iter().filter_map(|(_, network)| network));
+                match others.as_slice() {
+                    [] => Fate::Carried,
+                    [(text, _), ..] => {
+                        Fate::missing(format!("`{text}` is not a network that Weir can trust"))
+                    }
+                }
+            }
             "sslengine" => {
                 host.is_secure = arg.eq_ignore_ascii_case("on");
                 Fate::Carried

@@ -333,6 +333,7 @@ impl Level {
                 realm: htpasswd.as_ref().and(self.realm.clone()),
                 htpasswd: htpasswd.clone(),
                 any,
+                auth: None,
             });
         }
     }
@@ -905,10 +906,6 @@ fn plain(name: &str) -> Fate {
         (
             "cacheenable cacheroot cachedefaultexpire",
             "write `cache` in the `[[proxy]]`; the converter carries no cache of upstream responses",
-        ),
-        (
-            "remoteipheader remoteipinternalproxy remoteiptrustedproxy",
-            "write `trusted` and `trusted-field`; the converter carries neither",
         ),
     ];
     let find = |table: Table| {

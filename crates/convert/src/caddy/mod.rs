@@ -12,12 +12,22 @@ use crate::fate::Fate;
 use crate::files::{Files, Text};
 use crate::model::{Server, Site};
 use crate::report::{At, Report, Unreadable};
-use crate::value::{bytes, quote, seconds};
+use crate::value::{bytes, network, quote, seconds};
 use address::Address;
 use parse::Block;
 
 /// Most hosts of Weir.
 const HOSTS_MAX: usize = 100;
+
+/// Networks that Caddy means by `private_ranges`.
+const PRIVATE: [&str; 6] = [
+    "192.168.0.0/16",
+    "172.16.0.0/12",
+    "10.0.0.0/8",
+    "127.0.0.0/8",
+    "fd00::/8",
+    "::1",
+];
 
 /// A site with its place in the file.
 struct Draft {
@@ -47,6 +57,10 @@ pub(crate) fn convert(
         has_plain: false,
     };
     for option in &tree.options {
+        if option.name == "servers" {
+            reading.servers(option, report);
+            continue;
+        }
         let fate = reading.option(option);
         option.note_all(&fate, report);
     }
@@ -108,9 +122,6 @@ impl Reading {
             "storage" | "storage_clean_interval" => {
                 Fate::missing("`tls-state` is the folder of certificates")
             }
-            "servers" => {
-                Fate::missing("limits have keys of their own, as `header-timeout` and `max-head-size`")
-            }
             "metrics" => {
                 self.server.key("live", quote("local"));
                 Fate::changed("the metrics are at `/.weir/metrics`, for clients on this machine")
@@ -118,6 +129,34 @@ impl Reading {
             "log" => log(option, &mut self.server),
             _ => Fate::missing("this option has no key in Weir"),
         }
+    }
+
+    /// The networks of trusted proxies. Other options of servers have keys of their own.
+    fn servers(&mut self, option: &Directive, report: &mut Report) {
+        report.add(&option.at, &option.shown(), Fate::Carried);
+        for inner in option.inner() {
+            let fate = match (inner.name.as_str(), inner.arg(0)) {
+                ("trusted_proxies", "static") => self.trusted(&inner.args[1..]),
+                ("trusted_proxies", _) => Fate::missing("Weir trusts networks that `trusted` names"),
+                ("trusted_proxies_strict", _) => Fate::unneeded("Weir reads the field from its end"),
+                _ => Fate::missing("limits have keys of their own, as `header-timeout` and `max-head-size`"),
+            };
+            inner.note_all(&fate, report);
+        }
+    }
+
+    fn trusted(&mut self, texts: &[String]) -> Fate {
+        let mut fate = Fate::Carried;
+        for text in texts {
+            match (text.as_str(), network(text)) {
+                ("private_ranges", _) => self.server.trusted.extend(PRIVATE.map(str::to_owned)),
+                (_, Some(network)) if network != "all" && !network.ends_with("/0") => {
+                    self.server.trusted.push(network);
+                }
+                _ => fate = Fate::missing(format!("`{text}` is not a network that Weir can trust")),
+            }
+        }
+        fate
     }
 
     fn site(&mut self, block: &Block, report: &mut Report) {

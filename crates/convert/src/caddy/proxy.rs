@@ -6,7 +6,7 @@ use crate::fate::Fate;
 use crate::model::{Proxy, Site};
 use crate::report::Report;
 use crate::upstream;
-use crate::value::{quote, seconds};
+use crate::value::{field, quote, seconds};
 
 /// Most upstreams of one rule of Weir.
 const UPSTREAMS_MAX: usize = 64;
@@ -90,7 +90,11 @@ pub(super) fn read(
     }
 }
 
-fn upstream(text: &str) -> Result<(String, Option<String>), String> {
+/// The upstream of an address in Caddy's spelling, and what changes with it.
+///
+/// # Errors
+/// Why Weir cannot pass requests there.
+pub(super) fn upstream(text: &str) -> Result<(String, Option<String>), String> {
     if let Some(socket) = text.strip_prefix("unix/") {
         return upstream::address(&format!("unix:{socket}"));
     }
@@ -99,9 +103,6 @@ fn upstream(text: &str) -> Result<(String, Option<String>), String> {
     }
     if let Some(port) = text.strip_prefix(':') {
         return upstream::address(&format!("http://127.0.0.1:{port}"));
-    }
-    if text.starts_with("h2c://") {
-        return Err("Weir speaks HTTP/1.1 to upstreams".to_owned());
     }
     match text.contains("://") {
         true => upstream::address(text),
@@ -184,7 +185,23 @@ fn of_option(option: &Directive, rule: &mut Proxy) -> Fate {
             ("x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host", _) => {
                 Fate::unneeded("Weir describes the client in this field")
             }
-            _ => Fate::missing("the converter carries no fields for upstreams"),
+            (_, value) if value.contains('{') => {
+                Fate::missing("Weir has no variables: the value is a fixed text")
+            }
+            (name, _) if name.starts_with('-') => {
+                rule.request_header.1.push(arg[1..].to_owned());
+                Fate::Carried
+            }
+            (name, _) if name.starts_with(['+', '?', '>']) || option.args.len() != 2 => {
+                Fate::missing("the converter carries fields that are set or removed")
+            }
+            (_, value) => match field(arg, value) {
+                Ok(line) => {
+                    rule.request_header.0.push(line);
+                    Fate::Carried
+                }
+                Err(why) => Fate::missing(why),
+            },
         },
         "header_down" => Fate::missing("the converter carries no changes of fields from upstreams"),
         "flush_interval" | "buffer_requests" | "buffer_responses" | "request_buffers"
@@ -212,6 +229,7 @@ fn of_option(option: &Directive, rule: &mut Proxy) -> Fate {
                         upstream::set(rule, "idle-timeout", &quote(&format!("{}s", span.max(1))));
                         None
                     }
+                    ("versions", _) => versions(&inner.args, rule).err(),
                     (name, _) => Some(name.to_owned()),
                 });
             }
@@ -224,4 +242,33 @@ fn of_option(option: &Directive, rule: &mut Proxy) -> Fate {
         "transport" => Fate::missing("Weir passes requests on over HTTP only"),
         _ => Fate::missing("this option of the proxy has no key"),
     }
+}
+
+/// Reads the versions of HTTP that upstreams speak.
+///
+/// # Errors
+/// The option in words, if Weir cannot do the same.
+fn versions(versions: &[String], rule: &mut Proxy) -> Result<(), String> {
+    let has = |version: &str| versions.iter().any(|one| one == version);
+    if has("3") {
+        return Err("HTTP/3 to upstreams".to_owned());
+    }
+    if has("h2c") {
+        for upstream in &mut rule.upstreams {
+            match upstream.strip_prefix("http://") {
+                Some(rest) => *upstream = format!("h2c://{rest}"),
+                None if upstream.starts_with("h2c://") => {}
+                None => return Err(format!("h2c to {upstream}")),
+            }
+        }
+    }
+    if has("2")
+        && rule
+            .upstreams
+            .iter()
+            .any(|upstream| upstream.starts_with("https://"))
+    {
+        upstream::set(rule, "http2", "true");
+    }
+    Ok(())
 }

@@ -106,6 +106,53 @@ impl Routes<'_> {
         }
     }
 
+    /// Reads `forward_auth`: a server that decides about requests.
+    fn ask(&mut self, directive: &Directive, args: &[String], matcher: &Matcher) -> Fate {
+        let option = |name: &'static str| directive.inner().iter().filter(move |one| one.name == name);
+        let known = ["uri", "copy_headers"];
+        if let Some(other) = directive
+            .inner()
+            .iter()
+            .find(|one| !known.contains(&one.name.as_str()))
+        {
+            return Fate::open(format!("`{}` has no key", other.name));
+        }
+        let [server] = args else {
+            return Fate::open("Weir asks one server");
+        };
+        let (server, _) = match proxy::upstream(server) {
+            Ok(found) => found,
+            Err(why) => return Fate::open(why),
+        };
+        let uri = option("uri").next_back().map_or("/", |uri| uri.arg(0));
+        if uri.contains('{') || !uri.starts_with('/') {
+            return Fate::open("Weir has no variables: the URL of the server is a fixed text");
+        }
+        let url = match server.starts_with("unix:") {
+            true => format!("{server}:{uri}"),
+            false => format!("{server}{uri}"),
+        };
+        let lines = option("copy_headers").flat_map(|one| {
+            let inner = one
+                .inner()
+                .iter()
+                .flat_map(|line| core::iter::once(&line.name).chain(&line.args));
+            one.args.iter().chain(inner)
+        });
+        let copy: Vec<String> = lines.cloned().collect();
+        if copy.iter().any(|name| name.contains('>')) {
+            return Fate::open("Weir copies fields under their own names");
+        }
+        for path in &matcher.patterns {
+            self.site.access.push(Access {
+                path: path.clone(),
+                auth: Some((url.clone(), copy.clone())),
+                ..Access::default()
+            });
+        }
+        Fate::Carried
+    }
+
     fn read(
         &mut self,
         directive: &Directive,
@@ -151,7 +198,7 @@ impl Routes<'_> {
                 self.site.access.push(Access::nobody("*.php"));
                 Fate::missing(why)
             }
-            "forward_auth" => Fate::open("Weir asks no other server for permission"),
+            "forward_auth" => self.ask(directive, args, matcher),
             "templates" => Fate::missing("Weir runs no templates"),
             "metrics" => Fate::missing("the metrics are at `/.weir/metrics`, if `live` admits the client"),
             "vars" | "map" => Fate::missing("Weir has no variables"),

@@ -4,6 +4,7 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model;
 use crate::value::network;
+use std::collections::BTreeMap;
 
 /// What a level says about access; what it does not say, it inherits.
 #[derive(Clone, Debug, Default)]
@@ -13,9 +14,30 @@ pub(super) struct Access {
     realm: Option<Option<String>>,
     file: Option<String>,
     any: Option<bool>,
+    /// URL of the server that decides; `None` inside: nobody is asked.
+    auth: Option<Option<String>>,
+    /// Locations by path, with the URLs that they pass requests to.
+    servers: BTreeMap<String, String>,
 }
 
 impl Access {
+    /// Notes the locations whose servers `auth_request` may name.
+    pub(super) fn note_servers(&mut self, block: &[Directive]) {
+        for location in block.iter().filter(|one| one.name == "location") {
+            let path = location.args.last().map_or("", |path| path);
+            let passes = location.inner().iter().find(|one| one.name == "proxy_pass");
+            if let Some(url) = passes.map(|one| one.arg(0)).filter(|url| !url.contains('$')) {
+                let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+                // Without a path, the server is asked for that of the location.
+                let url = match rest.contains('/') || rest.starts_with("unix:") {
+                    true => url.to_owned(),
+                    false => format!("{scheme}://{rest}{path}"),
+                };
+                self.servers.insert(path.to_owned(), url);
+            }
+        }
+    }
+
     /// Reads a directive. `None`: it is none of access.
     pub(super) fn read(&mut self, directive: &Directive) -> Option<Fate> {
         let arg = directive.arg(0);
@@ -47,6 +69,21 @@ impl Access {
                     "Weir accepts bcrypt, SHA-256-crypt and SHA-512-crypt; it rejects `$apr1$`, MD5 and plain passwords at start",
                 )
             }
+            "auth_request" if arg == "off" => {
+                self.auth = Some(None);
+                Fate::Carried
+            }
+            "auth_request" => match self.servers.get(arg) {
+                Some(url) if url.contains("unix:") => Fate::open("write `auth` with this socket by hand"),
+                Some(url) => {
+                    self.auth = Some(Some(url.clone()));
+                    Fate::changed(
+                        "Weir asks with GET, and describes the request in `X-Forwarded-Uri` and others",
+                    )
+                }
+                None => Fate::open("no location of this server passes this path to a fixed URL"),
+            },
+            "auth_request_set" => Fate::missing("`copy` names fields that upstreams get from the answer"),
             "satisfy" => {
                 self.any = Some(arg == "any");
                 Fate::Carried
@@ -57,7 +94,11 @@ impl Access {
 
     /// Whether the level says anything itself.
     pub(super) fn is_said(&self) -> bool {
-        self.networks.is_some() || self.realm.is_some() || self.file.is_some() || self.any.is_some()
+        self.networks.is_some()
+            || self.realm.is_some()
+            || self.file.is_some()
+            || self.any.is_some()
+            || self.auth.is_some()
     }
 
     /// Whether nobody is admitted.
@@ -72,6 +113,8 @@ impl Access {
             realm: self.realm.clone().or_else(|| around.realm.clone()),
             file: self.file.clone().or_else(|| around.file.clone()),
             any: self.any.or(around.any),
+            auth: self.auth.clone().or_else(|| around.auth.clone()),
+            servers: BTreeMap::new(),
         }
     }
 
@@ -94,7 +137,8 @@ impl Access {
         let realm = self.realm.clone().flatten();
         let htpasswd = realm.as_ref().and(self.file.clone());
         let any = self.any == Some(true) && htpasswd.is_some();
-        if allow.is_empty() && deny.is_empty() && htpasswd.is_none() {
+        let auth = self.auth.clone().flatten();
+        if allow.is_empty() && deny.is_empty() && htpasswd.is_none() && auth.is_none() {
             allow.push("all".to_owned());
         }
         model::Access {
@@ -104,6 +148,7 @@ impl Access {
             realm: htpasswd.as_ref().and(realm),
             htpasswd,
             any,
+            auth: auth.map(|url| (url, Vec::new())),
         }
     }
 }

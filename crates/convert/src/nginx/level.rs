@@ -2,7 +2,9 @@
 //! settings of the proxy. Knows no paths.
 
 use super::access::Access;
+use super::limits::Limits;
 use super::upstream::Settings;
+use super::{log, trusted};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::{Server, Site};
@@ -14,6 +16,7 @@ pub(super) struct Level {
     pub(super) site: Site,
     pub(super) access: Access,
     pub(super) proxy: Settings,
+    pub(super) limits: Limits,
     certificate: Option<String>,
 }
 
@@ -28,12 +31,17 @@ impl Level {
                 .retain(|line| line.starts_with("Cache-Control:"));
             level.site.header_always.clear();
         }
+        if block.iter().any(|directive| directive.name == "proxy_set_header") {
+            level.proxy.clear_fields();
+        }
+        level.limits = self.limits.inside();
         level
     }
 
     /// Reads a directive. `None`: it is none of a level.
     pub(super) fn read(&mut self, directive: &Directive) -> Option<Fate> {
-        if let Some(fate) = self.access.read(directive).or_else(|| self.proxy.read(directive)) {
+        let read = self.access.read(directive).or_else(|| self.proxy.read(directive));
+        if let Some(fate) = read.or_else(|| self.limits.read(directive)) {
             return Some(fate);
         }
         let arg = directive.arg(0);
@@ -273,8 +281,9 @@ pub(super) fn global(directive: &Directive, server: &mut Server) -> Option<Fate>
         },
         "http2" if arg == "off" => once(server, "http2", "\"off\""),
         "http2" => Fate::unneeded("Weir speaks HTTP/2 over TLS"),
-        "access_log" => access_log(directive, server),
-        _ => return None,
+        "access_log" => log::access(directive, server),
+        "log_format" => log::format(directive, server),
+        _ => return trusted::read(directive, server),
     })
 }
 
@@ -288,28 +297,5 @@ pub(super) fn once(server: &mut Server, key: &str, value: &str) -> Fate {
             server.key(key, value);
             Fate::Carried
         }
-    }
-}
-
-fn access_log(directive: &Directive, server: &mut Server) -> Fate {
-    let path = directive.arg(0);
-    if path == "off" {
-        return Fate::changed("Weir has one access log for all hosts and paths, or none");
-    }
-    if path.contains('$') || path.starts_with("syslog:") {
-        return Fate::missing("the access log is one file, or `-` for standard output");
-    }
-    let path = if path == "/dev/stdout" { "-" } else { path };
-    let fate = once(server, "access-log", &quote(path));
-    if fate != Fate::Carried {
-        return fate;
-    }
-    match directive.arg(1) {
-        "" | "combined" => Fate::Carried,
-        format if format.contains("json") => {
-            server.key("log-format", "\"json\"");
-            Fate::changed("in Weir's JSON format")
-        }
-        _ => Fate::changed("in the `combined` format"),
     }
 }

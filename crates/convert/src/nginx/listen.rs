@@ -43,6 +43,7 @@ pub(super) fn read(args: &[String], server: &mut Server) -> Result<(Listen, Fate
         server.key("http3", "true");
         return Err(Fate::Carried);
     }
+    server.proxy_protocol |= has("proxy_protocol");
     let known = [
         "ssl",
         "default_server",
@@ -51,6 +52,7 @@ pub(super) fn read(args: &[String], server: &mut Server) -> Result<(Listen, Fate
         "deferred",
         "bind",
         "reuseport",
+        "proxy_protocol",
     ];
     let unneeded = [
         "backlog=",

@@ -24,6 +24,11 @@ pub(super) struct Context<'a> {
     pub(super) server: &'a mut Server,
 }
 
+/// Whether a directive passes the requests of a location on.
+fn passes_on(directive: &Directive) -> bool {
+    matches!(directive.name.as_str(), "proxy_pass" | "grpc_pass")
+}
+
 /// Puts the rules of all locations of a block into a site, in the order in which nginx tries them.
 pub(super) fn locations(block: &[Directive], around: &Level, site: &mut Site, cx: &mut Context<'_>) {
     let blocks = block.iter().filter(|directive| directive.name == "location");
@@ -47,7 +52,7 @@ pub(super) fn locations(block: &[Directive], around: &Level, site: &mut Site, cx
         if tries(block, &name) {
             patterns.push("/*".to_owned());
         }
-        let passes = places[index].0.inner().iter().any(|one| one.name == "proxy_pass");
+        let passes = places[index].0.inner().iter().any(passes_on);
         if passes && !patterns.is_empty() {
             places[index].1.answer_missing(patterns);
         }
@@ -116,6 +121,7 @@ fn location(
     }
     let mut level = around.inside(block.inner());
     let mut said = Level::default();
+    said.access.note_servers(siblings);
     for directive in block.inner() {
         said.access.read(directive);
     }
@@ -158,6 +164,9 @@ fn location(
             site.access.push(access.rule(path));
         }
     }
+    for path in &place.patterns {
+        site.limits.extend(level.limits.of(path));
+    }
     for (header, always) in [(&own.lines, false), (&own.always, true)] {
         for path in place.patterns.iter().filter(|_| !header.is_empty()) {
             header_rules.push(HeaderRule {
@@ -178,7 +187,11 @@ fn location(
 }
 
 fn pass(directive: &Directive, place: &Place, level: &Level, site: &mut Site, groups: &Groups) -> Fate {
-    match upstream::pass(directive.arg(0), place.prefix.as_deref(), groups) {
+    let target = match directive.arg(0) {
+        target if directive.name == "grpc_pass" && !target.contains("://") => format!("grpc://{target}"),
+        target => target.to_owned(),
+    };
+    match upstream::pass(&target, place.prefix.as_deref(), groups) {
         Ok((mut rule, changed)) => {
             level.proxy.apply(&mut rule);
             if place.is_for_missing {
@@ -187,7 +200,7 @@ fn pass(directive: &Directive, place: &Place, level: &Level, site: &mut Site, gr
             for path in &place.patterns {
                 let mut rule = rule.clone();
                 rule.path.clone_from(path);
-                if rule.strip && !path.contains('*') {
+                if (rule.strip || rule.keys.iter().any(|(key, _)| key == "rewrite")) && !path.contains('*') {
                     return Fate::missing("Weir sends the whole path of a location without a star");
                 }
                 site.proxies.push(rule);
@@ -228,11 +241,11 @@ impl<'a> Own<'a> {
         let is_everything = self.place.is_everything();
         Some(match directive.name.as_str() {
             "location" => return None,
-            "proxy_pass" => {
+            "proxy_pass" | "grpc_pass" => {
                 self.pass = Some(directive);
                 return None;
             }
-            "fastcgi_pass" | "uwsgi_pass" | "scgi_pass" | "grpc_pass" | "memcached_pass" => {
+            "fastcgi_pass" | "uwsgi_pass" | "scgi_pass" | "memcached_pass" => {
                 for path in &self.place.patterns {
                     site.access.push(Access::nobody(path));
                 }
@@ -299,7 +312,7 @@ impl<'a> Own<'a> {
             }
             "access_log" => Fate::missing("the access log has all requests"),
             "limit_except" => {
-                let is_passed = block.inner().iter().any(|other| other.name == "proxy_pass");
+                let is_passed = block.inner().iter().any(passes_on);
                 match is_passed {
                     true => Fate::open("Weir passes all methods on"),
                     false => Fate::unneeded("files have GET, HEAD and OPTIONS only"),
@@ -436,7 +449,7 @@ fn has_upstream(block: &[Directive], name: &str) -> bool {
     block
         .iter()
         .filter(named)
-        .any(|one| one.inner().iter().any(|inner| inner.name == "proxy_pass"))
+        .any(|one| one.inner().iter().any(passes_on))
 }
 
 /// Reads `try_files` for paths. `block` has the named locations.

@@ -4,11 +4,14 @@
 mod access;
 mod goal;
 mod level;
+mod limits;
 mod listen;
 mod location;
+mod log;
 mod parse;
 mod place;
 mod plain;
+mod trusted;
 mod upstream;
 
 use crate::directive::Directive;
@@ -152,6 +155,7 @@ fn server(
     report: &mut Report,
 ) -> Vec<Draft> {
     let mut level = around.inside(block.inner());
+    level.access.note_servers(block.inner());
     let mut draft = Draft {
         at: block.at.clone(),
         site: Site::default(),
@@ -271,6 +275,8 @@ fn server(
     if level.access.is_said() {
         draft.site.access.push(level.access.rule("/*"));
     }
+    draft.site.limits.extend(around.limits.of("/*"));
+    draft.site.limits.extend(level.limits.of("/*"));
     drafts.push(draft);
     drafts
 }
@@ -512,6 +518,14 @@ fn assemble(mut drafts: Vec<Draft>, server: &mut Server, report: &mut Report) {
     }
     place(sites, server, report);
     certificates(server, report);
+    if server.proxy_protocol && server.trusted.is_empty() {
+        let at = At {
+            file: "the result".into(),
+            line: 0,
+        };
+        let why = "Weir accepts the PROXY protocol from networks that `trusted` names, and none is known";
+        report.add(&at, "proxy_protocol", Fate::missing(why));
+    }
     if server.has("http3") && (server.secure.is_empty() || has_proxies(server)) {
         server.keys.retain(|(key, _)| key != "http3");
         let at = At {

@@ -4,7 +4,7 @@ use crate::fate::Fate;
 
 const NO_EFFECT: &str = "it has no effect in Weir";
 const TLS: &str = "Weir's TLS settings are safe by default; `crypto` selects others";
-const CACHE: &str = "write `cache` in the `[[proxy]]`; the converter carries no cache of upstream responses";
+const CACHE: &str = "`[proxy.cache]` has sizes, `disk` and times; the converter carries none of them";
 const OTHER_PROTOCOL: &str =
     "Weir passes requests on over HTTP only; put an HTTP server before the application";
 
@@ -130,38 +130,23 @@ const PLAIN: &[(&str, bool, &str)] = &[
         "`symlinks = false` rejects all links of a site",
     ),
     (
-        "fastcgi_pass uwsgi_pass scgi_pass grpc_pass memcached_pass",
+        "fastcgi_pass uwsgi_pass scgi_pass memcached_pass",
         false,
         OTHER_PROTOCOL,
     ),
     ("map geo split_clients map_hash", false, "Weir has no variables"),
     ("set", false, "Weir has no variables"),
     (
-        "proxy_cache proxy_cache_path proxy_cache_key proxy_cache_valid proxy_cache_use_stale proxy_cache_bypass proxy_no_cache \
+        "proxy_cache_path proxy_cache_key proxy_cache_valid proxy_cache_use_stale proxy_cache_bypass proxy_no_cache \
          proxy_cache_lock proxy_cache_revalidate proxy_cache_methods proxy_cache_min_uses proxy_cache_background_update \
          proxy_ignore_headers proxy_cache_lock_timeout",
         false,
         CACHE,
     ),
     (
-        "limit_req limit_req_zone limit_req_status limit_req_log_level limit_conn limit_conn_zone limit_conn_status limit_conn_log_level",
-        false,
-        "write a `[[limit]]` with rate, burst and concurrent requests; the converter carries none",
-    ),
-    (
         "limit_rate limit_rate_after",
         false,
         "`line-rate` bounds all responses together, not one",
-    ),
-    (
-        "log_format",
-        false,
-        "write a `log-template`; the converter carries none",
-    ),
-    (
-        "auth_request auth_request_set",
-        false,
-        "Weir asks no other server for permission",
     ),
     (
         "secure_link secure_link_md5 secure_link_secret",
@@ -192,11 +177,6 @@ const PLAIN: &[(&str, bool, &str)] = &[
     ("stream mail", false, "Weir speaks HTTP only"),
     ("load_module", false, "Weir loads no modules"),
     ("env", false, "Weir passes no variables on"),
-    (
-        "set_real_ip_from real_ip_header real_ip_recursive",
-        false,
-        "write `trusted` and `trusted-field`; the converter carries neither",
-    ),
     (
         "proxy_protocol",
         false,

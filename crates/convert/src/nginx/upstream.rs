@@ -6,7 +6,7 @@ use crate::fate::Fate;
 use crate::model::Proxy;
 use crate::report::Report;
 use crate::upstream::{VERIFIED, address, set};
-use crate::value::{bytes, quote, seconds};
+use crate::value::{bytes, field, is_site_path, quote, seconds};
 use std::collections::BTreeMap;
 
 /// Most upstreams of one rule of Weir.
@@ -144,6 +144,12 @@ pub(super) fn pass(
     groups: &Groups,
 ) -> Result<(Proxy, Option<String>), String> {
     let (scheme, rest) = target.split_once("://").unwrap_or(("http", target));
+    let is_grpc = scheme.starts_with("grpc");
+    let scheme = match scheme {
+        "grpc" => "h2c",
+        "grpcs" => "https",
+        other => other,
+    };
     let (authority, uri) = match rest.strip_prefix("unix:") {
         Some(path) => match path.split_once(':') {
             Some((socket, uri)) => (format!("unix:{socket}"), Some(uri)),
@@ -160,19 +166,20 @@ pub(super) fn pass(
                 "`{authority}` has no upstream that Weir can pass requests to"
             ));
         }
-        Some(group) if scheme == "https" => {
+        Some(group) if scheme != "http" => {
             let mut rule = group.clone();
             for upstream in &mut rule.upstreams {
                 let Some(rest) = upstream.strip_prefix("http://") else {
-                    return Err("Weir speaks cleartext to sockets of this machine".to_owned());
+                    return Err("Weir speaks HTTP/1.1 in cleartext to sockets of this machine".to_owned());
                 };
-                *upstream = format!("https://{rest}");
+                *upstream = format!("{scheme}://{rest}");
             }
-            (rule, Some(VERIFIED.to_owned()))
+            (rule, (scheme == "https").then(|| VERIFIED.to_owned()))
         }
         Some(group) => (group.clone(), None),
         None => {
             let text = match authority.starts_with("unix:") {
+                true if is_grpc => return Err("Weir speaks HTTP/1.1 to sockets of this machine".to_owned()),
                 true => authority.clone(),
                 false => format!("{scheme}://{authority}"),
             };
@@ -185,6 +192,9 @@ pub(super) fn pass(
             (rule, changed)
         }
     };
+    if is_grpc && scheme == "https" {
+        set(&mut rule, "http2", "true");
+    }
     match (uri, location) {
         (None, _) => {}
         (Some(uri), Some(location)) if uri == location => {}
@@ -194,6 +204,12 @@ pub(super) fn pass(
             changed = Some(
                 "Weir sends the part of the path behind the location, with a slash before it".to_owned(),
             );
+        }
+        (Some(uri), Some(location)) if uri.ends_with('/') && is_site_path(uri.trim_end_matches('/')) => {
+            set(&mut rule, "rewrite", &quote(&format!("{uri}*")));
+            changed = (!location.ends_with('/')).then(|| {
+                "Weir sends the part of the path behind the location, with one slash before it".to_owned()
+            });
         }
         _ => {
             return Err(
@@ -209,6 +225,8 @@ pub(super) fn pass(
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
     keys: Vec<(String, String)>,
+    /// Field lines for upstreams, and fields that they do not get.
+    fields: (Vec<String>, Vec<String>),
 }
 
 impl Settings {
@@ -217,8 +235,14 @@ impl Settings {
         self.keys.push((key.to_owned(), value));
     }
 
+    /// Forgets the fields of the level around this one, which sets its own.
+    pub(super) fn clear_fields(&mut self) {
+        self.fields = <_>::default();
+    }
+
     /// Puts the settings into a rule, which keeps its own.
     pub(super) fn apply(&self, rule: &mut Proxy) {
+        rule.request_header.clone_from(&self.fields);
         for (key, value) in &self.keys {
             if !rule.keys.iter().any(|(known, _)| known == key) {
                 rule.keys.push((key.clone(), value.clone()));
@@ -229,7 +253,25 @@ impl Settings {
     /// Reads a directive. `None`: it is no setting of the proxy.
     pub(super) fn read(&mut self, directive: &Directive) -> Option<Fate> {
         let span = || seconds(directive.arg(0));
-        let fate = match directive.name.as_str() {
+        let name = match directive.name.strip_prefix("grpc_") {
+            Some(rest)
+                if ["connect_timeout", "read_timeout", "set_header", "next_upstream"].contains(&rest) =>
+            {
+                format!("proxy_{rest}")
+            }
+            _ => directive.name.clone(),
+        };
+        let fate = match name.as_str() {
+            "proxy_cache" if directive.arg(0) == "off" => {
+                self.keys.retain(|(known, _)| known != "cache");
+                Fate::Carried
+            }
+            "proxy_cache" => {
+                self.set("cache", "true".to_owned());
+                Fate::changed(
+                    "Weir stores what RFC 9111 allows, in memory; `[proxy.cache]` has sizes, `disk` and times",
+                )
+            }
             "proxy_connect_timeout" => match span() {
                 Some(span) => {
                     self.set(
@@ -291,7 +333,7 @@ impl Settings {
             "proxy_intercept_errors" => {
                 Fate::missing("`error-pages` replaces Weir's own errors, not those of upstreams")
             }
-            "proxy_set_header" => set_header(directive),
+            "proxy_set_header" => set_header(directive, &mut self.fields),
             _ => return None,
         };
         Some(fate)
@@ -299,13 +341,13 @@ impl Settings {
 }
 
 /// The fate of a field for upstreams.
-fn set_header(directive: &Directive) -> Fate {
+fn set_header(directive: &Directive, (set, remove): &mut (Vec<String>, Vec<String>)) -> Fate {
     let value = directive.arg(1);
     match directive.arg(0).to_ascii_lowercase().as_str() {
         "host" if matches!(value, "$host" | "$http_host" | "$host:$server_port") => {
             Fate::unneeded("Weir passes the client's `Host` on")
         }
-        "host" => Fate::missing("Weir passes the client's `Host` on"),
+        "host" if value.contains('$') => Fate::missing("Weir passes the client's `Host` on"),
         "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host" | "forwarded" => {
             Fate::unneeded("Weir describes the client in this field, and drops what the client sent in it")
         }
@@ -316,7 +358,17 @@ fn set_header(directive: &Directive) -> Fate {
         | "x-forwarded-scheme" => Fate::missing(
             "Weir sends `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host` and `Forwarded`; let the application read those",
         ),
-        "accept-encoding" if value.is_empty() => Fate::missing("Weir passes `Accept-Encoding` on"),
-        _ => Fate::missing("Weir adds no fields to requests for upstreams"),
+        _ if value.contains('$') => Fate::missing("Weir has no variables: the value is a fixed text"),
+        _ if value.is_empty() => {
+            remove.push(directive.arg(0).to_owned());
+            Fate::Carried
+        }
+        _ => match field(directive.arg(0), value) {
+            Ok(line) => {
+                set.push(line);
+                Fate::Carried
+            }
+            Err(why) => Fate::missing(why),
+        },
     }
 }
