@@ -163,7 +163,8 @@ fn where_no_terminal_is_lines_say_what_is_run_and_what_is_left() {
     let (_folder, file, out) = plan(PLAN);
     let output = weir(&["study", "--plan", &file, "--out", &out]);
     let said = text(&output.stderr);
-    assert!(said.starts_with("small 1/37 wait-packets=3-users=5, 1"), "{said}");
+    // How long that is depends on the number of processors.
+    assert!(said.starts_with("small 1/37 wait-packets=3-users=5, "), "{said}");
     assert!(said.lines().all(|line| line.ends_with(" s left")), "{said}");
     let output = weir(&["study", "--plan", &file, "--out", &out, "-q"]);
     assert_eq!(text(&output.stderr), "");

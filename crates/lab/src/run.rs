@@ -203,20 +203,26 @@ fn compute<'b>(
             });
         }
         drop(sender);
+        let mut say = |done: usize, outlook: &Outlook| {
+            // Runs begin in order: the first that is not done is under way.
+            if let Some(&place) = places.get(done) {
+                tell(Progress {
+                    done,
+                    all: queue.len(),
+                    run: &queue[place].0.id,
+                    left_s: outlook.left_s(queue, 0),
+                });
+            }
+        };
+        say(0, &outlook);
         for (place, took, seconds) in receiver {
-            let (run, _) = queue[place];
             let (status, is_new) = took?;
             if is_new {
-                outlook.learn(run.arm, seconds);
+                outlook.learn(queue[place].0.arm, seconds);
             }
             taken.insert(place, (status, is_new));
             outlook.kept[place] = true;
-            tell(Progress {
-                done: taken.len(),
-                all: queue.len(),
-                run: &run.id,
-                left_s: outlook.left_s(queue, 0),
-            });
+            say(taken.len(), &outlook);
         }
         Ok(taken)
     })
