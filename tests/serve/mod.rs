@@ -32,7 +32,7 @@
 //! - `http2`: many requests over one connection, and stops, upgrades and floods under them
 //! - `http3`: the same over QUIC
 //! - `proxy`: requests that other servers answer, and how those servers can fail
-//! - `proxy_http2`: the same for clients of HTTP/2, many at a time
+//! - `proxy_http2`, `proxy_http3`: the same for clients of HTTP/2 and of HTTP/3, many at a time
 //! - `proxy_request`: what an upstream gets, and when it gets it
 //! - `limited`: requests of each client by path, and logs by template
 //! - `proxy_mixed`: files and upstreams that share paths
@@ -102,6 +102,7 @@ mod proxy_failures;
 mod proxy_h2_scripted;
 mod proxy_h2_upstream;
 mod proxy_http2;
+mod proxy_http3;
 mod proxy_mixed;
 mod proxy_names;
 mod proxy_request;

@@ -786,12 +786,6 @@ impl Config {
                 .validate()
                 .map_err(|why| ConfigError::invalid("proxy", why))?;
         }
-        if self.http3 && self.has_proxies() {
-            return Err(ConfigError::invalid(
-                "http3",
-                "cannot be on together with `proxy`, which takes requests over HTTP/1.1 and HTTP/2 only; remove one of the two",
-            ));
-        }
         if !self.host.is_empty() {
             for site in self.sites()? {
                 site.validate_site()?;
