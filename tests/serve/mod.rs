@@ -40,6 +40,7 @@
 //! - `reload`: every key that a reload can change, over every strategy
 //! - `slow`: clients that take their time, and disks that do
 //! - `listeners`: addresses with a strategy and limits of their own
+//! - `log_daemons`: logs that go to syslog and to the journal
 //! - `load`: a reload and a stop while clients ask lose no request
 //! - `tilde`: pages of logins, and that no answer tells which there are
 //! - `tls`: certificates, resumption, handshakes that do not end
@@ -89,6 +90,7 @@ mod line;
 mod listeners;
 mod live;
 mod load;
+mod log_daemons;
 mod manager;
 mod memory;
 mod messages;
