@@ -3,7 +3,7 @@
 //! Its UDP sockets are served by threads of their own, the same with every strategy of threads.
 
 mod abuse;
-pub(crate) mod client;
+mod client;
 
 use crate::serve::access::USERS;
 use crate::serve::clients::run;

@@ -35,7 +35,7 @@ fn launch(strategy: Strategy, tree: &Tree, url: &str, more: &[&str]) -> Server {
 }
 
 /// An upstream that serves each connection on a thread of its own.
-pub(crate) fn crowd(serve: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> String {
+fn crowd(serve: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("its address"));
     let serve = Arc::new(serve);
@@ -50,7 +50,7 @@ pub(crate) fn crowd(serve: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> S
 }
 
 /// A line of the access log that contains this.
-pub(crate) fn line_with(server: &Server, part: &str) -> String {
+fn line_with(server: &Server, part: &str) -> String {
     eventually("the line in the log", || {
         let log = server.stdout();
         log.lines().find(|line| line.contains(part)).map(str::to_owned)
@@ -473,7 +473,7 @@ fn an_early_answer_ends_its_stream(strategy: Strategy) {
 }
 
 /// An upstream that tells whether its connection was reset.
-pub(crate) fn observer() -> Upstream {
+fn observer() -> Upstream {
     Upstream::new(|stream| {
         let got = head(stream);
         let mut rest = Vec::new();

@@ -16,8 +16,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Keys that take effect at the next start; a reload says so.
-const AT_START: [&str; 33] = [
-    "server-log",
+const AT_START: [&str; 32] = [
     "listen",
     "send-buffer",
     "pacing",
