@@ -3,8 +3,11 @@
 use crate::failure::Failure;
 use clap::Args;
 use runtime::diagnostics::Diagnostics;
+use runtime::log_socket::Severity;
 use std::io::{IsTerminal, Write};
 use tracing::level_filters::LevelFilter;
+use tracing::{Level, Metadata};
+use tracing_subscriber::fmt::MakeWriter;
 
 /// The flags every command has.
 #[derive(Clone, Copy, Debug, Args)]
@@ -20,6 +23,26 @@ pub(crate) struct Voice {
     /// Prints reports to standard output as JSON, one object per line; logs in JSON, too
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+/// Writes messages with the severity of their level.
+struct ByLevel;
+
+impl MakeWriter<'_> for ByLevel {
+    type Writer = Diagnostics;
+
+    fn make_writer(&self) -> Diagnostics {
+        Diagnostics::of(Severity::default())
+    }
+
+    fn make_writer_for(&self, metadata: &Metadata<'_>) -> Diagnostics {
+        Diagnostics::of(match *metadata.level() {
+            Level::ERROR => Severity::Error,
+            Level::WARN => Severity::Warning,
+            Level::INFO => Severity::Informational,
+            Level::DEBUG | Level::TRACE => Severity::Debug,
+        })
+    }
 }
 
 impl Voice {
@@ -51,7 +74,7 @@ impl Voice {
         };
         let builder = tracing_subscriber::fmt()
             .with_max_level(level)
-            .with_writer(|| Diagnostics)
+            .with_writer(ByLevel)
             // Errors of writing the log would go to the log.
             .log_internal_errors(false)
             .with_ansi(self.color())

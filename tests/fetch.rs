@@ -805,3 +805,146 @@ fn a_cache_that_has_no_room_takes_nothing_else_with_it() {
     );
     assert_eq!(std::fs::read_dir(cache).expect("a folder").count(), 0);
 }
+
+/// A server that answers every request with a page that sets a cookie and embeds an object, and keeps the heads.
+fn setting_cookies() -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("bound"));
+    let (told, heads) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut stream = BufReader::new(stream);
+            loop {
+                let mut head = String::new();
+                while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).unwrap_or(0) > 0 {}
+                if !head.ends_with("\r\n\r\n") {
+                    break;
+                }
+                let (fields, body) = match head.split(' ').nth(1) {
+                    Some("/") => ("302 Found\r\nSet-Cookie: first=1\r\nLocation: /page", ""),
+                    Some("/page") => (
+                        "200 OK\r\nContent-Type: text/html\r\nSet-Cookie: sid=\"x,y\"; Path=/\r\nSet-Cookie: deep=1; Path=/deep",
+                        "<img src='/deep/a,b.png'><img src=/c.png>",
+                    ),
+                    _ => ("200 OK\r\nContent-Type: image/png", "png"),
+                };
+                let _ = told.send(head);
+                let length = body.len();
+                let _ = write!(
+                    stream.get_mut(),
+                    "HTTP/1.1 {fields}\r\nContent-Length: {length}\r\n\r\n{body}"
+                );
+            }
+        }
+    });
+    (url, heads)
+}
+
+fn line<'h>(head: &'h str, name: &str) -> Option<&'h str> {
+    head.lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}
+
+#[test]
+fn requests_carry_what_was_asked_and_cookies_that_were_set() {
+    let (url, heads) = setting_cookies();
+    let flags = [
+        "-H",
+        "Accept: text/html",
+        "-H",
+        "X-A: b",
+        "-H",
+        "Host: www.example.org",
+        "--user",
+        "me:s:cret",
+        "--cookie",
+        "a=1; b=2",
+    ];
+    fetched(&[&[url.as_str()], &flags[..]].concat(), 0);
+    let heads: Vec<String> = heads.try_iter().collect();
+    let targets: Vec<&str> = heads.iter().filter_map(|head| head.split(' ').nth(1)).collect();
+    assert_eq!(targets, ["/", "/page", "/deep/a,b.png", "/c.png"]);
+    for head in &heads {
+        let wanted = [
+            ("Accept", "text/html"),
+            ("X-A", "b"),
+            ("Host", "www.example.org"),
+            ("Authorization", "Basic bWU6czpjcmV0"),
+        ];
+        for (name, value) in wanted {
+            assert_eq!(line(head, name), Some(value), "{head}");
+            assert_eq!(head.matches(&format!("\r\n{name}: ")).count(), 1, "{head}");
+        }
+    }
+    let cookies: Vec<_> = heads
+        .iter()
+        .map(|head| line(head, "Cookie").expect("cookies"))
+        .collect();
+    assert_eq!(
+        cookies,
+        [
+            "a=1; b=2",
+            "a=1; b=2; first=1",
+            "deep=1; a=1; b=2; first=1; sid=\"x,y\"",
+            "a=1; b=2; first=1; sid=\"x,y\"",
+        ]
+    );
+    // A login in the URL is the same, and no cookie is sent that nobody set.
+    let (url, heads) = setting_cookies();
+    let with_login = url.replace("http://", "http://me:p%40ss@");
+    let (lines, _) = fetched(&[&with_login], 0);
+    assert!(!lines[0].to_string().contains("p%40ss"), "{}", lines[0]);
+    let head = heads.recv().expect("a request");
+    assert_eq!(
+        (line(&head, "Authorization"), line(&head, "Cookie")),
+        (Some("Basic bWU6cEBzcw=="), None)
+    );
+    for (flags, fragment) in [
+        (
+            &["-H", "Accept-Encoding: gzip"][..],
+            "choose a coding with --mode",
+        ),
+        (&["-H", "Range: bytes=0-1"], "--first-bytes"),
+        (&["--user", "me"], "as NAME:PASSWORD"),
+        (&["--user", "a:b", "-H", "Authorization: x"], "omit one of them"),
+        (&["--cookie", "a"], "`a` is not a cookie; write name=value"),
+    ] {
+        let (_, errors) = fetched(&[&[url.as_str()], flags].concat(), 2);
+        assert!(errors.contains(fragment), "{flags:?}: {errors}");
+    }
+    let (_, errors) = fetched(&["--simulate", "wan", "--cookie", "a=1"], 2);
+    assert!(errors.contains("simulated servers do not look at it"), "{errors}");
+}
+
+#[test]
+fn objects_are_listed_as_csv_and_the_lookup_is_timed() {
+    let (url, _) = setting_cookies();
+    let dir = TempDir::new().expect("a folder");
+    let file = dir.path().join("o.csv");
+    let named = url.replace("127.0.0.1", "localhost");
+    let (lines, _) = fetched(&[&named, "--csv", file.to_str().expect("text")], 0);
+    assert!(
+        lines[0]["dns_seconds"].as_f64().is_some_and(|took| took >= 0.0),
+        "{}",
+        lines[0]
+    );
+    let table = std::fs::read_to_string(&file).expect("a table");
+    let rows: Vec<&str> = table.lines().collect();
+    assert!(rows[0].starts_with("url,role,status,fate,protocol,"), "{table}");
+    assert_eq!(
+        rows.len() - 1,
+        lines[0]["objects"].as_array().map_or(0, Vec::len),
+        "{table}"
+    );
+    let image = rows.iter().find(|row| row.contains("deep")).expect("the image");
+    assert!(image.starts_with(&format!("\"{named}deep/a,b.png\",")), "{image}");
+    assert!(image.ends_with(",3,3,1"), "{image}");
+    // An address needs no lookup.
+    let (lines, _) = fetched(&[&url], 0);
+    assert_eq!(lines[0]["dns_seconds"], Value::Null);
+    let output = weir(&["fetch", &named]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("\nname lookup: "), "{said}");
+    let output = weir(&["fetch", &url, "--csv", "-"]);
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("url,role,"));
+}

@@ -2,6 +2,7 @@
 
 use crate::secure::TlsFlags;
 use clap::Args;
+use client::extra::Extra;
 use client::plan::{Manner, Priorities};
 use server::config::parse_duration;
 use std::path::PathBuf;
@@ -17,6 +18,8 @@ Examples:
   weir fetch http://localhost:8080/ --compare http10,serial,pipelined,pipelined+deflate --repeat 5
   weir fetch http://localhost:8080/ --cache ./cache
   weir fetch http://localhost:8080/ --cache ./cache --revalidate
+  weir fetch https://example.org/ -H 'Accept-Language: de' --user me:secret --cookie 'theme=dark'
+  weir fetch http://localhost:8080/ --csv objects.csv
   weir fetch http://localhost:8080/ --svg waterfall.svg --har page.har
   weir fetch --simulate ppp --from apache --compare http10,serial,pipelined,pipelined+deflate
   weir fetch --simulate wan --from jigsaw --mode pipelined --revalidate --pcapng visit.pcapng
@@ -103,6 +106,19 @@ pub(crate) struct Flags {
     /// How requests use connections, and the content coding for text; see Modes below
     #[arg(long, value_name = "MODE", default_value = "auto", help_heading = "Requests")]
     pub(crate) mode: Manner,
+
+    /// Adds a header field to every request, as `Name: value`; repeatable. Host, User-Agent, Accept and Cookie replace the
+    /// client's own
+    #[arg(short = 'H', long, value_name = "LINE", help_heading = "Requests")]
+    pub(crate) header: Vec<Extra>,
+
+    /// Logs in with this name and password (Basic, RFC 7617), as a URL with `name:password@` does
+    #[arg(long, value_name = "NAME:PASSWORD", help_heading = "Requests")]
+    pub(crate) user: Option<String>,
+
+    /// Cookies for the page and its objects, as `a=1; b=2`; repeatable. Cookies that responses set are sent in any case
+    #[arg(long, value_name = "PAIRS", help_heading = "Requests")]
+    pub(crate) cookie: Vec<String>,
 
     /// Uses HTTP/3 over QUIC alone, from the first byte: no race against TCP, no Alt-Svc
     #[arg(long, conflicts_with_all = ["simulate", "compare"], help_heading = "Requests")]
@@ -210,6 +226,10 @@ pub(crate) struct Flags {
     /// Writes a waterfall picture of the last fetch; - works as for --har
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) svg: Option<PathBuf>,
+
+    /// Writes CSV with a row for each object of the last fetch; - works as for --har
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) csv: Option<PathBuf>,
 }
 
 impl Flags {
@@ -225,6 +245,11 @@ impl Flags {
             ("--tcp", self.tcp.is_some()),
             ("--seed", self.seed.is_some()),
             ("--pcapng", self.pcapng.is_some()),
+        ];
+        let of_real = [
+            ("--header", !self.header.is_empty()),
+            ("--user", self.user.is_some()),
+            ("--cookie", !self.cookie.is_empty()),
         ];
         let of_tls = self.tls.first().filter(|_| self.simulate.is_some());
         let of_buffer = [
@@ -266,6 +291,10 @@ impl Flags {
             })
         })
         .or_else(|| of_tls.map(|name| (name, "simulations are without TLS")))
+        .or_else(|| {
+            let name = first(&of_real).filter(|_| self.simulate.is_some());
+            name.map(|name| (name, "simulated servers do not look at it"))
+        })
         .or_else(|| {
             let name = first(&of_buffer).filter(|_| !has_buffer);
             name.map(|name| {

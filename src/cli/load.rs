@@ -57,6 +57,8 @@ Examples:
   weir load http://localhost:8080/a.html --http2 --clients 80 --users-per-connection 10
   weir load https://localhost:8443/ --http3 --clients 20 --insecure
   weir load http://127.0.0.1:8080/ -H 'Host: www.example.org' -H 'Accept: text/html' --method HEAD
+  weir load http://localhost:8080/ --scenario shop.toml --users 50 --require 'login:p99<200ms'
+  weir load http://localhost:8080/ --scenario shop.toml --rate 20 --duration 1m
   weir load http://localhost:8080/orders --body item=7 -H 'Content-Type: application/x-www-form-urlencoded'
   weir load https://localhost:8443/upload --method PUT --body @photo.jpg --accept-status 201,204
   weir load http://h/ --site ./site --users 3000 --rank 0 --size 3 --start-at $START --out 0.json
@@ -178,7 +180,8 @@ pub(crate) struct OutputFlags {
     pub(crate) hdr: Option<PathBuf>,
 
     /// Condition on the finished load, repeatable: `p99<200ms` (also mean, p50, p90, p999, max), `failures<1%`,
-    /// `rate>=500` (files per second), or another time, as in `service.p50<20ms`. Exit code 1 if a condition is not met
+    /// `rate>=500` (files per second), another time, as in `service.p50<20ms`, or a step of a scenario, as in
+    /// `login:p99<200ms`. Exit code 1 if a condition is not met
     #[arg(long, value_name = "CONDITION", help_heading = "Continuous integration")]
     pub(crate) require: Vec<Requirement>,
 
@@ -213,6 +216,12 @@ pub(crate) struct AskedFlags {
     #[arg(long, value_name = "FILE", conflicts_with = "site", help_heading = "Workload")]
     pub(crate) urls: Option<PathBuf>,
 
+    /// TOML file of scenarios: steps that depend on each other, with data, captured values and cookies; docs/load.md
+    /// describes it. Each user or client, and each arrival of --rate, starts scenarios
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["site", "urls", "replay", "sessions"],
+        help_heading = "Workload")]
+    pub(crate) scenario: Option<PathBuf>,
+
     /// Access log (Common, Combined or JSON) whose GET requests are sent at their logged times
     #[arg(long, value_name = "FILE", conflicts_with_all = ["site", "urls", "users", "clients", "sessions", "rate"],
         help_heading = "Workload")]
@@ -222,7 +231,8 @@ pub(crate) struct AskedFlags {
     #[arg(long, value_name = "FACTOR", help_heading = "Workload")]
     pub(crate) speed: Option<f64>,
 
-    /// Surge users, each with an OFF time after every object; needs a Surge site [default with a Surge site: 40]
+    /// Surge users, each with an OFF time after every object; needs a Surge site [default with a Surge site: 40]. With
+    /// --scenario: users who begin one after another
     #[arg(long, value_name = "N", conflicts_with_all = ["clients", "sessions", "rate"],
         help_heading = "Load")]
     pub(crate) users: Option<u32>,

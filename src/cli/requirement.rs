@@ -31,6 +31,8 @@ pub(crate) enum Requirement {
     Failures(Limit),
     /// Files completed within the measured time, per second.
     Rate(Limit),
+    /// A condition on the requests of one step of a scenario: a response time, or the share of failures.
+    Step(String, Box<Requirement>),
 }
 
 /// A limit on a number.
@@ -45,6 +47,20 @@ impl FromStr for Requirement {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Requirement, String> {
+        if let Some((step, condition)) = text.split_once(':') {
+            let condition: Requirement = condition.parse()?;
+            return match condition {
+                Requirement::Time {
+                    figure: "response", ..
+                }
+                | Requirement::Failures(_) => {
+                    Ok(Requirement::Step(step.trim().to_owned(), Box::new(condition)))
+                }
+                other => Err(format!(
+                    "`{other}` is not measured by step: write a statistic of its response times or failures, as in login:p99<200ms"
+                )),
+            };
+        }
         let sign = text.find(['<', '>']).ok_or_else(|| {
             format!("`{text}` is not a requirement: write one as in p99<200ms, failures<1% or rate>=500")
         })?;
@@ -115,6 +131,7 @@ impl fmt::Display for Requirement {
                     digits(limit.number * 100.0)
                 )
             }
+            Requirement::Step(step, condition) => write!(f, "{step}: {condition}"),
             Requirement::Rate(limit) => {
                 write!(f, "rate >{} {} files/s", or_equal(limit), digits(limit.number))
             }

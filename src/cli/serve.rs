@@ -12,6 +12,7 @@ use super::together::{self, Source};
 use crate::failure::Failure;
 use clap::Args;
 use runtime::listen::Address;
+use runtime::log_socket::LogSocket;
 use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, IoKind, Keys, Landlock, LineOrder,
@@ -290,9 +291,13 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", env = "WEIR_RECORD", help_heading = "Operation")]
     record: Option<PathBuf>,
 
-    /// File for the access log; - for standard output [default: none]
+    /// File for the access log; - for standard output, syslog:, syslog:udp://HOST:PORT or journald: for a log daemon [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_ACCESS_LOG", help_heading = "Log")]
     access_log: Option<PathBuf>,
+
+    /// Log daemon for the server's own messages: syslog:, syslog:udp://HOST:PORT or journald: [default: none, standard error]
+    #[arg(long, value_name = "DAEMON", env = "WEIR_SERVER_LOG", help_heading = "Log")]
+    server_log: Option<LogSocket>,
 
     /// Format of the access log: common, combined, json [default: combined]
     #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", value_parser = offered::<LogFormat>(), hide_possible_values = true, help_heading = "Log")]
@@ -510,6 +515,7 @@ impl Flags {
             "root" => self.root.is_some(),
             "explain" => true,
             "access-log" => self.access_log.is_some(),
+            "server-log" => self.server_log.is_some(),
             "record" => self.record.is_some(),
             "control" => self.control.is_some(),
             "user" => self.user.is_some(),
@@ -640,6 +646,9 @@ impl Flags {
         if self.access_log.is_some() {
             config.access_log.clone_from(&self.access_log);
         }
+        if self.server_log.is_some() {
+            config.server_log.clone_from(&self.server_log);
+        }
         if self.log_template.is_some() {
             config.log_template.clone_from(&self.log_template);
         }
@@ -755,7 +764,7 @@ fn put_below(config: &mut Config, folder: &Path) {
         &mut config.acme_hook,
     ];
     for inner in own.into_iter().chain(hosts).flatten() {
-        if inner.as_os_str() != "-" {
+        if inner.as_os_str() != "-" && !LogSocket::is_meant(inner) {
             *inner = folder.join(&*inner);
         }
     }
@@ -781,9 +790,10 @@ fn put_below(config: &mut Config, folder: &Path) {
     }
     let rules = config.host.iter_mut().filter_map(|host| host.access.as_mut());
     for rule in config.access.iter_mut().chain(rules.flatten()) {
-        rule.htpasswd
-            .iter_mut()
-            .for_each(|file| *file = folder.join(&*file));
+        let tls = rule.auth_tls.iter_mut();
+        let files = tls.flat_map(|tls| [&mut tls.ca, &mut tls.cert, &mut tls.key]);
+        let files = files.chain([&mut rule.htpasswd]).flatten();
+        files.for_each(|file| *file = folder.join(&*file));
     }
     let token = config
         .admin

@@ -1,6 +1,8 @@
 //! `weir fetch`: a page over real connections, once or repeatedly, in one mode or several. Handles flags, host names,
 //! the cache directory and reports; `client` decides what is requested when.
 
+mod csv;
+mod fields;
 mod har;
 mod json;
 mod race;
@@ -28,8 +30,8 @@ use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use store::Store;
-use units::UnixTime;
-use url::Url;
+use units::{Duration, UnixTime};
+use url::{Host, Url};
 
 /// The User-Agent of requests.
 const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
@@ -40,6 +42,8 @@ struct Run {
     began: UnixTime,
     /// Address of the server; `None` in a simulation.
     peer: Option<SocketAddr>,
+    /// How long the lookup of the host's name took, before the fetch; `None` without a lookup.
+    dns: Option<Duration>,
     timeline: Timeline,
     /// The race between QUIC and TCP, if there was one.
     race: Option<Race>,
@@ -70,7 +74,8 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
             "`--revalidate` needs cache entries: name a cache directory with --cache".to_owned(),
         ));
     }
-    let page = page(url)?;
+    let mut page = page(url)?;
+    let asked = fields::Asked::of(flags, &mut page)?;
     let secure = match page.scheme() {
         "https" => {
             let host = page.host_str().unwrap_or_default();
@@ -79,7 +84,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         _ => Secure::none(&flags.tls).map(|()| None)?,
     };
     let insecure = secure.as_ref().map(|secure| secure.is_insecure);
-    let peer = resolve(&page)?;
+    let (peer, dns) = resolve(&page)?;
     let store = flags.cache.as_deref().map(opened).transpose()?;
     let before = match &store {
         Some((_, entries)) => entries.clone(),
@@ -101,7 +106,10 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         // the same cache.
         for &manner in &manners {
             let began = clock::wall();
-            let make = |manner| Fetch::new(page.clone(), plan(flags, manner), before.clone(), began);
+            let make = |manner| {
+                let plan = asked.on(plan(flags, manner));
+                Fetch::new(page.clone(), plan, before.clone(), began)
+            };
             // A comparison uses what it names.
             let may_race = flags.compare.is_empty() && !flags.h3_only;
             let is_open = matches!(manner.mode, Mode::Auto | Mode::Http3);
@@ -120,6 +128,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
             };
             if voice.json {
                 let mut line = json::of(&page, manner, &outcome.timeline, insecure, flags.explain);
+                line["dns_seconds"] = dns.map_or(serde_json::Value::Null, |took| took.as_secs_f64().into());
                 line["race"] = race.as_ref().map_or(serde_json::Value::Null, Race::json);
                 output::print(&format!("{line}\n"))?;
             }
@@ -127,6 +136,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
                 manner,
                 began,
                 peer: Some(peer),
+                dns,
                 timeline: outcome.timeline.clone(),
                 race,
             });
@@ -169,7 +179,7 @@ fn kept(store: &Store, last: &Outcome, dir: Option<&Path>) -> Result<(), Failure
 /// Whether an archive or a picture goes to standard output.
 fn takes_output(flags: &Flags) -> bool {
     let is_output = |path: &Option<std::path::PathBuf>| path.as_deref() == Some(Path::new("-"));
-    is_output(&flags.har) || is_output(&flags.svg)
+    is_output(&flags.har) || is_output(&flags.svg) || is_output(&flags.csv)
 }
 
 /// Refuses two outputs that both go to standard output.
@@ -178,6 +188,7 @@ fn one_on_output(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let all = [
         ("--har -", is_output(&flags.har)),
         ("--svg -", is_output(&flags.svg)),
+        ("--csv -", is_output(&flags.csv)),
         ("--json", voice.json),
     ];
     let mut wanted = all
@@ -212,22 +223,25 @@ fn page(text: &str) -> Result<Url, Failure> {
     };
     let url = url.map_err(|error| fault(format!("is not a URL: {error}")))?;
     match url.scheme() {
-        "http" | "https" if url.username().is_empty() && url.password().is_none() => Ok(url),
-        "http" | "https" => Err(fault(
-            "user names and passwords in a URL are not sent; leave them out".to_owned(),
-        )),
+        "http" | "https" => Ok(url),
         other => Err(fault(format!(
             "the scheme `{other}` is not supported; use an http or https URL"
         ))),
     }
 }
 
-fn resolve(page: &Url) -> Result<SocketAddr, Failure> {
+/// The address of the host, and how long the lookup of its name took; an address needs none.
+fn resolve(page: &Url) -> Result<(SocketAddr, Option<Duration>), Failure> {
     let host = page.host_str().unwrap_or_default();
+    let asked = clock::now();
     let addresses = page
         .socket_addrs(|| page.port_or_known_default())
         .map_err(|error| Failure::Usage(format!("cannot find the host `{host}`: {error}")))?;
-    dial::answering(&addresses).ok_or_else(|| Failure::Usage(format!("the host `{host}` has no address")))
+    let took = clock::now().since(asked);
+    let dns = matches!(page.host(), Some(Host::Domain(_))).then_some(took);
+    let peer = dial::answering(&addresses);
+    peer.map(|peer| (peer, dns))
+        .ok_or_else(|| Failure::Usage(format!("the host `{host}` has no address")))
 }
 
 fn opened(dir: &Path) -> Result<(Store, Entries), Failure> {
@@ -257,6 +271,8 @@ fn plan(flags: &Flags, manner: Manner) -> Plan {
             flush_page: !flags.no_explicit_flush,
         },
         user_agent: USER_AGENT.to_owned(),
+        fields: Vec::new(),
+        cookies: Vec::new(),
         revalidate: flags.revalidate,
         first_bytes: flags.first_bytes.map(|bytes| bytes.0.max(1)),
         embedded: !flags.no_embedded,
@@ -296,8 +312,12 @@ fn say(flags: &Flags, page: &Url, manners: &[Manner], runs: &[Run], voice: &Voic
         Some(path) => written(path, svg::draw(page, last).as_bytes()),
         None => Ok(()),
     };
+    let listed = match &flags.csv {
+        Some(path) => written(path, csv::of(last).as_bytes()),
+        None => Ok(()),
+    };
     let told = tell(flags, page, manners, runs, voice);
-    archived.and(drawn).and(told)
+    archived.and(drawn).and(listed).and(told)
 }
 
 /// Prints the report.
@@ -399,11 +419,7 @@ mod tests {
             page("localhost:8080/x").expect("fine").as_str(),
             "http://localhost:8080/x"
         );
-        for (text, fragment) in [
-            ("ftp://h/", "not supported"),
-            ("http://", "not a URL"),
-            ("http://a:b@h/", "passwords"),
-        ] {
+        for (text, fragment) in [("ftp://h/", "not supported"), ("http://", "not a URL")] {
             let error = page(text).expect_err(text).to_string();
             assert!(error.contains(fragment), "{error}");
         }

@@ -100,6 +100,13 @@ pub(super) fn waterfall(page: &Url, run: &Run, is_terminal: bool) -> String {
             .packets
             .map_or(String::new(), |packets| format!(", {packets} packets")),
     );
+    if let Some(dns) = run.dns {
+        let _ = writeln!(
+            text,
+            "name lookup: {} ms, before the fetch and not part of its times",
+            milliseconds(dns)
+        );
+    }
     text.push_str(&secured(timeline));
     if let Some(race) = &run.race {
         text.push_str(&race.said());

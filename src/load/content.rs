@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Most bytes of a request's content: every open connection may hold a copy of it.
-const CONTENT_MAX: u64 = 64 << 20;
+pub(super) const CONTENT_MAX: u64 = 64 << 20;
 
 /// The content that `text` stands for: itself, or the file behind `@`.
 ///

@@ -1,11 +1,12 @@
 //! Judges a finished load by `--require`, and gives its checks to [`crate::gate`]. Measures nothing; an invalid run stays
 //! invalid whatever its requirements say.
 
-use super::report::Report;
+use super::report::{Report, StepReport};
 use crate::cli::requirement::{Limit, Requirement};
 use crate::failure::Failure;
 use crate::gate::markdown::{escaped, row};
 use crate::gate::{Check, Gate, Outcome};
+use ::load::run::StepName;
 use ::load::times::Summary;
 use serde::Serialize;
 use units::{Bytes, Duration};
@@ -51,6 +52,7 @@ pub(super) fn check(
     requirements: &[Requirement],
     closed: bool,
     secure: bool,
+    steps: &[StepName],
     size: u32,
     searches: bool,
 ) -> Result<(), Failure> {
@@ -71,10 +73,17 @@ pub(super) fn check(
         let why = match requirement {
             Requirement::Time {
                 figure: "corrected", ..
-            } if !closed => "only --users and --clients have corrected times",
+            } if !closed => "only --users and --clients have corrected times".to_owned(),
             Requirement::Time {
                 figure: "handshake", ..
-            } if !secure => "only https has handshakes",
+            } if !secure => "only https has handshakes".to_owned(),
+            Requirement::Step(name, _) if !steps.iter().any(|step| step.name == *name) => {
+                let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+                match names.is_empty() {
+                    true => "only --scenario has steps".to_owned(),
+                    false => format!("there is no such step; there are {}", names.join(", ")),
+                }
+            }
             _ => continue,
         };
         return Err(Failure::Usage(format!("`--require` {requirement}: {why}")));
@@ -110,6 +119,20 @@ fn judged(requirement: &Requirement, report: &Report) -> Judged {
                 ),
             }
         }
+        Requirement::Step(name, condition) => {
+            let Some(step) = report.steps.iter().find(|step| step.name.name == *name) else {
+                return Judged {
+                    requirement: requirement.to_string(),
+                    value: None,
+                    unit: "ms",
+                    outcome: Decision::Undecided,
+                    told: "the run has no such step".to_owned(),
+                };
+            };
+            let mut judged = of_step(condition, step, report.duration_s);
+            judged.requirement = requirement.to_string();
+            return judged;
+        }
         Requirement::Failures(limit) => {
             let (lost, all) = (
                 report.response_ms.failed,
@@ -136,6 +159,37 @@ fn judged(requirement: &Requirement, report: &Report) -> Judged {
     };
     Judged {
         requirement: requirement.to_string(),
+        value,
+        unit,
+        outcome,
+        told,
+    }
+}
+
+/// A condition on one step.
+fn of_step(condition: &Requirement, step: &StepReport, duration_s: f64) -> Judged {
+    let times = &step.response_ms;
+    let (value, unit, outcome, told) = match condition {
+        Requirement::Time { objective, .. } => {
+            let (value, outcome, told) = of_time(objective, times, duration_s);
+            (value, "ms", outcome, told)
+        }
+        Requirement::Failures(limit) => {
+            let (lost, all) = (times.failed, times.count + times.failed);
+            let share = (all > 0).then(|| lost as f64 / all as f64);
+            let outcome = decision(share.map(|share| below(share, *limit)));
+            let told = match share {
+                Some(share) => format!("{:.3} % ({lost} of {all})", share * 100.0),
+                None => "no request of this step ended".to_owned(),
+            };
+            (share, "share", outcome, told)
+        }
+        Requirement::Rate(_) | Requirement::Step(..) => {
+            unreachable!("the parser of requirements refuses these of a step")
+        }
+    };
+    Judged {
+        requirement: String::new(),
         value,
         unit,
         outcome,
@@ -317,21 +371,46 @@ mod tests {
     #[test]
     fn requirements_that_a_load_cannot_decide_are_rejected() {
         let of = |text: &str| [text.parse::<Requirement>().expect(text)];
-        assert!(check(&[], false, false, 3, true).is_ok());
-        assert!(check(&of("p99<1s"), false, false, 1, false).is_ok());
-        assert!(check(&of("corrected.p99<1s"), true, false, 1, false).is_ok());
+        let step = StepName {
+            scenario: "s".to_owned(),
+            name: "login".to_owned(),
+        };
+        assert!(
+            check(
+                &of("login:p99<1s"),
+                true,
+                false,
+                core::slice::from_ref(&step),
+                1,
+                false
+            )
+            .is_ok()
+        );
+        for (steps, fragment) in [
+            (&[][..], "only --scenario has steps"),
+            (&[step], "there are login"),
+        ] {
+            let error = check(&of("cart:p99<1s"), true, false, steps, 1, false).expect_err("no such step");
+            assert!(error.to_string().contains(fragment), "{error}");
+        }
+        assert!(check(&[], false, false, &[], 3, true).is_ok());
+        assert!(check(&of("p99<1s"), false, false, &[], 1, false).is_ok());
+        assert!(check(&of("corrected.p99<1s"), true, false, &[], 1, false).is_ok());
         for (failure, why) in [
             (
-                check(&of("corrected.p99<1s"), false, false, 1, false),
+                check(&of("corrected.p99<1s"), false, false, &[], 1, false),
                 "only --users and --clients",
             ),
             (
-                check(&of("handshake.max<1s"), true, false, 1, false),
+                check(&of("handshake.max<1s"), true, false, &[], 1, false),
                 "only https",
             ),
-            (check(&of("p99<1s"), true, false, 2, false), "`weir load merge`"),
             (
-                check(&of("p99<1s"), true, false, 1, true),
+                check(&of("p99<1s"), true, false, &[], 2, false),
+                "`weir load merge`",
+            ),
+            (
+                check(&of("p99<1s"), true, false, &[], 1, true),
                 "`--slo` is the requirement",
             ),
         ] {

@@ -16,6 +16,7 @@ mod place;
 mod plot;
 mod replay;
 mod report;
+mod scenario;
 pub(crate) mod search;
 pub(crate) mod task;
 
@@ -68,6 +69,7 @@ pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
         &flags.output.require,
         task.who.is_closed(),
         task.secure.is_some(),
+        &task.step_names(),
         place.size,
         flags.how.slo.is_some(),
     )?;
@@ -102,9 +104,10 @@ fn perform(
         .clamp(1, task.lines(place.size).max(1) as usize);
     let descriptors = machine::raise_descriptor_limit();
     task.fits(place.size, &flags.how, descriptors, threads)?;
-    let setup = task.setup(flags)?;
+    let mut setup = task.setup(flags)?;
     let live: Vec<Arc<Live>> = (0..threads).map(|_| Arc::default()).collect();
     let split = task.split(flags, place, threads)?;
+    setup.started = clock::wall().secs;
     let crews = split.models.into_iter().zip(&live);
     let crews = crews.map(|(model, live)| Crew::new(setup.clone(), model, Arc::clone(live)));
     let crews = crews.collect();
@@ -130,6 +133,11 @@ fn perform(
         record.merge(&crew.into_record(now));
         usage.push(used);
     }
+    // Rows of data that were used up end a run, as a log does.
+    let counted = match task.may_end() && stopped.is_none() {
+        true => counted.min(flags.asked.warmup + longest),
+        false => counted,
+    };
     let cpu = usage
         .iter()
         .map(|used| used.cpu.as_secs_f64() / used.wall.as_secs_f64().max(1e-9));
@@ -150,6 +158,7 @@ fn perform(
         verified: flags.how.verify,
         method: flags.how.verb().to_string(),
         body_bytes: task.body_bytes(),
+        step_names: task.step_names(),
         tls: task.secure.as_ref().map(|secure| Tls {
             versions: flags.tls.tls_versions.unwrap_or_default().name().to_owned(),
             crypto: flags.tls.crypto.unwrap_or_default().to_string(),
@@ -157,7 +166,7 @@ fn perform(
             insecure: secure.is_insecure,
         }),
         headers: flags.how.header.iter().map(ToString::to_string).collect(),
-        accept_status: flags.how.accepted().to_string(),
+        accept_status: task.accepted(&flags.how),
         users: match task.who {
             Who::Users(n) | Who::Clients(n) => Some(n),
             Who::Sessions(..) | Who::Rate(..) | Who::Replay => None,

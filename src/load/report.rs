@@ -10,7 +10,8 @@ use crate::output;
 use crate::voice::Voice;
 use ::load::record::{LeftOut, Record, Second, Trouble};
 use ::load::replies::Statuses;
-use ::load::run::{Parts, Run, Share};
+use ::load::run::{Parts, Run, Share, StepName};
+use ::load::steps::StepRecord;
 use ::load::times::{Lost, Summary};
 use ::load::verdict::Verdict;
 use ::load::webstone::Metrics;
@@ -80,6 +81,9 @@ pub(super) struct Report {
     pub(super) lag_ms: Summary,
     pub(super) tick_ms: Summary,
     pub(super) deciles: Vec<Decile>,
+    /// Steps of scenarios; empty without them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) steps: Vec<StepReport>,
     /// The connection metrics of document 000, as seen by a client.
     pub(super) table6: Table6,
     /// `WebStone`'s metrics, of requests that ended in time; only in modes with one request per connection.
@@ -88,6 +92,51 @@ pub(super) struct Report {
     /// What `--require` asked, judged; empty without it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) requirements: Vec<Judged>,
+}
+
+/// A step of a scenario.
+#[derive(Debug, Serialize)]
+pub(super) struct StepReport {
+    #[serde(flatten)]
+    pub(super) name: StepName,
+    /// Requests that failed.
+    pub(super) failed: u64,
+    /// Failed requests by kind.
+    pub(super) failures: BTreeMap<Trouble, u64>,
+    /// Requests never made, because an earlier step failed.
+    pub(super) skipped: u64,
+    /// Requests still pending at the end.
+    unfinished: u64,
+    /// Milliseconds.
+    pub(super) response_ms: Summary,
+}
+
+impl StepReport {
+    fn of(name: &StepName, record: &StepRecord, timeout: Duration) -> StepReport {
+        StepReport {
+            name: name.clone(),
+            failed: record.failed(),
+            failures: record.failures.clone(),
+            skipped: record.skipped,
+            unfinished: record.unfinished,
+            response_ms: record.response.summary_with(&record.lost(timeout)),
+        }
+    }
+
+    /// The failures by kind, and what was skipped, as text; empty without any.
+    pub(super) fn lost(&self) -> String {
+        let kinds = self
+            .failures
+            .iter()
+            .map(|(trouble, count)| format!("{count} {}", trouble.name()));
+        let skipped = (self.skipped > 0).then(|| format!("{} skipped", self.skipped));
+        let unfinished = (self.unfinished > 0).then(|| format!("{} never completed", self.unfinished));
+        kinds
+            .chain(skipped)
+            .chain(unfinished)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
 }
 
 /// A rank that is missing.
@@ -173,6 +222,12 @@ impl Report {
         let come = matches!(run.model.as_str(), "users" | "clients" | "sessions");
         let files_per_s = files as f64 / span;
         let deciles = run.decile_bytes.iter().zip(&record.deciles);
+        let none = StepRecord::default();
+        let steps = run.step_names.iter().enumerate().map(|(number, name)| {
+            let step = record.steps.get(number).unwrap_or(&none);
+            StepReport::of(name, step, timeout)
+        });
+        let steps = steps.collect();
         Report {
             event,
             ranks: parts.runs().map(|run| run.rank).collect(),
@@ -230,6 +285,7 @@ impl Report {
                     )),
                 })
                 .collect(),
+            steps,
             table6: Table6::of(record, files_per_s, span),
             webstone: (run.mode == Mode::Http10.name())
                 .then(|| Metrics::new(&record.in_time, Duration::from_secs_f64(duration_s))),
@@ -424,6 +480,47 @@ impl Report {
         text
     }
 
+    /// The steps of scenarios as a table.
+    fn step_words(&self) -> String {
+        let width = self
+            .steps
+            .iter()
+            .map(|step| step.name.name.len())
+            .max()
+            .unwrap_or(0)
+            .max(12);
+        let mut text = format!(
+            "  {:<width$}{:>10} {:>10} {:>10} {:>10} {:>10}   failures\n",
+            "step", "count", "mean", "p50", "p99", "max"
+        );
+        let mut scenario = "";
+        for step in &self.steps {
+            if step.name.scenario != scenario {
+                scenario = &step.name.scenario;
+                text += &format!("  scenario {scenario}:\n");
+            }
+            let times = &step.response_ms;
+            text += &format!(
+                "  {:<width$}{:>10} {:>10.3}",
+                step.name.name, times.count, times.mean
+            );
+            for quantile in [times.p50, times.p99, times.max] {
+                text += &match quantile {
+                    Some(quantile) => format!(" {quantile:>10.3}"),
+                    None => format!(" {:>10}", "-"),
+                };
+            }
+            let lost = step.lost();
+            text += &format!("   {}\n", if lost.is_empty() { "none" } else { &lost });
+        }
+        let interrupted = self.run.record.interrupted;
+        if interrupted > 0 {
+            text +=
+                &format!("  {interrupted} scenarios ended with the run, in the think time behind a step\n");
+        }
+        text
+    }
+
     fn words(&self) -> String {
         let mut text = self.amounts();
         if self.run.size > 1 {
@@ -456,6 +553,9 @@ impl Report {
                 };
             }
             text.push('\n');
+        }
+        if !self.steps.is_empty() {
+            text += &self.step_words();
         }
         for note in [self.lost_note(), self.loop_note()].into_iter().flatten() {
             text += &format!("  {note}\n");

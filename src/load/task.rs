@@ -7,6 +7,7 @@ use super::manifest;
 use super::negotiate;
 use super::place::Place;
 use super::replay::{self, Replay};
+use super::scenario;
 use crate::cli::load::{AskedFlags, HowFlags, PlanFlags, RunFlags};
 use crate::failure::Failure;
 use crate::secure::{self, Secure};
@@ -17,7 +18,8 @@ use ::load::manifest::{Digesting, Kind, Manifest};
 use ::load::plan::{Layout, Population, Request};
 use ::load::request_source::{Dealt, RequestSource, Step};
 use ::load::requests::{arriving, clients};
-use ::load::run::Share;
+use ::load::run::{Share, StepName};
+use ::load::scenario::Script;
 use ::load::surge::Surge;
 use ::load::webstone::List;
 use ::load::work::Work;
@@ -78,6 +80,8 @@ pub(super) enum What {
     Each,
     /// The requests of a log at their times.
     Log(Replay),
+    /// The scenarios of a file.
+    Scenarios(Arc<Script>),
 }
 
 /// A run before its start: server, workload, users and seed.
@@ -139,6 +143,11 @@ impl Task {
     /// The task from the flags of a plan; without another source of objects, the workload they describe.
     pub(crate) fn planned(flags: &PlanFlags) -> Result<Task, Failure> {
         let (asked, workload) = (&flags.asked, &flags.workload);
+        if asked.scenario.is_some() {
+            return Err(Failure::Usage(
+                "a plan of --scenario does not exist: its requests depend on responses".to_owned(),
+            ));
+        }
         if flags.how.slo.is_some() {
             tracing::warn!(
                 "--slo tests several loads, chosen by measurement: this is the plan of the first trial"
@@ -180,7 +189,23 @@ impl Task {
             )));
         }
         let site = flags.site.as_deref().map(manifest::read).transpose()?;
+        let script = flags.scenario.as_deref().map(|file| {
+            single(how, &url)?;
+            let around = scenario::Around {
+                is_secure: url.is_secure,
+                authority: &url.authority,
+                user_agent: USER_AGENT,
+                headers: &how.header,
+                seed: Seed(seed.unwrap_or(1)),
+            };
+            scenario::read(file, &around).map(Arc::new)
+        });
+        let script = script.transpose()?;
         let (work, what) = match (&site, &flags.urls, &flags.replay) {
+            _ if script.is_some() => {
+                let script = script.expect("it is there");
+                (scenario::work(&script), What::Scenarios(script))
+            }
             (Some((name, manifest)), ..) => (
                 Work::of_manifest(manifest, &url.folder()),
                 What::of_manifest(name, manifest)?,
@@ -218,6 +243,7 @@ impl Task {
             (.., Some(sessions), _) => Who::Sessions(sessions.clone(), process),
             (.., Some(rate)) => Who::Rate(rate.clone(), process),
             _ if matches!(what, What::Surge(_)) => Who::Users(40),
+            _ if matches!(what, What::Scenarios(_)) => Who::Users(10),
             _ => Who::Clients(10),
         };
         let usage = |why: String| Err(Failure::Usage(why));
@@ -229,6 +255,7 @@ impl Task {
                 };
                 return usage(format!("`{flag}` is {n}; it must be 1 to {USERS_MAX}"));
             }
+            Who::Users(_) if matches!(what, What::Scenarios(_)) => {}
             Who::Users(_) | Who::Sessions(..) if !matches!(what, What::Surge(_)) => {
                 return usage(
                     "`--users` and `--sessions` need the OFF times of a Surge site; give its --site"
@@ -264,8 +291,11 @@ impl Task {
         extra::lines("", "", &how.header).map_err(|why| Failure::Usage(format!("--header: {why}")))?;
         let mode = how.named_mode().unwrap_or(match what {
             What::Webstone(_) => Mode::Http10,
-            What::Surge(_) | What::Each | What::Log(_) => Mode::Serial,
+            What::Surge(_) | What::Each | What::Log(_) | What::Scenarios(_) => Mode::Serial,
         });
+        if let What::Scenarios(script) = &what {
+            scripted(script, &who, mode)?;
+        }
         if matches!(mode, Mode::Pipelined | Mode::EarlyClose) && !verb.is_idempotent() {
             return usage(format!(
                 "`--mode {}` sends requests behind unanswered ones, which RFC 9112 section 9.3.2 advises against for {verb}; use \
@@ -309,7 +339,7 @@ impl Task {
     pub(super) fn counted(&self, flags: &AskedFlags) -> Duration {
         match &self.what {
             What::Log(replay) => replay.span.min(flags.duration),
-            What::Surge(_) | What::Webstone(_) | What::Each => flags.span(),
+            What::Surge(_) | What::Webstone(_) | What::Each | What::Scenarios(_) => flags.span(),
         }
     }
 
@@ -327,9 +357,46 @@ impl Task {
         self.content.as_ref().map(|content| content.len() as u64)
     }
 
-    /// Whether any object has more than one file.
+    /// The scenarios, if the run has some.
+    fn script(&self) -> Option<&Arc<Script>> {
+        match &self.what {
+            What::Scenarios(script) => Some(script),
+            _ => None,
+        }
+    }
+
+    /// Names of the steps, in the order of their numbers; empty without scenarios.
+    pub(super) fn step_names(&self) -> Vec<StepName> {
+        let scenarios = self.script().into_iter().flat_map(|script| {
+            let steps = |scenario: &::load::scenario::Scenario| scenario.steps.clone();
+            script.scenarios.iter().flat_map(move |scenario| {
+                steps(scenario).map(move |step| (scenario, &script.steps[step as usize]))
+            })
+        });
+        scenarios
+            .map(|(scenario, step)| StepName {
+                scenario: scenario.name.clone(),
+                name: step.name.clone(),
+            })
+            .collect()
+    }
+
+    /// Statuses that count as success, in words.
+    pub(super) fn accepted(&self, how: &HowFlags) -> String {
+        match self.script() {
+            Some(_) => "as each step expects".to_owned(),
+            None => how.accepted().to_string(),
+        }
+    }
+
+    /// Whether the run may end before its time, with the rows of a feed.
+    pub(super) fn may_end(&self) -> bool {
+        self.script().is_some_and(|script| script.starts_max().is_some())
+    }
+
+    /// Whether any object has more than one file, all known at once.
     pub(super) fn has_pages(&self) -> bool {
-        self.work.objects.iter().any(|files| files.len() > 1)
+        self.script().is_none() && self.work.objects.iter().any(|files| files.len() > 1)
     }
 
     /// Largest number of users or clients on one of `size` machines.
@@ -356,6 +423,9 @@ impl Task {
     fn lanes(&self, how: &HowFlags) -> u32 {
         if !self.mode.is_multiplexed() {
             return how.connections_per_user;
+        }
+        if self.script().is_some() {
+            return 1;
         }
         let widest = self
             .work
@@ -454,6 +524,8 @@ impl Task {
             lanes: self.lanes(&flags.how),
             sharing,
             secured: self.secure.is_some(),
+            script: self.script().cloned(),
+            started: 0,
         })
     }
 
@@ -464,6 +536,7 @@ impl Task {
             What::Webstone(_) => "webstone",
             What::Each => "each",
             What::Log(_) => "replay",
+            What::Scenarios(_) => "scenario",
         }
     }
 
@@ -532,6 +605,7 @@ impl Task {
                 What::Surge(surge) => writeln!(out, "{}", ::load::site::sequence_digest(surge)),
                 What::Log(replay) => writeln!(out, "{:?} {:?}", replay.times, replay.order),
                 What::Webstone(list) => writeln!(out, "{list:?}"),
+                What::Scenarios(script) => writeln!(out, "{script:?}"),
                 What::Each => Ok(()),
             }
         })();
@@ -544,7 +618,7 @@ impl Task {
         match &self.what {
             What::Surge(surge) => Some(surge.objects.iter().map(|object| object.references).collect()),
             What::Webstone(list) => Some(list.files().iter().map(|file| file.weight).collect()),
-            What::Each | What::Log(_) => None,
+            What::Each | What::Log(_) | What::Scenarios(_) => None,
         }
     }
 
@@ -559,13 +633,16 @@ impl Task {
         match &self.what {
             What::Surge(surge) => surge.sequence().collect(),
             What::Log(replay) => Arc::clone(&replay.order),
-            What::Webstone(_) | What::Each => (0..self.work.objects.len() as u32).collect(),
+            What::Webstone(_) | What::Each | What::Scenarios(_) => {
+                (0..self.work.objects.len() as u32).collect()
+            }
         }
     }
 
     /// Users or sessions of a Surge.
     fn population(&self, flags: &AskedFlags) -> Option<Population> {
         match &self.who {
+            Who::Users(_) if self.script().is_some() => None,
             Who::Users(number) => Some(Population::Users {
                 number: *number,
                 stagger: self.stagger(flags).unwrap_or(STAGGER),
@@ -595,6 +672,7 @@ impl Task {
     fn source(&self) -> RequestSource {
         match &self.what {
             What::Webstone(list) => RequestSource::Weighted(list.choices(self.seed, 0)),
+            What::Scenarios(_) => RequestSource::Starts { next: 0, stride: 1 },
             What::Surge(_) | What::Each | What::Log(_) => RequestSource::Turn {
                 order: self.order(),
                 next: 0,
@@ -608,6 +686,10 @@ impl Task {
         let order = self.order();
         move |client| match &self.what {
             What::Webstone(list) => RequestSource::Weighted(list.choices(self.seed, client)),
+            What::Scenarios(_) => RequestSource::Starts {
+                next: client.into(),
+                stride: clients.into(),
+            },
             What::Surge(_) | What::Each | What::Log(_) => RequestSource::Turn {
                 next: client as usize % order.len(),
                 stride: clients as usize % order.len(),
@@ -654,19 +736,30 @@ impl Task {
     pub(super) fn split(&self, flags: &RunFlags, place: &Place, threads: usize) -> Result<Split, Failure> {
         match (self.population(&flags.asked), &self.what, &self.who) {
             (Some(who), What::Surge(surge), _) => self.scripts(surge, who, &flags.asked, place, threads),
-            (_, _, Who::Users(clients) | Who::Clients(clients)) => Ok(self.clients(*clients, place, threads)),
+            (_, _, Who::Users(clients) | Who::Clients(clients)) => {
+                let stagger = self.stagger(&flags.asked).unwrap_or_default();
+                Ok(self.clients(*clients, stagger, place, threads))
+            }
             (_, _, Who::Sessions(..) | Who::Rate(..) | Who::Replay) => {
-                Ok(self.arrivals(flags, place, threads))
+                let split = self.arrivals(flags, place, threads);
+                let starts: u64 = split.shares.iter().filter_map(|share| share.objects).sum();
+                match self.script().and_then(|script| script.starts_max()) {
+                    Some(rows) if rows < starts => Err(Failure::Usage(format!(
+                        "--rate starts {starts} scenarios, and a feed with order = \"once\" has {rows} rows; use more rows, a lower \
+                         --rate or a shorter --duration"
+                    ))),
+                    _ => Ok(split),
+                }
             }
         }
     }
 
-    fn clients(&self, clients: u32, place: &Place, threads: usize) -> Split {
+    fn clients(&self, clients: u32, stagger: Duration, place: &Place, threads: usize) -> Split {
         let source = self.supplies(clients);
         let of_thread = |thread: u32| {
             (place.rank + place.size * thread..clients)
                 .step_by(place.size as usize * threads)
-                .map(|client| (Duration::ZERO, source(client)))
+                .map(|client| (stagger * client, source(client)))
         };
         let share = |rank| Share {
             users: u64::from((clients + place.size - 1 - rank) / place.size),
@@ -705,7 +798,11 @@ impl Task {
         for (number, at) in all.take_while(|&(_, at)| at < flags.asked.span()) {
             drawn += u64::from(at >= flags.asked.warmup);
             let object = dealt.object(&self.work, number);
-            let files = &self.work.objects[object as usize];
+            let object = match self.script() {
+                Some(script) => script.scenario_of(object.into()),
+                None => object as usize,
+            };
+            let files = &self.work.objects[object];
             let bytes = files.iter().map(|&file| self.work.files[file as usize].bytes);
             shares[(number % size) as usize].add(&Share {
                 users: 0,
@@ -803,6 +900,51 @@ pub(super) fn room(descriptors: u64, threads: usize) -> u64 {
 pub(super) fn begun(stagger: Duration, flags: &AskedFlags) -> u64 {
     let starts = flags.span().as_nanos().div_ceil(stagger.as_nanos().max(1));
     u64::try_from(starts).unwrap_or(u64::MAX)
+}
+
+/// Rejects flags that a step of a scenario says for itself, or that need a known sequence of requests.
+fn single(how: &HowFlags, url: &Url) -> Result<(), Failure> {
+    let flag = match how {
+        HowFlags { method: Some(_), .. } => "--method",
+        HowFlags { body: Some(_), .. } => "--body",
+        HowFlags {
+            accept_status: Some(_),
+            ..
+        } => "--accept-status",
+        HowFlags { verify: true, .. } => "--verify",
+        HowFlags { slo: Some(_), .. } => "--slo",
+        HowFlags {
+            connections_per_user: 2..,
+            ..
+        } => "--connections-per-user",
+        _ if url.path != "/" => {
+            return Err(Failure::Usage(format!(
+                "the steps of --scenario say their paths, so `{}` of the URL would not be requested; omit it",
+                url.path.escape_debug()
+            )));
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::Usage(format!(
+        "`{flag}` does not go with --scenario, whose steps say method, content and expected statuses and have one request \
+         outstanding per user; omit it"
+    )))
+}
+
+/// Checks that the load goes with its scenarios.
+fn scripted(script: &Script, who: &Who, mode: Mode) -> Result<(), Failure> {
+    if matches!(mode, Mode::Pipelined | Mode::EarlyClose) {
+        return Err(Failure::Usage(format!(
+            "`--mode {}` does not go with --scenario: a step waits for the one before; use serial, http10, h2 or h3",
+            mode.name()
+        )));
+    }
+    match who {
+        Who::Rate(..) if script.keeps_cookies => Err(Failure::Usage(
+            "`keep-cookies` needs --users or --clients: with --rate, every start is another user".to_owned(),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Checks that `--stagger` applies and lets all users begin.

@@ -227,8 +227,11 @@ impl Reading {
     }
 }
 
+/// Names and values.
+type Labels = Vec<(String, String)>;
+
 /// Name, labels and value of a sample. A time stamp after the value is skipped.
-fn sample(line: &str) -> Option<(&str, Vec<(String, String)>, f64)> {
+fn sample(line: &str) -> Option<(&str, Labels, f64)> {
     let end = line.find(['{', ' '])?;
     let (name, mut rest) = line.split_at(end);
     let mut labels = Vec::new();

@@ -2,9 +2,10 @@
 //! server decides the lines.
 
 use crate::failure::Failure;
+use runtime::log_socket::{Add, Fields};
 use runtime::logfile::{LogFile, Rotation, Target};
 use server::LogSink;
-use server::config::Config;
+use server::config::{Config, LogFormat};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,11 +16,13 @@ use units::Instant;
 pub(crate) struct AccessLog {
     path: PathBuf,
     rotation: Rotation,
+    /// Whether a socket gets fields with each line.
+    has_fields: bool,
     file: LogFile,
 }
 
 impl AccessLog {
-    /// Opens the log of a configuration (`-`: standard output). Returns `running` if it has the same path and rotation.
+    /// Opens the log of a configuration (`-`: standard output). Returns `running` if it goes to the same place in the same way.
     ///
     /// # Errors
     /// `System`, naming the file.
@@ -31,17 +34,24 @@ impl AccessLog {
             return Ok(None);
         };
         let rotation = rotation(config);
-        let is_same = |running: &&Arc<AccessLog>| running.path == path && running.rotation == rotation;
+        let has_fields = config.access_log_socket().is_some() && is_json(config);
+        let is_same = |running: &&Arc<AccessLog>| {
+            running.path == path && running.rotation == rotation && running.has_fields == has_fields
+        };
         if let Some(running) = running.filter(is_same) {
             return Ok(Some(Arc::clone(running)));
         }
-        let target = if path.as_os_str() == "-" {
-            Target::Stdout
-        } else {
-            Target::File(path.to_owned())
+        let target = match config.access_log_socket().transpose() {
+            Ok(Some(socket)) => Target::Socket(socket),
+            Ok(None) if path.as_os_str() == "-" => Target::Stdout,
+            Ok(None) => Target::File(path.to_owned()),
+            Err(why) => return Err(Failure::Usage(why)),
         };
-        let file = LogFile::open_rotating(target, rotation).map_err(|error| {
+        let is_socket = matches!(target, Target::Socket(_));
+        let fields = has_fields.then_some(Fields(members));
+        let file = LogFile::open_rotating(target, rotation, fields).map_err(|error| {
             let advice = match error.kind() {
+                _ if is_socket => "start the log daemon first",
                 ErrorKind::NotConnected => "start the pipe's reader first",
                 _ => "its folder must exist and be writable",
             };
@@ -53,6 +63,7 @@ impl AccessLog {
         Ok(Some(Arc::new(AccessLog {
             path: path.to_owned(),
             rotation,
+            has_fields,
             file,
         })))
     }
@@ -80,6 +91,28 @@ impl AccessLog {
         let tried = self.file.can_be_opened();
         self.file.reopen();
         tried
+    }
+}
+
+/// Whether the lines of a configuration are JSON.
+fn is_json(config: &Config) -> bool {
+    match &config.log_template {
+        Some(template) => template.is_json(),
+        None => config.log_format == LogFormat::Json,
+    }
+}
+
+/// Finds the members of a line that is a JSON object.
+fn members(line: &[u8], add: &mut Add<'_>) {
+    let Ok(serde_json::Value::Object(members)) = serde_json::from_slice(line) else {
+        return;
+    };
+    for (name, value) in &members {
+        match value {
+            serde_json::Value::Null => {}
+            serde_json::Value::String(text) => add(name, text.as_bytes()),
+            other => add(name, other.to_string().as_bytes()),
+        }
     }
 }
 

@@ -36,8 +36,18 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     if let Some(why) = config.record.as_deref().and_then(cannot_be_written) {
         return Err(flags.blame("record", why));
     }
-    let log = config.access_log.as_deref().filter(|log| *log != Path::new("-"));
-    if let Some(why) = log.and_then(cannot_be_written) {
+    for (key, socket) in [
+        ("access-log", config.access_log_socket().and_then(Result::ok)),
+        ("server-log", config.server_log.clone()),
+    ] {
+        if let Some(socket) = socket
+            && let Err(error) = socket.probe()
+        {
+            let why = format!("`{socket}` cannot be used: {error}; start the log daemon");
+            return Err(flags.blame(key, why));
+        }
+    }
+    if let Some(why) = config.access_log_file().and_then(cannot_be_written) {
         return Err(flags.blame("access-log", why));
     }
     Tls::open(&config, flags, None, &Secret::default())?;

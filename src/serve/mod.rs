@@ -144,6 +144,14 @@ fn serve(
         tracing::debug!("this allocator has no setting to return free memory early");
     }
     let mut config = configuration(flags)?;
+    // Before any process is forked: each has the socket.
+    if let Some(socket) = &config.server_log {
+        runtime::diagnostics::send_to(socket.clone()).map_err(|error| {
+            Failure::System(format!(
+                "cannot open the server log `{socket}`: {error}; start the log daemon first"
+            ))
+        })?;
+    }
     let groups = choose_all(&config, machine::usable_cores())?;
     if let Some(group) = groups.iter().find(|group| group.choice.is_of_processes()) {
         if config.http3 {
@@ -447,7 +455,7 @@ fn announce(started: &Started<'_>, voice: &Voice) {
         let _ = writeln!(out, "{}", started.json()).and_then(|()| out.flush());
     }
     if voice.reports() {
-        let _ = Diagnostics.write_all(started.text(voice.color()).as_bytes());
+        let _ = Diagnostics::default().write_all(started.text(voice.color()).as_bytes());
     }
 }
 

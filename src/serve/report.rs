@@ -101,6 +101,7 @@ impl Started<'_> {
                 "seccomp": self.rights.seccomp,
             },
             "access-log": config.access_log,
+            "server-log": config.server_log.as_ref().map(ToString::to_string),
             "log-format": config.log_format.to_string(),
             "log-template": config.log_template.as_ref().map(ToString::to_string),
             "limits": {
@@ -265,6 +266,9 @@ impl Started<'_> {
                 };
                 line("log", &format!("{} ({format})", path.display()))
             }
+        }
+        if let Some(socket) = &config.server_log {
+            line("", &format!("{socket} (messages)"));
         }
         line("rights", &self.rights.user());
         line("", &self.rights.landlock);

@@ -189,8 +189,7 @@ impl Rights {
                 self.gid
             );
         }
-        let log = config.access_log.as_deref();
-        if let Some(log) = log.filter(|log| *log != Path::new("-") && !log.starts_with("/dev"))
+        if let Some(log) = config.access_log_file().filter(|log| !log.starts_with("/dev"))
             && !privilege::can_make(log)
         {
             tracing::warn!(
@@ -247,7 +246,9 @@ fn filter(config: &Config) -> (String, bool) {
     let needs = Needs {
         // `weir ctl strategy` may switch to io_uring.
         uring: config.io == IoKind::Uring || config.control.is_some(),
-        connects: !config.domain.is_empty() || config.upstreams().next().is_some(),
+        connects: !config.domain.is_empty()
+            || config.upstreams().next().is_some()
+            || config.log_sockets().any(|socket| socket.udp_port().is_some()),
     };
     let ring = if needs.uring { "" } else { ", io_uring" };
     match seccomp::restrict(needs) {
@@ -365,7 +366,7 @@ fn reach(
         execute.extend(HOOK_EXECUTE.map(PathBuf::from));
         execute.extend(around(hook));
     }
-    let log = config.access_log.as_deref().filter(|log| *log != Path::new("-"));
+    let log = config.access_log_file();
     let write = log.map(|log| {
         // For a device or a pipe, the file itself; its folder holds unrelated files.
         let is_special = log.exists() && !log.is_file();
@@ -415,9 +416,9 @@ fn connects(config: &Config) -> Vec<u16> {
     ports
 }
 
-/// Whether host names of upstreams are looked up.
+/// Whether host names of upstreams and log daemons are looked up.
 fn has_names(config: &Config) -> bool {
-    config.upstreams().any(UpstreamAddress::has_name)
+    config.upstreams().any(UpstreamAddress::has_name) || config.log_sockets().any(|socket| socket.has_name())
 }
 
 /// The roots: of the top level, and of every host that has its own.

@@ -3,7 +3,7 @@
 //! Its UDP sockets are served by threads of their own, the same with every strategy of threads.
 
 mod abuse;
-mod client;
+pub(crate) mod client;
 
 use crate::serve::access::USERS;
 use crate::serve::clients::run;

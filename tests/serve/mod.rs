@@ -32,7 +32,7 @@
 //! - `http2`: many requests over one connection, and stops, upgrades and floods under them
 //! - `http3`: the same over QUIC
 //! - `proxy`: requests that other servers answer, and how those servers can fail
-//! - `proxy_http2`: the same for clients of HTTP/2, many at a time
+//! - `proxy_http2`, `proxy_http3`: the same for clients of HTTP/2 and of HTTP/3, many at a time
 //! - `proxy_request`: what an upstream gets, and when it gets it
 //! - `limited`: requests of each client by path, and logs by template
 //! - `proxy_mixed`: files and upstreams that share paths
@@ -40,6 +40,7 @@
 //! - `reload`: every key that a reload can change, over every strategy
 //! - `slow`: clients that take their time, and disks that do
 //! - `listeners`: addresses with a strategy and limits of their own
+//! - `log_daemons`: logs that go to syslog and to the journal
 //! - `load`: a reload and a stop while clients ask lose no request
 //! - `tilde`: pages of logins, and that no answer tells which there are
 //! - `tls`: certificates, resumption, handshakes that do not end
@@ -89,6 +90,7 @@ mod line;
 mod listeners;
 mod live;
 mod load;
+mod log_daemons;
 mod manager;
 mod memory;
 mod messages;
@@ -102,6 +104,7 @@ mod proxy_failures;
 mod proxy_h2_scripted;
 mod proxy_h2_upstream;
 mod proxy_http2;
+mod proxy_http3;
 mod proxy_mixed;
 mod proxy_names;
 mod proxy_request;

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 
 /// What an upstream got.
 #[derive(Default)]
-struct Heard {
+pub(crate) struct Heard {
     heads: Mutex<Vec<String>>,
     connections: AtomicUsize,
 }
@@ -84,7 +84,7 @@ async fn answer(request: Request<Incoming>, heard: Arc<Heard>) -> Answer {
 }
 
 /// An upstream of HTTP/2 in cleartext, and its address.
-fn upstream() -> (String, Arc<Heard>) {
+pub(crate) fn upstream() -> (String, Arc<Heard>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("h2c://{}", listener.local_addr().expect("its address"));
     listener.set_nonblocking(true).expect("a socket");

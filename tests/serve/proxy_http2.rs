@@ -35,7 +35,7 @@ fn launch(strategy: Strategy, tree: &Tree, url: &str, more: &[&str]) -> Server {
 }
 
 /// An upstream that serves each connection on a thread of its own.
-fn crowd(serve: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> String {
+pub(crate) fn crowd(serve: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("its address"));
     let serve = Arc::new(serve);
@@ -50,7 +50,7 @@ fn crowd(serve: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> String {
 }
 
 /// A line of the access log that contains this.
-fn line_with(server: &Server, part: &str) -> String {
+pub(crate) fn line_with(server: &Server, part: &str) -> String {
     eventually("the line in the log", || {
         let log = server.stdout();
         log.lines().find(|line| line.contains(part)).map(str::to_owned)
@@ -473,7 +473,7 @@ fn an_early_answer_ends_its_stream(strategy: Strategy) {
 }
 
 /// An upstream that tells whether its connection was reset.
-fn observer() -> Upstream {
+pub(crate) fn observer() -> Upstream {
     Upstream::new(|stream| {
         let got = head(stream);
         let mut rest = Vec::new();

@@ -16,7 +16,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Keys that take effect at the next start; a reload says so.
-const AT_START: [&str; 32] = [
+const AT_START: [&str; 33] = [
+    "server-log",
     "listen",
     "send-buffer",
     "pacing",

@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// A user and group that no system gives rights to; numbers need no entry.
 const NOBODY: u32 = 65_534;
-const USER: &str = "65534:65534";
+pub(crate) const USER: &str = "65534:65534";
 
 /// Fields of `/proc/PID/status`.
 fn status(pid: u32, field: &str) -> Vec<String> {
@@ -41,7 +41,7 @@ fn is_open_to_all(path: &Path) -> bool {
 }
 
 /// Says why a test cannot run here.
-fn skipped(tree: &Tree) -> bool {
+pub(crate) fn skipped(tree: &Tree) -> bool {
     if !is_root() {
         println!("skipped: only root can become somebody else");
         return true;

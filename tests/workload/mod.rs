@@ -9,6 +9,7 @@
 //! - `results`: files, merges, comparisons, searches
 //! - `trust`: runs whose figures would be untrue although most requests were quick
 //! - `bodies`: requests with content, and other methods than GET
+//! - `scenarios`: steps that depend on each other
 //! - `gate`: requirements on a run, and the summaries for continuous integration
 //! - `asked`: that what was asked is done, and said if it is not
 //!
@@ -27,6 +28,7 @@ mod gate;
 mod plan;
 mod results;
 mod run;
+mod scenarios;
 mod site;
 mod stream;
 mod trust;

@@ -12,6 +12,7 @@ pub mod explain;
 pub mod extra;
 pub mod fetch;
 pub mod http3;
+pub mod jar;
 pub mod multiplexed;
 pub mod outbox;
 pub mod plan;

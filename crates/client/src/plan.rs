@@ -204,6 +204,10 @@ pub struct Plan {
     pub buffering: Buffering,
     /// Value of the `User-Agent` field.
     pub user_agent: String,
+    /// More fields of every request, in order; `Host`, `User-Agent`, `Accept` and `Cookie` replace the client's own.
+    pub fields: Vec<(String, String)>,
+    /// Cookies that requests have from the start, beside those that responses set.
+    pub cookies: Vec<(String, String)>,
     /// Whether to validate every cache entry, fresh or not.
     pub revalidate: bool,
     /// If set, requests this many bytes of each image before the rest of any.

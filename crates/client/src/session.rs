@@ -4,7 +4,8 @@
 //! session owns no memory beyond itself (56 bytes). Knows neither the meaning of responses nor the purpose of
 //! requests. `http1` handles framing, persistence and pipelining (RFC 9112).
 
-use http_semantics::field::{Fields, Name, is_token_byte};
+pub use http_semantics::field::{Fields, Line};
+use http_semantics::field::{Name, is_token_byte};
 use http_semantics::method::Method;
 pub use http1::Fault;
 pub use http1::client::Memory;
@@ -60,6 +61,11 @@ impl Verb {
     /// The token.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What the protocol knows of it.
+    pub fn method(&self) -> Method {
+        self.method
     }
 
     /// Whether responses have no content.
@@ -218,6 +224,11 @@ impl<'a> Lines<'a> {
     /// The target of a redirection, from `Location`; not validated.
     pub fn location(self) -> Option<&'a [u8]> {
         self.0.get(Name::Location)
+    }
+
+    /// All field lines, in their order.
+    pub fn iter(self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+        self.0.iter()
     }
 
     /// The value of `Content-Length`, which a response to HEAD has without content (RFC 9110 section 8.6).

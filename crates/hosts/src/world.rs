@@ -304,6 +304,8 @@ fn setup(scenario: &Scenario, work: Arc<Work>) -> Setup {
         lanes: scenario.lanes,
         sharing: None,
         secured: false,
+        script: None,
+        started: 0,
     }
 }
 

@@ -31,6 +31,12 @@ pub enum Purpose {
     Arrivals,
     /// Resampling for confidence intervals.
     Bootstrap,
+    /// Rows that a feed draws.
+    Feed,
+    /// Scenarios of starts.
+    Scenario,
+    /// Think times of starts.
+    Think,
 }
 
 /// The generator for `purpose`, the `index`-th of its kind.

@@ -27,6 +27,7 @@
 mod arriving;
 mod carrier;
 mod hearing;
+mod scripted;
 mod ticking;
 
 use crate::arrivals::Arrivals;
@@ -34,6 +35,7 @@ use crate::ledger::Ledger;
 use crate::record::{Record, Trouble};
 use crate::replies::Accept;
 use crate::request_source::{Dealt, Part, RequestSource, whole};
+use crate::scenario::{Script, Visitor};
 use crate::work::Work;
 use arriving::Open;
 pub use carrier::Sharing;
@@ -105,6 +107,11 @@ pub struct Setup {
     pub sharing: Option<Arc<Sharing>>,
     /// Whether a layer below secures connections, so that a handshake follows each connection.
     pub secured: bool,
+    /// Scenarios, whose steps are the files; the sources then give numbers of starts. Needs a mode with one request
+    /// outstanding per user, and one lane.
+    pub script: Option<Arc<Script>>,
+    /// Seconds since 1970 at the start of the run: cookies of scenarios expire at dates.
+    pub started: i64,
 }
 
 /// Live counters of a crew, for progress output.
@@ -222,6 +229,8 @@ struct User {
     group: Option<Box<Group>>,
     /// When the timer fires.
     alarm: Instant,
+    /// Values and cookies of a user of a script.
+    visitor: Option<Box<Visitor>>,
 }
 
 /// All users of one thread.
@@ -251,6 +260,8 @@ pub struct Crew {
     ledger: Ledger,
     /// Parsed head of the previous response of any line: equal heads are not parsed again.
     memory: Memory,
+    /// Users of a script who have no row left.
+    done: usize,
 }
 
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
@@ -313,6 +324,7 @@ impl Crew {
             live,
             ledger: Ledger::new(),
             memory: Memory::default(),
+            done: 0,
         }
     }
 
@@ -473,6 +485,13 @@ impl Crew {
         let work = &self.setup.work;
         let user = &mut self.users[(line - FIRST) as usize];
         let last = match (given, &mut user.source) {
+            _ if self.setup.script.is_some() => {
+                let script = self.setup.script.as_ref();
+                match script.and_then(|script| scripted::begin(script, user, given, &mut fetch.parts)) {
+                    Some(last) => last,
+                    None => return self.exhausted(line, port, now),
+                }
+            }
             (Some(object), _) => {
                 whole(work, object, &mut fetch.parts);
                 false
@@ -510,16 +529,24 @@ impl Crew {
 
     /// Sends the requests that the mode allows now, on a new connection if necessary.
     fn ask(&mut self, line: u32, port: &mut Port, now: Instant) {
+        if self.setup.script.is_some() && !self.render(line, port, now) {
+            return;
+        }
         if self.is_shared() {
             return self.ask_on_stream(line, port, now);
         }
         let Setup {
-            work, mode, ending, ..
+            work,
+            mode,
+            ending,
+            script,
+            ..
         } = &self.setup;
         let User {
             phase,
             session,
             stands,
+            visitor,
             ..
         } = &mut self.users[(line - FIRST) as usize];
         let Phase::Fetching(fetch) = phase else { return };
@@ -554,6 +581,17 @@ impl Crew {
         }
         let parts = &fetch.parts[fetch.asked..to];
         port.send(line, |out| {
+            if let (Some(script), Some(visitor)) = (script, visitor) {
+                // One request at a time: the next depends on its response.
+                let step = parts[0].file;
+                let (version, persists) = match mode {
+                    Mode::Http10 => ("1.0", false),
+                    _ => ("1.1", true),
+                };
+                let refused = session.ask(script.steps[step as usize].verb.method(), persists);
+                debug_assert!(refused.is_ok(), "room was counted");
+                return visitor.write(script, step, version, out);
+            }
             for part in parts {
                 let refused = session.request(out, &work.files[part.file as usize].path, ending);
                 debug_assert!(refused.is_ok(), "room was counted");
@@ -582,7 +620,7 @@ impl Crew {
                 let took = now.since(fetch.mark);
                 self.ledger.transferred(fetch.part_intended, took, None, now);
                 fetch.tries += 1;
-                let is_repeatable = self.setup.ending.verb().is_idempotent();
+                let is_repeatable = self.setup.verb(fetch).is_idempotent();
                 if fetch.tries > TRIES_MAX || !is_repeatable {
                     self.lost(line, Trouble::Unanswered, port, now);
                     return;
@@ -624,6 +662,8 @@ impl Crew {
 
     /// Sends the next requests, after the active OFF time of the last part if it has one.
     fn go_on(&mut self, line: u32, port: &mut Port, now: Instant) {
+        // A think time that the run does not wait for.
+        let is_over = self.ending && self.setup.script.is_some();
         let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase else {
             return;
         };
@@ -633,6 +673,13 @@ impl Crew {
         };
         if off.is_zero() {
             self.ask(line, port, now);
+            return;
+        }
+        if is_over {
+            self.interrupt(line, port, now);
+            if self.active == 0 {
+                port.end();
+            }
             return;
         }
         // The active OFF time of a part applies once.
@@ -740,12 +787,16 @@ impl Crew {
                 | Trouble::Unanswered
                 | Trouble::Timeout
                 | Trouble::Protocol
-        ) || !self.setup.ending.verb().is_idempotent();
+        ) || !self.setup.verb(fetch).is_idempotent();
         if hopeless || fetch.tries > TRIES_MAX {
             if let Some(part) = fetch.parts.get(fetch.got) {
                 let file = &self.setup.work.files[part.file as usize];
                 record.example(trouble, &file.path, [file.bytes, None], now, from);
             }
+            if self.setup.script.is_some() {
+                scripted::fail_step(fetch, &mut self.ledger, trouble, now);
+            }
+            let record = self.ledger.of(fetch.part_intended);
             let failed = (fetch.parts.len() - fetch.got) as u64;
             record.fail(failed, now.since(fetch.part_intended), now, from);
             // The OFF time would have passed anyway.
@@ -868,6 +919,9 @@ impl Crew {
             }
             return;
         }
+        if self.open.is_some() && leave {
+            self.leave_all(line, port, now);
+        }
         if let Some(open) = &mut self.open {
             self.users[(line - FIRST) as usize].phase = Phase::Free;
             match open.backlog.pop_front_if(|_| !late) {
@@ -904,6 +958,7 @@ impl User {
             source: None,
             group: None,
             alarm: NEVER,
+            visitor: None,
         }
     }
 }

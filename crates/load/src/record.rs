@@ -8,7 +8,9 @@
 //! before and after they were serialized. Knows no clock.
 
 use crate::replies::{Breach, Refused, Statuses};
+use crate::steps::StepRecord;
 use crate::times::{Lost, Sparse, Times, nanoseconds};
+pub use crate::trouble::Trouble;
 use crate::webstone::Counts;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,55 +22,6 @@ const SECONDS_MAX: usize = 86_400;
 const PATH_MAX: usize = 200;
 /// Number of size classes of objects, each with the same share of requests.
 pub const DECILES: usize = 10;
-
-/// Kinds of errors. All but the last four are counted once per affected connection, whether its pending requests are
-/// repeated or given up, which may be many files. The last four are counted once per file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Trouble {
-    /// This machine had no descriptor, port or memory left for a connection.
-    Here,
-    /// A connection could not be established.
-    Connect,
-    /// A TLS handshake failed, or made no progress within the timeout.
-    Handshake,
-    /// A connection was reset while a response was pending.
-    Lost,
-    /// The server closed a connection with pending requests before any response, as it did on the earlier attempts; the
-    /// requests are given up. The earlier closes are no errors: a server may close (RFC 9112 section 9.5).
-    Unanswered,
-    /// No progress within the timeout.
-    Timeout,
-    /// Received data is not HTTP, or was not requested.
-    Protocol,
-    /// A response was truncated.
-    Truncated,
-    /// A status that does not count as success.
-    Status,
-    /// Content whose length differs from the manifest's.
-    Length,
-    /// Content whose digest differs from the manifest's.
-    Content,
-}
-
-impl Trouble {
-    /// Name in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Trouble::Here => "here",
-            Trouble::Connect => "connect",
-            Trouble::Handshake => "handshake",
-            Trouble::Lost => "lost",
-            Trouble::Unanswered => "unanswered",
-            Trouble::Truncated => "truncated",
-            Trouble::Timeout => "timeout",
-            Trouble::Protocol => "protocol",
-            Trouble::Status => "status",
-            Trouble::Length => "length",
-            Trouble::Content => "content",
-        }
-    }
-}
 
 /// A failed file, as an example: the first of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -310,6 +263,15 @@ pub struct Record {
     pub dropped: u64,
     /// Objects still pending at the end of the grace period.
     pub unfinished: u64,
+    /// Steps of scenarios, by number; empty without a script.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepRecord>,
+    /// Requests that were never made, because an earlier step of their scenario failed.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub skipped: u64,
+    /// Scenarios whose users were thinking at the end of the run, so that they neither completed nor failed.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub interrupted: u64,
     /// `errno` of the last connection refused by this machine.
     pub refusal: Option<i32>,
     /// Number of the current second and its response times so far.
@@ -399,13 +361,23 @@ impl Record {
 
     /// Objects missing from the histogram of objects. Each failed one counts in means as at least `timeout`.
     pub fn lost_objects(&self, timeout: Duration) -> Lost {
-        let count = self.objects_begun.saturating_sub(self.objects);
+        let ended = self.objects + self.interrupted;
+        let count = self.objects_begun.saturating_sub(ended);
         let timed = count.saturating_sub(self.unfinished);
         Lost {
             count,
             timed,
             least_ns: timed as f64 * timeout.as_nanos() as f64,
         }
+    }
+
+    /// The record of a step.
+    pub fn step(&mut self, number: u32) -> &mut StepRecord {
+        let number = number as usize;
+        if number >= self.steps.len() {
+            self.steps.resize(number + 1, StepRecord::default());
+        }
+        &mut self.steps[number]
     }
 
     /// Counts a failed object of this size decile.
@@ -545,8 +517,16 @@ impl Record {
             (&mut self.bytes_received, other.bytes_received),
             (&mut self.dropped, other.dropped),
             (&mut self.unfinished, other.unfinished),
+            (&mut self.skipped, other.skipped),
+            (&mut self.interrupted, other.interrupted),
         ] {
             *sum += part;
+        }
+        if self.steps.len() < other.steps.len() {
+            self.steps.resize(other.steps.len(), StepRecord::default());
+        }
+        for (sum, part) in self.steps.iter_mut().zip(&other.steps) {
+            sum.merge(part);
         }
         if let Some(fault) = &other.handshake_fault
             && self.handshake_fault.as_ref().is_none_or(|first| fault < first)

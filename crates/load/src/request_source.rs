@@ -42,6 +42,13 @@ pub enum RequestSource {
         /// Step between two objects of this user.
         stride: usize,
     },
+    /// Numbers of starts of a script, without end.
+    Starts {
+        /// The next number.
+        next: u64,
+        /// Step between two starts of this user.
+        stride: u64,
+    },
 }
 
 /// A file of an object.
@@ -81,14 +88,14 @@ impl RequestSource {
                 }
                 Some(last)
             }
-            RequestSource::Weighted(_) | RequestSource::Turn { .. } => {
+            RequestSource::Weighted(_) | RequestSource::Turn { .. } | RequestSource::Starts { .. } => {
                 whole(work, self.object()?, parts);
                 Some(false)
             }
         }
     }
 
-    /// The next object of a source of whole objects; `None` for a script.
+    /// The next object of a source of whole objects, or the number of the next start; `None` for a script.
     pub(crate) fn object(&mut self) -> Option<u32> {
         match self {
             RequestSource::Script { .. } => None,
@@ -97,6 +104,11 @@ impl RequestSource {
                 let object = order[*next % order.len()];
                 *next = (*next + *stride) % order.len();
                 Some(object)
+            }
+            RequestSource::Starts { next, stride } => {
+                let start = *next;
+                *next = next.wrapping_add(*stride);
+                Some(start as u32)
             }
         }
     }
@@ -128,6 +140,7 @@ impl Dealt {
                 }
                 object
             }
+            RequestSource::Starts { .. } => number as u32,
             RequestSource::Script { .. } => (number % work.objects.len() as u64) as u32,
         }
     }

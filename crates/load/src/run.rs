@@ -90,7 +90,7 @@ pub struct Run {
     pub plan: String,
     /// Address of the server.
     pub peer: String,
-    /// `surge`, `webstone`, `each` or `replay`.
+    /// `surge`, `webstone`, `each`, `replay` or `scenario`.
     pub workload: String,
     /// `users`, `clients`, `sessions`, `poisson`, `constant` or `replay`.
     pub model: String,
@@ -107,6 +107,9 @@ pub struct Run {
     /// How connections spoke TLS; `None` for cleartext.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// Steps of the scenarios, in the order of the record's; empty without a script.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub step_names: Vec<StepName>,
     /// Header fields added to every request.
     #[serde(default)]
     pub headers: Vec<String>,
@@ -260,6 +263,15 @@ impl Run {
 
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+/// A step of a scenario.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepName {
+    /// Name of its scenario.
+    pub scenario: String,
+    /// Its own name, unique in the run.
+    pub name: String,
 }
 
 /// Parts of one run by rank; never empty.
@@ -522,6 +534,7 @@ pub(crate) mod tests {
             verified: false,
             method: get(),
             body_bytes: None,
+            step_names: Vec::new(),
             tls: None,
             headers: Vec::new(),
             accept_status: "200".to_owned(),

@@ -113,6 +113,11 @@ impl Transport for Carrier<'_> {
         }
     }
 
+    fn was_reset(&mut self, stream: u64) -> Option<u64> {
+        let reset = self.quic.recv_stream(name(stream)?).received_reset();
+        Some(reset.ok()??.into_inner())
+    }
+
     fn stop(&mut self, stream: u64, error: u64) {
         if let Some(id) = name(stream) {
             let _ = self.quic.recv_stream(id).stop(code(error));

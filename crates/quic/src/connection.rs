@@ -5,8 +5,8 @@ use quinn_proto::crypto::rustls::HandshakeData;
 use quinn_proto::{ConnectionError, Dir, Event, StreamEvent};
 use runtime::clock::{from_standard, to_standard};
 use runtime::datagram::{Address, Outbox};
-use runtime::session::{Secured, Ticket};
-use runtime::streams::{self, JobOf, Session};
+use runtime::session::Secured;
+use runtime::streams::{self, JobOf, Session, Wanted};
 use rustls::pki_types::CertificateDer;
 use units::Instant;
 
@@ -31,6 +31,8 @@ pub(crate) struct Connection<S: Session> {
     pub(crate) deadline: Option<Instant>,
     /// Whether it is in the endpoint's list of those to be served.
     pub(crate) is_listed: bool,
+    /// Whether its session has asked for connections, which end with it.
+    pub(crate) has_asked: bool,
 }
 
 /// What became of serving a connection.
@@ -52,7 +54,13 @@ impl<S: Session> Connection<S> {
             is_signed: false,
             deadline: None,
             is_listed: false,
+            has_asked: false,
         }
+    }
+
+    /// Whether its session has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.session.is_none()
     }
 
     /// Whether it owes its peer nothing. One that has ended still owes the message of its end, which may have to wait for
@@ -117,7 +125,7 @@ impl<S: Session> Connection<S> {
         cx: &mut S::Cx,
         out: &mut Outbox,
         scratch: &mut Vec<u8>,
-        mut start: impl FnMut(Ticket, JobOf<S>),
+        mut want: impl FnMut(Wanted<JobOf<S>>),
         now: Instant,
     ) -> Served {
         for _ in 0..PAYLOADS_MAX {
@@ -128,8 +136,9 @@ impl<S: Session> Connection<S> {
                     unsent: &mut self.unsent,
                     now,
                 };
-                while let Some((ticket, job)) = session.poll(cx, &mut carrier, now) {
-                    start(ticket, job);
+                while let Some(wanted) = session.poll(cx, &mut carrier, now) {
+                    self.has_asked |= matches!(wanted, Wanted::Peer(..));
+                    want(wanted);
                 }
             }
             if self.quic.is_closed() {

@@ -17,10 +17,10 @@ use quinn_proto::{
     Transmit,
 };
 use runtime::clock::to_standard;
-use runtime::datagram::{Address, Datagram, Outbox, Owner};
+use runtime::datagram::{Address, Asked, Datagram, Outbox, Owner};
 use runtime::memory::{Budget, Step};
-use runtime::session::{Context, Job, Line, Need, Ticket};
-use runtime::streams::{self, JobOf, Service, Session};
+use runtime::session::{Context, Dialing, Job, Line, Need, PeerEvent, Ticket};
+use runtime::streams::{self, JobOf, Service, Session, Wanted};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -113,6 +113,8 @@ pub struct Endpoint<V: Service> {
     /// Whose jobs are under way.
     waiting: HashMap<u64, (usize, u32, Ticket)>,
     jobs_so_far: u64,
+    /// What connections ask for their peers, under the name that [`owner`] gives each.
+    asked: VecDeque<Asked>,
     scratch: Vec<u8>,
     draining: bool,
 }
@@ -145,6 +147,7 @@ impl<V: Service> Endpoint<V> {
             jobs: VecDeque::new(),
             waiting: HashMap::new(),
             jobs_so_far: 0,
+            asked: VecDeque::new(),
             scratch: Vec::new(),
             draining: false,
         };
@@ -251,7 +254,10 @@ impl<V: Service> Endpoint<V> {
             .accept(incoming, to_standard(now), &mut self.scratch, None);
         let is_signed = self.witness.take();
         match accepted {
-            Ok((handle, quic)) => {
+            Ok((handle, mut quic)) => {
+                if self.service.leaves_input() {
+                    quic.set_receive_window(self.shared.limits.window_of_all_streams());
+                }
                 self.generations = self.generations.wrapping_add(1);
                 let mut connection = Connection::new(quic, session, self.generations);
                 connection.is_signed = is_signed;
@@ -296,12 +302,16 @@ impl<V: Service> Endpoint<V> {
         let was_connected = connection.is_connected;
         let generation = connection.generation;
         let (jobs, waiting, so_far) = (&mut self.jobs, &mut self.waiting, &mut self.jobs_so_far);
-        let start = |ticket, job| {
-            *so_far += 1;
-            waiting.insert(*so_far, (at, generation, ticket));
-            jobs.push_back((*so_far, job));
+        let asked = &mut self.asked;
+        let want = |wanted| match wanted {
+            Wanted::Job(ticket, job) => {
+                *so_far += 1;
+                waiting.insert(*so_far, (at, generation, ticket));
+                jobs.push_back((*so_far, job));
+            }
+            Wanted::Peer(ticket, ask) => asked.push_back(Asked::Of(owner(at, generation), ticket, ask)),
         };
-        let served = connection.serve(&mut self.cx, out, &mut self.scratch, start, now);
+        let served = connection.serve(&mut self.cx, out, &mut self.scratch, want, now);
         while let Some(event) = connection.quic.poll_endpoint_events() {
             if let Some(event) = self.quic.handle_event(ConnectionHandle(at), event) {
                 connection.quic.handle_event(event);
@@ -320,6 +330,11 @@ impl<V: Service> Endpoint<V> {
         }
         if is_over {
             connection.end(&mut self.cx, now);
+        }
+        if connection.has_ended() && std::mem::take(&mut connection.has_asked) {
+            self.asked.push_back(Asked::Over(owner(at, generation)));
+        }
+        if is_over {
             self.handshakes -= usize::from(!connection.is_connected);
             self.open -= 1;
             self.shared.open.fetch_sub(1, Ordering::Relaxed);
@@ -343,8 +358,32 @@ impl<V: Service> Endpoint<V> {
     }
 }
 
+/// What the connection at this place is called as the owner of its peers.
+fn owner(at: usize, generation: u32) -> u64 {
+    u64::from(generation) << 32 | at as u64
+}
+
 impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
     type Job = JobOf<V::Session>;
+
+    fn dialing(&self) -> Option<(Dialing, Arc<Budget>)> {
+        let bounds = self.service.dialing()?;
+        Some((bounds, Arc::clone(&self.budget)))
+    }
+
+    fn next_ask(&mut self) -> Option<Asked> {
+        self.asked.pop_front()
+    }
+
+    fn peer(&mut self, owner: u64, ticket: Ticket, event: PeerEvent<'_>, now: Instant) {
+        let (at, generation) = ((owner & u64::from(u32::MAX)) as usize, (owner >> 32) as u32);
+        if let Some(Some(connection)) = self.connections.get_mut(at)
+            && connection.generation == generation
+        {
+            connection.tell(&mut self.cx, streams::Event::Peer(ticket, event), now);
+            self.list(at);
+        }
+    }
 
     fn turn(&mut self, now: Instant, wall: UnixTime) {
         self.budget.turn(now);

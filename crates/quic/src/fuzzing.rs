@@ -6,8 +6,8 @@ use crate::hostile::{Hostile, Parameters};
 use crate::limits::Limits;
 use runtime::Unshared;
 use runtime::datagram::Sim;
-use runtime::session::{NoJob, Ticket};
-use runtime::streams::{Event, Service, Session, Transport};
+use runtime::session::NoJob;
+use runtime::streams::{Event, Service, Session, Transport, Wanted};
 use rustls::{ClientConfig, RootCertStore};
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
@@ -36,7 +36,7 @@ impl Session for Sink {
         }
     }
 
-    fn poll(&mut self, _: &mut Self::Cx, _: &mut dyn Transport, _: Instant) -> Option<(Ticket, NoJob)> {
+    fn poll(&mut self, _: &mut Self::Cx, _: &mut dyn Transport, _: Instant) -> Option<Wanted<NoJob>> {
         None
     }
 

@@ -16,7 +16,8 @@ pub struct Limits {
     pub unidirectional_max: u32,
     /// Bytes that a peer may send on a stream before they are read.
     pub stream_window: u32,
-    /// The same for all streams of a connection together.
+    /// The same for all streams of a connection together, unless sessions leave input unread
+    /// ([`leaves_input`](runtime::streams::Service::leaves_input)): that of a stream then counts for each stream.
     pub connection_window: u32,
     /// Bytes of a connection that are sent and not acknowledged, or wait to be sent. They refer to cached content where
     /// they can.
@@ -66,6 +67,12 @@ impl Limits {
             .allow_spin(false)
             .congestion_controller_factory(Arc::new(CubicConfig::default()));
         transport
+    }
+
+    /// The window of a connection on which a stream that is not read stops no other.
+    pub(crate) fn window_of_all_streams(&self) -> VarInt {
+        let all = self.streams_max.saturating_mul(self.stream_window);
+        VarInt::from_u32(all.max(self.connection_window))
     }
 
     /// Sets what is kept for peers that are not accepted yet. Each is accepted or refused at once, so this is little.

@@ -5,7 +5,7 @@ mod checked;
 mod echo;
 
 use checked::Checked;
-use echo::{Echoes, served};
+use echo::{Echoes, PASSED, served};
 use quic::Limits;
 use quic::endpoint::{Endpoint, Shared};
 use quinn_proto::crypto::rustls::QuicClientConfig;
@@ -14,7 +14,8 @@ use quinn_proto::{
     StreamId,
 };
 use runtime::clock::{from_standard, to_standard};
-use runtime::datagram::{Endpoint as _, Owner, Sim};
+use runtime::datagram::{Asked, Endpoint as _, Owner, Sim};
+use runtime::session::{Ask, PeerEvent, PeerLoss};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -339,6 +340,72 @@ fn a_drain_finishes_and_an_end_does_not_wait() {
         world.closed
     );
     assert!(world.now < now + Duration::from_millis(400));
+}
+
+#[test]
+fn another_host_answers_a_stream() {
+    let mut world = World::new(0.0, 10, Limits::default());
+    world.run("handshake", |world| world.is_connected);
+    let question = [PASSED, b"question"].concat();
+    let (first, second) = (world.ask(question.clone()), world.ask(question.clone()));
+    let other = world.ask(text(3_000, 10));
+    world.run("echo", |world| world.is_echoed(other));
+    let asked = world.sim.take_asked();
+    let [
+        Asked::Of(owner, one, Ask::Dial(_)),
+        Asked::Of(same, two, Ask::Dial(_)),
+    ] = asked[..]
+    else {
+        panic!("{asked:?}");
+    };
+    assert!(owner == same && one != two);
+    world.sim.peer(owner, one, PeerEvent::Connected);
+    assert_eq!(
+        world.sim.take_asked(),
+        [Asked::Of(owner, one, Ask::Send(question))]
+    );
+    world.sim.peer(owner, one, PeerEvent::Sent);
+    assert_eq!(world.sim.take_asked(), [Asked::Of(owner, one, Ask::Read)]);
+    world.sim.peer(owner, one, PeerEvent::Bytes(b"answer"));
+    assert_eq!(world.sim.take_asked(), [Asked::Of(owner, one, Ask::Close)]);
+    world.sim.peer(owner, two, PeerEvent::Lost(PeerLoss::TimedOut));
+    world.run("answers", |world| {
+        let has_ended = |id| world.got.get(id).is_some_and(|got| got.1);
+        has_ended(&first) && has_ended(&second)
+    });
+    assert_eq!(world.got[&first].0, b"answer");
+    assert_eq!(world.got[&second].0, PeerLoss::TimedOut.to_string().as_bytes());
+    assert_eq!(world.sim.take_asked(), []);
+}
+
+/// What a connection has opened ends with it, and what comes of it later goes to no other connection.
+#[test]
+fn peers_end_with_their_connection() {
+    let mut world = World::new(0.0, 11, Limits::default());
+    world.run("handshake", |world| world.is_connected);
+    world.ask([PASSED, b"question"].concat());
+    let other = world.ask(text(3_000, 11));
+    world.run("echo", |world| world.is_echoed(other));
+    let asked = world.sim.take_asked();
+    let [Asked::Of(owner, ticket, Ask::Dial(_))] = asked[..] else {
+        panic!("{asked:?}");
+    };
+    let now = to_standard(world.now);
+    world.connection.close(now, 0_u32.into(), Default::default());
+    world.turn();
+    let until = world.now + Duration::from_secs(1);
+    world.run("the end", |world| world.now > until || world.under_way.is_empty());
+    assert_eq!(world.sim.take_asked(), [Asked::Over(owner)]);
+    world.sim.peer(owner, ticket, PeerEvent::Connected);
+    assert_eq!(world.sim.take_asked(), []);
+    // A connection without any leaves nothing to end.
+    let mut world = World::new(0.0, 12, Limits::default());
+    world.run("handshake", |world| world.is_connected);
+    let now = to_standard(world.now);
+    world.connection.close(now, 0_u32.into(), Default::default());
+    world.turn();
+    world.run("the end", |world| world.under_way.is_empty());
+    assert_eq!(world.sim.take_asked(), []);
 }
 
 #[test]

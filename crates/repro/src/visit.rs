@@ -338,6 +338,8 @@ fn plan(case: &Case, agent: usize) -> Plan {
             .unwrap_or_else(|| case.manner.mode.connections()),
         buffering: variation.buffering,
         user_agent,
+        fields: Vec::new(),
+        cookies: Vec::new(),
         revalidate: !case.is_first,
         first_bytes: None,
         embedded: !variation.page_alone,

@@ -30,6 +30,8 @@ fn visit(manner: &str, loss: &str, seed: u64) -> Timeline {
         connections: manner.mode.connections(),
         buffering: Buffering::DEFAULT,
         user_agent: "weir".to_owned(),
+        fields: Vec::new(),
+        cookies: Vec::new(),
         revalidate: false,
         first_bytes: None,
         embedded: true,

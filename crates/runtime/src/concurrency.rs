@@ -7,6 +7,7 @@ pub(crate) mod blocking_pool;
 pub(crate) mod dispatcher;
 pub(crate) mod eldest;
 pub(crate) mod one_context;
+pub(crate) mod peers;
 pub(crate) mod shared_state;
 pub(crate) mod supervise;
 pub(crate) mod worker;

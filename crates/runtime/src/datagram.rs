@@ -6,17 +6,22 @@
 //!                                   │ another worker's: handed over
 //!           send what `out` holds ◀── poll(out, now) until it has nothing more
 //! ```
-//! Work that may block goes to other threads as jobs: `next_job` gives one out, `done` brings its output back.
+//! Work that may block goes to other threads as jobs: `next_job` gives one out, `done` brings its output back. An endpoint
+//! can have streams opened to other hosts ([`crate::peer`]): `next_ask` asks, `peer` tells what came of it.
 //!
 //! As a session, an endpoint holds no socket, thread, clock or source of chance. Unlike sessions there is one per worker and
 //! socket: connections are the protocol's own matter. [`serve()`] drives it over real sockets, [`Sim`] in virtual time.
 
 mod serve;
 mod sim;
+mod upstreams;
 
-use crate::session::Job;
+use crate::memory::Budget;
+use crate::peer::{Ask, Dialing, PeerEvent};
+use crate::session::{Job, Ticket};
 use core::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use units::{Instant, UnixTime};
 
 pub use serve::{Counts, Driver, Handle, Limits, RECEIVE_BUFFER, Stop, bind, receive_buffer, serve};
@@ -38,6 +43,21 @@ pub trait Endpoint: Send {
 
     /// A job has finished; `None` if it panicked. [`Endpoint::poll`] follows.
     fn done(&mut self, _job: u64, _output: Option<<Self::Job as Job>::Output>, _now: Instant) {}
+
+    /// Limits of the connections that the endpoint has opened, and the memory budget that they share; `None` if it opens none.
+    /// Asked once.
+    fn dialing(&self) -> Option<(Dialing, Arc<Budget>)> {
+        None
+    }
+
+    /// The next thing to do for a connection that the endpoint has opened. Called after each `poll` and `peer` until there is
+    /// none.
+    fn next_ask(&mut self) -> Option<Asked> {
+        None
+    }
+
+    /// Something happened to the peer that `owner` has opened under this ticket. [`Endpoint::poll`] follows.
+    fn peer(&mut self, _owner: u64, _ticket: Ticket, _event: PeerEvent<'_>, _now: Instant) {}
 
     /// Takes in datagrams that arrived together, in the order of their arrival. Their bytes may be changed in place, to be
     /// decrypted for instance. Output may be appended to `out`.
@@ -79,6 +99,16 @@ pub trait Endpoint: Send {
     fn has_ended(&self) -> bool {
         false
     }
+}
+
+/// What an endpoint asks for peers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// This, for the peer that `owner` names by this ticket. Owners are numbers that the endpoint does not use twice; the
+    /// limit on peers of one session is one on those of an owner.
+    Of(u64, Ticket, Ask),
+    /// This owner is gone: its peers are reset.
+    Over(u64),
 }
 
 /// A datagram that arrived.

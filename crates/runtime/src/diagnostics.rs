@@ -2,20 +2,25 @@
 //!
 //! Drops a line rather than wait, and reports afterwards how many were dropped. A pipe or terminal is opened again,
 //! non-blocking (`O_NONBLOCK` on standard error itself would affect all processes that share it). A file is written to
-//! directly; a socket is polled first. What lines mean is not known here.
+//! directly; a socket is polled first. Messages of the log may go to a socket of a log daemon instead ([`send_to`]); while it
+//! cannot be used, they go to standard error. What lines mean is not known here.
 
+use crate::log_socket::{LogSocket, Sender, Severity};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What a pipe with any room accepts in one piece (`PIPE_BUF`).
 const PIECE: usize = 4096;
 
 static WAY: OnceLock<Way> = OnceLock::new();
 static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Where messages of the log go instead, and how many of them it did not take in time.
+static DAEMON: OnceLock<(Mutex<Sender>, AtomicU64)> = OnceLock::new();
 
 /// How standard error is written to.
 enum Way {
@@ -29,10 +34,96 @@ enum Way {
 
 /// Standard error. Each call of `write` is one line. It never fails and, for pipes and terminals, never blocks.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Diagnostics;
+pub struct Diagnostics {
+    /// Set for messages of the log, which may go elsewhere.
+    severity: Option<Severity>,
+}
+
+impl Diagnostics {
+    /// For messages of the log.
+    pub fn of(severity: Severity) -> Diagnostics {
+        Diagnostics {
+            severity: Some(severity),
+        }
+    }
+}
+
+/// Sends messages of the log to this socket from now on. It can be set once in a process; processes that are forked have it.
+///
+/// # Errors
+/// Why it cannot be used.
+pub fn send_to(socket: LogSocket) -> io::Result<()> {
+    let sender = Sender::open(socket, "server")?;
+    let _ = DAEMON.set((Mutex::new(sender), AtomicU64::new(0)));
+    Ok(())
+}
+
+/// Sends a message without waiting; one that the daemon does not take in time is counted, and the next one says how many
+/// were. `false`: the daemon cannot be reached.
+fn send(daemon: &Mutex<Sender>, lost: &AtomicU64, severity: Severity, line: &[u8]) -> bool {
+    let mut daemon = daemon.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = lost.swap(0, Ordering::Relaxed);
+    let mut count = before;
+    let mut result = Ok(());
+    if before > 0 {
+        let word = format!("messages lost here: {before}, because the log daemon took no more");
+        result = daemon.send(word.as_bytes(), Severity::Warning, None);
+    }
+    if result.is_ok() {
+        count = 0;
+        result = daemon.send(&bare(line), severity, None);
+    }
+    match result {
+        Ok(()) => true,
+        Err(error) => {
+            let is_slow = error.kind() == io::ErrorKind::WouldBlock;
+            lost.fetch_add(count + u64::from(is_slow), Ordering::Relaxed);
+            is_slow
+        }
+    }
+}
+
+/// A line without colors, time, level and line end, which daemons add. JSON stays as it is.
+fn bare(line: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(line.len());
+    let mut rest = line.strip_suffix(b"\n").unwrap_or(line);
+    while let [first, behind @ ..] = rest {
+        rest = match (first, behind) {
+            (0x1b, [b'[', colors @ ..]) => {
+                let end = colors
+                    .iter()
+                    .position(|&b| b == b'm')
+                    .map_or(colors.len(), |at| at + 1);
+                &colors[end..]
+            }
+            _ => {
+                text.push(*first);
+                behind
+            }
+        };
+    }
+    let level = [&b" ERROR "[..], b" WARN ", b" INFO ", b" DEBUG ", b" TRACE "];
+    let begins_with_time = text.first().is_some_and(u8::is_ascii_digit);
+    let behind = level.iter().filter_map(|level| {
+        let start = text
+            .windows(level.len())
+            .take(40)
+            .position(|part| part == *level)?;
+        Some(start + level.len())
+    });
+    match behind.min().filter(|_| begins_with_time) {
+        Some(end) => text.split_off(end),
+        None => text,
+    }
+}
 
 impl Write for Diagnostics {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if let (Some(severity), Some((daemon, lost))) = (self.severity, DAEMON.get())
+            && send(daemon, lost, severity, line)
+        {
+            return Ok(line.len());
+        }
         let way = WAY.get_or_init(|| Way::to(rustix::stdio::stderr()));
         deliver(way, rustix::stdio::stderr(), &LOST, line);
         Ok(line.len())
@@ -136,6 +227,52 @@ mod tests {
             "{}",
             &rest[rest.len() - 200..]
         );
+    }
+
+    #[test]
+    fn a_daemon_gets_the_message_alone() {
+        for (line, text) in [
+            ("2026-11-28T09:00:00.000001Z  INFO a WARN b\n", "a WARN b"),
+            (
+                "\x1b[2m2026-11-28T09:00:00.000001Z\x1b[0m \x1b[33m WARN\x1b[0m c: d\n",
+                "c: d",
+            ),
+            ("{\"level\":\" INFO \"}\n", "{\"level\":\" INFO \"}"),
+            ("plain", "plain"),
+            ("", ""),
+        ] {
+            assert_eq!(bare(line.as_bytes()), text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_slow_daemon_costs_lines_that_are_counted_and_one_that_is_gone_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let daemon = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+        let socket = format!("syslog:{}", path.display()).parse().unwrap();
+        let sender = Mutex::new(Sender::open(socket, "server").unwrap());
+        let lost = AtomicU64::new(0);
+        let mut sent = 0;
+        while lost.load(Ordering::Relaxed) == 0 {
+            assert!(send(&sender, &lost, Severity::Warning, b"line\n"));
+            sent += 1;
+            assert!(sent < 1_000_000, "it takes everything");
+        }
+        let mut got = [0; 1024];
+        for _ in 1..sent {
+            let len = daemon.recv(&mut got).unwrap();
+            assert!(got[..len].ends_with(b" - line"));
+        }
+        assert!(send(&sender, &lost, Severity::Error, b"next\n"));
+        let len = daemon.recv(&mut got).unwrap();
+        let text = String::from_utf8_lossy(&got[..len]).into_owned();
+        assert!(text.contains("messages lost here: 1,"), "{text}");
+        let len = daemon.recv(&mut got).unwrap();
+        assert!(got[..len].starts_with(b"<27>1 ") && got[..len].ends_with(b" - next"));
+        drop(daemon);
+        assert!(!send(&sender, &lost, Severity::Error, b"to standard error\n"));
+        assert_eq!(lost.load(Ordering::Relaxed), 0);
     }
 
     #[test]

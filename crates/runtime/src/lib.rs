@@ -22,6 +22,7 @@ pub mod fs;
 mod io;
 pub mod ledger;
 pub mod listen;
+pub mod log_socket;
 pub mod logfile;
 pub mod logins;
 pub mod machine;

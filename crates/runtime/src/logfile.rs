@@ -9,6 +9,8 @@
 //! written when the [`LogFile`] is closed or dropped. Callers can ask when that is done, and give up
 //! ([`LogFile::abandon`]) if nobody reads the other end of a pipe.
 //!
+//! The target may be a socket, which gets each line as a datagram ([`crate::log_socket`]).
+//!
 //! A full disk may accept part of a line. The next successful write starts a new line, and the number of lost lines is
 //! then reported. Other processes that write to the file in between do not know of the torn line.
 
@@ -16,6 +18,7 @@ mod rotation;
 
 pub use rotation::Rotation;
 
+use crate::log_socket::{Fields, LogSocket, Sender, Severity};
 use rotation::{Rotor, Turn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
@@ -36,6 +39,8 @@ pub enum Target {
     File(PathBuf),
     /// Standard output.
     Stdout,
+    /// This socket, which gets each line as a datagram.
+    Socket(LogSocket),
 }
 
 /// Maximum bytes queued: a second of a fast server's log.
@@ -60,6 +65,8 @@ pub struct LogFile {
 #[derive(Debug)]
 struct Shared {
     target: Target,
+    /// Finds fields in lines for a socket.
+    fields: Option<Fields>,
     queued_max: usize,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -88,6 +95,7 @@ struct Damage {
 enum Sink {
     File(File),
     Stdout(Stdout),
+    Socket(Sender),
     /// The file could not be opened again; lines go to standard error instead.
     Stderr(Stderr),
 }
@@ -98,18 +106,28 @@ impl LogFile {
     /// # Errors
     /// Why the file cannot be opened for appending; `NotConnected` for a named pipe without a reader.
     pub fn open(target: Target) -> std::io::Result<LogFile> {
-        LogFile::bounded(target, None, QUEUED_MAX)
+        LogFile::bounded(target, None, None, QUEUED_MAX)
     }
 
-    /// As [`LogFile::open`], with rotation of the file. Pipes and devices are never rotated.
+    /// As [`LogFile::open`], with rotation of the file. Pipes and devices are never rotated. `fields` finds fields of lines for
+    /// a socket that takes any.
     ///
     /// # Errors
     /// As [`LogFile::open`].
-    pub fn open_rotating(target: Target, rotation: Rotation) -> std::io::Result<LogFile> {
-        LogFile::bounded(target, Some(rotation), QUEUED_MAX)
+    pub fn open_rotating(
+        target: Target,
+        rotation: Rotation,
+        fields: Option<Fields>,
+    ) -> std::io::Result<LogFile> {
+        LogFile::bounded(target, Some(rotation), fields, QUEUED_MAX)
     }
 
-    fn bounded(target: Target, rotation: Option<Rotation>, queued_max: Bytes) -> std::io::Result<LogFile> {
+    fn bounded(
+        target: Target,
+        rotation: Option<Rotation>,
+        fields: Option<Fields>,
+        queued_max: Bytes,
+    ) -> std::io::Result<LogFile> {
         let mut sink = open(&target)?;
         let rotation = rotation.filter(Rotation::is_on);
         let mut rotor = match (&target, rotation) {
@@ -118,6 +136,7 @@ impl LogFile {
         };
         let shared = Arc::new(Shared {
             target,
+            fields,
             queued_max: queued_max.0 as usize,
             queue: Mutex::default(),
             changed: Condvar::new(),
@@ -128,6 +147,15 @@ impl LogFile {
             move || shared.run(&mut sink, &mut rotor)
         })?;
         Ok(LogFile { shared, thread })
+    }
+
+    /// The socket that gets its lines.
+    #[cfg(test)]
+    fn socket(&self) -> Option<LogSocket> {
+        match &self.shared.target {
+            Target::Socket(socket) => Some(socket.clone()),
+            Target::File(_) | Target::Stdout => None,
+        }
     }
 
     /// Queues whole lines. Returns an empty buffer to fill next, and the number of lines dropped because the queue is
@@ -214,7 +242,7 @@ impl Shared {
                 let len = buffer.len();
                 let is_rotated = self.rotate(sink, rotor, &mut damage);
                 self.pass_on(&mut buffer, &mut damage, |bytes| {
-                    sink.write(bytes, &self.abandoned)
+                    sink.write(bytes, self.fields, &self.abandoned)
                 });
                 if is_rotated {
                     Rotor::written(&*sink);
@@ -305,10 +333,11 @@ impl Shared {
         }
     }
 
-    fn name(&self) -> std::path::Display<'_> {
+    fn name(&self) -> String {
         match &self.target {
-            Target::File(path) => path.display(),
-            Target::Stdout => Path::new("standard output").display(),
+            Target::File(path) => path.display().to_string(),
+            Target::Stdout => "standard output".to_owned(),
+            Target::Socket(socket) => socket.to_string(),
         }
     }
 }
@@ -323,6 +352,7 @@ fn open(target: &Target) -> std::io::Result<Sink> {
     Ok(match target {
         Target::Stdout => Sink::Stdout(std::io::stdout()),
         Target::File(path) => Sink::File(append_to(path)?),
+        Target::Socket(socket) => Sink::Socket(Sender::open(socket.clone(), "access")?),
     })
 }
 
@@ -344,9 +374,19 @@ pub fn append_to(path: &Path) -> std::io::Result<File> {
 impl Sink {
     /// Writes everything, waiting for the reader of the other end until that is given up. Returns the bytes written and
     /// the error.
-    fn write(&mut self, bytes: &[u8], abandoned: &AtomicBool) -> (usize, std::io::Result<()>) {
+    fn write(
+        &mut self,
+        bytes: &[u8],
+        fields: Option<Fields>,
+        abandoned: &AtomicBool,
+    ) -> (usize, std::io::Result<()>) {
         let mut written = 0;
-        let outcome = self.write_counting(bytes, abandoned, &mut written);
+        let outcome = match self {
+            Sink::Socket(sender) => send_lines(sender, bytes, fields, abandoned, &mut written),
+            Sink::File(_) | Sink::Stdout(_) | Sink::Stderr(_) => {
+                self.write_counting(bytes, abandoned, &mut written)
+            }
+        };
         (written, outcome)
     }
 
@@ -358,7 +398,7 @@ impl Sink {
     ) -> std::io::Result<()> {
         let may_wait = match self {
             Sink::File(file) => !file.metadata()?.file_type().is_file(),
-            Sink::Stdout(_) | Sink::Stderr(_) => true,
+            Sink::Stdout(_) | Sink::Stderr(_) | Sink::Socket(_) => true,
         };
         for mut piece in Pieces(bytes, if may_wait { PIECE } else { usize::MAX }) {
             while !piece.is_empty() {
@@ -399,6 +439,34 @@ impl Sink {
     }
 }
 
+/// Sends each line as a datagram, waiting for the daemon until that is given up. Adds the bytes of whole lines to `total`.
+fn send_lines(
+    sender: &mut Sender,
+    bytes: &[u8],
+    fields: Option<Fields>,
+    abandoned: &AtomicBool,
+    total: &mut usize,
+) -> std::io::Result<()> {
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        loop {
+            if abandoned.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            match sender.send(text, Severity::default(), fields) {
+                Ok(()) => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    // Its end is an error of the next attempt.
+                    let _ = poll(&mut [PollFd::new(&*sender, PollFlags::OUT)], Some(&GIVE_UP_TICK));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        *total += line.len();
+    }
+    Ok(())
+}
+
 /// Divides lines into parts of at most this length that end at line ends, as far as lines are not longer. A pipe
 /// accepts each part whole, so several processes can write to one pipe and every line stays intact.
 struct Pieces<'a>(&'a [u8], usize);
@@ -424,6 +492,7 @@ impl AsFd for Sink {
         match self {
             Sink::File(file) => file.as_fd(),
             Sink::Stdout(out) => out.as_fd(),
+            Sink::Socket(sender) => sender.as_fd(),
             Sink::Stderr(err) => err.as_fd(),
         }
     }
@@ -455,6 +524,7 @@ mod tests {
     fn a_torn_line_is_ended_before_the_next_begins_and_lost_lines_are_counted() {
         let shared = Shared {
             target: Target::File("log".into()),
+            fields: None,
             queued_max: 0,
             queue: Mutex::default(),
             changed: Condvar::new(),
@@ -544,9 +614,33 @@ mod tests {
     #[test]
     fn past_the_bound_lines_are_dropped_and_counted() {
         let dir = tempfile::tempdir().unwrap();
-        let log = LogFile::bounded(Target::File(dir.path().join("log")), None, Bytes(4)).unwrap();
+        let log = LogFile::bounded(Target::File(dir.path().join("log")), None, None, Bytes(4)).unwrap();
         assert_eq!(log.write(b"a\nb\nc\n".to_vec()), (Vec::new(), 3));
         assert_eq!(log.write(b"ok\n".to_vec()).1, 0);
+    }
+
+    #[test]
+    fn a_socket_gets_each_line_and_lines_that_it_missed_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let socket = format!("syslog:{}", path.display()).parse().unwrap();
+        let daemon = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+        let log = LogFile::open(Target::Socket(socket)).unwrap();
+        // More than the socket holds.
+        log.write(b"line\n".repeat(1_000));
+        let mut got = [0; 1024];
+        for _ in 0..1_000 {
+            let len = daemon.recv(&mut got).unwrap();
+            assert!(got[..len].ends_with(b" access - line"));
+        }
+        let mut sender = Sender::open(log.socket().unwrap(), "access").unwrap();
+        drop(daemon);
+        std::fs::remove_file(path).unwrap();
+        let mut total = 0;
+        let gone = AtomicBool::new(false);
+        assert!(send_lines(&mut sender, b"a\nb\n", None, &gone, &mut total).is_err());
+        assert_eq!(total, 0);
+        finish(&log);
     }
 
     #[test]

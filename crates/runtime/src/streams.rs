@@ -3,12 +3,17 @@
 //!
 //! ```text
 //!   transport: accept ─▶ Session     Opened, Readable, Writable, Stopped … ─▶ handle
-//!                                    after each event ─────────────────────▶ poll ─▶ jobs, if any
+//!                                    after each event ─────────────────────▶ poll ─▶ jobs and asks, if any
 //!   Transport: read, write, finish, reset, stop, open, close ◀── both
 //! ```
 //! A session owns no socket, thread or clock. It gets the transport with each call and reads and writes streams through it.
+//!
+//! A session can open connections itself, by the contract of [`crate::peer`]: [`Wanted::Peer`] asks, [`Event::Peer`] tells
+//! what came of it. An ask is carried out after the `poll` that returned it, so a session does not ask for the same peer
+//! again before the event of the first ask, except to close it. Peers end with their session: what was under way is reset.
 
 use crate::memory::Budget;
+use crate::peer::{Ask, Dialing, PeerEvent};
 use crate::session::{Context, Job, Need, Secured, Ticket};
 use bytes::Bytes;
 use std::net::SocketAddr;
@@ -39,6 +44,10 @@ pub trait Transport {
 
     /// Ends our half of a stream early (RESET_STREAM) with an application error code.
     fn reset(&mut self, stream: u64, code: u64);
+
+    /// The application error code with which the peer ended its half of a stream early (RESET_STREAM), if it did. Reads
+    /// nothing; once this returned a code, the stream's bytes are gone.
+    fn was_reset(&mut self, stream: u64) -> Option<u64>;
 
     /// Asks the peer to end its half of a stream (STOP_SENDING), which is read no more.
     fn stop(&mut self, stream: u64, code: u64);
@@ -87,6 +96,8 @@ pub enum Event<'a, J: Job> {
     Stopped(u64, u64),
     /// A job finished.
     Done(Ticket, J::Output),
+    /// Something happened to a connection that the session opened under this ticket.
+    Peer(Ticket, PeerEvent<'a>),
     /// The instant returned by [`Session::deadline`] has come.
     Deadline,
     /// The server is shutting down: finish the responses that are due, then close.
@@ -98,6 +109,15 @@ pub enum Event<'a, J: Job> {
     Reconsider,
     /// Another connection needs this one's place or memory.
     GiveWay(Need),
+}
+
+/// What a session wants of its driver.
+#[derive(Debug)]
+pub enum Wanted<J> {
+    /// Run this job where it may block; [`Event::Done`] follows once.
+    Job(Ticket, J),
+    /// Carry this out for the session's peer with this ticket. Tickets of peers and of jobs are apart.
+    Peer(Ticket, Ask),
 }
 
 /// One connection as a pure state machine.
@@ -114,14 +134,14 @@ pub trait Session: Send {
         now: Instant,
     );
 
-    /// Writes what is due, up to [`Transport::room`]. Returns a job to be run where it may block, if one is due; then it is
-    /// called again. [`Event::Done`] follows once for each.
+    /// Writes what is due, up to [`Transport::room`]. Returns what the driver has to do, if anything; then it is called
+    /// again.
     fn poll(
         &mut self,
         cx: &mut Self::Cx,
         transport: &mut dyn Transport,
         now: Instant,
-    ) -> Option<(Ticket, JobOf<Self>)>;
+    ) -> Option<Wanted<JobOf<Self>>>;
 
     /// When [`Event::Deadline`] is due. Asked after each `poll`.
     fn deadline(&self) -> Option<Instant>;
@@ -158,5 +178,16 @@ pub trait Service: Send + Sync + 'static {
     /// The memory budget that its connections share.
     fn budget(&self) -> Arc<Budget> {
         Arc::default()
+    }
+
+    /// Limits of the connections that its sessions open; `None` if they open none.
+    fn dialing(&self) -> Option<Dialing> {
+        None
+    }
+
+    /// Whether a session may leave input unread, stream by stream. Those streams must not stop the others, so a peer may then
+    /// fill the windows of all of them. Asked for each connection.
+    fn leaves_input(&self) -> bool {
+        false
     }
 }

@@ -99,6 +99,15 @@ impl runtime::streams::Service for Server {
     fn budget(&self) -> Arc<Budget> {
         Arc::clone(&self.hub.budget)
     }
+
+    fn dialing(&self) -> Option<Dialing> {
+        Service::dialing(self)
+    }
+
+    /// Bodies for upstreams wait in the windows of their streams.
+    fn leaves_input(&self) -> bool {
+        self.hub.dials
+    }
 }
 
 impl Server {

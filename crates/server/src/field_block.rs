@@ -27,14 +27,20 @@ impl Compression {
         block.into()
     }
 
+    /// Begins a block: with nothing, or with the prefix of a section (RFC 9204 section 4.5.1).
+    pub(crate) fn begin(self, block: &mut Vec<u8>) {
+        match self {
+            Compression::Hpack => {}
+            Compression::Qpack => qpack::block::begin(block),
+        }
+    }
+
     /// Begins a block with `:status`.
     pub(crate) fn status(self, status: u16, block: &mut Vec<u8>) {
+        self.begin(block);
         match self {
             Compression::Hpack => hpack::block::status(status, block),
-            Compression::Qpack => {
-                qpack::block::begin(block);
-                qpack::block::status(status, block);
-            }
+            Compression::Qpack => qpack::block::status(status, block),
         }
     }
 

@@ -54,6 +54,7 @@ pub(in crate::model) fn run(users: u32, throughput: f64, response: f64) -> Run {
         verified: false,
         method: "GET".to_owned(),
         body_bytes: None,
+        step_names: Vec::new(),
         tls: None,
         headers: Vec::new(),
         accept_status: "200".to_owned(),

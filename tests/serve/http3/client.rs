@@ -18,37 +18,54 @@ use std::time::{Duration, Instant};
 
 /// What came over a stream.
 #[derive(Debug, Default)]
-pub(super) struct Got {
-    pub(super) status: u16,
-    pub(super) fields: Vec<(String, String)>,
-    /// The `Link` fields of interim responses.
-    pub(super) hints: Vec<String>,
-    pub(super) body: Vec<u8>,
-    pub(super) has_ended: bool,
-    pub(super) reset: Option<Code>,
+pub(crate) struct Got {
+    pub(crate) status: u16,
+    pub(crate) fields: Vec<(String, String)>,
+    /// The statuses of interim responses, and their `Link` fields.
+    pub(crate) interim: Vec<u16>,
+    pub(crate) hints: Vec<String>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) trailers: Vec<(String, String)>,
+    pub(crate) has_ended: bool,
+    pub(crate) reset: Option<Code>,
+    /// The server wants no more of the request.
+    pub(crate) stopped: Option<Code>,
+}
+
+impl Got {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let field = self.fields.iter().find(|(its, _)| its == name);
+        field.map(|(_, value)| value.as_str())
+    }
 }
 
 /// A client with one connection.
-pub(super) struct Client {
-    pub(super) socket: UdpSocket,
+pub(crate) struct Client {
+    pub(crate) socket: UdpSocket,
     server: SocketAddr,
     endpoint: Endpoint,
     handle: ConnectionHandle,
     quic: quinn_proto::Connection,
     http: Connection,
     held: BTreeMap<u64, Vec<u8>>,
-    pub(super) got: BTreeMap<u64, Got>,
-    pub(super) is_connected: bool,
+    /// Content of requests that was not sent.
+    bodies: BTreeMap<u64, Vec<u8>>,
+    pub(crate) got: BTreeMap<u64, Got>,
+    pub(crate) is_connected: bool,
     /// The server has sent GOAWAY.
-    pub(super) is_leaving: bool,
+    pub(crate) is_leaving: bool,
     /// Why the connection ended.
-    pub(super) closed: Option<String>,
+    pub(crate) closed: Option<String>,
     /// Whether answers are read.
-    pub(super) reads: bool,
+    pub(crate) reads: bool,
 }
 
 /// QUIC for clients that trust whom `tls` trusts.
-pub(super) fn config(trust: &tls::rustls::ClientConfig) -> ClientConfig {
+pub(crate) fn config(trust: &tls::rustls::ClientConfig) -> ClientConfig {
     let mut tls = trust.clone();
     tls.alpn_protocols = vec![b"h3".to_vec()];
     let crypto = QuicClientConfig::try_from(tls).expect("TLS 1.3");
@@ -67,7 +84,7 @@ fn name(stream: u64) -> StreamId {
 
 impl Client {
     /// Begins a connection.
-    pub(super) fn new(server: SocketAddr, trust: &tls::rustls::ClientConfig, host: &str) -> Client {
+    pub(crate) fn new(server: SocketAddr, trust: &tls::rustls::ClientConfig, host: &str) -> Client {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
         let (handle, quic) = endpoint
@@ -81,6 +98,7 @@ impl Client {
             quic,
             http: Connection::new(Arc::new(Limits::DEFAULT)),
             held: BTreeMap::new(),
+            bodies: BTreeMap::new(),
             got: BTreeMap::new(),
             is_connected: false,
             is_leaving: false,
@@ -90,53 +108,140 @@ impl Client {
     }
 
     /// A connection whose handshake is complete.
-    pub(super) fn open(server: SocketAddr, trust: &tls::rustls::ClientConfig, host: &str) -> Client {
+    pub(crate) fn open(server: SocketAddr, trust: &tls::rustls::ClientConfig, host: &str) -> Client {
         let mut client = Client::new(server, trust, host);
         assert!(client.run(|client| client.is_connected), "{:?}", client.closed);
         client
     }
 
     /// Sends a GET.
-    pub(super) fn ask(&mut self, path: &str) -> u64 {
+    pub(crate) fn ask(&mut self, path: &str) -> u64 {
         self.ask_as("GET", path, &[])
     }
 
     /// Sends a request without a body.
-    pub(super) fn ask_as(&mut self, method: &str, path: &str, more: &[(&str, &str)]) -> u64 {
+    pub(crate) fn ask_as(&mut self, method: &str, path: &str, more: &[(&str, &str)]) -> u64 {
         self.try_ask(method, path, more).expect("room for a stream")
     }
 
     /// The same; `None` if the server allows no further stream now.
-    pub(super) fn try_ask(&mut self, method: &str, path: &str, more: &[(&str, &str)]) -> Option<u64> {
+    pub(crate) fn try_ask(&mut self, method: &str, path: &str, more: &[(&str, &str)]) -> Option<u64> {
+        let more = [&[(":method", method)], more].concat();
+        self.try_open(path, &more, true)
+    }
+
+    /// Sends the head of a request, which `end` makes whole. A pseudo-field in `more` takes the place of its default.
+    pub(crate) fn open_request(&mut self, path: &str, more: &[(&str, &str)], end: bool) -> u64 {
+        self.try_open(path, more, end).expect("room for a stream")
+    }
+
+    fn try_open(&mut self, path: &str, more: &[(&str, &str)], end: bool) -> Option<u64> {
         let mut head = Vec::new();
         block::begin(&mut head);
         let pseudo = [
-            (":method", method),
+            (":method", "GET"),
             (":scheme", "https"),
             (":authority", "a.test"),
             (":path", path),
         ];
-        for (name, value) in pseudo.iter().chain(more) {
+        let given = |name: &str| more.iter().find(|(its, _)| *its == name);
+        let pseudo = pseudo.map(|field| *given(field.0).unwrap_or(&field));
+        let others = more.iter().filter(|(name, _)| !name.starts_with(':'));
+        for (name, value) in pseudo.iter().chain(others) {
             block::field(name.as_bytes(), value.as_bytes(), &mut head);
         }
         let stream = u64::from(self.quic.streams().open(Dir::Bi)?);
+        let is_to_head = pseudo[0].1 == "HEAD";
         self.http
-            .request(stream, &head, true, method == "HEAD", Priority::DEFAULT)
+            .request(stream, &head, end, is_to_head, Priority::DEFAULT)
             .expect("the server does not leave");
         self.got.insert(stream, Got::default());
         self.flush();
         Some(stream)
     }
 
+    /// Sends a request without a body, and takes the whole answer.
+    pub(crate) fn get(&mut self, path: &str, more: &[(&str, &str)]) -> &Got {
+        let stream = self.open_request(path, more, true);
+        self.end_of(stream)
+    }
+
+    /// The answer on this stream, once it is over.
+    pub(crate) fn end_of(&mut self, stream: u64) -> &Got {
+        let is_over = self.run(|client| {
+            let got = &client.got[&stream];
+            got.has_ended || got.reset.is_some()
+        });
+        assert!(is_over, "{:?}: {:?}", self.closed, self.got[&stream]);
+        &self.got[&stream]
+    }
+
+    /// Gives content of a request to the connection, which sends it as the windows permit.
+    pub(crate) fn queue_body(&mut self, stream: u64, body: &[u8]) {
+        self.bodies.entry(stream).or_default().extend_from_slice(body);
+        // The stream may have been reset.
+        let _ = self.http.ready(stream, body.len() as u64);
+        self.flush();
+    }
+
+    /// Sends content of a request. False if the stream is over before all is sent, or after a long time.
+    pub(crate) fn send_body(&mut self, stream: u64, body: &[u8]) -> bool {
+        self.queue_body(stream, body);
+        self.run(|client| client.unsent(stream) == 0 || client.is_over(stream)) && self.unsent(stream) == 0
+    }
+
+    /// Content of a request that was not sent, in bytes.
+    pub(crate) fn unsent(&self, stream: u64) -> usize {
+        self.bodies.get(&stream).map_or(0, Vec::len)
+    }
+
+    fn is_over(&self, stream: u64) -> bool {
+        let got = &self.got[&stream];
+        got.reset.is_some() || got.stopped.is_some()
+    }
+
+    /// Ends a request.
+    pub(crate) fn end(&mut self, stream: u64, trailers: &[(&str, &str)]) {
+        let mut section = Vec::new();
+        block::begin(&mut section);
+        for (name, value) in trailers {
+            block::field(name.as_bytes(), value.as_bytes(), &mut section);
+        }
+        // The stream may have been reset.
+        let _ = match trailers {
+            [] => self.http.finish(stream),
+            _ => self.http.trailers(stream, &section),
+        };
+        self.flush();
+    }
+
+    /// Gives a request up.
+    pub(crate) fn cancel(&mut self, stream: u64) {
+        self.http.reset(stream, Code::REQUEST_CANCELLED);
+        self.flush();
+    }
+
+    /// Reads answers again.
+    pub(crate) fn read_on(&mut self) {
+        self.reads = true;
+        let streams: Vec<u64> = self.got.keys().copied().collect();
+        for stream in streams {
+            if let Err(fault) = self.read(stream) {
+                self.closed.get_or_insert(fault.to_string());
+            }
+        }
+        self.flush();
+    }
+
     /// Ends the connection without waiting for anything.
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.quic
             .close(Instant::now(), VarInt::from_u32(0x100), Default::default());
         self.flush();
     }
 
     /// Takes what comes until `until` says so. False if the connection ends before, or after a long time.
-    pub(super) fn run(&mut self, until: impl Fn(&Client) -> bool) -> bool {
+    pub(crate) fn run(&mut self, until: impl Fn(&Client) -> bool) -> bool {
         let end = Instant::now() + crate::serve::process::PATIENCE;
         self.flush();
         while !until(self) {
@@ -150,7 +255,7 @@ impl Client {
     }
 
     /// Whether all requests are answered whole.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.got.values().all(|got| got.has_ended)
     }
 
@@ -213,6 +318,11 @@ impl Client {
                 }
                 quinn_proto::Event::Stream(StreamEvent::Readable { id }) => self.read(id.into())?,
                 quinn_proto::Event::Stream(StreamEvent::Writable { id }) => self.http.writable(id.into()),
+                quinn_proto::Event::Stream(StreamEvent::Stopped { id, error_code }) => {
+                    let (id, code) = (u64::from(id), Code(error_code.into_inner()));
+                    self.got.entry(id).or_default().stopped = Some(code);
+                    self.http.peer_stopped(id, code, clock::now())?;
+                }
                 quinn_proto::Event::ConnectionLost { reason } => {
                     self.closed.get_or_insert(reason.to_string());
                 }
@@ -259,6 +369,7 @@ impl Client {
                     let fields = fields.iter().map(|(name, value)| (text(name), text(value)));
                     let got = self.got.entry(stream).or_default();
                     if status < 200 {
+                        got.interim.push(status);
                         let links = fields.filter(|(name, _)| name == "link");
                         got.hints.extend(links.map(|(_, value)| value));
                     } else {
@@ -268,6 +379,11 @@ impl Client {
                 }
                 Event::Body { stream, bytes } => {
                     self.got.entry(stream).or_default().body.extend_from_slice(bytes);
+                }
+                Event::Trailers { stream, fields } => {
+                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                    let fields = fields.iter().map(|(name, value)| (text(name), text(value)));
+                    self.got.entry(stream).or_default().trailers = fields.collect();
                 }
                 Event::End { stream } => self.got.entry(stream).or_default().has_ended = true,
                 Event::Reset { stream, code } => self.got.entry(stream).or_default().reset = Some(code),
@@ -293,9 +409,18 @@ impl Client {
         while let Some(output) = self.http.poll() {
             match output {
                 Output::Write(piece) => {
-                    let (stream, all, end) = (piece.stream, piece.frames.len(), piece.end);
+                    let (stream, frames, end) = (piece.stream, piece.frames.len(), piece.end);
+                    let all = frames + piece.body as usize;
                     let taken = self.quic.send_stream(name(stream)).write(piece.frames);
-                    let taken = taken.unwrap_or(0);
+                    let mut taken = taken.unwrap_or(0);
+                    if taken == frames
+                        && let Some(body) = self.bodies.get_mut(&stream)
+                    {
+                        let some = self.quic.send_stream(name(stream)).write(&body[..all - frames]);
+                        let some = some.unwrap_or(0);
+                        body.drain(..some);
+                        taken += some;
+                    }
                     if end && taken == all {
                         let _ = self.quic.send_stream(name(stream)).finish();
                     }

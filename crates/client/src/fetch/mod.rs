@@ -18,6 +18,7 @@ mod request;
 
 use crate::cache::{Entries, Use};
 use crate::http3::Http3;
+use crate::jar::Jar;
 use crate::multiplexed::{Arrived, Multiplexed};
 use crate::outbox::Outbox;
 use crate::plan::{Mode, Plan, may_repeat};
@@ -71,6 +72,8 @@ pub struct Fetch {
     alternative: Option<String>,
     /// Why the fetch must be given up, noticed where that could not be done.
     trouble: Option<String>,
+    /// Cookies of this fetch.
+    jar: Jar,
 }
 
 /// State of an object beyond its record.
@@ -186,7 +189,12 @@ impl Fetch {
         if plan.manner.mode == Mode::Auto && page.scheme() != "https" {
             plan.manner.mode = Mode::Serial;
         }
+        let mut jar = Jar::new();
+        for (name, value) in &plan.cookies {
+            jar.add(name, value, page.host_str().unwrap_or_default());
+        }
         Fetch {
+            jar,
             plan,
             page,
             entries,

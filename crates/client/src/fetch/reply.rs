@@ -132,6 +132,12 @@ impl Fetch {
             return;
         };
         let (growth, around) = (self.growth(), self.around(number));
+        let set = head.fields.iter();
+        let mut jar = core::mem::take(&mut self.jar);
+        for (_, line) in set.filter(|(name, _)| name.eq_ignore_ascii_case("Set-Cookie")) {
+            jar.set(line, self.place(&self.items[number].url));
+        }
+        self.jar = jar;
         let object = &mut self.timeline.objects[number];
         let media = head.fields.get(Name::ContentType).unwrap_or_default();
         object.media = String::from_utf8_lossy(media).to_ascii_lowercase();

@@ -4,6 +4,7 @@
 
 use super::{Fetch, Job};
 use crate::cache::field;
+use crate::jar::Place;
 use crate::plan::Mode;
 use crate::timeline::{Part, Role};
 use core::fmt::Write;
@@ -18,7 +19,32 @@ impl Fetch {
         if let Some(coding) = self.plan.manner.coding.filter(|_| is_text) {
             fields.push(("accept-encoding".to_owned(), coding.name().to_owned()));
         }
+        let own = self.plan.fields.iter();
+        fields.extend(own.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())));
+        // Whatever path it has: an entry that depends on cookies is then used for the same cookies only.
+        fields.extend(
+            self.jar
+                .line(self.place(&self.page))
+                .map(|line| ("cookie".to_owned(), line)),
+        );
         fields
+    }
+
+    /// A URL as cookies see it.
+    pub(super) fn place<'u>(&self, url: &'u Url) -> Place<'u> {
+        Place {
+            host: url.host_str().unwrap_or_default(),
+            path: url.path(),
+            is_secure: url.scheme() == "https",
+            now: self.wall.secs,
+        }
+    }
+
+    /// The value that the plan gives to a field of this name.
+    fn own(&self, name: &str) -> Option<&str> {
+        let mut fields = self.plan.fields.iter();
+        let field = fields.find(|(own, _)| own.eq_ignore_ascii_case(name));
+        field.map(|(_, value)| value.as_str())
     }
 
     /// The text of a request head.
@@ -36,9 +62,10 @@ impl Fetch {
         };
         let target = &item.url[Position::BeforePath..Position::AfterQuery];
         let mut text = format!(
-            "{method} {target} HTTP/{version}\r\nHost: {}\r\nUser-Agent: {}\r\nAccept: */*\r\n",
-            authority(&item.url),
-            self.plan.user_agent
+            "{method} {target} HTTP/{version}\r\nHost: {}\r\nUser-Agent: {}\r\nAccept: {}\r\n",
+            self.own("Host").unwrap_or(authority(&item.url)),
+            self.own("User-Agent").unwrap_or(&self.plan.user_agent),
+            self.own("Accept").unwrap_or("*/*"),
         );
         let mut line = |name: &str, value: &str| {
             let _ = write!(text, "{name}: {value}\r\n");
@@ -70,6 +97,17 @@ impl Fetch {
                 }
             }
             Part::Whole | Part::Head => {}
+        }
+        let placed = ["Host", "User-Agent", "Accept"];
+        for (name, value) in &self.plan.fields {
+            if !placed.iter().any(|placed| placed.eq_ignore_ascii_case(name)) {
+                line(name, value);
+            }
+        }
+        if self.own("Cookie").is_none()
+            && let Some(cookies) = self.jar.line(self.place(&item.url))
+        {
+            line("Cookie", &cookies);
         }
         if is_last {
             line("Connection", "close");

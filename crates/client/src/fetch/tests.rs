@@ -192,6 +192,8 @@ fn plan(manner: &str) -> Plan {
         connections: manner.mode.connections(),
         buffering: Buffering::DEFAULT,
         user_agent: "weir".to_owned(),
+        fields: Vec::new(),
+        cookies: Vec::new(),
         revalidate: false,
         first_bytes: None,
         embedded: true,

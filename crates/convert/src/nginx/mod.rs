@@ -526,7 +526,7 @@ fn assemble(mut drafts: Vec<Draft>, server: &mut Server, report: &mut Report) {
         let why = "Weir accepts the PROXY protocol from networks that `trusted` names, and none is known";
         report.add(&at, "proxy_protocol", Fate::missing(why));
     }
-    if server.has("http3") && (server.secure.is_empty() || has_proxies(server)) {
+    if server.has("http3") && server.secure.is_empty() {
         server.keys.retain(|(key, _)| key != "http3");
         let at = At {
             file: "the result".into(),
@@ -535,13 +535,9 @@ fn assemble(mut drafts: Vec<Draft>, server: &mut Server, report: &mut Report) {
         report.add(
             &at,
             "http3",
-            Fate::missing("Weir passes no requests over HTTP/3 on, so `http3` is off"),
+            Fate::missing("no address has TLS, so `http3` is off"),
         );
     }
-}
-
-fn has_proxies(server: &Server) -> bool {
-    !server.top.proxies.is_empty() || server.hosts.iter().any(|host| !host.proxies.is_empty())
 }
 
 /// Whether a site redirects everything.

@@ -88,6 +88,15 @@ impl Crew {
     /// Records the objects still pending at the end of the grace period, each with the time it has waited.
     fn abandon(&mut self, now: Instant) {
         for lines in self.users.chunks(self.setup.lanes.max(1) as usize) {
+            if self.setup.script.is_some() {
+                for line in lines {
+                    if let Phase::Fetching(fetch) = &line.phase
+                        && let Some(part) = fetch.parts.get(fetch.got)
+                    {
+                        self.ledger.of(fetch.part_intended).step(part.file).unfinished += 1;
+                    }
+                }
+            }
             let asked = lines.iter().filter_map(|line| match &line.phase {
                 Phase::Fetching(fetch) => Some(fetch.part_intended),
                 // Between two files of an object.
@@ -111,6 +120,7 @@ impl Crew {
         self.arrive(port, now);
         self.ending = true;
         self.ledger.close(now);
+        self.interrupt_thinkers(port, now);
         if let Some(open) = &self.open {
             for &(at, _) in &open.backlog {
                 self.ledger.of(at).dropped += 1;

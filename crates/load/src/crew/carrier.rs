@@ -10,7 +10,7 @@
 //! or of the connection means for it; the crew decides how the user continues.
 
 use super::hearing::{Hearing, received};
-use super::{Crew, FIRST, Phase, TRIES_MAX, User, parted};
+use super::{Crew, FIRST, Phase, TRIES_MAX, User, parted, scripted};
 use crate::record::Trouble;
 use client::http3::Http3;
 use client::multiplexed::{Arrived, Multiplexed};
@@ -124,7 +124,8 @@ impl Crew {
         let Some(sharing) = &self.setup.sharing else {
             return;
         };
-        let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase else {
+        let User { phase, visitor, .. } = &mut self.users[(line - FIRST) as usize];
+        let Phase::Fetching(fetch) = phase else {
             return;
         };
         let Some(part) = fetch.parts.get(fetch.got) else {
@@ -165,9 +166,17 @@ impl Crew {
             .map(|(name, value)| (name.as_str(), value.as_str()));
         let fields = pseudo.into_iter().chain(regular);
         let (is_head, priority) = (verb.is_head(), Priority::DEFAULT);
-        let stream = match &sharing.content {
-            None => carrier.streams.ask(fields, is_head, priority),
-            Some(content) => {
+        let stream = match (&sharing.content, &self.setup.script, visitor) {
+            (_, Some(script), Some(visitor)) => scripted::ask(
+                &mut carrier.streams,
+                sharing.scheme,
+                script,
+                visitor,
+                part.file,
+                now,
+            ),
+            (None, ..) => carrier.streams.ask(fields, is_head, priority),
+            (Some(content), ..) => {
                 let content = Arc::clone(content);
                 carrier.streams.ask_with(fields, is_head, priority, content, now)
             }
@@ -265,11 +274,13 @@ impl Crew {
             let Some((_, line)) = asked.iter().find(|(asked, _)| *asked == stream) else {
                 return;
             };
-            let User { phase, .. } = &mut self.users[(line - FIRST) as usize];
+            let User { phase, visitor, .. } = &mut self.users[(line - FIRST) as usize];
             let Phase::Fetching(fetch) = phase else { return };
             fetch.progress = now;
             let mut hearing = Hearing {
                 fetch,
+                visitor: visitor.as_deref_mut(),
+                began: self.began,
                 setup: &self.setup,
                 ledger: &mut self.ledger,
                 live: &self.live,
@@ -442,7 +453,7 @@ impl Crew {
             let is_answered = fetch.first.is_some();
             match ended {
                 // The server may have processed it.
-                Ended::Closed if !is_answered && !self.setup.ending.verb().is_idempotent() => {
+                Ended::Closed if !is_answered && !self.setup.verb(fetch).is_idempotent() => {
                     self.lost(line, Trouble::Unanswered, port, now);
                 }
                 Ended::Closed if is_answered => self.failed_on_stream(line, Trouble::Truncated, port, now),

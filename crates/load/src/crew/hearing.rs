@@ -3,11 +3,12 @@
 //! Decides which files are successful and which ends of a connection are the server's fault. The crew decides how the
 //! user continues.
 
-use super::{Crew, FIRST, Fetch, Live, Phase, Setup, User};
+use super::{Crew, FIRST, Fetch, Live, Phase, Setup, User, scripted};
 use crate::ledger::Ledger;
 use crate::record::Trouble;
+use crate::scenario::Visitor;
 use client::plan::Mode;
-use client::session::{Fault, Heard, Left, UNREAD_MAX};
+use client::session::{Fault, Heard, Left, Memory, UNREAD_MAX};
 use core::sync::atomic::Ordering;
 use runtime::dial::Port;
 use units::Instant;
@@ -26,6 +27,10 @@ pub(super) enum Came<'a> {
 /// Applies responses to an object and to the record.
 pub(super) struct Hearing<'a> {
     pub(super) fetch: &'a mut Fetch,
+    /// The user of a script.
+    pub(super) visitor: Option<&'a mut Visitor>,
+    /// When the run began.
+    pub(super) began: Instant,
     pub(super) setup: &'a Setup,
     pub(super) ledger: &'a mut Ledger,
     pub(super) live: &'a Live,
@@ -36,7 +41,12 @@ impl Crew {
     /// Processes received bytes or the end of the stream.
     pub(super) fn heard(&mut self, line: u32, came: Came<'_>, port: &mut Port, now: Instant) {
         let ends = matches!(came, Came::End | Came::Cut);
-        let User { phase, session, .. } = &mut self.users[(line - FIRST) as usize];
+        let User {
+            phase,
+            session,
+            visitor,
+            ..
+        } = &mut self.users[(line - FIRST) as usize];
         let Some(session) = session else { return };
         let Phase::Fetching(fetch) = phase else {
             // No response is pending: the server closes an idle connection, or sends unrequested bytes.
@@ -57,8 +67,14 @@ impl Crew {
             return;
         };
         let got = fetch.got;
+        if self.setup.script.is_some() {
+            // Cookies and captures need the fields of every head.
+            self.memory = Memory::default();
+        }
         let mut hearing = Hearing {
             fetch,
+            visitor: visitor.as_deref_mut(),
+            began: self.began,
             setup: &self.setup,
             ledger: &mut self.ledger,
             live: &self.live,
@@ -71,7 +87,7 @@ impl Crew {
                 hearing.fetch.progress = now;
                 let outcome = session.receive(bytes, &mut self.memory, |heard| hearing.hear(heard));
                 let ahead = session.content_ahead();
-                if ahead >= self.setup.unseen_from && !self.setup.verify {
+                if ahead >= self.setup.unseen_from && !self.setup.verify && !hearing.needs_content() {
                     port.skip(line, ahead);
                 }
                 outcome.map(|()| None).map_err(Some)
@@ -130,6 +146,9 @@ impl Crew {
             let file = &self.setup.work.files[part.file as usize];
             record.example(trouble, &file.path, [file.bytes, Some(fetch.bytes)], now, from);
         }
+        if self.setup.script.is_some() {
+            scripted::fail_step(fetch, &mut self.ledger, trouble, now);
+        }
         self.live.errors.fetch_add(1, Ordering::Relaxed);
         fetch.spoiled = true;
         fetch.tries = 0;
@@ -171,6 +190,12 @@ pub(super) fn received(ledger: &mut Ledger, bytes: u64, now: Instant) {
 }
 
 impl Hearing<'_> {
+    /// Whether the content of the response in progress is searched for values.
+    fn needs_content(&self) -> bool {
+        let script = self.setup.script.as_ref().zip(self.visitor.as_ref());
+        script.is_some_and(|(script, visitor)| visitor.needs_content(script))
+    }
+
     pub(super) fn hear(&mut self, heard: Heard<'_>) {
         let Hearing {
             fetch, ledger, now, ..
@@ -181,13 +206,19 @@ impl Hearing<'_> {
                 fetch.status = status;
                 fetch.bytes = 0;
                 let record = ledger.of(fetch.part_intended);
+                if let (Some(script), Some(visitor), Some(lines)) =
+                    (&self.setup.script, &mut self.visitor, read)
+                {
+                    let seconds = now.since(self.began).as_secs() as i64;
+                    visitor.head(script, lines, self.setup.started + seconds);
+                }
                 // A redirect whose head is in memory has its location recorded already.
                 if let Some(lines) = read
                     && (self.setup.ending.verb().is_head() || status >= 300)
                 {
                     fetch.said = lines.content_length();
                     if let Some(location) = lines.location()
-                        && !self.setup.accept.holds(status)
+                        && !self.setup.accepts(fetch, status)
                     {
                         record.refused.entry(status).or_default().points_to(location);
                     }
@@ -198,6 +229,9 @@ impl Hearing<'_> {
             }
             Heard::Body(bytes) => {
                 fetch.bytes += bytes.len() as u64;
+                if let (Some(script), Some(visitor)) = (&self.setup.script, &mut self.visitor) {
+                    visitor.body(script, bytes);
+                }
                 if let Some(digest) = &mut fetch.digest {
                     digest.0.write(bytes);
                 }
@@ -220,6 +254,7 @@ impl Hearing<'_> {
             ending,
             accept,
             lengths,
+            script,
             ..
         } = self.setup;
         let target = &work.files[part.file as usize];
@@ -228,7 +263,13 @@ impl Hearing<'_> {
             true => fetch.said,
         };
         record.replied(fetch.status, *now, from);
-        let trouble = if !accept.holds(fetch.status) {
+        let trouble = if let (Some(script), Some(visitor)) = (script, &mut self.visitor) {
+            let trouble = visitor.end(script, fetch.status).err();
+            if trouble == Some(Trouble::Status) {
+                record.refused.entry(fetch.status).or_default().count += 1;
+            }
+            trouble
+        } else if !accept.holds(fetch.status) {
             record.refused.entry(fetch.status).or_default().count += 1;
             Some(Trouble::Status)
         } else if fetch.status != 200 {
@@ -292,6 +333,16 @@ impl Hearing<'_> {
                 let (files, bytes) = ledger.seen();
                 self.live.files.store(files, Ordering::Relaxed);
                 self.live.bytes.store(bytes, Ordering::Relaxed);
+            }
+        }
+        if script.is_some() {
+            let step = part.file;
+            match trouble {
+                Some(trouble) => scripted::fail_step(fetch, ledger, trouble, *now),
+                None => {
+                    let response = now.since(fetch.part_intended);
+                    ledger.of(fetch.part_intended).step(step).response.add(response);
+                }
             }
         }
         let bytes = trouble.is_none().then_some(fetch.received);

@@ -1,11 +1,11 @@
-//! A service that sends back what comes on each stream, and TLS for it.
+//! A service that sends back what comes on each stream, or has another host answer it, and TLS for it.
 
 use quic::Limits;
 use quic::endpoint::Shared;
 use runtime::Unshared;
-use runtime::session::{NoJob, Ticket};
-use runtime::streams::{self, Input, Service, Session, Transport};
-use std::collections::BTreeMap;
+use runtime::session::{Ask, Dialing, NoJob, PeerEvent, Ticket, Upstream};
+use runtime::streams::{self, Input, Service, Session, Transport, Wanted};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,11 +19,16 @@ type Cx = Unshared<NoJob>;
 /// Whether each handshake resumed a session, in their order.
 type Handshakes = Arc<Mutex<Vec<bool>>>;
 
-/// Sends back what comes on a stream, with its end.
+/// What a stream begins with that another host is to answer.
+pub(crate) const PASSED: &[u8] = b"pass on: ";
+
+/// Sends back what comes on a stream, with its end. That of a stream which begins with [`PASSED`] goes to another host, and the
+/// first bytes that come from there go back.
 #[derive(Default)]
 pub(crate) struct Echo {
     handshakes: Handshakes,
     unsent: BTreeMap<u64, (Vec<u8>, bool)>,
+    asks: VecDeque<(Ticket, Ask)>,
     unacknowledged: usize,
     ends: Option<Instant>,
     drains: bool,
@@ -47,6 +52,31 @@ impl Session for Echo {
                 let entry = self.unsent.entry(id).or_default();
                 let input = transport.read(id, &mut |bytes| entry.0.extend_from_slice(bytes));
                 entry.1 |= input == Input::End;
+                if entry.1 && entry.0.starts_with(PASSED) {
+                    // The end comes with the answer.
+                    entry.1 = false;
+                    let upstream = Upstream::Tcp(SocketAddr::from(([192, 0, 2, 9], 80)));
+                    let ticket = Ticket(u32::try_from(id).expect("few streams"));
+                    self.asks.push_back((ticket, Ask::Dial(Arc::new(upstream))));
+                }
+            }
+            streams::Event::Peer(ticket, event) => {
+                let Some(entry) = self.unsent.get_mut(&u64::from(ticket.0)) else {
+                    return;
+                };
+                match event {
+                    PeerEvent::Connected => {
+                        let bytes = std::mem::take(&mut entry.0);
+                        self.asks.push_back((ticket, Ask::Send(bytes)));
+                    }
+                    PeerEvent::Sent => self.asks.push_back((ticket, Ask::Read)),
+                    PeerEvent::Bytes(bytes) => {
+                        *entry = (bytes.to_vec(), true);
+                        self.asks.push_back((ticket, Ask::Close));
+                    }
+                    PeerEvent::Lost(loss) => *entry = (loss.to_string().into_bytes(), true),
+                    PeerEvent::Eof | PeerEvent::Reused(_) => {}
+                }
             }
             streams::Event::Finished(_) => self.unacknowledged -= 1,
             streams::Event::Drain => self.drains = true,
@@ -60,8 +90,14 @@ impl Session for Echo {
         }
     }
 
-    fn poll(&mut self, _: &mut Cx, transport: &mut dyn Transport, _: Instant) -> Option<(Ticket, NoJob)> {
+    fn poll(&mut self, _: &mut Cx, transport: &mut dyn Transport, _: Instant) -> Option<Wanted<NoJob>> {
+        if let Some((ticket, ask)) = self.asks.pop_front() {
+            return Some(Wanted::Peer(ticket, ask));
+        }
         self.unsent.retain(|&id, (bytes, is_whole)| {
+            if bytes.starts_with(PASSED) {
+                return true;
+            }
             let most = bytes.len().min(transport.room());
             let taken = transport.write(id, &bytes[..most]).unwrap_or(most);
             bytes.drain(..taken);
@@ -107,6 +143,10 @@ impl Service for Echoes {
             handshakes: Arc::clone(&self.handshakes),
             ..Echo::default()
         })
+    }
+
+    fn dialing(&self) -> Option<Dialing> {
+        Some(Dialing::default())
     }
 
     fn retried(&self, _: &mut Cx) {

@@ -21,7 +21,6 @@
 mod accept;
 mod drain;
 mod duplex;
-mod parked;
 mod patience;
 mod peers;
 mod relief;
@@ -32,6 +31,7 @@ pub(crate) use accept::{Arrival, Parcel};
 use super::blocking_pool::{Finished, Hands, JobId, Work};
 use super::dispatcher::Dispatcher;
 use super::eldest::Eldest;
+use super::peers::Peers;
 use super::shared_state::{Control, Counters, SharedState, count};
 use crate::io::table::Table;
 use crate::io::{Backend, Done, Id, Op, Out};
@@ -41,7 +41,6 @@ use crate::session::{Accepted, Action, Context, Event, Job, JobOf, Loss, Need, S
 use crate::timer::Wheel;
 use drain::Stopping;
 use patience::Look;
-use peers::Peers;
 use relief::Relief;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -255,7 +254,7 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     /// How many jobs of `Action::Start` are under way, by slot.
     started: HashMap<u32, u32>,
     /// Connections that sessions opened.
-    peers: Peers,
+    peers: Peers<Id>,
     /// Jobs started so far.
     jobs: u64,
     finished: Vec<Finished<<JobOf<V::Session> as Job>::Output>>,
@@ -509,7 +508,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
     #[inline]
     fn run(&mut self, first: Next<JobOf<V::Session>>) {
         // A panic is one of the session that owns the connection.
-        let id = first.id().map(|id| self.peers.owner(id));
+        let id = first.id().map(|id| match self.peers.are_any() {
+            true => self.peers.owner(id).unwrap_or(id),
+            false => id,
+        });
         if catch_unwind(AssertUnwindSafe(|| self.follow(first))).is_err() {
             self.bury(id);
         }

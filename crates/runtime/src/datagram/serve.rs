@@ -1,15 +1,17 @@
 //! Drives endpoints over real sockets: a thread for each, which receives in batches and sends with segmentation.
 //!
 //! ```text
-//!   wait for: datagrams │ room to send │ the endpoint's deadline │ the bell
+//!   wait for: datagrams │ room to send │ the endpoint's deadline │ the bell │ other hosts
 //!     ├─ receive a batch ─▶ owner: mine ─▶ handle        another worker's ─▶ its mailbox, and ring its bell
 //!     ├─ mailbox ─▶ handle
 //!     ├─ jobs: tried here, else run by a helper thread, whose outputs ─▶ done
+//!     ├─ the endpoint's connections to other hosts ─▶ peer
 //!     └─ poll ─▶ send until the socket takes no more
 //! ```
 //! Decides which worker gets a datagram, and what is given up when a bound is reached: a datagram may be lost anywhere, so it
 //! is counted and dropped. Knows no protocol.
 
+use super::upstreams::Upstreams;
 use super::{Datagram, Endpoint, Outbox, Owner};
 use crate::bell::Bell;
 use crate::clock;
@@ -345,6 +347,8 @@ struct Worker<E: Endpoint> {
     ends: Option<Instant>,
     hand: Hand<E::Job>,
     finished: Vec<Finished<<E::Job as Job>::Output>>,
+    /// Connections that the endpoint has opened, if it does.
+    upstreams: Option<Upstreams>,
 }
 
 fn count(counter: &AtomicU64, by: u64) {
@@ -362,7 +366,10 @@ impl<E: Endpoint> Worker<E> {
         socket.set_nonblocking(true)?;
         prepare_datagrams(socket.as_fd());
         let bell = Arc::clone(&shared.mailboxes[number].bell);
+        let dialing = endpoint.dialing();
+        let upstreams = dialing.map(|dialing| Upstreams::new(dialing, clock::now()));
         Ok(Worker {
+            upstreams: upstreams.transpose()?,
             number,
             socket,
             endpoint,
@@ -386,6 +393,9 @@ impl<E: Endpoint> Worker<E> {
                 if !was_told {
                     was_told = true;
                     self.endpoint.drain(&mut self.out, now);
+                    if let Some(upstreams) = &mut self.upstreams {
+                        upstreams.drain(now);
+                    }
                 }
                 if self.is_done() {
                     return Ok(());
@@ -409,6 +419,9 @@ impl<E: Endpoint> Worker<E> {
                 unread = self.receive(&mut arrivals, now)?;
             }
             self.take_back(now);
+            if let Some(upstreams) = &mut self.upstreams {
+                upstreams.turn(&mut self.endpoint, now)?;
+            }
             has_more = self.write(now)? || unread || (was_told && self.is_done());
             if self.endpoint.has_ended() && self.out.is_empty() {
                 return Ok(());
@@ -460,6 +473,12 @@ impl<E: Endpoint> Worker<E> {
         has_finished
     }
 
+    /// Carries out what the endpoint asks for its connections; whether it was told anything.
+    fn carry_out(&mut self, now: Instant) -> bool {
+        let upstreams = self.upstreams.as_mut();
+        upstreams.is_some_and(|upstreams| upstreams.carry_out(&mut self.endpoint, now))
+    }
+
     /// Waits for something to do; whether datagrams have arrived.
     fn wait(&self, has_more: bool) -> io::Result<bool> {
         let now = clock::now();
@@ -470,7 +489,8 @@ impl<E: Endpoint> Worker<E> {
         };
         // One that is due and has no room would be asked again and again.
         let due = self.endpoint.deadline().filter(|_| self.out.has_room());
-        let next = [due, drained].into_iter().flatten().min();
+        let of_upstreams = self.upstreams.as_ref().and_then(Upstreams::next);
+        let next = [due, drained, of_upstreams].into_iter().flatten().min();
         let span = match has_more {
             true => Some(Duration::ZERO),
             false => next.map(|at| at.since(now)),
@@ -484,11 +504,16 @@ impl<E: Endpoint> Worker<E> {
             false => PollFlags::IN | PollFlags::OUT,
         };
         let bell = &self.shared.mailboxes[self.number].bell;
+        let bell_fd = bell.fd().as_fd();
+        // Without upstreams, the last place is not looked at.
+        let upstreams = self.upstreams.as_ref().map_or(bell_fd, Upstreams::fd);
         let mut fds = [
             PollFd::new(&self.socket, wanted),
-            PollFd::new(bell.fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(bell_fd, PollFlags::IN),
+            PollFd::from_borrowed_fd(upstreams, PollFlags::IN),
         ];
-        match poll(&mut fds, timeout.as_ref()) {
+        let watched = 2 + usize::from(self.upstreams.is_some());
+        match poll(&mut fds[..watched], timeout.as_ref()) {
             Ok(_) => Ok(fds[0].revents().intersects(PollFlags::IN | PollFlags::ERR)),
             Err(rustix::io::Errno::INTR) => Ok(false),
             Err(errno) => Err(errno.into()),
@@ -541,7 +566,8 @@ impl<E: Endpoint> Worker<E> {
     /// Has the endpoint write, and sends; whether it has more than was asked of it.
     fn write(&mut self, now: Instant) -> io::Result<bool> {
         for _ in 0..POLLS_MAX {
-            let has_more = self.endpoint.poll(&mut self.out, now) | self.start_jobs(now);
+            let has_more =
+                self.endpoint.poll(&mut self.out, now) | self.start_jobs(now) | self.carry_out(now);
             let is_blocked = !self.send(now)?;
             if !has_more || is_blocked {
                 return Ok(false);

@@ -1,6 +1,8 @@
 //! An endpoint in virtual time: datagrams that a test sends it, over a path that may lose some, by a seed.
 
-use super::{Datagram, Endpoint, Outbox};
+use super::{Asked, Datagram, Endpoint, Outbox};
+use crate::peer::PeerEvent;
+use crate::session::Ticket;
 use std::net::SocketAddr;
 use units::{Draw, Duration, Instant, Rng, Seed};
 
@@ -42,6 +44,7 @@ pub struct Sim<E> {
     now: Instant,
     out: Outbox,
     sent: Vec<(SocketAddr, Vec<u8>)>,
+    asked: Vec<Asked>,
     loss: f64,
     rng: Rng,
     lost: u64,
@@ -60,6 +63,7 @@ impl<E: Endpoint> Sim<E> {
             now: Instant::ZERO,
             out: Outbox::new(OUT_BYTES_MAX),
             sent: Vec::new(),
+            asked: Vec::new(),
             loss,
             rng: seed.rng(),
             lost: 0,
@@ -134,9 +138,22 @@ impl<E: Endpoint> Sim<E> {
         std::mem::take(&mut self.sent)
     }
 
+    /// What the endpoint has asked for its connections to other hosts since this was last asked, in order. Nothing happens to
+    /// them but what [`Sim::peer`] tells.
+    pub fn take_asked(&mut self) -> Vec<Asked> {
+        std::mem::take(&mut self.asked)
+    }
+
+    /// Something happens to a connection to another host, which `owner` has opened under this ticket.
+    pub fn peer(&mut self, owner: u64, ticket: Ticket, event: PeerEvent<'_>) {
+        self.endpoint.peer(owner, ticket, event, self.now);
+        self.settle();
+    }
+
     fn settle(&mut self) {
         loop {
             let more = self.endpoint.poll(&mut self.out, self.now);
+            self.asked.extend(std::iter::from_fn(|| self.endpoint.next_ask()));
             if self.out.is_empty() && !more {
                 return;
             }

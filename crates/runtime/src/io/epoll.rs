@@ -33,7 +33,7 @@ use rustix::net::Shutdown;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use units::{Duration, Instant, UnixTime};
 
@@ -187,6 +187,16 @@ impl Epoll {
             tells_only: false,
             now: clock::now(),
         })
+    }
+
+    /// The descriptor that is readable while `wait` would report something.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    /// Whether `wait` would report something that its descriptor does not show.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.again.is_empty()
     }
 
     /// The kernel's counters of a connection.

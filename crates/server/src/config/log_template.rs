@@ -125,7 +125,7 @@ impl LogTemplate {
     }
 
     /// Whether lines are JSON objects: text is escaped accordingly, and missing numbers are `null`.
-    pub(crate) fn is_json(&self) -> bool {
+    pub fn is_json(&self) -> bool {
         self.is_json
     }
 

@@ -93,9 +93,10 @@ pub use values::{
 
 use crate::cache::Policy;
 use crate::limits::Limits;
+use runtime::log_socket::LogSocket;
 use runtime::shaping::{Precedence, Shaping};
 use serde::{Deserialize, de};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Rate};
 
 /// All settings. `Config::default()` suits a small virtual machine.
@@ -254,8 +255,11 @@ pub struct Config {
     /// Whether `/healthz` and `/readyz` answer health checks instead of naming files.
     pub health: bool,
 
-    /// Access log file; `-` is standard output. None: no log.
+    /// Access log file; `-` is standard output, and a [`LogSocket`] may be named. None: no log.
     pub access_log: Option<PathBuf>,
+    /// Where the server's own messages go. None: to standard error.
+    #[serde(deserialize_with = "values::log_socket")]
+    pub server_log: Option<LogSocket>,
     /// Format of the access log.
     pub log_format: LogFormat,
     /// Format of the access log that the operator wrote; used in place of `log_format`.
@@ -446,6 +450,7 @@ impl Default for Config {
             live: LiveFor::default(),
             health: false,
             access_log: None,
+            server_log: None,
             log_format: LogFormat::default(),
             log_template: None,
             log_sample: 1,
@@ -772,6 +777,9 @@ impl Config {
         try_files::validate(&self.try_files).map_err(|why| ConfigError::invalid("try-files", why))?;
         limit::validate(&self.limit).map_err(|why| ConfigError::invalid("limit", why))?;
         cors::validate(&self.cors).map_err(|why| ConfigError::invalid("cors", why))?;
+        if let Some(Err(why)) = self.access_log_socket() {
+            return Err(ConfigError::invalid("access-log", why));
+        }
         access::validate(&self.access).map_err(|why| ConfigError::invalid("access", why))?;
         trusted::validate(&self.trusted).map_err(|why| ConfigError::invalid("trusted", why))?;
         if self.trusted.is_empty() && self.listeners().iter().any(|listener| listener.proxy_protocol) {
@@ -785,12 +793,6 @@ impl Config {
             proxy
                 .validate()
                 .map_err(|why| ConfigError::invalid("proxy", why))?;
-        }
-        if self.http3 && self.has_proxies() {
-            return Err(ConfigError::invalid(
-                "http3",
-                "cannot be on together with `proxy`, which takes requests over HTTP/1.1 and HTTP/2 only; remove one of the two",
-            ));
         }
         if !self.host.is_empty() {
             for site in self.sites()? {
@@ -837,6 +839,24 @@ impl Config {
     /// Whether any request is passed to another server.
     pub fn has_proxies(&self) -> bool {
         self.proxies().next().is_some()
+    }
+
+    /// The access log, if it is a file, a pipe or a device.
+    pub fn access_log_file(&self) -> Option<&Path> {
+        let log = self.access_log.as_deref()?;
+        (log != Path::new("-") && !LogSocket::is_meant(log)).then_some(log)
+    }
+
+    /// The access log, if it is a socket.
+    pub fn access_log_socket(&self) -> Option<Result<LogSocket, String>> {
+        let log = self.access_log.as_deref()?;
+        LogSocket::is_meant(log).then(|| log.to_string_lossy().parse())
+    }
+
+    /// The sockets that get lines of logs.
+    pub fn log_sockets(&self) -> impl Iterator<Item = LogSocket> {
+        let access = self.access_log_socket().and_then(Result::ok);
+        access.into_iter().chain(self.server_log.clone())
     }
 
     /// Servers that requests need: those that they are passed to, and those that decide about them.
@@ -1006,6 +1026,7 @@ fixed!(
     "seccomp" seccomp,
     "adapt" adapt,
     "record" record,
+    "server-log" server_log,
     "control" control,
     "admin" admin,
     "http3" http3,

@@ -126,10 +126,6 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
             "w.toml:1: `spa-fallback`: `//evil` is not a path of the site; write it percent-encoded from the root, as in /404.html",
         ),
         (
-            "http3 = true\ntls-cert = \"c\"\ntls-key = \"k\"\n[[proxy]]\npath = \"/a/*\"\nupstreams = [\"http://127.0.0.1:1\"]",
-            "w.toml:1: `http3`: cannot be on together with `proxy`, which takes requests over HTTP/1.1 and HTTP/2 only; remove one of the two",
-        ),
-        (
             "[[proxy]]\npath = \"/a/*\"\nweights = [1]\nupstreams = [\"http://127.0.0.1:1\", \"unix:/a\"]",
             "w.toml:1: `proxy`: `weights` has 1 numbers for 2 upstreams; write one for each",
         ),

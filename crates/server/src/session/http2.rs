@@ -20,6 +20,7 @@ mod turn;
 mod tests;
 
 use super::client::Client;
+use super::multiplexed::forward::{self as passing, Forwarding as _};
 use super::multiplexed::stream::{self, State};
 use crate::access_log::Cut;
 use crate::context::{Cx, Done, Work};
@@ -150,18 +151,18 @@ impl Http2 {
             Event::Lost(Loss::Socket(_)) => self.abort(cx, Cut::Peer, now),
             Event::Lost(Loss::File(_)) => self.abort(cx, Cut::File, now),
             Event::Unsecured(_) => cx.counters.tls_failed().add(1),
-            Event::Peer(ticket, event) => self.peer(cx, ticket, event, out, now),
+            Event::Peer(ticket, event) => self.front(out).peer(cx, ticket, event, now),
             Event::Secured(_) => debug_assert!(false, "TLS agreed twice"),
         }
     }
 
     pub(super) fn poll(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) -> Action<Work> {
         if self.has_passed && self.phase == Phase::Open {
-            self.serve_stored(cx, now);
+            self.aside(|front| front.serve_stored(cx, now));
         }
         if self.has_passed
             && self.phase != Phase::Closed
-            && let Some((ticket, ask)) = self.next_ask(cx, now)
+            && let Some((ticket, ask)) = self.aside(|front| front.next_ask(cx, now))
         {
             return tx.ask(ticket, ask);
         }
@@ -286,7 +287,7 @@ impl Http2 {
         };
         for mut stream in self.streams.extract_if(.., |stream| !is_whole(stream)) {
             self.turn.release(stream.slot);
-            forward::part(&self.client, &mut self.parting, &mut stream, cx);
+            passing::part(&self.client, &mut self.parting, &mut stream, cx);
             stream.lost(cx, Cut::Peer, now);
         }
     }
@@ -339,7 +340,7 @@ impl Http2 {
                     self.give_up(cx, id, Failure::TIMEOUT, out, now);
                 }
                 State::Waiting(_) => self.late(cx, id, out, now),
-                State::Forward(_) => self.pass_timeout(cx, id, out, now),
+                State::Forward(_) => self.front(out).pass_timeout(cx, id, now),
                 State::Sending(_) | State::Gone(_) => {
                     self.http.reset(id, Code::INTERNAL_ERROR, out);
                     self.forget(cx, id, Cut::File, now);
@@ -380,7 +381,7 @@ impl Http2 {
         cx.counters.http2_failed().add(1);
         for mut stream in self.streams.drain(..) {
             self.turn.release(stream.slot);
-            forward::part(&self.client, &mut self.parting, &mut stream, cx);
+            passing::part(&self.client, &mut self.parting, &mut stream, cx);
             stream.lost(cx, Cut::Peer, now);
         }
         self.phase = Phase::Ending;
@@ -391,7 +392,7 @@ impl Http2 {
         let Ok(at) = self.at(id) else { return };
         let stream = &mut self.streams[at];
         self.turn.release(stream.slot);
-        forward::part(&self.client, &mut self.parting, stream, cx);
+        passing::part(&self.client, &mut self.parting, stream, cx);
         stream.lost(cx, cut, now);
         if !stream.is_working {
             self.streams.remove(at);
@@ -402,7 +403,7 @@ impl Http2 {
     fn abort(&mut self, cx: &mut Cx, cut: Cut, now: Instant) {
         self.turn.lost(cx, cut, now);
         for mut stream in self.streams.drain(..) {
-            forward::part(&self.client, &mut self.parting, &mut stream, cx);
+            passing::part(&self.client, &mut self.parting, &mut stream, cx);
             stream.lost(cx, cut, now);
         }
         self.phase = Phase::Closed;
@@ -440,7 +441,7 @@ impl Http2 {
             // It came too late: the request was answered with an error.
             (State::Sending(_), Done::Loaded(_)) => {}
             (State::Forward(passed), Done::Loaded(loaded)) if passed.check.is_some() => {
-                self.checked(cx, id, loaded, out, now);
+                self.front(out).checked(cx, id, loaded, now);
             }
             // Its upstream failed meanwhile.
             (State::Forward(_), Done::Loaded(_)) => {}

@@ -5,15 +5,19 @@
 //!   streams ─▶ request ──┤                             ├─▶ exchange ─┬─ answer ─▶ Sending ─▶ gone
 //!                        └─────────────────────────────┘      ▲      └─ job ────▶ Waiting ─┐
 //!                                                             └──────────────── done ──────┘
+//!   streams ─▶ request with a route ─▶ Forward: an upstream answers it
 //! ```
 //! As over HTTP/2 ([`super::http2`]), with the transport in place of the driver's output: what it takes at a time is little,
-//! so an urgent answer overtakes the rest. `requests` takes requests in and sends answers. Priorities and floods are the
+//! so an urgent answer overtakes the rest. `requests` takes requests in and sends answers, `forward` passes those with a route
+//! on. Priorities and floods are the
 //! protocol's business (crate `http3`), packets and flow control the transport's; this file decides how a connection lives
 //! and ends.
 
+mod forward;
 mod requests;
 
 use super::client::{Client, Layer};
+use super::multiplexed::forward::{self as passing, Forwarding as _};
 use super::multiplexed::stream::{self, State};
 use crate::access_log::Cut;
 use crate::context::{Cx, Done, Work};
@@ -22,8 +26,8 @@ use crate::rate_limit::Pace;
 use ::http3::server::{Connection, Output};
 use ::http3::{Code, Fault};
 use runtime::memory::Holding;
-use runtime::session::{Need, Secured, Ticket};
-use runtime::streams::{Event, Input, LAST_WORDS, Transport};
+use runtime::session::{Ask, Need, Secured, Ticket};
+use runtime::streams::{Event, Input, LAST_WORDS, Transport, Wanted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -54,6 +58,12 @@ pub struct Http3 {
     draining: bool,
     /// A request of this connection named a priority, so the others mean the default.
     names_priorities: bool,
+    /// A request was passed to an upstream.
+    has_passed: bool,
+    /// What is to be asked for connections to upstreams whose streams are gone.
+    parting: Vec<(Ticket, Ask)>,
+    /// Streams whose input was left unread until upstreams took what came before.
+    unread: BTreeSet<u64>,
     held: Holding,
 }
 
@@ -86,6 +96,9 @@ impl Http3 {
             is_active: false,
             draining: false,
             names_priorities: false,
+            has_passed: false,
+            parting: Vec::new(),
+            unread: BTreeSet::new(),
         }
     }
 
@@ -105,8 +118,15 @@ impl Http3 {
         }
     }
 
-    /// Reads what has arrived of a stream.
+    /// Reads what has arrived of a stream, unless an upstream has to take what came before. So a request that is passed on
+    /// holds what one read brings, and the transport a window.
     fn readable(&mut self, cx: &mut Cx, id: u64, transport: &mut dyn Transport, now: Instant) {
+        if self.holds_content(id) {
+            if transport.was_reset(id).is_some() {
+                self.was_reset(cx, id, transport, now);
+            }
+            return;
+        }
         let mut bytes = self.input.remove(&id).unwrap_or_default();
         let input = transport.read(id, &mut |more| bytes.extend_from_slice(more));
         let used = self.take_in(cx, id, &bytes, input == Input::End, transport, now);
@@ -115,14 +135,19 @@ impl Http3 {
             self.input.insert(id, bytes);
         }
         if let Input::Reset(_) = input {
-            match self.http.peer_reset(id, now) {
-                Ok(true) => {
-                    cx.counters.http3_resets().add(1);
-                    self.forget(cx, id, Cut::Peer, now);
-                }
-                Ok(false) => {}
-                Err(fault) => self.fail(cx, fault, transport, now),
+            self.was_reset(cx, id, transport, now);
+        }
+    }
+
+    /// The peer has ended its half of a stream early.
+    fn was_reset(&mut self, cx: &mut Cx, id: u64, transport: &mut dyn Transport, now: Instant) {
+        match self.http.peer_reset(id, now) {
+            Ok(true) => {
+                cx.counters.http3_resets().add(1);
+                self.drop_stream(cx, id, Cut::Peer, now);
             }
+            Ok(false) => {}
+            Err(fault) => self.fail(cx, fault, transport, now),
         }
     }
 
@@ -132,7 +157,7 @@ impl Http3 {
         match self.http.peer_stopped(id, Code(code), now) {
             Ok(true) => {
                 cx.counters.http3_resets().add(1);
-                self.forget(cx, id, Cut::Peer, now);
+                self.drop_stream(cx, id, Cut::Peer, now);
             }
             Ok(false) => {}
             Err(fault) => self.fail(cx, fault, transport, now),
@@ -152,7 +177,7 @@ impl Http3 {
         }
         for id in lost {
             cx.counters.timeouts().add(1);
-            self.forget(cx, id, Cut::Timeout, now);
+            self.drop_stream(cx, id, Cut::Timeout, now);
         }
         self.expire_streams(cx, now);
         if !self.is_active && self.streams.is_empty() && self.deadline <= now {
@@ -172,9 +197,10 @@ impl Http3 {
                     self.give_up(cx, id, Failure::TIMEOUT, now);
                 }
                 State::Waiting(_) => self.late(cx, id, now),
-                State::Sending(_) | State::Forward(_) | State::Gone(_) => {
+                State::Forward(_) => self.pass_timeout(cx, id, now),
+                State::Sending(_) | State::Gone(_) => {
                     self.http.reset(id, Code::INTERNAL_ERROR);
-                    self.forget(cx, id, Cut::File, now);
+                    self.drop_stream(cx, id, Cut::File, now);
                 }
             }
         }
@@ -218,11 +244,13 @@ impl Http3 {
     }
 
     /// Drops a stream whose answer will not be sent whole.
-    fn forget(&mut self, cx: &mut Cx, id: u64, cut: Cut, now: Instant) {
+    fn drop_stream(&mut self, cx: &mut Cx, id: u64, cut: Cut, now: Instant) {
         self.input.remove(&id);
+        self.unread.remove(&id);
         self.unacknowledged.remove(&id);
         let Ok(at) = self.at(id) else { return };
         let stream = &mut self.streams[at];
+        passing::part(&self.client, &mut self.parting, stream, cx);
         stream.lost(cx, cut, now);
         if !stream.is_working {
             self.streams.remove(at);
@@ -232,6 +260,7 @@ impl Http3 {
     /// Gives up all answers.
     fn abort(&mut self, cx: &mut Cx, cut: Cut, now: Instant) {
         for mut stream in self.streams.drain(..) {
+            passing::part(&self.client, &mut self.parting, &mut stream, cx);
             stream.lost(cx, cut, now);
         }
     }
@@ -256,18 +285,29 @@ impl Http3 {
                 }
                 self.streams.remove(at);
             }
-            (State::Gone(_), Done::Read(_)) => drop(self.streams.remove(at)),
+            (State::Gone(_), Done::Read(_) | Done::Woken) => drop(self.streams.remove(at)),
             (State::Sending(content), Done::Read(Ok(bytes))) => {
                 let fresh = content.was_read(bytes);
                 self.announce(id, fresh);
             }
             (State::Sending(_), Done::Read(Err(_))) => {
                 self.http.reset(id, Code::INTERNAL_ERROR);
-                self.forget(cx, id, Cut::File, now);
+                self.drop_stream(cx, id, Cut::File, now);
             }
             // It came too late: the request was answered with an error.
             (State::Sending(_), Done::Loaded(_)) => {}
-            (_, Done::Woken) => debug_assert!(false, "no request is passed on"),
+            (State::Forward(passed), Done::Loaded(loaded)) if passed.check.is_some() => {
+                self.checked(cx, id, loaded, now);
+            }
+            // Its upstream failed meanwhile.
+            (State::Forward(_), Done::Loaded(_)) => {}
+            (State::Forward(passed), Done::Woken) => {
+                if passed.forward.woken(now) {
+                    passed.rewind(&cx.state.limits, now);
+                }
+            }
+            // It waited too long, and an error was the answer.
+            (_, Done::Woken) => {}
             (State::Waiting(_) | State::Receiving(_) | State::Forward(_), _) => {
                 debug_assert!(false, "a job finished that was not given");
             }
@@ -311,6 +351,7 @@ impl runtime::streams::Session for Http3 {
                 self.unacknowledged.remove(&id);
             }
             Event::Stopped(id, code) => self.stopped(cx, id, code, transport, now),
+            Event::Peer(ticket, event) => self.peer(cx, ticket, event, now),
             Event::Done(Ticket(number), done) => self.done(cx, u64::from(number) << 2, done, now),
             Event::Deadline => self.timeout(cx, transport, now),
             Event::Drain => {
@@ -336,16 +377,30 @@ impl runtime::streams::Session for Http3 {
         }
     }
 
-    fn poll(&mut self, cx: &mut Cx, transport: &mut dyn Transport, now: Instant) -> Option<(Ticket, Work)> {
+    fn poll(&mut self, cx: &mut Cx, transport: &mut dyn Transport, now: Instant) -> Option<Wanted<Work>> {
         if self.phase != Phase::Open {
-            return None;
+            let (ticket, ask) = self.parting.pop()?;
+            return Some(Wanted::Peer(ticket, ask));
+        }
+        if self.has_passed {
+            self.read_on(cx, transport, now);
+            self.serve_stored(cx, now);
+            if let Some((ticket, ask)) = self.next_ask(cx, now) {
+                return Some(Wanted::Peer(ticket, ask));
+            }
         }
         if let Some((id, work)) = self.next_job(cx, now) {
             self.http.job_began(id);
             // Numbers of request streams are multiples of four (RFC 9000 section 2.1).
-            return Some((Ticket((id >> 2) as u32), work));
+            return Some(Wanted::Job(Ticket((id >> 2) as u32), work));
         }
         self.write(cx, transport, now);
+        // An upstream is read again once the client took what came.
+        if self.has_passed
+            && let Some((ticket, ask)) = self.next_ask(cx, now)
+        {
+            return Some(Wanted::Peer(ticket, ask));
+        }
         self.rest(cx, now);
         if self.http.is_drained() && self.streams.is_empty() && self.unacknowledged.is_empty() {
             self.close(transport, Code::NO_ERROR, "");

@@ -306,6 +306,8 @@ pub(super) fn setup(mode: Mode) -> Setup {
         lanes: 1,
         sharing: None,
         secured: false,
+        script: None,
+        started: 0,
     }
 }
 

@@ -3,7 +3,6 @@
 //! As in HTTP/1, the body of a request is read and discarded before the request is answered, unless it is clear before
 //! that the answer is an error. Requests for upstreams go to `forward`.
 
-use super::forward::{end_request, keep};
 use super::{Http2, PENDING_MAX, Phase};
 use crate::access_log::Cut;
 use crate::context::{Cx, Task, Work};
@@ -11,8 +10,9 @@ use crate::entry::Entry;
 use crate::exchange::{Exchange, Failure};
 use crate::session::client::Client;
 use crate::session::multiplexed::answer::Reply;
-use crate::session::multiplexed::ask::{self, Admission, Ask, Outcome, Passing};
+use crate::session::multiplexed::ask::{self, Ask, Outcome, Passing};
 use crate::session::multiplexed::content::Fresh;
+use crate::session::multiplexed::forward::{Forwarding as _, end_request, keep};
 use crate::session::multiplexed::passed::Passed;
 use crate::session::multiplexed::stream::{Receiving, State, Stream, Waiting};
 use crate::site::Loaded;
@@ -178,7 +178,7 @@ impl Http2 {
         let Ok(at) = self.at(id) else { return };
         let receiving = match &mut self.streams[at].state {
             State::Receiving(receiving) => receiving,
-            State::Forward(_) => return self.pass_body(cx, id, out, now),
+            State::Forward(_) => return self.front(out).pass_body(cx, id, now),
             _ => return,
         };
         let limits = &cx.state.limits;
@@ -215,7 +215,7 @@ impl Http2 {
             }
             state @ State::Forward(_) => {
                 stream.state = state;
-                self.pass_body(cx, id, out, now);
+                self.front(out).pass_body(cx, id, now);
             }
             state => stream.state = state,
         }
@@ -426,41 +426,6 @@ impl Http2 {
         self.resume(cx, id, |exchange, cx| exchange.found(cx, loaded), out, now);
     }
 
-    /// A request that has a route was checked: it is passed on, checked again, or answered otherwise.
-    #[cold]
-    pub(super) fn checked(&mut self, cx: &mut Cx, id: u32, loaded: Loaded, out: &mut Vec<u8>, now: Instant) {
-        let Ok(at) = self.at(id) else { return };
-        let State::Forward(passed) = &mut self.streams[at].state else {
-            return;
-        };
-        let Some(check) = passed.check.take() else {
-            return;
-        };
-        let (mut exchange, _) = *check;
-        let entry = exchange.found(cx, loaded);
-        match ask::admit(cx, ask(&self.client, id), &mut exchange, &passed.fields) {
-            Admission::Open(vouched) => {
-                passed.forward.vouch(vouched);
-                passed.rewind(&cx.state.limits, now);
-                return self.welcome(cx, id, out);
-            }
-            Admission::Check(work) => {
-                passed.check = Some(Box::new((exchange, Some(work))));
-                return;
-            }
-            Admission::Refused => {}
-        }
-        let State::Forward(mut passed) = std::mem::replace(&mut self.streams[at].state, State::Gone(None))
-        else {
-            return;
-        };
-        self.parting.extend(passed.forward.part());
-        self.http.consumed(id, passed.release(), out);
-        let fields = passed.fields;
-        let outcome = ask::resume(cx, ask(&self.client, id), exchange, Some(&fields), |_, _| entry);
-        self.follow(cx, id, outcome, Some(fields), out, now);
-    }
-
     /// A job takes too long: its request is answered without it.
     #[cold]
     pub(super) fn late(&mut self, cx: &mut Cx, id: u32, out: &mut Vec<u8>, now: Instant) {
@@ -486,7 +451,7 @@ impl Http2 {
 }
 
 /// A request on this stream.
-pub(super) fn ask(client: &Client, id: u32) -> Ask<'_> {
+fn ask(client: &Client, id: u32) -> Ask<'_> {
     Ask {
         client,
         stream: id.into(),

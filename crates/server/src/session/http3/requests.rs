@@ -1,18 +1,20 @@
 //! Takes requests in, has an exchange answer each, and sends the answers.
 //!
 //! As over HTTP/2, the body of a request is read and discarded before the request is answered, unless it is clear before
-//! that the answer is an error.
+//! that the answer is an error. Requests for upstreams go to `forward`.
 
 use super::{Http3, Phase, Stream};
 use crate::access_log::Cut;
-use crate::context::{Cx, Work};
+use crate::context::{Cx, Task, Work};
 use crate::entry::Entry;
 use crate::exchange::{Exchange, Failure};
 use crate::limits::Limits;
 use crate::session::client::Client;
 use crate::session::multiplexed::answer::Reply;
-use crate::session::multiplexed::ask::{self, Ask, Outcome};
+use crate::session::multiplexed::ask::{self, Ask, Outcome, Passing};
 use crate::session::multiplexed::content::Fresh;
+use crate::session::multiplexed::forward::{Forwarding as _, end_request, keep};
+use crate::session::multiplexed::passed::Passed;
 use crate::session::multiplexed::stream::{Receiving, State, Waiting};
 use crate::site::Loaded;
 use ::http3::Code;
@@ -50,16 +52,30 @@ impl Http3 {
                     control,
                     fields,
                 } => {
-                    let refused = match end {
+                    let passing = match cx.state.proxies.is_empty() {
                         true => None,
-                        false => ask::refusal(&control, fields, &cx.state.limits),
+                        false => ask::pass(cx, ask(&self.client, id), &control, fields, end, now),
+                    };
+                    let (refused, ends) = match passing {
+                        Some(Passing::Begun(forward, check)) => {
+                            let expects = !end && ask::expectation(fields).is_some();
+                            let mut passed =
+                                Passed::new(*forward, fields.clone(), Protocol::Http3, expects, now);
+                            self.count(cx, id, !end, false, now);
+                            passed.check = check;
+                            self.begin_to_pass(cx, id, passed, now);
+                            continue;
+                        }
+                        Some(Passing::Refused(failure, ends)) => (Some(failure), ends),
+                        None if end => (None, false),
+                        None => (ask::refusal(&control, fields, &cx.state.limits), false),
                     };
                     if end || refused.is_some() {
                         let (outcome, is_last) =
                             ask::begin(cx, ask(&self.client, id), &control, fields, refused, now);
                         let kept = outcome.keeps_request().then(|| fields.clone());
-                        self.count(cx, id, !end, is_last, now);
-                        self.follow(cx, id, outcome, kept, now);
+                        self.count(cx, id, !end, is_last || ends, now);
+                        self.carry_out(cx, id, outcome, kept, now);
                     } else {
                         let (fields, expects) = (fields.clone(), ask::expectation(fields).is_some());
                         self.count(cx, id, true, false, now);
@@ -70,17 +86,23 @@ impl Http3 {
                     let failure = Failure::of(Status::REQUEST_HEADER_FIELDS_TOO_LARGE);
                     let outcome = ask::refuse(cx, ask(&self.client, id), failure, now);
                     self.count(cx, id, !end, false, now);
-                    self.follow(cx, id, outcome, None, now);
+                    self.carry_out(cx, id, outcome, None, now);
                 }
                 Event::Body { stream: id, bytes } => {
                     let len = bytes.len() as u64;
+                    // The window is that of the transport, which gives it back for what is read.
+                    let _ = keep(&mut self.streams, id, bytes);
                     self.body(cx, id, len, now);
                 }
-                Event::Trailers { .. } => {}
-                Event::End { stream: id } => self.body_ended(cx, id, now),
+                // The end of the stream follows.
+                Event::Trailers { stream: id, fields } => end_request(&mut self.streams, id, Some(fields)),
+                Event::End { stream: id } => {
+                    end_request(&mut self.streams, id, None);
+                    self.body_ended(cx, id, now);
+                }
                 Event::Reset { stream: id, .. } => {
                     cx.counters.http3_resets().add(1);
-                    self.forget(cx, id, Cut::Peer, now);
+                    self.drop_stream(cx, id, Cut::Peer, now);
                 }
                 Event::GoAway { .. } => {}
                 Event::Closed(fault) => self.fail(cx, fault, transport, now),
@@ -136,8 +158,10 @@ impl Http3 {
     /// Part of a body arrived.
     fn body(&mut self, cx: &mut Cx, id: u64, len: u64, now: Instant) {
         let Ok(at) = self.at(id) else { return };
-        let State::Receiving(receiving) = &mut self.streams[at].state else {
-            return;
+        let receiving = match &mut self.streams[at].state {
+            State::Receiving(receiving) => receiving,
+            State::Forward(_) => return self.pass_body(cx, id, now),
+            _ => return,
         };
         let limits = &cx.state.limits;
         receiving.received += len;
@@ -159,11 +183,21 @@ impl Http3 {
                     debug_assert!(false, "a kept request is invalid");
                     return;
                 };
-                let (outcome, is_last) = ask::begin(cx, ask(&self.client, id), &control, &fields, None, now);
+                let asked = ask(&self.client, id);
+                let (mut outcome, is_last) = ask::begin(cx, asked, &control, &fields, None, now);
+                if let Outcome::Pass(_) = outcome {
+                    // Its body was discarded under a configuration that did not pass it on.
+                    let request = (&control, &fields);
+                    outcome = ask::stand_in(cx, asked, request, Failure::BEHIND, None, now);
+                }
                 if is_last {
                     self.http.shut_down(now);
                 }
-                self.follow(cx, id, outcome, Some(fields), now);
+                self.carry_out(cx, id, outcome, Some(fields), now);
+            }
+            state @ State::Forward(_) => {
+                stream.state = state;
+                self.pass_body(cx, id, now);
             }
             state => stream.state = state,
         }
@@ -181,14 +215,28 @@ impl Http3 {
             Some(control) => ask::begin(cx, ask(&self.client, id), &control, &fields, Some(failure), now).0,
             None => ask::refuse(cx, ask(&self.client, id), failure, now),
         };
-        self.follow(cx, id, outcome, Some(fields), now);
+        self.carry_out(cx, id, outcome, Some(fields), now);
     }
 
     /// Carries out what became of a request. `fields`: what it was, if it has to be kept.
-    fn follow(&mut self, cx: &mut Cx, id: u64, outcome: Outcome, fields: Option<Fields>, now: Instant) {
+    pub(super) fn carry_out(
+        &mut self,
+        cx: &mut Cx,
+        id: u64,
+        outcome: Outcome,
+        fields: Option<Fields>,
+        now: Instant,
+    ) {
         match outcome {
             Outcome::Reply(reply) => self.answer(cx, id, reply, now),
-            Outcome::Pass(_) => debug_assert!(false, "no server with HTTP/3 has routes"),
+            Outcome::Pass(forward) => {
+                let Some(fields) = fields else {
+                    debug_assert!(false, "only requests have a route");
+                    return;
+                };
+                let passed = Passed::new(*forward, fields, Protocol::Http3, false, now);
+                self.begin_to_pass(cx, id, passed, now);
+            }
             Outcome::Wait(exchange, job, hint) => {
                 cx.counters.loads().add(1);
                 if let Some(hint) = hint {
@@ -226,7 +274,7 @@ impl Http3 {
         let stream = &mut self.streams[at];
         stream.slot = slot;
         let Some((content, fresh)) = reply.content else {
-            return self.end(cx, id, now);
+            return self.answered(cx, id, now);
         };
         stream.state = State::Sending(content);
         if let Some(priority) = reply.priority
@@ -254,9 +302,12 @@ impl Http3 {
     }
 
     /// An answer was given to the transport whole, or its head was and nothing follows.
-    fn end(&mut self, cx: &mut Cx, id: u64, now: Instant) {
+    pub(super) fn answered(&mut self, cx: &mut Cx, id: u64, now: Instant) {
         let Ok(at) = self.at(id) else { return };
         let stream = &mut self.streams[at];
+        if let State::Forward(passed) = &mut stream.state {
+            self.parting.extend(passed.forward.part());
+        }
         let _ = cx.journal.sent(&mut stream.slot, now);
         if stream.is_uploading {
             // The client need not send the rest (RFC 9114 section 4.1).
@@ -298,40 +349,71 @@ impl Http3 {
             };
             let mut given = head.unwrap_or(0);
             let mut is_blocked = given < frames;
-            let mut fresh = None;
-            if body > 0
-                && !is_blocked
-                && let Ok(at) = self.streams.binary_search_by_key(&id, |stream| stream.id)
-                && let Stream {
-                    state: State::Sending(content),
-                    slot,
-                    ..
-                } = &mut self.streams[at]
-            {
-                let most = content.front().len().min(body.min(room) as usize);
-                let mut bytes = content.front().slice(..most);
-                let taken = transport.write_shared(id, &mut bytes).unwrap_or(0);
-                is_blocked = taken < most;
-                given += taken as u64;
-                fresh = content.drop_front(taken);
-                if cx.journal.is_on() {
-                    cx.journal.given(slot, taken as u64);
-                    cx.journal.progress(*slot, taken as u64);
-                }
+            let mut content = 0;
+            if body > 0 && !is_blocked {
+                let (taken, offered) = self.give(id, body.min(room) as usize, transport);
+                content = taken as u64;
+                is_blocked = taken < offered;
+                given += content;
             }
             cx.counters.bytes_sent().add(given);
             self.http.sent(id, given);
             if is_blocked {
                 self.http.blocked(id, now);
             }
-            self.announce(id, fresh);
-            if ends && given == frames + body {
+            let is_whole = ends && given == frames + body;
+            if is_whole {
                 transport.finish(id);
                 self.unacknowledged.insert(id);
-                if body > 0 {
-                    self.end(cx, id, now);
+            }
+            if content > 0 || is_whole {
+                self.gone_out(cx, id, content, is_whole, now);
+            }
+        }
+    }
+
+    /// Gives the transport up to `most` bytes of the content of an answer. Returns how many it took, and how many it was
+    /// offered.
+    fn give(&mut self, id: u64, most: usize, transport: &mut dyn Transport) -> (usize, usize) {
+        let front = self.at(id).ok().and_then(|at| match &self.streams[at].state {
+            State::Sending(content) => Some(content.front()),
+            State::Forward(passed) => Some(passed.front()),
+            _ => None,
+        });
+        let Some(front) = front.filter(|front| !front.is_empty()) else {
+            debug_assert!(false, "stream {id} has no content");
+            // The protocol would ask for it again and again.
+            self.http.reset(id, Code::INTERNAL_ERROR);
+            return (0, 0);
+        };
+        let offered = front.len().min(most);
+        let mut bytes = front.slice(..offered);
+        let taken = transport.write_shared(id, &mut bytes).unwrap_or(0);
+        (taken, offered)
+    }
+
+    /// The transport took so many bytes of the content of an answer, which ends with them if `is_whole`.
+    fn gone_out(&mut self, cx: &mut Cx, id: u64, bytes: u64, is_whole: bool, now: Instant) {
+        // An answer without content has ended with its head.
+        let Ok(at) = self.at(id) else { return };
+        let stream = &mut self.streams[at];
+        match &mut stream.state {
+            State::Sending(content) => {
+                let fresh = content.drop_front(bytes as usize);
+                if cx.journal.is_on() {
+                    cx.journal.given(&mut stream.slot, bytes);
+                    cx.journal.progress(stream.slot, bytes);
+                }
+                self.announce(id, fresh);
+                if is_whole {
+                    self.answered(cx, id, now);
                 }
             }
+            State::Forward(passed) => {
+                passed.drop_front(bytes as usize);
+                self.went(cx, at, bytes, is_whole, now);
+            }
+            _ => {}
         }
     }
 
@@ -346,7 +428,14 @@ impl Http3 {
             let work = match &mut stream.state {
                 State::Waiting(waiting) => waiting.job.take(),
                 State::Sending(content) => content.next_job(cx, turn, answers, until),
-                State::Receiving(_) | State::Forward(_) | State::Gone(_) => None,
+                State::Forward(passed) => match &mut passed.check {
+                    Some(check) => check.1.take(),
+                    None => passed
+                        .forward
+                        .waiter()
+                        .map(|waiter| Work::new(Task::Await(waiter), &cx.hub, &cx.state)),
+                },
+                State::Receiving(_) | State::Gone(_) => None,
             }?;
             stream.is_working = true;
             Some((stream.id, work))
@@ -377,7 +466,7 @@ impl Http3 {
         let State::Waiting(waiting) = state else { return };
         let Waiting { fields, exchange, .. } = *waiting;
         let outcome = ask::resume(cx, ask(&self.client, id), exchange, fields.as_ref(), find);
-        self.follow(cx, id, outcome, fields, now);
+        self.carry_out(cx, id, outcome, fields, now);
     }
 }
 

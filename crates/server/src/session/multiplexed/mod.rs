@@ -4,7 +4,8 @@
 //! - [`answer`]: the head of an answer as a field block
 //! - [`content`]: the bytes behind it
 //! - [`stream`]: a request that is not answered whole yet
-//! - [`passed`]: a request that an upstream answers
+//! - [`forward`]: requests that upstreams answer
+//! - [`passed`]: one of them
 //! - [`priority`]: the urgency of an answer by what it is
 //!
 //! How a connection lives, and in which frames these go out, is the business of each version.
@@ -12,6 +13,7 @@
 pub(super) mod answer;
 pub(super) mod ask;
 pub(super) mod content;
+pub(super) mod forward;
 pub(super) mod passed;
 pub(super) mod priority;
 pub(super) mod stream;

@@ -166,6 +166,22 @@ impl Passed {
         }
     }
 
+    /// Whether content of the request is held whose window is not given back.
+    pub(in crate::session) fn holds_content(&self) -> bool {
+        self.kept > 0 || self.given > 0
+    }
+
+    /// The next content, as far as it is in one piece; never empty while some is ready.
+    pub(in crate::session) fn front(&self) -> &Bytes {
+        &self.next
+    }
+
+    /// Drops that many bytes of [`Passed::front`], which were sent.
+    pub(in crate::session) fn drop_front(&mut self, bytes: usize) {
+        self.next.advance(bytes);
+        self.feed();
+    }
+
     /// Appends `bytes` of the content, which are ready.
     pub(in crate::session) fn take(&mut self, mut bytes: usize, out: &mut Vec<u8>) {
         while bytes > 0 {
@@ -175,9 +191,8 @@ impl Passed {
                 break;
             }
             out.extend_from_slice(&self.next[..some]);
-            self.next.advance(some);
+            self.drop_front(some);
             bytes -= some;
-            self.feed();
         }
     }
 

@@ -30,7 +30,7 @@ pub(in crate::session) enum State {
     Waiting(Box<Waiting>),
     /// Content is being sent.
     Sending(Content),
-    /// An upstream answers it. Not in HTTP/3.
+    /// An upstream answers it.
     Forward(Box<Passed>),
     /// It was reset while its job was under way. The result of the job may still be good for others.
     Gone(Option<Exchange>),

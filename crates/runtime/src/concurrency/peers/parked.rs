@@ -8,15 +8,15 @@
 //! likely to be about to close it, and those that are not needed grow old. A receive is under way on each, so whatever
 //! arrives is noticed; nothing that arrives while nobody waits for it may be taken for the answer to a later request.
 
-use super::Worker;
-use super::peers::{Parting, Stage};
+use super::{Ground, Parting, Peers, Stage};
 use crate::io::{Backend, Done, Id, Op};
 use crate::peer::{Parcel, Parking, Upstream};
-use crate::session::{Service, Ticket};
+use crate::session::Ticket;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
-/// The parked connections of a worker.
+/// The parked connections of one event loop.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
     /// Those to each upstream in each realm, the one parked last at the end.
@@ -53,54 +53,55 @@ impl Parked {
     }
 }
 
-impl<V: Service, B: Backend> Worker<V, B> {
+impl<O: Copy + Eq + Hash> Peers<O> {
     /// Parks an open peer of a session.
-    pub(super) fn park(&mut self, id: Id, parking: Parking) {
-        let all = self.peers.bounds.map_or(0, |bounds| bounds.parked_max);
-        let Some(peer) = self.peers.table.get_mut(id) else {
+    pub(super) fn park<B: Backend>(&mut self, ground: &mut Ground<'_, B>, id: Id, parking: Parking) {
+        let all = self.bounds.map_or(0, |bounds| bounds.parked_max);
+        let Some(peer) = self.table.get_mut(id) else {
             return;
         };
-        // A worker that ends would close it in a moment.
-        if parking.most == 0 || self.peers.parked.count >= all || self.control.is_draining() {
-            return self.part(id, Parting::Close);
+        // An event loop that ends would close it in a moment.
+        if parking.most == 0 || self.parked.count >= all || ground.is_draining {
+            return self.part(ground, id, Parting::Close);
         }
-        let until = self.now + parking.time;
+        let until = ground.now + parking.time;
         let realm = parking.realm;
         (peer.realm, peer.parcel) = (realm, parking.parcel);
         let stage = std::mem::replace(&mut peer.stage, Stage::Parked { until });
         let to = Arc::clone(&peer.to);
         if let Some((owner, _)) = stage.owner() {
-            self.peers.take_from(owner, id);
+            self.take_from(owner, id);
         }
-        self.peers.parked.insert(&to, realm, id);
-        self.wheel.arm(id.index, until);
-        if let Some(done) = self.backend.submit(Op::Recv { id }) {
-            self.stir_parked(id, done);
+        self.parked.insert(&to, realm, id);
+        ground.wheel.arm(id.index, until);
+        if let Some(done) = ground.backend.submit(Op::Recv { id }) {
+            self.stir_parked(ground, id, done);
         }
-        if let Some(first) = self.peers.parked.first_beyond(&to, realm, parking.most) {
-            self.part(first, Parting::Close);
+        if let Some(first) = self.parked.first_beyond(&to, realm, parking.most) {
+            self.part(ground, first, Parting::Close);
         }
     }
 
     /// Gives a parked connection to this upstream to a session. Returns what was left with it; `None` if there is none.
-    pub(super) fn unpark(
+    pub(super) fn unpark<B: Backend>(
         &mut self,
-        owner: Id,
+        ground: &mut Ground<'_, B>,
+        owner: O,
         ticket: Ticket,
         to: &Arc<Upstream>,
         realm: u64,
     ) -> Option<Parcel> {
-        while let Some(id) = self.peers.parked.last(to, realm) {
+        while let Some(id) = self.parked.last(to, realm) {
             // What arrived in this turn may not have been reported yet.
-            if !self.backend.is_quiet(id) {
-                self.part(id, Parting::Close);
+            if !ground.backend.is_quiet(id) {
+                self.part(ground, id, Parting::Close);
                 continue;
             }
-            let _ = self.backend.submit(Op::Pause { id });
-            self.wheel.disarm(id.index);
-            self.peers.parked.remove(to, realm, id);
-            self.peers.give(id, owner, ticket);
-            let peer = self.peers.table.get_mut(id)?;
+            let _ = ground.backend.submit(Op::Pause { id });
+            ground.wheel.disarm(id.index);
+            self.parked.remove(to, realm, id);
+            self.give(id, owner, ticket);
+            let peer = self.table.get_mut(id)?;
             peer.stage = Stage::Open { owner, ticket };
             return Some(std::mem::take(&mut peer.parcel));
         }
@@ -109,26 +110,26 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     /// Something was done for a parked connection: input, an end or a failure.
     #[cold]
-    pub(super) fn stir_parked(&mut self, id: Id, done: Done) {
+    pub(super) fn stir_parked<B: Backend>(&mut self, ground: &mut Ground<'_, B>, id: Id, done: Done) {
         if let Done::Recv { buf, .. } = done {
-            self.backend.recycle(buf);
+            ground.backend.recycle(buf);
         } else if let Done::Input { .. } = done
-            && let Some(done) = self.backend.submit(Op::Recv { id })
+            && let Some(done) = ground.backend.submit(Op::Recv { id })
         {
-            return self.stir_parked(id, done);
+            return self.stir_parked(ground, id, done);
         } else if let Done::Input { .. } = done {
             // It was announced for nothing, and is awaited again.
             return;
         }
-        self.part(id, Parting::Close);
+        self.part(ground, id, Parting::Close);
     }
 
     /// Closes all of them, to free what they hold; returns whether there were any.
     #[cold]
-    pub(super) fn close_parked(&mut self) -> bool {
-        let ids: Vec<Id> = self.peers.parked.to.values().flatten().copied().collect();
+    pub(crate) fn close_parked<B: Backend>(&mut self, ground: &mut Ground<'_, B>) -> bool {
+        let ids: Vec<Id> = self.parked.to.values().flatten().copied().collect();
         for id in &ids {
-            self.part(*id, Parting::Close);
+            self.part(ground, *id, Parting::Close);
         }
         !ids.is_empty()
     }
