@@ -41,16 +41,24 @@ enum Deed {
     Fail,
     /// Closes the connection without a word.
     Close,
+    /// Says nothing.
+    Ignore,
     /// Answers with a head, then says that it was not processed, which is untrue.
     RefuseLate,
     /// Gives the window back only for so much, then refuses it.
     RefuseAfter(usize),
+    /// Waits until so many whole requests of the connection wait, then does this.
+    With(usize, &'static Deed),
+    /// Among requests that waited: so many of them were processed.
+    GoAwayAmong(usize),
 }
 
 /// What the upstream got.
 #[derive(Debug, Default)]
 struct Heard {
     connections: usize,
+    /// Most requests at a time on one connection.
+    most: usize,
     /// Connection, stream and content of each whole request, in the order of their ends.
     requests: Vec<(usize, u32, Vec<u8>)>,
 }
@@ -63,6 +71,11 @@ struct Scripted {
 impl Scripted {
     /// An upstream that does this with the requests of all connections, in their order; and then what the last deed says.
     fn start(script: &[Deed]) -> Scripted {
+        Scripted::with_settings(script, &[])
+    }
+
+    /// The same, with this payload of SETTINGS.
+    fn with_settings(script: &[Deed], settings: &'static [u8]) -> Scripted {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("h2c://{}", listener.local_addr().expect("its address"));
         let heard = Arc::new(Mutex::new(Heard::default()));
@@ -77,7 +90,7 @@ impl Scripted {
                 };
                 let (heard, script) = (Arc::clone(&noted), Arc::clone(&script));
                 std::thread::spawn(move || {
-                    let _ = Connection::new(stream, number, heard, script).run();
+                    let _ = Connection::new(stream, number, heard, script).run(settings);
                 });
             }
         });
@@ -86,6 +99,10 @@ impl Scripted {
 
     fn connections(&self) -> usize {
         self.heard.lock().expect("no thread panics").connections
+    }
+
+    fn most(&self) -> usize {
+        self.heard.lock().expect("no thread panics").most
     }
 
     fn requests(&self) -> Vec<(usize, u32, Vec<u8>)> {
@@ -100,6 +117,8 @@ struct Connection {
     script: Arc<Mutex<Vec<Deed>>>,
     /// Content and deed of each request that is not over.
     requests: BTreeMap<u32, (Vec<u8>, Deed)>,
+    /// Whole requests that wait for others.
+    waiting: Vec<(u32, Vec<u8>, Deed)>,
 }
 
 impl Connection {
@@ -117,6 +136,7 @@ impl Connection {
             heard,
             script,
             requests: BTreeMap::new(),
+            waiting: Vec::new(),
         }
     }
 
@@ -128,10 +148,10 @@ impl Connection {
         self.stream.write_all(&frame)
     }
 
-    fn run(&mut self) -> std::io::Result<()> {
+    fn run(&mut self, settings: &[u8]) -> std::io::Result<()> {
         let mut preface = [0; PREFACE];
         self.stream.read_exact(&mut preface)?;
-        self.frame(SETTINGS, 0, 0, &[])?;
+        self.frame(SETTINGS, 0, 0, settings)?;
         loop {
             let mut head = [0; 9];
             self.stream.read_exact(&mut head)?;
@@ -150,6 +170,8 @@ impl Connection {
                         continue;
                     }
                     self.requests.insert(stream, (Vec::new(), deed));
+                    let mut heard = self.heard.lock().expect("no thread panics");
+                    heard.most = heard.most.max(self.requests.len() + self.waiting.len());
                 }
                 DATA => self.take(stream, &payload)?,
                 RST_STREAM => drop(self.requests.remove(&stream)),
@@ -194,9 +216,36 @@ impl Connection {
         };
         let note = (self.number, stream, content.clone());
         self.heard.lock().expect("no thread panics").requests.push(note);
+        let Deed::With(count, then) = deed else {
+            return self.act(stream, &content, deed);
+        };
+        self.waiting.push((stream, content, *then));
+        if self.waiting.len() < count {
+            return Ok(true);
+        }
+        let mut goes_on = true;
+        let waiting = std::mem::take(&mut self.waiting);
+        for (at, (stream, content, deed)) in waiting.iter().enumerate() {
+            match deed {
+                Deed::GoAwayAmong(count) if at == 0 => {
+                    let last = waiting[count - 1].0;
+                    self.frame(GOAWAY, 0, 0, &[last.to_be_bytes(), [0; 4]].concat())?;
+                    self.answer(*stream, content)?;
+                }
+                Deed::GoAwayAmong(count) if at < *count => self.answer(*stream, content)?,
+                Deed::GoAwayAmong(_) => {}
+                deed => goes_on &= self.act(*stream, content, *deed)?,
+            }
+        }
+        Ok(goes_on)
+    }
+
+    /// Does this with a whole request. Returns whether the connection goes on.
+    fn act(&mut self, stream: u32, content: &[u8], deed: Deed) -> std::io::Result<bool> {
         let go_away = |last: u32| [last.to_be_bytes(), [0; 4]].concat();
         match deed {
-            Deed::Echo => self.answer(stream, &content)?,
+            Deed::With(..) | Deed::GoAwayAmong(_) => panic!("{deed:?} is for requests that wait"),
+            Deed::Echo => self.answer(stream, content)?,
             Deed::RefuseHead | Deed::Refuse | Deed::RefuseAfter(_) => {
                 self.frame(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes())?;
             }
@@ -206,10 +255,11 @@ impl Connection {
             }
             Deed::GoAwayBehind => {
                 self.frame(GOAWAY, 0, 0, &go_away(stream))?;
-                self.answer(stream, &content)?;
+                self.answer(stream, content)?;
             }
             Deed::Fail => self.frame(RST_STREAM, 0, stream, &INTERNAL_ERROR.to_be_bytes())?,
             Deed::Close => return Ok(false),
+            Deed::Ignore => {}
             Deed::RefuseLate => {
                 self.frame(HEADERS, 4, stream, &[0x88])?;
                 self.frame(DATA, 0, stream, b"some")?;
@@ -234,7 +284,7 @@ impl Connection {
 fn launch(strategy: Strategy, tree: &Tree, upstreams: &[&Scripted], more: &str) -> Server {
     let urls: Vec<String> = upstreams.iter().map(|one| format!("\"{}\"", one.url)).collect();
     let text = format!(
-        "root = \"{}\"\nhttp2 = \"all\"\n[[proxy]]\npath = \"/api/*\"\nupstreams = [{}]\n{more}\n",
+        "root = \"{}\"\nhttp2 = \"all\"\nlive = \"local\"\n[[proxy]]\npath = \"/api/*\"\nupstreams = [{}]\n{more}\n",
         tree.path().display(),
         urls.join(", ")
     );
@@ -381,9 +431,160 @@ fn a_connection_that_ends_is_replaced(strategy: Strategy) {
     assert_eq!(connections, [1, 1, 2, 2]);
 }
 
+/// Requests of one connection each for `connections`, `streams` of them on each; then their answers.
+fn ask_at_once(server: &Server, connections: usize, streams: usize, method: &str) -> Vec<(u16, String)> {
+    let mut clients: Vec<_> = (0..connections).map(|_| frames::connect(server)).collect();
+    let mut asked = Vec::new();
+    for (at, client) in clients.iter_mut().enumerate() {
+        for number in 0..streams {
+            let has_body = method == "POST";
+            let stream = client.open("/api/x", &[(":method", method)], !has_body);
+            if has_body {
+                assert!(client.send_body(stream, format!("{at} {number}").as_bytes()));
+                client.end(stream, &[]);
+            }
+            asked.push((at, stream));
+        }
+    }
+    asked
+        .into_iter()
+        .map(|(at, stream)| {
+            let got = clients[at].end_of(stream);
+            (got.status, got.text())
+        })
+        .collect()
+}
+
+fn all_echoed(connections: usize, streams: usize) -> Vec<(u16, String)> {
+    let each =
+        (0..connections).flat_map(|at| (0..streams).map(move |number| (200, format!("{at} {number}"))));
+    each.collect()
+}
+
+fn several_requests_share_a_connection(strategy: Strategy) {
+    let tree = tree();
+    // The upstream answers none before it has all, from several clients with several requests each.
+    for (connections, streams) in [(1, 30), (30, 1), (5, 12)] {
+        let deed = match connections * streams {
+            30 => Deed::With(30, &Deed::Echo),
+            _ => Deed::With(60, &Deed::Echo),
+        };
+        let upstream = Scripted::start(&[deed]);
+        let server = launch(strategy, &tree, &[&upstream], "");
+        for _ in 0..3 {
+            let answers = ask_at_once(&server, connections, streams, "POST");
+            assert_eq!(answers, all_echoed(connections, streams));
+        }
+        assert_eq!(
+            upstream.connections(),
+            1,
+            "{connections} connections, {streams} streams"
+        );
+    }
+}
+
+fn limits_on_streams_are_kept(strategy: Strategy) {
+    let tree = tree();
+    // SETTINGS_MAX_CONCURRENT_STREAMS is 3, which the first connection tells.
+    let upstream = Scripted::with_settings(&[Deed::Echo], &[0, 3, 0, 0, 0, 3]);
+    let server = launch(strategy, &tree, &[&upstream], "");
+    assert_eq!(post(&server, false, "first"), (200, "first".to_owned()));
+    for _ in 0..3 {
+        assert_eq!(ask_at_once(&server, 3, 8, "POST"), all_echoed(3, 8));
+    }
+    assert!(upstream.most() <= 3, "{}", upstream.most());
+    // The bound of the rule.
+    let upstream = Scripted::start(&[Deed::With(2, &Deed::Echo)]);
+    let server = launch(strategy, &tree, &[&upstream], "streams = 2");
+    assert_eq!(ask_at_once(&server, 4, 2, "POST"), all_echoed(4, 2));
+    assert_eq!((upstream.connections(), upstream.most()), (4, 2));
+    // The connections that are idle now are used again.
+    assert_eq!(ask_at_once(&server, 2, 2, "POST"), all_echoed(2, 2));
+    assert_eq!(upstream.connections(), 4);
+}
+
+fn a_reset_leaves_the_others_alone(strategy: Strategy) {
+    let tree = tree();
+    let fails = Deed::With(3, &Deed::Fail);
+    let echoes = Deed::With(3, &Deed::Echo);
+    let upstream = Scripted::start(&[echoes, fails, echoes, Deed::Echo]);
+    let server = launch(strategy, &tree, &[&upstream], "");
+    let answers = ask_at_once(&server, 1, 3, "POST");
+    let statuses: Vec<u16> = answers.iter().map(|answer| answer.0).collect();
+    assert_eq!(statuses, [200, 502, 200]);
+    assert_eq!(post(&server, false, "more"), (200, "more".to_owned()));
+    assert_eq!(upstream.connections(), 1);
+}
+
+fn goaway_among_several_requests_repeats_those_behind_it(strategy: Strategy) {
+    let tree = tree();
+    let among = Deed::With(4, &Deed::GoAwayAmong(2));
+    let upstream = Scripted::start(&[among, among, among, among, Deed::Echo]);
+    let server = launch(strategy, &tree, &[&upstream], "retries = 0");
+    assert_eq!(ask_at_once(&server, 2, 2, "POST"), all_echoed(2, 2));
+    assert_eq!(upstream.connections(), 2);
+    assert_eq!(upstream.requests().len(), 6);
+}
+
+fn a_lost_connection_fails_what_may_not_be_repeated(strategy: Strategy) {
+    let tree = tree();
+    for (method, status, requests) in [("POST", 502, 3), ("GET", 200, 6)] {
+        let closes = Deed::With(3, &Deed::Close);
+        let upstream = Scripted::start(&[Deed::Echo, closes, closes, closes, Deed::Echo]);
+        let server = launch(strategy, &tree, &[&upstream], "retries = 0\nmax-failures = 0");
+        assert_eq!(post(&server, false, "first").0, 200);
+        let answers = ask_at_once(&server, 3, 1, method);
+        assert!(
+            answers.iter().all(|answer| answer.0 == status),
+            "{method}: {answers:?}"
+        );
+        assert_eq!(upstream.requests().len(), 1 + requests, "{method}");
+        assert_eq!(post(&server, false, "last"), (200, "last".to_owned()));
+    }
+}
+
+#[test]
+fn a_silent_connection_gets_no_more_requests() {
+    let tree = tree();
+    let upstream = Scripted::start(&[Deed::Echo, Deed::Ignore, Deed::Echo]);
+    let more = "first-byte-timeout = \"100ms\"\nmax-failures = 0";
+    let server = launch(Strategy::LOOPS, &tree, &[&upstream], more);
+    assert_eq!(post(&server, false, "first"), (200, "first".to_owned()));
+    // A window that is opened would be a sign of life.
+    assert_eq!(server.connect().get("/api/x").status, 504);
+    assert_eq!(post(&server, false, "third"), (200, "third".to_owned()));
+    let connections: Vec<usize> = upstream.requests().iter().map(|request| request.0).collect();
+    assert_eq!(connections, [1, 1, 2]);
+}
+
+#[test]
+fn metrics_count_what_connections_did() {
+    let tree = tree();
+    let upstream = Scripted::start(&[Deed::Echo, Deed::GoAwayBefore, Deed::Echo]);
+    let server = launch(Strategy::LOOPS, &tree, &[&upstream], "");
+    for content in ["first", "second"] {
+        assert_eq!(post(&server, false, content), (200, content.to_owned()));
+    }
+    let text = server.connect().get("/.weir/metrics").text();
+    for (name, count) in [("streams", 3), ("reused", 1), ("goaway", 1), ("refused", 1)] {
+        let line = format!("weir_upstream_http2_{name}_total{{");
+        let line = text.lines().find(|its| its.starts_with(&line));
+        let line = line.unwrap_or_else(|| panic!("{name}: {text}"));
+        assert!(
+            line.ends_with(&format!(" {count}")) && line.contains(&upstream.url),
+            "{line}"
+        );
+    }
+}
+
 on_strategy!(loops, LOOPS:
+    several_requests_share_a_connection, limits_on_streams_are_kept, a_reset_leaves_the_others_alone,
+    goaway_among_several_requests_repeats_those_behind_it, a_lost_connection_fails_what_may_not_be_repeated,
     a_request_that_was_not_processed_is_sent_again, what_may_have_been_processed_is_not_sent_again,
     a_body_that_was_let_go_is_not_sent_again, retries_have_their_bound, sequential_posts_use_one_connection,
     a_connection_that_ends_is_replaced);
 on_strategy!(loops_uring, LOOPS_URING:
-    a_request_that_was_not_processed_is_sent_again, a_body_that_was_let_go_is_not_sent_again);
+    a_request_that_was_not_processed_is_sent_again, a_body_that_was_let_go_is_not_sent_again,
+    a_connection_that_ends_is_replaced, several_requests_share_a_connection, limits_on_streams_are_kept,
+    a_reset_leaves_the_others_alone, goaway_among_several_requests_repeats_those_behind_it,
+    a_lost_connection_fails_what_may_not_be_repeated);

@@ -32,10 +32,13 @@ impl Heard {
         self.heads.lock().expect("no upstream panics").clone()
     }
 
-    fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }
+
+/// Bytes of a response that no kernel buffers.
+const LARGE: usize = 32 << 20;
 
 type Answer = Result<Response<UnsyncBoxBody<Bytes, hyper::Error>>, std::io::Error>;
 
@@ -52,6 +55,12 @@ async fn answer(request: Request<Incoming>, heard: Arc<Heard>) -> Answer {
     let (_, body) = request.into_parts();
     let full = |bytes: Bytes| Full::new(bytes).map_err(|never: Infallible| match never {});
     match path.as_str() {
+        "/api/large" => {
+            let answer = Response::builder().header("content-length", LARGE);
+            return Ok(answer
+                .body(full(Bytes::from(vec![b'x'; LARGE])).boxed_unsync())
+                .expect("a response"));
+        }
         "/api/reset" => return Err(std::io::Error::other("as asked")),
         "/api/rpc/refuse" => {
             let answer = Response::builder()
@@ -247,6 +256,43 @@ fn a_reset_is_an_error_and_others_go_on(strategy: Strategy) {
     assert!(heard.connections() > 1);
 }
 
+fn a_client_that_reads_nothing_does_not_stall_others(strategy: Strategy) {
+    let tree = tree();
+    let (url, heard) = upstream();
+    let one = Strategy {
+        workers: 1,
+        ..strategy
+    };
+    let server = launch(one, &tree, &format!("upstreams = [\"{url}\"]"));
+    let mut slow: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    for connection in &mut slow {
+        connection.send("GET /api/large HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    eventually("four requests at the upstream", || {
+        let large = heard.all().into_iter().filter(|head| head.contains("/api/large"));
+        (large.count() == 4).then_some(())
+    });
+    for number in 0..100 {
+        let target = format!("/api/{number}");
+        assert_eq!(server.connect().get(&target).text(), target);
+    }
+    let content = "0123456789abcdef".repeat(40_000);
+    let mut connection = server.connect();
+    connection.send(format!(
+        "POST /api/x HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{content}",
+        content.len()
+    ));
+    assert!(connection.receive("POST").text() == content);
+    assert_eq!(heard.connections(), 1);
+    // What waited arrives whole.
+    let got = slow.pop().expect("four").receive("GET");
+    assert!(got.body.len() == LARGE && got.body.iter().all(|byte| *byte == b'x'));
+    // Those that leave give their streams back.
+    drop(slow);
+    assert_eq!(server.connect().get("/api/last").text(), "/api/last");
+    assert_eq!(heard.connections(), 1);
+}
+
 fn nothing_ambiguous_is_passed_on(strategy: Strategy) {
     let tree = tree();
     let (url, heard) = upstream();
@@ -271,8 +317,10 @@ fn nothing_ambiguous_is_passed_on(strategy: Strategy) {
 }
 
 on_strategy!(loops, LOOPS:
-    requests_and_bodies_pass, grpc_passes, a_reset_is_an_error_and_others_go_on, nothing_ambiguous_is_passed_on);
-on_strategy!(loops_uring, LOOPS_URING: requests_and_bodies_pass, grpc_passes);
+    requests_and_bodies_pass, grpc_passes, a_reset_is_an_error_and_others_go_on, nothing_ambiguous_is_passed_on,
+    a_client_that_reads_nothing_does_not_stall_others);
+on_strategy!(loops_uring, LOOPS_URING:
+    requests_and_bodies_pass, grpc_passes, a_client_that_reads_nothing_does_not_stall_others);
 on_strategy!(process_loops, PROCESS_LOOPS: grpc_passes);
 
 #[test]
@@ -313,6 +361,12 @@ fn an_upstream_with_tls_chooses_the_version() {
         let mut connection = server.connect();
         for _ in 0..3 {
             assert_eq!(connection.get("/api/index.html").text(), "hello");
+        }
+        // Several at a time.
+        let mut client = frames::connect(&server);
+        let streams: Vec<u32> = (0..30).map(|_| client.ask("/api/index.html")).collect();
+        for stream in streams {
+            assert_eq!(client.end_of(stream).text(), "hello");
         }
         eventually("the version in the log of the upstream", || {
             behind.stdout().contains(version).then_some(())

@@ -216,7 +216,7 @@ fn trailers_and_interim_responses_pass(strategy: Strategy) {
 /// Messages of gRPC go both ways at once, and the call ends with trailers.
 fn grpc_passes_to_an_upstream_of_http2(strategy: Strategy) {
     let pairs = site();
-    let (url, _heard) = proxy_h2_upstream::upstream();
+    let (url, heard) = proxy_h2_upstream::upstream();
     let server = launch(strategy, &pairs, &url, &[]);
     let mut client = connect(&server, &pairs);
     let fields = [
@@ -239,6 +239,14 @@ fn grpc_passes_to_an_upstream_of_http2(strategy: Strategy) {
     assert_eq!(got.trailers, [("grpc-status".to_owned(), "0".to_owned())]);
     let got = client.get("/api/rpc/refuse", &fields);
     assert_eq!((got.status, got.field("grpc-status")), (200, Some("5")));
+    // Requests share the connection.
+    let streams: Vec<u64> = (0..20)
+        .map(|number| client.ask(&format!("/api/{number}")))
+        .collect();
+    for (number, stream) in streams.into_iter().enumerate() {
+        assert_eq!(client.end_of(stream).text(), format!("/api/{number}"));
+    }
+    assert_eq!(heard.connections(), 1);
 }
 
 fn thirty_streams_share_eight_connections(strategy: Strategy) {

@@ -59,6 +59,11 @@ impl Connection {
         self.engine.has_room()
     }
 
+    /// Requests that the server permits at a time; `u32::MAX` before it has said so.
+    pub fn streams_max(&self) -> u32 {
+        self.engine.streams_max()
+    }
+
     /// Sends PRIORITY_UPDATE for a response (RFC 9218 section 7.1).
     pub fn prioritize(&mut self, stream: u32, priority: Priority, output: &mut Vec<u8>) {
         self.engine.prioritize(stream, priority, output);

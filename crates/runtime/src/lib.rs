@@ -8,6 +8,7 @@ pub mod ability;
 pub mod background;
 pub mod bell;
 mod buffer;
+pub mod carrier;
 pub mod clock;
 pub mod complaints;
 mod concurrency;

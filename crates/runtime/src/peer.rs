@@ -12,6 +12,7 @@
 //!                               └─ reset ───────────────▶ Lost
 //!   End, Close, Abort           no event
 //!   Park ──▶ idle, of no session ── Reuse(upstream) ────▶ Reused; Dial's events if none is idle
+//!   Share ─▶ of several sessions ── Join(upstream) ─────▶ Joined; Dial's events if none has room
 //! ```
 //! A peer belongs to one session and ends with it. The driver carries out each [`Ask`] and polls the session again at
 //! once, as it does for jobs. A session that has dialed works both ways ([`crate::Action::Duplex`]), and its peers are
@@ -26,6 +27,11 @@
 //! TLS has ([`Parcel`]). A realm is a number of the sessions': connections with other settings are in other ones. The driver closes a parked connection that
 //! receives anything, its end included, and looks for that once more before it gives one to a session. A session can still
 //! lose a reused connection at any time: the upstream may have closed it a moment ago.
+//!
+//! If the protocol of a connection has streams, a session can share it: [`crate::carrier`] has that contract. Sessions
+//! that ask to join one while it is being opened wait for it. Whoever dials because of [`Ask::Join`] therefore answers
+//! with [`Ask::Share`] or [`Ask::Keep`] once the connection is open. A place on a shared connection is used as a peer is,
+//! and does not count as one.
 //!
 //! A session that breaks the order of the picture panics and loses its connection, as any session that panics does: a
 //! ticket with two peers, a second `Read` or `Send` under way, anything but `Close` and `Abort` before `Connected`, a `Park` with a `Read` or `Send` under way. Asks
@@ -65,6 +71,15 @@ pub enum Ask {
     /// Take a parked connection to this upstream in this realm, the one parked last: [`PeerEvent::Reused`]. If there is none,
     /// this is [`Ask::Dial`].
     Reuse(Arc<Upstream>, u64),
+    /// Take a place on a shared connection to this upstream in this realm: [`PeerEvent::Joined`]. If one is being opened for
+    /// this, wait for it; if there is none with room, this is [`Ask::Dial`]. `Close` and `Abort` end the wait.
+    Join(Arc<Upstream>, u64),
+    /// Share the open connection, with nothing under way. The parcel has a `Box<dyn Carrier>`, which has sent and received all that
+    /// the session did before. The session has a place under its ticket at once; no event follows. The other settings
+    /// are those of the connection once no session has a place.
+    Share(Parking),
+    /// Use a connection that was opened for [`Ask::Join`] alone. No event follows.
+    Keep,
     /// Receive once: [`PeerEvent::Bytes`], [`PeerEvent::Eof`] or [`PeerEvent::Lost`].
     Read,
     /// Send all of these bytes, then report [`PeerEvent::Sent`]. At most [`Dialing::buffered_max`].
@@ -146,6 +161,8 @@ pub enum PeerEvent<'a> {
     Connected,
     /// The connection is open, and has been in use before; the session that parked it left this.
     Reused(&'a Parcel),
+    /// The session has a place on a connection that is shared.
+    Joined,
     /// Bytes arrived. The session must consume or store all of them.
     Bytes(&'a [u8]),
     /// All output of the last [`Ask::Send`] was handed to the kernel.
@@ -166,6 +183,8 @@ pub enum PeerLoss {
     TimedOut,
     /// The open connection failed: errno (`ECONNRESET`, `EPIPE`, `ETIMEDOUT`).
     Open(i32),
+    /// The upstream did not process what was sent from this place of a shared connection, which may go on for others.
+    Unprocessed,
     /// This machine has no descriptor, port or memory left for it: errno.
     Here(i32),
     /// The session already has [`Dialing::peers_max`] peers.
@@ -181,6 +200,7 @@ impl fmt::Display for PeerLoss {
             PeerLoss::Opening(errno) => write!(f, "cannot connect: {}", system(errno)),
             PeerLoss::TimedOut => f.write_str("cannot connect: no answer within the connect timeout"),
             PeerLoss::Open(errno) => write!(f, "the connection failed: {}", system(errno)),
+            PeerLoss::Unprocessed => f.write_str("the upstream did not process the request"),
             PeerLoss::Here(errno) => write!(f, "this machine cannot open a connection: {}", system(errno)),
             PeerLoss::TooMany => f.write_str("the limit of peers per connection is reached"),
             PeerLoss::TooMuch => f.write_str("more output at a time than the limit allows"),

@@ -1,8 +1,10 @@
 //! The limits and the order of the connections that a session opens, each asked for by a line of its client.
 //!
-//! `dial T [PORT]`, `reuse T PORT`, `park T MOST SECONDS`, `read T`, `send T N`, `end T`, `close T` and `abort T` are asks for the peer with ticket T. `panic` panics at
-//! the next event of a peer. What peers report is noted for the test to see.
+//! `dial T [PORT]`, `reuse T PORT`, `park T MOST SECONDS`, `join T PORT [REALM]`, `share T MOST SECONDS ROOM [REALM]`, `keep T`,
+//! `read T`, `send T N`, `end T`, `close T` and `abort T` are asks for the peer with ticket T. `panic` panics at the next
+//! event of a peer. What peers report is noted for the test to see.
 
+use runtime::carrier::{Carrier, Place, Told};
 use runtime::sim::{Client, Sim};
 use runtime::{
     Accepted, Action, Ask, Dialing, Event, NoJob, Parcel, Parking, PeerEvent, Service, Session, Ticket, Tx,
@@ -37,6 +39,98 @@ fn realm(words: &[&str], at: usize) -> u64 {
     words.get(at).map_or(0, |word| word.parse().expect("a number"))
 }
 
+/// A protocol with streams. For each output, its place and its length; `.` in place of the length if the session left. A letter
+/// of the upstream is for the place with its number in the alphabet; a capital one says that the place is lost.
+struct Lines {
+    most: usize,
+    places: Vec<(Place, bool)>,
+    out: Vec<u8>,
+    told: VecDeque<(Place, Told)>,
+    is_over: bool,
+}
+
+impl Lines {
+    fn new(most: usize) -> Lines {
+        Lines {
+            most,
+            places: Vec::new(),
+            out: Vec::new(),
+            told: VecDeque::new(),
+            is_over: false,
+        }
+    }
+}
+
+impl Carrier for Lines {
+    fn has_room(&self) -> bool {
+        self.places.len() < self.most && !self.is_over
+    }
+
+    fn join(&mut self, place: Place) {
+        self.places.push((place, false));
+    }
+
+    fn send(&mut self, place: Place, bytes: &[u8], _: Instant) {
+        self.out.extend([place.0 as u8, bytes.len() as u8]);
+        self.told.push_back((place, Told::Sent));
+    }
+
+    fn read(&mut self, place: Place, _: Instant) {
+        for (its, reads) in &mut self.places {
+            *reads |= *its == place;
+        }
+    }
+
+    fn leave(&mut self, place: Place, _: Instant) {
+        self.places.retain(|(its, _)| *its != place);
+        self.out.extend([place.0 as u8, b'.']);
+    }
+
+    /// `-` ends the protocol, and `!` is not understood.
+    fn receive(&mut self, bytes: &[u8], _: Instant) {
+        for byte in bytes {
+            match byte {
+                b'!' => panic!("as asked"),
+                b'-' => self.is_over = true,
+                b'A'..=b'Z' => {
+                    let place = Place(u64::from(byte - b'A'));
+                    self.places.retain(|(its, _)| *its != place);
+                    self.told
+                        .push_back((place, Told::Lost(runtime::session::PeerLoss::Unprocessed)));
+                }
+                _ => {
+                    let place = Place(u64::from(byte - b'a'));
+                    if self.places.contains(&(place, true)) {
+                        self.told.push_back((place, Told::Bytes(vec![*byte])));
+                    }
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.is_over = true;
+        let reading = self.places.iter().filter(|(_, reads)| *reads);
+        self.told.extend(reading.map(|(place, _)| (*place, Told::Eof)));
+    }
+
+    fn output(&mut self, _: Instant) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    fn next(&mut self) -> Option<(Place, Told)> {
+        self.told.pop_front()
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn held(&self) -> usize {
+        self.out.capacity()
+    }
+}
+
 impl Script {
     fn obey(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
@@ -50,6 +144,17 @@ impl Script {
                 realm: realm(&words, 4),
                 parcel: Parcel::of(words[1].to_owned()),
             }),
+            "join" => Ask::Join(Arc::new(upstream(number(2) as u16)), realm(&words, 3)),
+            "share" => {
+                let carrier: Box<dyn Carrier> = Box::new(Lines::new(number(4) as usize));
+                Ask::Share(Parking {
+                    most: number(2) as usize,
+                    time: Duration::from_secs(number(3).into()),
+                    realm: realm(&words, 5),
+                    parcel: Parcel::of(carrier),
+                })
+            }
+            "keep" => Ask::Keep,
             "read" => Ask::Read,
             "send" => Ask::Send(vec![b'x'; number(2) as usize]),
             "end" => Ask::End,
@@ -446,5 +551,148 @@ fn parked_connections_end_with_a_drain_and_only_idle_ones_are_parked() {
             rig.sim.is_closed(rig.client) && rig.sim.is_closed(peer),
             "{lines}"
         );
+    }
+}
+
+impl Rig {
+    /// A connection that this session shares, with so much room.
+    fn shared(&mut self, ticket: u32, most: usize, seconds: u32, room: usize) -> Client {
+        assert_eq!(self.tell(&format!("join {ticket} 80\n")), [""; 0]);
+        let (peer, to) = self.sim.next_dial().expect("it dials");
+        assert_eq!(to, upstream(80));
+        self.sim.answer(peer);
+        assert_eq!(self.noted(), [format!("{ticket} Connected")]);
+        let share = format!("share {ticket} {most} {seconds} {room}\n");
+        assert_eq!(self.tell(&share), [""; 0]);
+        peer
+    }
+}
+
+#[test]
+fn several_sessions_use_a_shared_connection() {
+    let mut rig = Rig::new(Dialing::default());
+    let peer = rig.shared(0, 8, 60, 3);
+    let other = rig.sim.connect_local();
+    rig.sim.send(other, b"join 7 80\nsend 7 5\nread 7\n");
+    assert_eq!(rig.noted(), ["7 Joined", "7 Sent"]);
+    assert_eq!(
+        rig.tell("join 1 80\nread 1\nread 0\nsend 0 9\n"),
+        ["1 Joined", "0 Sent"]
+    );
+    assert!(rig.sim.next_dial().is_none());
+    assert_eq!(rig.sim.take_received(peer), [1, 5, 0, 9]);
+    // Each gets its own, whoever asked last.
+    rig.sim.send(peer, b"cab");
+    assert_eq!(rig.noted(), ["1 1 bytes", "0 1 bytes", "7 1 bytes"]);
+    // There is no more room, and another realm is another connection.
+    assert_eq!(rig.tell("join 2 80\njoin 3 80 1\n"), [""; 0]);
+    assert!(rig.sim.next_dial().is_some() && rig.sim.next_dial().is_some());
+    // A session that ends leaves, and the connection stays.
+    rig.sim.finish(other);
+    assert_eq!(rig.sim.take_received(peer), [1, b'.']);
+    assert!(!rig.sim.is_closed(peer));
+    assert_eq!(rig.tell("join 4 80\n"), ["4 Joined"]);
+    // One place is lost, and the others are not.
+    rig.sim.send(peer, b"Ac");
+    assert_eq!(rig.noted(), ["0 Unprocessed", "1 1 bytes"]);
+    assert!(!rig.sim.is_closed(peer));
+}
+
+#[test]
+fn sessions_wait_for_a_connection_that_opens() {
+    let mut rig = Rig::new(Dialing::default());
+    let other = rig.sim.connect_local();
+    assert_eq!(rig.tell("join 0 80\njoin 1 80\njoin 2 80\n"), [""; 0]);
+    rig.sim.send(other, b"join 3 80\njoin 4 80\n");
+    let (peer, _) = rig.sim.next_dial().expect("it dials");
+    assert!(rig.sim.next_dial().is_none(), "the others wait");
+    // One gives up, and one has room when it opens; the last one opens another.
+    assert_eq!(rig.tell("close 1\n"), [""; 0]);
+    rig.sim.answer(peer);
+    assert_eq!(
+        rig.tell("share 0 8 60 3\n"),
+        ["0 Connected", "2 Joined", "3 Joined"]
+    );
+    let (second, _) = rig.sim.next_dial().expect("it dials");
+    rig.sim.answer(second);
+    assert_eq!(rig.noted(), ["4 Connected"]);
+    // Sessions that end wait no longer.
+    let gone = rig.sim.connect_local();
+    rig.sim.send(gone, b"join 9 80\n");
+    assert_eq!(rig.tell("join 5 80\n"), [""; 0]);
+    rig.sim.finish(gone);
+    // Its session keeps the connection: who waits opens one in turn. So it is if one fails.
+    rig.sim.send(other, b"keep 4\n");
+    let (third, _) = rig.sim.next_dial().expect("it dials");
+    assert_eq!(rig.tell("join 6 80\n"), [""; 0]);
+    rig.sim.refuse(third, 111);
+    let noted = rig.noted();
+    assert!(noted[0].starts_with("5 Opening"), "{noted:?}");
+    let (fourth, _) = rig.sim.next_dial().expect("it dials");
+    rig.sim.answer(fourth);
+    assert_eq!(rig.noted(), ["6 Connected"]);
+}
+
+#[test]
+fn a_shared_connection_without_sessions_has_bounds() {
+    let mut rig = Rig::new(Dialing {
+        parked_max: 2,
+        ..Dialing::default()
+    });
+    let peers: Vec<Client> = (0..4).map(|ticket| rig.shared(ticket, 8, 60, 1)).collect();
+    let closed = |rig: &Rig| -> Vec<bool> { peers.iter().map(|peer| rig.sim.is_closed(*peer)).collect() };
+    // In total.
+    rig.tell("close 0\nclose 1\nclose 2\n");
+    assert_eq!(closed(&rig), [false, false, true, false]);
+    // In time, unless it is used again.
+    assert_eq!(rig.tell("join 5 80\n"), ["5 Joined"]);
+    rig.sim.advance(Duration::from_millis(60_500));
+    assert_eq!(closed(&rig), [false, true, true, false]);
+    rig.tell("park 5 1 1\n");
+    assert_eq!(closed(&rig), [false, true, true, false]);
+    // Per upstream, each with what it was shared with.
+    let mut rig = Rig::new(Dialing::default());
+    let peers: Vec<Client> = (0..3).map(|ticket| rig.shared(ticket, 2, 60, 1)).collect();
+    rig.tell("close 0\nclose 1\nclose 2\n");
+    let closed: Vec<bool> = peers.iter().map(|peer| rig.sim.is_closed(*peer)).collect();
+    assert_eq!(closed, [true, false, false]);
+    // None is kept while the event loop ends, or if the protocol is over.
+    assert_eq!(rig.tell("join 5 80\n"), ["5 Joined"]);
+    rig.sim.send(peers[1], b"-");
+    assert!(!rig.sim.is_closed(peers[1]));
+    rig.tell("close 5\n");
+    assert!(rig.sim.is_closed(peers[1]) && !rig.sim.is_closed(peers[2]));
+    rig.sim.drain(Duration::from_secs(100));
+    assert!(peers.iter().all(|peer| rig.sim.is_closed(*peer)));
+}
+
+#[test]
+fn what_happens_to_a_shared_connection_happens_to_its_sessions_alone() {
+    for (end, told) in [
+        (
+            (|sim, peer| sim.reset(peer)) as fn(&mut Sim<Scripted>, Client),
+            "Open",
+        ),
+        (|sim, peer| sim.send(peer, b"!"), "Open(5)"),
+        (|sim, peer| sim.finish(peer), "Eof"),
+    ] {
+        let mut rig = Rig::new(Dialing::default());
+        let peer = rig.shared(0, 8, 60, 8);
+        let other = rig.sim.connect_local();
+        rig.sim.send(other, b"join 7 80\nread 7\n");
+        assert_eq!(rig.tell("join 1 80\nread 0\nread 1\n"), ["7 Joined", "1 Joined"]);
+        let alone = rig.joined(90);
+        end(&mut rig.sim, peer);
+        let mut noted = rig.noted();
+        noted.sort();
+        for (note, ticket) in noted.iter().zip(["0", "1", "7"]) {
+            assert!(note.starts_with(&format!("{ticket} {told}")), "{noted:?}");
+        }
+        assert_eq!(noted.len(), 3, "{noted:?}");
+        // Who has left is told nothing more.
+        assert_eq!(rig.tell("send 90 1\nsend 0 1\nclose 0\nclose 1\n"), ["90 Sent"]);
+        rig.sim.send(other, b"close 7\n");
+        assert!(rig.sim.is_closed(peer) && !rig.sim.is_closed(alone));
+        assert!(!rig.sim.is_closed(rig.client) && !rig.sim.is_closed(other));
     }
 }

@@ -53,6 +53,11 @@ impl Engine {
         !leaving && self.streams.len() < self.peer.streams_max as usize && self.next <= WINDOW_MAX
     }
 
+    /// Streams of ours that the peer permits at a time.
+    pub(crate) fn streams_max(&self) -> u32 {
+        self.peer.streams_max
+    }
+
     /// Opens a stream with a request.
     pub(crate) fn request_out<'f>(
         &mut self,

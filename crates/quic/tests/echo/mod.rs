@@ -75,7 +75,7 @@ impl Session for Echo {
                         self.asks.push_back((ticket, Ask::Close));
                     }
                     PeerEvent::Lost(loss) => *entry = (loss.to_string().into_bytes(), true),
-                    PeerEvent::Eof | PeerEvent::Reused(_) => {}
+                    PeerEvent::Eof | PeerEvent::Reused(_) | PeerEvent::Joined => {}
                 }
             }
             streams::Event::Finished(_) => self.unacknowledged -= 1,

@@ -11,6 +11,7 @@
 //! (`worker::peers`), the driver of datagrams for those of its endpoint (`datagram::upstreams`).
 
 mod parked;
+mod shared;
 
 use crate::io::table::Table;
 use crate::io::{Backend, Buf, Done, Id, Op, Out};
@@ -19,6 +20,7 @@ use crate::peer::{Ask, Dialing, Parcel, PeerEvent, PeerLoss, Upstream};
 use crate::session::{Loss, Ticket};
 use crate::timer::Wheel;
 use parked::Parked;
+use shared::{Shared, Sharing};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -33,6 +35,8 @@ pub(crate) struct Peers<O> {
     of: HashMap<O, Vec<(Ticket, Id)>>,
     /// Those that no session uses.
     parked: Parked,
+    /// Those that several sessions use.
+    sharing: Sharing<O>,
     /// None for a service that does not dial.
     bounds: Option<Dialing>,
 }
@@ -45,6 +49,10 @@ struct Peer<O> {
     /// Its realm and parcel, from the first parking on.
     realm: u64,
     parcel: Parcel,
+    /// Sessions wait for it: it is to be shared.
+    is_awaited: bool,
+    /// What it has if it is shared.
+    shared: Option<Box<Shared<O>>>,
     /// A receive is under way, or queued for the next turn.
     is_reading: bool,
     /// Output is under way.
@@ -60,6 +68,8 @@ enum Stage<O> {
     Open { owner: O, ticket: Ticket },
     /// Nobody, until then.
     Parked { until: Instant },
+    /// Several sessions, or none for now.
+    Shared,
 }
 
 impl<O: Copy> Stage<O> {
@@ -67,7 +77,7 @@ impl<O: Copy> Stage<O> {
     const fn owner(&self) -> Option<(O, Ticket)> {
         match *self {
             Stage::Opening { owner, ticket, .. } | Stage::Open { owner, ticket } => Some((owner, ticket)),
-            Stage::Parked { .. } => None,
+            Stage::Parked { .. } | Stage::Shared => None,
         }
     }
 }
@@ -108,7 +118,10 @@ pub(crate) enum Outcome<O> {
 pub(crate) enum News {
     Connected,
     Reused(Parcel),
+    Joined,
     Bytes(Buf),
+    /// Bytes that a carrier has taken off the connection.
+    Carried(Vec<u8>),
     Sent,
     Eof,
     Lost(PeerLoss),
@@ -120,7 +133,9 @@ impl News {
         match self {
             News::Connected => PeerEvent::Connected,
             News::Reused(parcel) => PeerEvent::Reused(parcel),
+            News::Joined => PeerEvent::Joined,
             News::Bytes(buf) => PeerEvent::Bytes(buf.filled()),
+            News::Carried(bytes) => PeerEvent::Bytes(bytes),
             News::Sent => PeerEvent::Sent,
             News::Eof => PeerEvent::Eof,
             News::Lost(loss) => PeerEvent::Lost(*loss),
@@ -134,6 +149,7 @@ impl<O: Copy + Eq + Hash> Peers<O> {
             table: Table::new(),
             of: HashMap::new(),
             parked: Parked::default(),
+            sharing: Sharing::default(),
             bounds,
         }
     }
@@ -150,9 +166,14 @@ impl<O: Copy + Eq + Hash> Peers<O> {
         Some(owner)
     }
 
-    /// Whether this session has any.
+    /// Whether this session has any, or may wait for one.
     pub(crate) fn has_any(&self, owner: O) -> bool {
-        self.of.contains_key(&owner)
+        self.of.contains_key(&owner) || self.sharing.has_waiting()
+    }
+
+    /// Whether this slot is that of a peer.
+    pub(crate) fn has(&mut self, id: Id) -> bool {
+        self.table.get_mut(id).is_some()
     }
 
     fn find(&self, owner: O, ticket: Ticket) -> Option<Id> {
@@ -166,26 +187,34 @@ impl<O: Copy + Eq + Hash> Peers<O> {
     }
 
     /// Its session no longer uses it.
-    fn take_from(&mut self, owner: O, id: Id) {
+    fn take_from(&mut self, owner: O, ticket: Ticket) {
         if let Some(peers) = self.of.get_mut(&owner) {
-            peers.retain(|(_, its)| *its != id);
+            peers.retain(|(its, _)| *its != ticket);
             if peers.is_empty() {
                 self.of.remove(&owner);
             }
         }
     }
 
-    /// Whether this session may have one more.
-    fn has_room(&self, owner: O) -> bool {
+    /// Whether this session may have one more connection of its own.
+    fn has_room(&mut self, owner: O) -> bool {
         let most = self.bounds.map_or(0, |bounds| bounds.peers_max);
-        self.of.get(&owner).map_or(0, Vec::len) < most
+        let table = &mut self.table;
+        let mut is_own = |id: Id| table.get_mut(id).is_some_and(|peer| peer.shared.is_none());
+        let ids = self.of.get(&owner).map_or(&[][..], Vec::as_slice);
+        ids.iter().filter(|(_, id)| is_own(*id)).count() < most
     }
 
     fn remove(&mut self, id: Id) -> Option<Peer<O>> {
         let peer = self.table.remove_at(id)?;
-        match peer.stage.owner() {
-            Some((owner, _)) => self.take_from(owner, id),
-            None => self.parked.remove(&peer.to, peer.realm, id),
+        let key = (Arc::clone(&peer.to), peer.realm);
+        match (peer.stage.owner(), &peer.shared) {
+            (Some((owner, ticket)), _) => self.take_from(owner, ticket),
+            (None, Some(shared)) => self.unshare(id, &key, shared),
+            (None, None) => self.parked.remove(&peer.to, peer.realm, id),
+        }
+        if peer.is_awaited {
+            self.disappoint(id, key);
         }
         Some(peer)
     }
@@ -200,8 +229,11 @@ impl<O: Copy + Eq + Hash> Peers<O> {
         may_read: bool,
     ) -> Outcome<O> {
         let found = self.find(owner, ticket);
-        if let Ask::Dial(upstream) | Ask::Reuse(upstream, _) = &ask {
+        if let Ask::Dial(upstream) | Ask::Reuse(upstream, _) | Ask::Join(upstream, _) = &ask {
             assert!(found.is_none(), "a session dialed under a ticket that has a peer");
+            if let Ask::Join(_, realm) = ask {
+                return self.join(ground, owner, ticket, (Arc::clone(upstream), realm));
+            }
             if !self.has_room(owner) {
                 return Outcome::Told(owner, ticket, News::Lost(PeerLoss::TooMany));
             }
@@ -213,11 +245,18 @@ impl<O: Copy + Eq + Hash> Peers<O> {
             return self.dial(ground, owner, ticket, upstream);
         }
         let Some((id, peer)) = found.and_then(|id| Some((id, self.table.get_mut(id)?))) else {
+            if matches!(ask, Ask::Close | Ask::Abort) {
+                self.stop_waiting(owner, Some(ticket));
+            }
             return Outcome::Nothing;
         };
+        if peer.shared.is_some() {
+            self.ask_for_place(ground, id, (owner, ticket), ask);
+            return Outcome::Nothing;
+        }
         let is_open = matches!(peer.stage, Stage::Open { .. });
         match ask {
-            Ask::Dial(_) | Ask::Reuse(..) => Outcome::Nothing,
+            Ask::Dial(_) | Ask::Reuse(..) | Ask::Join(..) => Outcome::Nothing,
             Ask::Close => {
                 self.part(ground, id, Parting::Close);
                 Outcome::Nothing
@@ -254,7 +293,26 @@ impl<O: Copy + Eq + Hash> Peers<O> {
                     !peer.is_sending && !peer.is_reading,
                     "a session parked a peer with something under way"
                 );
+                if std::mem::take(&mut peer.is_awaited) {
+                    let key = (Arc::clone(&peer.to), peer.realm);
+                    self.disappoint(id, key);
+                }
                 self.park(ground, id, parking);
+                Outcome::Nothing
+            }
+            Ask::Share(parking) => {
+                assert!(
+                    !peer.is_sending && !peer.is_reading,
+                    "a session shared a peer with something under way"
+                );
+                self.share(ground, id, parking);
+                Outcome::Nothing
+            }
+            Ask::Keep => {
+                if std::mem::take(&mut peer.is_awaited) {
+                    let key = (Arc::clone(&peer.to), peer.realm);
+                    self.disappoint(id, key);
+                }
                 Outcome::Nothing
             }
             Ask::End => {
@@ -301,6 +359,8 @@ impl<O: Copy + Eq + Hash> Peers<O> {
             stage: Stage::Opening { owner, ticket, by },
             realm: 0,
             parcel: Parcel::default(),
+            is_awaited: false,
+            shared: None,
             is_reading: false,
             is_sending: false,
         };
@@ -347,7 +407,10 @@ impl<O: Copy + Eq + Hash> Peers<O> {
             return Outcome::Nothing;
         };
         let Some((owner, ticket)) = peer.stage.owner() else {
-            self.stir_parked(ground, id, done);
+            match peer.shared.is_some() {
+                true => self.stir_shared(ground, id, done),
+                false => self.stir_parked(ground, id, done),
+            }
             return Outcome::Nothing;
         };
         let is_opening = matches!(peer.stage, Stage::Opening { .. });
@@ -403,6 +466,11 @@ impl<O: Copy + Eq + Hash> Peers<O> {
                 return Outcome::Told(owner, ticket, News::Lost(PeerLoss::TimedOut));
             }
             Stage::Parked { .. } => self.part(ground, id, Parting::Close),
+            Stage::Shared => match peer.shared.as_ref().and_then(|shared| shared.until) {
+                Some(until) if until > ground.now => ground.wheel.arm(index, until),
+                Some(_) => self.part(ground, id, Parting::Close),
+                None => {}
+            },
             Stage::Open { .. } => {}
         }
         Outcome::Nothing
@@ -427,8 +495,12 @@ impl<O: Copy + Eq + Hash> Peers<O> {
         owner: O,
         parting: Parting,
     ) {
-        for (_, id) in self.of.remove(&owner).unwrap_or_default() {
-            self.part(ground, id, parting);
+        self.stop_waiting(owner, None);
+        for (ticket, id) in self.of.remove(&owner).unwrap_or_default() {
+            match self.table.get_mut(id).is_some_and(|peer| peer.shared.is_some()) {
+                true => self.vacate(ground, id, (owner, ticket)),
+                false => self.part(ground, id, parting),
+            }
         }
     }
 }

@@ -394,6 +394,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         !self.again.is_empty()
             || !self.arrivals.is_empty()
             || !self.finished.is_empty()
+            || self.peers.has_news()
             || (!self.waiting.is_empty() && self.accept_paused_until.is_none())
             || matches!(self.stopping, Stopping::Listening { .. })
             || (self.control.is_draining() && self.stopping == Stopping::No)
@@ -479,6 +480,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if self.control.is_draining() {
             self.drain();
         }
+        if self.peers.has_news() {
+            self.tell_news();
+        }
         if let Some(what) = self.backend.withheld() {
             self.cx.withheld(what);
         }
@@ -515,7 +519,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if catch_unwind(AssertUnwindSafe(|| self.follow(first))).is_err() {
             self.bury(id);
         }
-        if self.relief.is_overdue(self.backend.held()) {
+        if self.relief.is_overdue(self.backend.held() + self.peers.held()) {
             self.relieve_early();
         }
     }
@@ -542,6 +546,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         tracing::error!("a session panicked: its connection is closed; others stay open");
         self.out.reset();
         let Some(id) = id else { return };
+        if self.conns.get_mut(id).is_none() {
+            self.bury_peer(id);
+        }
         let _ = self.backend.submit(Op::Close { id });
         if let Some(conn) = self.conns.remove_at(id) {
             self.forget(id);

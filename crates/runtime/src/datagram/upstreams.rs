@@ -27,6 +27,9 @@ const TICK: Duration = Duration::from_millis(250);
 /// Receives in one turn, over all peers, before datagrams that arrived have their turn.
 const RECEIVES_MAX: u32 = 64;
 
+/// What sessions are told of shared connections at a time.
+const NEWS_MAX: u32 = 4_096;
+
 /// The peers of one endpoint.
 #[derive(Debug)]
 pub(super) struct Upstreams {
@@ -71,7 +74,7 @@ impl Upstreams {
 
     /// When it must have a turn even if nothing happens.
     pub(super) fn next(&self) -> Option<Instant> {
-        match self.later.is_empty() && !self.backend.has_more() {
+        match self.later.is_empty() && !self.backend.has_more() && !self.peers.has_news() {
             true => self.wheel.next(),
             false => Some(Instant::ZERO),
         }
@@ -129,6 +132,7 @@ impl Upstreams {
             self.tell(endpoint, outcome, now);
         }
         self.due = due;
+        self.tell_news(endpoint, now);
         self.relieve(now);
         Ok(())
     }
@@ -151,6 +155,20 @@ impl Upstreams {
             }
             let (peers, mut ground) = self.split(now);
             let outcome = peers.ask(&mut ground, owner, (ticket, ask), may_read);
+            was_told |= self.tell(endpoint, outcome, now);
+        }
+        was_told | self.tell_news(endpoint, now)
+    }
+
+    /// Tells the endpoint what happened on connections that its sessions share; whether there was something to tell.
+    fn tell_news<E: Endpoint>(&mut self, endpoint: &mut E, now: Instant) -> bool {
+        let mut was_told = false;
+        for _ in 0..NEWS_MAX {
+            if !self.peers.has_news() {
+                break;
+            }
+            let (peers, mut ground) = self.split(now);
+            let outcome = peers.next(&mut ground);
             was_told |= self.tell(endpoint, outcome, now);
         }
         was_told
@@ -176,7 +194,7 @@ impl Upstreams {
 
     /// Reports to the memory budget, and saves memory as it asks.
     fn relieve(&mut self, now: Instant) {
-        let held = self.backend.held();
+        let held = self.backend.held() + self.peers.held();
         if held != self.held {
             self.budget.hold(held as i64 - self.held as i64);
             self.held = held;
@@ -252,7 +270,9 @@ mod tests {
         fn peer(&mut self, owner: u64, _: Ticket, event: PeerEvent<'_>, _: Instant) {
             let question = self.questions[owner as usize].1.clone();
             match event {
-                PeerEvent::Connected | PeerEvent::Reused(_) => self.of(owner, Ask::Send(question)),
+                PeerEvent::Connected | PeerEvent::Reused(_) | PeerEvent::Joined => {
+                    self.of(owner, Ask::Send(question))
+                }
                 PeerEvent::Sent if question.starts_with(b"over") => {
                     self.asks.push_back(Asked::Over(owner));
                     self.answer(owner, b"gone");

@@ -68,7 +68,7 @@ pub use managed::{AcmeCa, AcmeChallenge, TlsSource, parse_domain};
 pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
 pub use preset::Preset;
-pub(crate) use proxy::CONNECT_TIMEOUT_MAX;
+pub(crate) use proxy::{CONNECT_TIMEOUT_MAX, STREAMS_MAX};
 pub use proxy::{Check, HashKey, Proxy, ProxyFlag, Rewrite, When};
 pub use proxy_cache::ProxyCache;
 pub use redirect::Redirect;

@@ -41,6 +41,9 @@ const RESOLVE_INTERVAL_MAX: Duration = Duration::from_secs(3600);
 /// Most exceptions of a rule: a request is compared with each of them.
 const EXCEPTIONS_MAX: usize = 100;
 
+/// Most requests at a time on one connection.
+pub(crate) const STREAMS_MAX: u32 = 1_000;
+
 /// Longest time between two checks.
 const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(3600);
 
@@ -125,6 +128,9 @@ pub struct Proxy {
     /// Whether upstreams with `https` may choose HTTP/2.
     #[serde(default)]
     pub http2: bool,
+    /// Requests at a time on an HTTP/2 connection to an upstream.
+    #[serde(default = "streams")]
+    pub streams: u32,
     /// How often a request is repeated at another upstream.
     #[serde(default = "retries")]
     pub retries: u32,
@@ -175,6 +181,10 @@ fn retries() -> u32 {
     1
 }
 
+fn streams() -> u32 {
+    100
+}
+
 fn websocket() -> bool {
     true
 }
@@ -223,6 +233,7 @@ impl Proxy {
             keepalive: keepalive(),
             keepalive_time: keepalive_time(),
             http2: false,
+            streams: streams(),
             retries: retries(),
             websocket: websocket(),
             first_byte_timeout: first_byte_timeout(),
@@ -320,6 +331,9 @@ impl Proxy {
                 "`keepalive-time` is too short; the minimum is 1s, and `keepalive = 0` keeps no connection"
                     .to_owned(),
             );
+        }
+        if !(1..=STREAMS_MAX).contains(&self.streams) {
+            return Err(format!("`streams` must be from 1 to {STREAMS_MAX}"));
         }
         if self.retries > RETRIES_MAX {
             return Err(format!("`retries` is too large; the maximum is {RETRIES_MAX}"));

@@ -287,6 +287,47 @@ fn seconds(time: UnixTime) -> f64 {
     time.secs as f64 + f64::from(time.nanos) / 1e9
 }
 
+/// Families of upstreams that may speak HTTP/2, if there are any.
+fn http2_upstreams(encoder: &mut DescriptorEncoder<'_>, rules: &[Forwarding]) -> Result<(), fmt::Error> {
+    const COUNTERS: [(&str, &str); 4] = [
+        ("streams", "Requests sent to the upstream in HTTP/2"),
+        ("reused", "HTTP/2 requests that found an open connection"),
+        ("goaway", "GOAWAY frames of the upstream"),
+        (
+            "refused",
+            "HTTP/2 requests that the upstream did not process (REFUSED_STREAM, GOAWAY)",
+        ),
+    ];
+    let mut seen = HashSet::new();
+    let mut each = Vec::new();
+    for rule in rules {
+        for (address, counts) in &rule.http2 {
+            let labels = [
+                ("site", rule.site.as_str()),
+                ("rule", rule.path.as_str()),
+                ("upstream", address.as_str()),
+            ];
+            if seen.insert(labels) {
+                each.push((labels, counts));
+            }
+        }
+    }
+    if each.is_empty() {
+        return Ok(());
+    }
+    for (at, (name, help)) in COUNTERS.into_iter().enumerate() {
+        let (name, help) = (
+            format!("upstream_http2_{name}"),
+            format!("{help}, in the process that answers"),
+        );
+        let mut family = encoder.encode_descriptor(&name, &help, None, MetricType::Counter)?;
+        for (labels, counts) in &each {
+            ConstCounter::new(counts[at]).encode(family.encode_family(labels)?)?;
+        }
+    }
+    Ok(())
+}
+
 /// Families of the upstreams of `[[proxy]]` rules, if there are any. Like the balancer, they are of one process.
 fn upstreams(encoder: &mut DescriptorEncoder<'_>, rules: &[Forwarding]) -> Result<(), fmt::Error> {
     type Value = fn(&State) -> Option<f64>;
@@ -358,6 +399,7 @@ fn upstreams(encoder: &mut DescriptorEncoder<'_>, rules: &[Forwarding]) -> Resul
     for (labels, state) in &each {
         ConstCounter::new(state.requests).encode(family.encode_family(labels)?)?;
     }
+    http2_upstreams(encoder, rules)?;
     let mut seen = HashSet::new();
     let mut names = Vec::new();
     for rule in rules {

@@ -8,12 +8,14 @@
 //! upstream chooses between HTTP/2 and HTTP/1.1 (ALPN, RFC 7301). Whether a request goes elsewhere after a failure, only
 //! `forward` knows.
 
-use super::http2::{Over, Translator};
+use super::http2::{Over, Tally, Translator};
 use super::secured::Secure;
+use super::shared::Shared;
 use runtime::clock;
 use runtime::rounds::{self, Turn};
 use runtime::session::Upstream;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tls::engine::Engine;
 use tls::refusal;
@@ -27,8 +29,9 @@ static REALMS: AtomicU64 = AtomicU64::new(1);
 pub(crate) struct Layers {
     secure: Option<Secure>,
     realm: u64,
-    /// The last connection carried HTTP/2.
+    /// The last connection carried HTTP/2, or offers it if there was none.
     speaks_http2: AtomicBool,
+    tally: Arc<Tally>,
 }
 
 /// What came over a channel.
@@ -44,9 +47,10 @@ impl Layers {
     /// Those of an upstream; `None` if it has none. Without TLS, `is_http2` says that it speaks HTTP/2 (RFC 9113 section 3.3).
     pub(crate) fn of(secure: Option<Secure>, is_http2: bool) -> Option<Layers> {
         (secure.is_some() || is_http2).then(|| Layers {
+            speaks_http2: AtomicBool::new(secure.as_ref().is_none_or(Secure::offers_http2)),
             secure,
             realm: REALMS.fetch_add(2, Ordering::Relaxed),
-            speaks_http2: AtomicBool::new(is_http2),
+            tally: Arc::default(),
         })
     }
 
@@ -56,9 +60,14 @@ impl Layers {
         self.realm + u64::from(is_http2)
     }
 
-    /// Whether the last connection carried HTTP/2. With TLS, the upstream chooses each time.
+    /// Whether the next connection probably carries HTTP/2. With TLS, the upstream chooses each time.
     pub(crate) fn speaks_http2(&self) -> bool {
         self.speaks_http2.load(Ordering::Relaxed)
+    }
+
+    /// What its HTTP/2 connections have done.
+    pub(crate) fn tally(&self) -> &Arc<Tally> {
+        &self.tally
     }
 
     /// Whether a connection may carry HTTP/2.
@@ -81,7 +90,7 @@ impl Layers {
         };
         match &self.secure {
             Some(secure) => channel.engine = Some(secure.engine(is_http1)?),
-            None => channel.http2 = Some(Box::new(Translator::new(now, &mut channel.out))),
+            None => channel.http2 = Some(Box::new(Translator::new(&self.tally, now, &mut channel.out))),
         }
         self.receive(&mut channel, &[], now)?;
         Ok(channel)
@@ -111,7 +120,7 @@ impl Layers {
                 if is_http2 || !channel.is_http1 {
                     self.speaks_http2.store(is_http2, Ordering::Relaxed);
                 }
-                channel.http2 = is_http2.then(|| Box::new(Translator::new(now, &mut frames)));
+                channel.http2 = is_http2.then(|| Box::new(Translator::new(&self.tally, now, &mut frames)));
             }
             bytes = &decrypted;
         }
@@ -195,6 +204,13 @@ impl Channel {
     /// Whether the end of the connection may be an attacker's: TLS did not confirm it.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.engine.is_some() && !self.is_closed
+    }
+
+    /// The connection as one that carries several requests, at most so many at a time. No request was sent on it. `None`: it
+    /// does not carry HTTP/2.
+    pub(crate) fn into_shared(self, most: usize) -> Option<Shared> {
+        let (http, input, tally) = self.http2?.into_parts();
+        Some(Shared::new(self.engine, http, (input, self.out), most, tally))
     }
 
     /// Whether it carries HTTP/2.

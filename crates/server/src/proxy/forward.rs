@@ -132,6 +132,12 @@ pub(crate) struct Forward {
     is_fresh: bool,
     /// Requests before this one used the connection.
     is_reused: bool,
+    /// The request has a place on a connection that others use at the same time.
+    is_shared: bool,
+    /// Others wait for the connection that is being opened.
+    is_awaited: bool,
+    /// The request was repeated because its connection had ended.
+    has_repeated: bool,
     /// The connection may serve other requests after this one.
     keeps: bool,
     /// The request so far, while it can be sent again.
@@ -256,6 +262,9 @@ impl Forward {
             // A kept one may be of HTTP/2.
             is_fresh: switches && found.route.rule.http2,
             is_reused: false,
+            is_shared: false,
+            is_awaited: false,
+            has_repeated: false,
             keeps,
             again: is_kept.then(|| up.clone()),
             is_repeatable,
@@ -329,6 +338,11 @@ impl Forward {
     /// Whether it has a connection to an upstream, or is about to.
     pub(crate) fn has_peer(&self) -> bool {
         !matches!(self.link, Link::Queued | Link::Collapsed | Link::Gone)
+    }
+
+    /// Whether it has a connection to an upstream for itself, or may be about to.
+    pub(crate) fn has_own_peer(&self) -> bool {
+        self.has_peer() && !self.is_shared
     }
 
     /// Whether an upstream is connected.

@@ -5,7 +5,8 @@
 //!                                          head ─▶ heads are parsed and written anew
 //! ```
 //! This file decides which route a request takes. `balance` chooses among its upstreams, `places` knows where they listen,
-//! `secured` has their TLS, `channel` the layers of a connection, `http2` the frames. `forward` carries one request and its response; `head` decides which field lines pass, and `http1`
+//! `secured` has their TLS, `channel` the layers of a connection, `http2` the frames, `shared` a connection with several
+//! requests. `forward` carries one request and its response; `head` decides which field lines pass, and `http1`
 //! writes to a client of HTTP/1. `retry` bounds how often a request is repeated, `failed` says why there is no response.
 //! `cache` stores responses, `refresh` validates them without a client.
 
@@ -21,6 +22,7 @@ pub(crate) mod places;
 mod refresh;
 mod retry;
 mod secured;
+mod shared;
 
 use self::balance::{Balancer, DryRun};
 use self::cache::{Cache, Cached, Purges};
@@ -141,6 +143,9 @@ pub(crate) struct Forwarding {
     pub(crate) policy: Policy,
     /// Address and state of each upstream.
     pub(crate) upstreams: Vec<(String, State)>,
+    /// Of each upstream that may speak HTTP/2: requests sent in HTTP/2, those that found an open connection, GOAWAY frames, and
+    /// requests that were not processed.
+    pub(crate) http2: Vec<(String, [u64; 4])>,
     /// What is known of each upstream with a host name.
     pub(crate) names: Vec<(String, Known)>,
     pub(crate) dry_run: Option<DryRun>,
@@ -284,6 +289,12 @@ impl Proxies {
                     .iter()
                     .map(ToString::to_string)
                     .zip(route.balancer.states())
+                    .collect(),
+                http2: route
+                    .places
+                    .iter()
+                    .zip(&route.rule.upstreams)
+                    .filter_map(|(place, upstream)| Some((upstream.to_string(), place.tally()?.counts())))
                     .collect(),
                 names: route
                     .places

@@ -9,6 +9,7 @@
 //! keeps the list that it began with, so a change of the addresses does not touch it.
 
 use super::channel::Layers;
+use super::http2::Tally;
 use super::secured::Terms;
 use crate::config::{Proxy, UpstreamAddress, UpstreamPlace};
 use runtime::clock;
@@ -203,6 +204,12 @@ impl Place {
         self.layers.as_ref()
     }
 
+    /// What its HTTP/2 connections have done; `None` if it has none.
+    pub(crate) fn tally(&self) -> Option<&Arc<Tally>> {
+        let layers = self.layers.as_ref().filter(|layers| layers.may_speak_http2())?;
+        Some(layers.tally())
+    }
+
     /// Whether its connections may carry HTTP/2.
     pub(crate) fn may_speak_http2(&self) -> bool {
         self.layers.as_ref().is_some_and(Layers::may_speak_http2)
@@ -231,7 +238,7 @@ impl Place {
         self.layers.as_ref().map_or(0, |layers| layers.realm(is_http2))
     }
 
-    /// Whether the next connection is expected to carry HTTP/2: the last one did.
+    /// Whether the next connection probably carries HTTP/2: the last one did, or there was none and it is offered.
     pub(crate) fn speaks_http2(&self) -> bool {
         self.layers.as_ref().is_some_and(Layers::speaks_http2)
     }

@@ -25,6 +25,10 @@ pub(super) struct Parked {
 }
 
 impl Parked {
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
     fn insert(&mut self, to: &Arc<Upstream>, realm: u64, id: Id) {
         self.to.entry((Arc::clone(to), realm)).or_default().push(id);
         self.count += 1;
@@ -69,8 +73,8 @@ impl<O: Copy + Eq + Hash> Peers<O> {
         (peer.realm, peer.parcel) = (realm, parking.parcel);
         let stage = std::mem::replace(&mut peer.stage, Stage::Parked { until });
         let to = Arc::clone(&peer.to);
-        if let Some((owner, _)) = stage.owner() {
-            self.take_from(owner, id);
+        if let Some((owner, ticket)) = stage.owner() {
+            self.take_from(owner, ticket);
         }
         self.parked.insert(&to, realm, id);
         ground.wheel.arm(id.index, until);
@@ -131,6 +135,7 @@ impl<O: Copy + Eq + Hash> Peers<O> {
         for id in &ids {
             self.part(ground, *id, Parting::Close);
         }
-        !ids.is_empty()
+        let were_idle = self.close_idle(ground);
+        were_idle || !ids.is_empty()
     }
 }

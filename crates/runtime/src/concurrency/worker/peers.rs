@@ -9,6 +9,10 @@ use super::{Next, Owed, Worker};
 use crate::io::{Backend, Done, Id};
 use crate::peer::Ask;
 use crate::session::{Event, JobOf, Service};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What sessions are told of shared connections in one turn.
+const NEWS_MAX: u32 = 4_096;
 
 impl<V: Service, B: Backend> Worker<V, B> {
     /// The peers, and what they are driven with.
@@ -66,7 +70,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     /// Continues to read from a peer whose session used up its share of the last turn.
     pub(super) fn go_on_with_peer(&mut self, id: Id) {
-        if self.peers.owner(id).is_some() {
+        if self.peers.has(id) {
             self.run(Next::Done(Done::Input { id }));
         }
     }
@@ -77,6 +81,30 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let (peers, mut ground) = self.peers();
         if let Outcome::Told(owner, ticket, news) = peers.expire(&mut ground, index) {
             self.tell_aside(owner, Event::Peer(ticket, news.event()));
+        }
+    }
+
+    /// Tells sessions what happened on connections that they share, at the end of a turn. What they answer may tell others.
+    pub(super) fn tell_news(&mut self) {
+        for _ in 0..NEWS_MAX {
+            let (peers, mut ground) = self.peers();
+            let next = catch_unwind(AssertUnwindSafe(|| peers.next(&mut ground)));
+            match next.unwrap_or(Outcome::Nothing) {
+                Outcome::Nothing => break,
+                Outcome::Later(id) => self.again.push((id, Owed::Receive)),
+                Outcome::Told(owner, ticket, news) => {
+                    self.tell_aside(owner, Event::Peer(ticket, news.event()));
+                }
+            }
+        }
+    }
+
+    /// The carrier of a shared connection panicked: its sessions lose it.
+    #[cold]
+    pub(super) fn bury_peer(&mut self, id: Id) {
+        let (peers, mut ground) = self.peers();
+        if peers.has(id) {
+            peers.lose(&mut ground, id, libc::EIO);
         }
     }
 

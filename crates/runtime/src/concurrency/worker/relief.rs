@@ -56,7 +56,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     #[inline]
     fn report(&mut self) {
-        let held = self.backend.held();
+        let held = self.backend.held() + self.peers.held();
         if held != self.relief.held {
             self.budget.hold(held as i64 - self.relief.held as i64);
             self.relief.held = held;

@@ -23,7 +23,7 @@ impl Forward {
     pub(super) fn refused(&mut self, now: Instant) -> Option<Failed> {
         let before = self.ticket();
         // A connection that was reused may have been about to end, which says nothing about the upstream.
-        if self.is_reused && self.repeat_unprocessed(now) {
+        if self.is_reused && !self.has_repeated && self.repeat_unprocessed(now) {
             return None;
         }
         if self.has_another() && self.may_send_again() && self.is_paid() {
@@ -41,10 +41,13 @@ impl Forward {
     /// Sends a request that was not processed again, on a new connection to the same upstream. Returns whether it may.
     pub(super) fn repeat_unprocessed(&mut self, now: Instant) -> bool {
         // The first one is free if the connection was about to end, as for one that is stale.
-        let may_try = self.may_send_again() && (self.is_reused || self.is_paid());
+        let is_free = self.is_reused && !self.has_repeated;
+        let may_try = self.may_send_again() && (is_free || self.is_paid());
         if may_try {
+            self.has_repeated |= is_free;
             self.leaving = Some(self.ticket());
-            self.is_fresh = true;
+            // A connection that refuses requests takes no new ones for a while.
+            self.is_fresh |= !self.is_shared;
             self.begin_anew(now);
         }
         may_try
@@ -81,7 +84,7 @@ impl Forward {
         }
         self.is_sending_up = false;
         self.is_reading = false;
-        self.is_reused = false;
+        (self.is_reused, self.is_shared, self.is_awaited) = (false, false, false);
         self.channel = None;
         self.attempts += 1;
         self.link = Link::Wanted;
@@ -91,9 +94,10 @@ impl Forward {
     /// Repeats the request on a new connection to the same upstream if this one was reused: the upstream closed it while it
     /// was idle, which is no failure.
     pub(super) fn repeat_if_stale(&mut self, now: Instant) -> bool {
-        let is_stale = self.is_reused && self.may_repeat();
+        let is_stale = self.is_reused && self.may_repeat() && !self.has_repeated;
         if is_stale {
-            self.is_fresh = true;
+            self.has_repeated = true;
+            self.is_fresh |= !self.is_shared;
             self.begin_anew(now);
         }
         is_stale
@@ -101,6 +105,9 @@ impl Forward {
 
     /// The connection to the upstream is gone. Returns the failure of an upstream in whose place the next one is tried.
     pub(crate) fn lost(&mut self, loss: PeerLoss, now: Instant) -> Option<Failed> {
+        if loss == PeerLoss::Unprocessed && self.link == Link::Open {
+            return self.refused(now);
+        }
         let before = std::mem::replace(&mut self.link, Link::Gone);
         self.channel = None;
         if self.is_switched() {
@@ -124,6 +131,7 @@ impl Forward {
         let why = match loss {
             PeerLoss::Opening(_) => Failed::Unreachable(loss),
             PeerLoss::TimedOut => Failed::ConnectTimeout,
+            PeerLoss::Unprocessed => Failed::Refused,
             PeerLoss::Open(_) if self.has_begun() || !self.raw.is_empty() => Failed::Truncated,
             PeerLoss::Open(_) => Failed::Unanswered,
             PeerLoss::Here(_) | PeerLoss::TooMany | PeerLoss::TooMuch => Failed::NoRoom(loss),

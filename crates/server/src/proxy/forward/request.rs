@@ -55,7 +55,7 @@ impl Forward {
 
     /// Whether the upstream speaks HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
-        self.channel.as_ref().is_some_and(|channel| channel.is_http2())
+        self.is_shared || self.channel.as_ref().is_some_and(|channel| channel.is_http2())
     }
 
     /// Takes content of the request.

@@ -9,6 +9,7 @@ use super::{Failed, Forward, Link, Parting, Response};
 use crate::proxy::channel::Channel;
 use crate::proxy::http2::Over;
 use crate::proxy::places::{self, Place};
+use runtime::carrier::Carrier;
 use runtime::session::{Ask, Parcel, Parking, Ticket};
 use std::sync::Arc;
 use units::{Instant, Rng};
@@ -91,15 +92,27 @@ impl Forward {
             Link::Wanted => {
                 self.link = Link::Dialing;
                 let to = Arc::clone(self.to.as_ref()?);
-                // The upstream may close a connection that has been idle just when a request arrives. In HTTP/2, it says
-                // which requests it has processed.
                 let is_http2 = self.place().speaks_http2();
-                if self.keeps && !self.is_fresh && (is_http2 || self.may_repeat()) {
-                    Ask::Reuse(to, self.place().realm(is_http2))
-                } else {
-                    Ask::Dial(to)
+                let realm = self.place().realm(is_http2);
+                match self.keeps && !self.is_fresh {
+                    // The upstream says which requests it has processed.
+                    true if is_http2 => {
+                        self.is_awaited = true;
+                        Ask::Join(to, realm)
+                    }
+                    // It may close a connection that has been idle just when a request arrives.
+                    true if self.may_repeat() => Ask::Reuse(to, realm),
+                    _ => Ask::Dial(to),
                 }
             }
+            Link::Open if self.is_to_share() => {
+                // What the handshake sent has to be gone.
+                if self.is_sending_up {
+                    return None;
+                }
+                self.share()?
+            }
+            Link::Open if std::mem::take(&mut self.is_awaited) => Ask::Keep,
             Link::Open if !self.is_sending_up && !self.up.is_empty() && self.takes_portion() => {
                 let later = self.up.split_off(self.up.len().min(PORTION));
                 let portion = std::mem::replace(&mut self.up, later);
@@ -190,6 +203,7 @@ impl Forward {
     pub(crate) fn opened(&mut self, now: Instant) -> bool {
         if self.link == Link::Dialing
             && self.channel.is_none()
+            && !self.is_shared
             && let Some(layers) = self.place().layers()
         {
             match layers.open(&self.announcement, self.switches, now) {
@@ -230,6 +244,36 @@ impl Forward {
     pub(crate) fn reused(&mut self, parcel: &Parcel) {
         self.is_reused = true;
         self.channel = parcel.take::<Box<Channel>>().map(|channel| *channel);
+    }
+
+    /// The request has a place on a connection that others use at the same time.
+    pub(crate) fn joined(&mut self) {
+        self.is_reused = true;
+        self.is_shared = true;
+        self.is_awaited = false;
+        if let Some(tally) = self.place().tally() {
+            tally.reused();
+        }
+    }
+
+    /// Whether the connection is about to be shared: it carries HTTP/2, and this is its first request.
+    fn is_to_share(&self) -> bool {
+        self.keeps && !self.is_shared && self.is_http2()
+    }
+
+    /// Shares the connection.
+    fn share(&mut self) -> Option<Ask> {
+        let rule = &self.route.rule;
+        let shared = self.channel.take()?.into_shared(rule.streams as usize)?;
+        let carrier: Box<dyn Carrier> = Box::new(shared);
+        let parking = Parking {
+            most: rule.keepalive as usize,
+            time: rule.keepalive_time,
+            realm: self.place().realm(true),
+            parcel: Parcel::of(carrier),
+        };
+        (self.is_shared, self.is_awaited) = (true, false);
+        Some(Ask::Share(parking))
     }
 
     /// Whether the handshake was completed since the last call.

@@ -23,7 +23,7 @@ impl Pair {
     fn new(limits: Limits) -> Pair {
         let (mut up, mut down) = (Vec::new(), Vec::new());
         Pair {
-            translator: Translator::new(NOW, &mut up),
+            translator: Translator::new(&Arc::default(), NOW, &mut up),
             upstream: server::Connection::new(Arc::new(limits), NOW, &mut down),
             up,
             down,

@@ -264,6 +264,11 @@ impl Http1 {
                 connected(forward, &mut self.http, now);
                 None
             }
+            PeerEvent::Joined => {
+                forward.joined();
+                connected(forward, &mut self.http, now);
+                None
+            }
             PeerEvent::Bytes(bytes) => {
                 self.pass_received(cx, bytes, now);
                 return self.rewind(cx, now);

@@ -349,7 +349,7 @@ pub(in crate::session) trait Forwarding {
                 if let Some(asked) = passed.ask(now) {
                     return Some(asked);
                 }
-                peers += usize::from(passed.forward.has_peer());
+                peers += usize::from(passed.forward.has_own_peer());
             }
             let (id, passed) = queued.filter(|_| peers < PEERS_MAX)?;
             passed.forward.start(&mut cx.rng, now);
@@ -394,9 +394,11 @@ pub(in crate::session) trait Forwarding {
             return;
         };
         match event {
-            PeerEvent::Connected | PeerEvent::Reused(_) => {
-                if let PeerEvent::Reused(parcel) = event {
-                    passed.forward.reused(parcel);
+            PeerEvent::Connected | PeerEvent::Reused(_) | PeerEvent::Joined => {
+                match event {
+                    PeerEvent::Reused(parcel) => passed.forward.reused(parcel),
+                    PeerEvent::Joined => passed.forward.joined(),
+                    _ => {}
                 }
                 self.connected(cx, at, now);
             }
