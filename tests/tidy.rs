@@ -391,6 +391,10 @@ fn commands_in_documents_exist() {
         "CONTRIBUTING.md",
         "ARCHITECTURE.md",
         "docs/serve.md",
+        "docs/tls.md",
+        "docs/rules.md",
+        "docs/http.md",
+        "docs/operate.md",
         "docs/deploy.md",
     ] {
         let text = fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
