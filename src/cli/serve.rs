@@ -295,7 +295,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", env = "WEIR_ACCESS_LOG", help_heading = "Log")]
     access_log: Option<PathBuf>,
 
-    /// Log daemon for the server's own messages: syslog:, syslog:udp://HOST:PORT or journald: [default: none, standard error]
+    /// Log daemon for the server's own messages: syslog:, syslog:udp://HOST:PORT or journald:; without it, standard error [default: none]
     #[arg(long, value_name = "DAEMON", env = "WEIR_SERVER_LOG", help_heading = "Log")]
     server_log: Option<LogSocket>,
 

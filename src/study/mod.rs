@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn the_longest_arms_are_named_with_their_time() {
-        let arms = [("a", 1.0), ("b", 61.0), ("c", 3.0), ("d", 2.0)];
+        let arms = [("a", 1.0), ("b", 61.0), ("c", 3.0), ("d", 2.0), ("e", 0.4)];
         let arms: BTreeMap<String, f64> = arms
             .iter()
             .map(|(arm, seconds)| ((*arm).to_owned(), *seconds))
@@ -368,7 +368,7 @@ mod tests {
         let all = BTreeMap::from([("jaws".to_owned(), arms), ("qos".to_owned(), BTreeMap::new())]);
         assert_eq!(
             durations(&all),
-            "jaws: runs of 1 min 7 s (b 1 min 1 s, c 3 s, d 2 s)\n"
+            "jaws: runs of 1 min 7 s (b 1 min 1 s, c 3 s, d 2 s, a 1 s)\n"
         );
     }
 

@@ -132,6 +132,9 @@ impl Site {
     /// Two rules with networks of their own, which Weir cannot require both. The rules are in order all the same.
     pub(crate) fn order_access(&mut self, adds_up: bool) -> Result<(), String> {
         let mut outcome = Ok(());
+        if adds_up {
+            self.join_access();
+        }
         let rules = self.access.clone();
         for rule in self
             .access
@@ -170,6 +173,27 @@ impl Site {
             (!rule.is_for_nobody(), core::cmp::Reverse(wideness))
         });
         outcome
+    }
+
+    /// Makes one rule of those for the same path that a client must all satisfy, where one can say what both say.
+    fn join_access(&mut self) {
+        let mut joined: Vec<Access> = Vec::new();
+        for rule in std::mem::take(&mut self.access) {
+            let twin = joined
+                .iter_mut()
+                .find(|known| known.path == rule.path && known.has_room_for(&rule));
+            let Some(twin) = twin else {
+                joined.push(rule);
+                continue;
+            };
+            // One of the two has networks at most.
+            twin.allow.extend(rule.allow);
+            twin.deny.extend(rule.deny);
+            twin.htpasswd = twin.htpasswd.take().or(rule.htpasswd);
+            twin.realm = twin.realm.take().or(rule.realm);
+            twin.auth = twin.auth.take().or(rule.auth);
+        }
+        self.access = joined;
     }
 
     /// Sets the type of an extension; the last one stays.
@@ -213,6 +237,16 @@ impl Access {
     /// Whether no client is admitted.
     pub(crate) fn is_for_nobody(&self) -> bool {
         self.allow.is_empty() && self.deny == ["all"]
+    }
+
+    /// Whether this rule can also say what another one says: neither refuses everyone, and each condition is said once.
+    fn has_room_for(&self, other: &Access) -> bool {
+        let nobody = self.is_for_nobody() || other.is_for_nobody() || self.any || other.any;
+        let networks = |rule: &Access| !rule.allow.is_empty() || !rule.deny.is_empty();
+        !(nobody
+            || networks(self) && networks(other)
+            || self.htpasswd.is_some() && other.htpasswd.is_some()
+            || self.auth.is_some() && other.auth.is_some())
     }
 
     /// Nobody may request the path.
@@ -295,6 +329,33 @@ mod tests {
         );
         site.access.push(rule("/far/*", &["192.0.2.0/24"], &[], false));
         assert!(site.order_access(true).unwrap_err().contains("`/far/*` and `*`"));
+    }
+
+    #[test]
+    fn conditions_for_one_path_are_one_rule() {
+        let auth = Access {
+            auth: Some(("http://auth:9091/verify".to_owned(), Vec::new())),
+            ..rule("*", &[], &[], false)
+        };
+        let mut site = Site {
+            access: vec![
+                rule("*", &["10.0.0.0/8"], &[], false),
+                auth.clone(),
+                rule("*", &[], &[], true),
+            ],
+            ..Site::default()
+        };
+        assert_eq!(site.order_access(true), Ok(()));
+        let joined = Access {
+            auth: auth.auth,
+            ..rule("*", &["10.0.0.0/8"], &[], true)
+        };
+        assert_eq!(site.access, [joined]);
+        // A refusal stays a rule of its own.
+        site.access.push(rule("*", &[], &["all"], false));
+        assert_eq!(site.order_access(true), Ok(()));
+        assert_eq!(site.access.len(), 2);
+        assert!(site.access[0].is_for_nobody());
     }
 
     #[test]
