@@ -59,7 +59,7 @@ Examples:
   weir load http://127.0.0.1:8080/ -H 'Host: www.example.org' -H 'Accept: text/html' --method HEAD
   weir load http://localhost:8080/ --scenario shop.toml --users 50 --require 'login:p99<200ms'
   weir load http://localhost:8080/ --scenario shop.toml --rate 20 --duration 1m
-  weir load http://localhost:8080/orders --body item=7 -H 'Content-Type: application/x-www-form-urlencoded'
+  weir load http://localhost:8080/orders --body hello -H 'Content-Type: text/plain'
   weir load https://localhost:8443/upload --method PUT --body @photo.jpg --accept-status 201,204
   weir load http://h/ --site ./site --users 3000 --rank 0 --size 3 --start-at $START --out 0.json
 

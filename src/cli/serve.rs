@@ -31,6 +31,7 @@ Examples:
   weir serve ./public --domain example.org  https with a certificate from Let's Encrypt
   weir serve ./public --tls=internal        https for development, with an authority of its own
   weir serve ./app --spa                    unknown paths get /index.html
+  weir serve ./public --proxy /api=http://127.0.0.1:9000   an application for paths below /api
   weir serve --config weir.toml --check     validates the configuration
   weir serve ./public --access-log - --log-format json
   weir serve /srv/www --tilde               /~alice/ is public_html in alice's home

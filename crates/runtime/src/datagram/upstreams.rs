@@ -220,6 +220,7 @@ impl Drop for Upstreams {
 mod tests {
     use super::super::{Address, Datagram, Driver, Limits, Outbox, Owner, bind};
     use super::*;
+    use crate::clock;
     use crate::peer::{Parcel, Parking, PeerEvent, Upstream};
     use crate::session::Ticket;
     use std::collections::VecDeque;
@@ -406,7 +407,12 @@ mod tests {
         let (address, accepted, reset) = echo();
         with(address, 1, |ask| {
             assert_eq!(ask(b"over"), b"gone");
+            let until = clock::now() + Duration::from_secs(10);
             while reset.load(Ordering::SeqCst) == 0 {
+                assert!(
+                    clock::now() < until,
+                    "the connection of an owner that ended was not reset"
+                );
                 std::thread::yield_now();
             }
             assert_eq!(ask(b"a question"), b"a question");
