@@ -6,6 +6,7 @@
 )]
 
 use std::env;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// The sources of the program. Documents are not: a commit that changes only them makes no other program.
@@ -16,8 +17,7 @@ fn main() {
         println!("cargo:rerun-if-changed={path}");
     }
     println!("cargo:rerun-if-env-changed=WEIR_COMMIT");
-    let profile = env::var("PROFILE").unwrap_or_default();
-    let level = env::var("OPT_LEVEL").unwrap_or_default();
+    let profile = profile().or_else(|| env::var("PROFILE").ok()).unwrap_or_default();
     let features: Vec<String> = env::vars()
         .filter_map(|(name, _)| Some(name.strip_prefix("CARGO_FEATURE_")?.to_lowercase()))
         .collect();
@@ -27,9 +27,17 @@ fn main() {
     };
     let target = env::var("TARGET").unwrap_or_default();
     println!(
-        "cargo:rustc-env=WEIR_BUILD={}, {profile} (opt-level {level}), {features}, {target}",
+        "cargo:rustc-env=WEIR_BUILD={}, profile {profile}, {features}, {target}",
         commit()
     );
+}
+
+/// The name of the profile. `PROFILE` calls every profile that inherits from it `release`, and the optimization level
+/// that Cargo passes is that of this package alone: the crates that serve have others.
+fn profile() -> Option<String> {
+    let out = PathBuf::from(env::var_os("OUT_DIR")?);
+    // target/PROFILE/build/weir-HASH/out
+    Some(out.ancestors().nth(3)?.file_name()?.to_str()?.to_owned())
 }
 
 /// The commit, with `+` if the sources differ from it. Packagers without git set `WEIR_COMMIT`.

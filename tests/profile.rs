@@ -253,6 +253,36 @@ fn the_server_of_this_program_is_drawn_under_its_own_load() {
     std::fs::remove_file(svg).expect("our own file");
 }
 
+/// One worker takes no lock of its own, so all calls of locks are those of `--lock-calls`: two for each lock.
+#[test]
+fn locks_that_call_are_counted() {
+    if means().is_empty() {
+        return;
+    }
+    let of = |locks: &str| {
+        let seen = profile(&[
+            "--self",
+            "--seconds",
+            "300ms",
+            "--connections",
+            "2",
+            "--",
+            "--workers",
+            "1",
+            "--lock-calls",
+            locks,
+        ]);
+        let asked = seen["divided_by"]["count"].as_f64().expect("a number");
+        seen["futex"]["calls"].as_f64().expect("a number") / asked
+    };
+    let (none, three) = (of("0"), of("3"));
+    assert!(none < 1.0, "{none} calls of locks a request");
+    assert!(
+        (5.0..7.0).contains(&(three - none)),
+        "{three} calls of locks a request, {none} without"
+    );
+}
+
 /// The signal goes to the profile alone, whose load would run for a minute.
 #[test]
 fn an_interrupt_ends_the_load_as_well() {

@@ -3,7 +3,9 @@
 
 use super::offered::offered;
 use clap::Args;
-use server::config::{Behavior, CacheLock, ColdReads, FileName, Keys, LookupTime, parse_duration_or_off};
+use server::config::{
+    Behavior, CacheLock, ColdReads, FileName, Keys, LOCK_CALLS_MAX, LookupTime, parse_duration_or_off,
+};
 use units::{Bytes, Duration};
 
 /// Flags that make Weir work like other servers. A flag that was not given is `None`.
@@ -69,6 +71,11 @@ pub(crate) struct BehaviorFlags {
           value_name = "BOOL")]
     accept_lock: Option<bool>,
 
+    /// Makes the two system calls of this many free locks for each response, as locks of 1997 did; today's enter the
+    /// kernel only to wait [default: 0]
+    #[arg(long, value_name = "LOCKS", env = "WEIR_LOCK_CALLS", value_parser = clap::value_parser!(u32).range(..=i64::from(LOCK_CALLS_MAX)))]
+    lock_calls: Option<u32>,
+
     /// Closes a connection this long after a response unless another request has arrived; off: never [default: off]
     #[arg(long, value_name = "TIME", env = "WEIR_EARLY_CLOSE", value_parser = parse_duration_or_off)]
     early_close: Option<Duration>,
@@ -106,6 +113,7 @@ impl BehaviorFlags {
             write_size,
             log_each,
             accept_lock,
+            lock_calls,
             early_close,
         );
         if self.ancestor_file.is_some() {

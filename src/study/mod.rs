@@ -69,6 +69,10 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     // Without --quick, --full or --paper, --report-only takes the size from the results.
     let is_size_said = flags.quick || flags.full || flags.paper;
     let size = (is_size_said || !flags.report_only).then_some(settings.size);
+    let _alone = match flags.report_only {
+        true => None,
+        false => Some(run::alone(&settings.out).map_err(Failure::Usage)?),
+    };
     let mut left_later: Vec<f64> = Vec::new();
     for (name, text, plan) in plans.iter().rev() {
         let after = left_later.last().copied().unwrap_or(0.0);

@@ -23,7 +23,7 @@ const PRESETS: [&str; 7] = [
 ];
 
 /// Each switch that all strategies can have, as flags.
-const SWITCHES: [&[&str]; 13] = [
+const SWITCHES: [&[&str]; 14] = [
     &["--lookup", "each-request"],
     &["--lookup", "each-request", "--ancestor-file", ".htaccess"],
     &["--lookup", "each-request", "--copies"],
@@ -36,6 +36,7 @@ const SWITCHES: [&[&str]; 13] = [
     &["--nagle"],
     &["--write-size", "4KiB"],
     &["--log-each"],
+    &["--lock-calls", "40"],
     &["--early-close", "10s"],
 ];
 

@@ -11,11 +11,14 @@
     reason = "the runner spawns programs and keeps their results: processes, files and a clock are what it is for"
 )]
 
+mod alone;
 mod group;
 mod machine;
 mod peer;
 mod process;
 mod watch;
+
+pub use alone::{Alone, alone};
 
 use crate::observation::Labels;
 use crate::plan::{Arm, Plan, Run, Size, fill};

@@ -9,6 +9,9 @@ use super::{Config, ConfigError};
 use serde::Deserialize;
 use units::{Bytes, Duration};
 
+/// Most locks that enter the kernel for each response; document 002 counted 40 of PHTTPD.
+pub const LOCK_CALLS_MAX: u32 = 10_000;
+
 /// The behaviors; table `[behavior]` of the configuration file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -39,6 +42,9 @@ pub struct Behavior {
     pub log_each: bool,
     /// All workers share a lock around accept.
     pub accept_lock: bool,
+    /// Number of free locks, each of which enters the kernel to lock and to unlock, that a response takes;
+    /// at most [`LOCK_CALLS_MAX`].
+    pub lock_calls: u32,
     /// A connection is closed if it requests nothing more for this long after a response; 0 (`off`): never.
     #[serde(deserialize_with = "values::duration_or_off")]
     pub early_close: Duration,
@@ -59,6 +65,7 @@ impl Default for Behavior {
             write_size: Bytes(0),
             log_each: false,
             accept_lock: false,
+            lock_calls: 0,
             early_close: Duration::ZERO,
         }
     }
@@ -139,7 +146,10 @@ impl Behavior {
     /// Whether a response may be repeated from memory without processing its request, which is possible only if that
     /// skips none of the configured behaviors.
     pub(crate) fn allows_head_cache(&self) -> bool {
-        self.lookup == LookupTime::Cached && self.cache_lock == CacheLock::None && !self.fresh_head
+        self.lookup == LookupTime::Cached
+            && self.cache_lock == CacheLock::None
+            && !self.fresh_head
+            && self.lock_calls == 0
     }
 
     /// Rejects behaviors that have an effect only together with another one.
@@ -155,6 +165,15 @@ impl Behavior {
             return Err(ConfigError::invalid(
                 "cache-lock",
                 "there is no cache to lock with `lookup = \"each-request\"`; remove one of the two",
+            ));
+        }
+        if self.lock_calls > LOCK_CALLS_MAX {
+            return Err(ConfigError::invalid(
+                "lock-calls",
+                format!(
+                    "{} locks are too many; at most {LOCK_CALLS_MAX} are taken",
+                    self.lock_calls
+                ),
             ));
         }
         Ok(())
@@ -191,6 +210,9 @@ impl Config {
             if is_on {
                 on.push(name.to_owned());
             }
+        }
+        if b.lock_calls > 0 {
+            on.push(format!("lock-calls {}", b.lock_calls));
         }
         if b.write_size.0 > 0 {
             on.push(format!("write-size {}", b.write_size));

@@ -51,7 +51,7 @@ mod values;
 pub use access::{Access, Network, Satisfy};
 pub use admin::Admin;
 pub use auth::AuthUrl;
-pub use behavior::{Behavior, CacheLock, ColdReads, FileName, LookupTime};
+pub use behavior::{Behavior, CacheLock, ColdReads, FileName, LOCK_CALLS_MAX, LookupTime};
 pub use content_type::ContentTypes;
 pub use cors::Cors;
 pub(crate) use cors::Grant;

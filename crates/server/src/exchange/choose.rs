@@ -205,6 +205,7 @@ impl Exchange {
             varies: &[],
         };
         let cache_lock = search.config.behavior.cache_lock;
+        runtime::lock_calls::enter_for(search.config.behavior.lock_calls);
         let shared = (cache_lock == CacheLock::Whole).then(|| view.shared());
         let whole_held = shared.as_ref().map(|shared| hold(&shared.in_use));
         let mut given: Option<&'c Arc<Entry>> = None;
