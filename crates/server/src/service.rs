@@ -39,6 +39,13 @@ pub trait LogSink: Send + Sync + fmt::Debug {
     /// Takes complete lines. Returns an empty buffer for reuse, and the number of lines dropped because earlier ones
     /// could not be written.
     fn write(&self, lines: Vec<u8>, now: Instant) -> (Vec<u8>, u64);
+
+    /// The same for the log at this index of [`Config::access_logs`]; [`LogSink::write`] is for the first. Without a
+    /// definition, all lines go to one destination.
+    fn write_to(&self, log: usize, lines: Vec<u8>, now: Instant) -> (Vec<u8>, u64) {
+        let _ = log;
+        self.write(lines, now)
+    }
 }
 
 /// State shared with other processes that serve the same sites. None by default.
