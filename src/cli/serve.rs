@@ -272,6 +272,11 @@ pub(crate) struct Flags {
           default_missing_value = "local", help_heading = "Operation")]
     live: Option<LiveFor>,
 
+    /// Counts responses, bytes and durations of each host for the metrics
+    #[arg(long, env = "WEIR_HOST_METRICS", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Operation")]
+    host_metrics: Option<bool>,
+
     /// Socket for weir ctl; users with write permission on the socket control the server [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_CONTROL", help_heading = "Operation")]
     control: Option<PathBuf>,
@@ -618,6 +623,7 @@ impl Flags {
             proxy_protocol,
             security_headers,
             live,
+            host_metrics,
             health,
             log_format,
             log_sample,

@@ -144,9 +144,17 @@ impl Cx {
             lines: Lines::default(),
             block: Vec::new(),
         };
-        cx.journal.follow(&cx.state);
+        cx.follow();
         cx.take_step(Step::Calm);
         cx
+    }
+
+    /// Has the journal follow the state in force.
+    fn follow(&mut self) {
+        let state = &self.state;
+        let has_logs = state.log.is_some();
+        self.journal
+            .follow(&state.config, &state.hosts, &state.host_counts, has_logs);
     }
 
     /// Applies a memory step to the state in force.
@@ -187,7 +195,7 @@ impl Cx {
         self.state.awaken();
         self.take_step(self.step);
         self.admission.hold(turn_max(&self.state.config));
-        self.journal.follow(&self.state);
+        self.follow();
         let mut views: Vec<Option<View>> = std::mem::take(&mut self.views).into_iter().map(Some).collect();
         for place in self.state.hosts.places() {
             let is_same = |other: &Place| Arc::ptr_eq(&other.site, &place.site);

@@ -16,10 +16,11 @@ mod escape;
 mod template;
 
 use crate::clock::Clock;
-use crate::config::{LogFormat, LogTemplate, Variable};
+use crate::config::{Config, LogFormat, LogTemplate, Variable};
+use crate::host_counts::HostCounts;
+use crate::hosts::Hosts;
 use crate::request_limit::Seats;
-use crate::service::State;
-use by_host::ByHost;
+use by_host::{ByHost, Place};
 use escape::{push_clf, push_json};
 use runtime::Path;
 use runtime::listen::UNIX_PEER;
@@ -185,8 +186,7 @@ struct Line {
     end: u32,
     head_bytes: u32,
     body_bytes: u64,
-    /// Index of its log.
-    log: u16,
+    place: Place,
 }
 
 /// How the end of a line is written.
@@ -217,26 +217,33 @@ impl Journal {
         }
     }
 
-    /// Takes over logs and formats of a configuration for new lines. Lines of responses being sent keep their format. They
+    /// Takes over logs, if the configuration `has_logs`, formats and counts of hosts for new lines. Lines of responses being sent keep their format. They
     /// go to the log with the same target, and to the first log if there is none any more.
-    pub(crate) fn follow(&mut self, state: &Arc<State>) {
-        let config = &state.config;
-        let has_logs = state.log.is_some();
-        self.by_host = if has_logs { ByHost::of(state) } else { None };
-        let has_one = has_logs && self.by_host.is_none();
+    pub(crate) fn follow(
+        &mut self,
+        config: &Config,
+        hosts: &Arc<Hosts>,
+        counts: &[Arc<HostCounts>],
+        has_logs: bool,
+    ) {
+        let by_host = ByHost::of(config, hosts, counts, has_logs);
+        let has_one = has_logs && by_host.is_none();
         self.set_format(has_one.then_some(config.log_format));
         self.set_template(config.log_template.clone().filter(|_| has_one));
         self.set_sample(config.log_sample);
         let targets = config.access_logs().into_iter().map(|log| log.target);
-        let before = std::mem::replace(&mut self.targets, targets.collect());
-        if before == self.targets {
-            return;
-        }
+        let targets: Vec<PathBuf> = targets.collect();
         for line in self.held.iter_mut().flat_map(|held| &mut held.lines) {
-            let target = before.get(usize::from(line.log));
-            let log = self.targets.iter().position(|one| Some(one) == target);
-            line.log = log.map_or(0, |log| u16::try_from(log).unwrap_or(0));
+            let target = self.targets.get(usize::from(line.place.log));
+            let log = targets.iter().position(|one| Some(one) == target);
+            let log = log.and_then(|log| u16::try_from(log).ok());
+            line.place = match (&by_host, &self.by_host) {
+                (Some(by_host), Some(before)) => by_host.moved(line.place, before),
+                _ => Place::FIRST,
+            }
+            .in_log(log.unwrap_or(0));
         }
+        (self.by_host, self.targets) = (by_host, targets);
     }
 
     /// Sets the format of new lines; lines of responses being sent keep theirs.
@@ -292,12 +299,12 @@ impl Journal {
             return;
         };
         if self.sample > 1 && self.skips(status) {
-            return self.leave_out(slot, request, sizes);
+            return self.leave_out(slot, request, sizes, Place::FIRST);
         }
         if self.template.is_some() {
             return self.compose_by_own_template(slot, clock, request, status, sizes);
         }
-        self.compose_fixed(slot, clock, request, status, sizes, (format, 0));
+        self.compose_fixed(slot, clock, request, status, sizes, (format, Place::FIRST));
     }
 
     /// Composes a line by the template that all sites share.
@@ -311,7 +318,7 @@ impl Journal {
         sizes: (u32, u64),
     ) {
         if let Some(template) = self.template.clone() {
-            self.compose_by_template(slot, clock, request, status, sizes, (&template, 0));
+            self.compose_by_template(slot, clock, request, status, sizes, (&template, Place::FIRST));
         }
     }
 
@@ -325,27 +332,31 @@ impl Journal {
         status: u16,
         sizes: (u32, u64),
     ) {
-        let style = self
-            .by_host
-            .as_ref()
-            .and_then(|by_host| by_host.style(request.host));
+        let Some(by_host) = &self.by_host else { return };
+        let (place, style) = by_host.of_request(request.host, status);
         let Some(style) = style.cloned() else {
-            return self.leave_out(slot, request, sizes);
+            return self.leave_out(slot, request, sizes, place);
         };
         if self.sample > 1 && self.skips(status) {
-            return self.leave_out(slot, request, sizes);
+            return self.leave_out(slot, request, sizes, place);
         }
         match &style.template {
             Some(template) => {
-                self.compose_by_template(slot, clock, request, status, sizes, (template, style.log));
+                self.compose_by_template(slot, clock, request, status, sizes, (template, place));
             }
-            None => self.compose_fixed(slot, clock, request, status, sizes, (style.format, style.log)),
+            None => self.compose_fixed(slot, clock, request, status, sizes, (style.format, place)),
         }
     }
 
     /// Notes a response without a line. Its bytes are told from those of the other responses of its slot.
     #[cold]
-    fn leave_out(&mut self, slot: &mut Slot, request: &Request<'_>, (head_bytes, body_bytes): (u32, u64)) {
+    fn leave_out(
+        &mut self,
+        slot: &mut Slot,
+        request: &Request<'_>,
+        (head_bytes, body_bytes): (u32, u64),
+        place: Place,
+    ) {
         let held = self.slot(slot);
         let end = held.text.len() as u32;
         held.lines.push(Line {
@@ -355,11 +366,11 @@ impl Journal {
             end,
             head_bytes,
             body_bytes,
-            log: 0,
+            place,
         });
     }
 
-    /// Composes a line in a built-in format, for the log of this index.
+    /// Composes a line in a built-in format.
     #[inline]
     fn compose_fixed(
         &mut self,
@@ -368,7 +379,7 @@ impl Journal {
         request: &Request<'_>,
         status: u16,
         (head_bytes, body_bytes): (u32, u64),
-        (format, log): (LogFormat, u16),
+        (format, place): (LogFormat, Place),
     ) {
         let held = self.slot(slot);
         let at = match format {
@@ -383,7 +394,7 @@ impl Journal {
             end: held.text.len() as u32,
             head_bytes,
             body_bytes,
-            log,
+            place,
         });
     }
 
@@ -396,7 +407,7 @@ impl Journal {
         request: &Request<'_>,
         status: u16,
         (head_bytes, body_bytes): (u32, u64),
-        (template, log): (&LogTemplate, u16),
+        (template, place): (&LogTemplate, Place),
     ) {
         let held = self.slot(slot);
         let marks = held.marks.len();
@@ -418,7 +429,7 @@ impl Journal {
             end,
             head_bytes,
             body_bytes,
-            log,
+            place,
         });
     }
 
@@ -514,6 +525,7 @@ impl Journal {
             let mut left = held.taken;
             let path = held.path.take();
             let mut from = 0;
+            let mut has_written = false;
             for line in held.lines.drain(..) {
                 let whole = u64::from(line.head_bytes) + line.body_bytes;
                 let got = whole.min(left);
@@ -527,7 +539,13 @@ impl Journal {
                     cut: (got < whole).then_some(cut),
                     path,
                 };
-                let of_host = self.by_host.as_mut().and_then(|by_host| by_host.buffer(line.log));
+                if let Some(by_host) = &self.by_host {
+                    by_host.count(line.place, got, numbers.duration);
+                }
+                let of_host = self
+                    .by_host
+                    .as_mut()
+                    .and_then(|by_host| by_host.buffer(line.place.log));
                 let out = match of_host {
                     Some(buffer) => buffer,
                     None => &mut self.buffer,
@@ -545,10 +563,13 @@ impl Journal {
                         numbers.fill(out, (text, from), marks, is_json);
                     }
                 }
+                has_written |= !matches!(line.form, Form::None);
                 from = end;
             }
             held.text.clear();
-            self.buffered_since.get_or_insert(now);
+            if has_written {
+                self.buffered_since.get_or_insert(now);
+            }
         } else if held.taken < held.given {
             tally.cut = 1;
         }
@@ -626,7 +647,7 @@ impl Journal {
         }
     }
 
-    /// Whether a log is kept.
+    /// Whether a log is kept, or responses are counted by host.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.format.is_some() || self.by_host.is_some()

@@ -254,6 +254,8 @@ pub struct Config {
     pub admin: Option<Admin>,
     /// Which clients may read the live page and the metrics under `/.weir/`.
     pub live: LiveFor,
+    /// Whether the metrics have the responses of each host.
+    pub host_metrics: bool,
     /// Whether `/healthz` and `/readyz` answer health checks instead of naming files.
     pub health: bool,
 
@@ -450,6 +452,7 @@ impl Default for Config {
             control: None,
             admin: None,
             live: LiveFor::default(),
+            host_metrics: false,
             health: false,
             access_log: None,
             server_log: None,
