@@ -132,7 +132,9 @@ fn requests_that_cannot_be_judged_are_counted_by_reason() {
         line(62, "POST /api/a", 500, "10"),
         line(62, "GET /api/a", 302, "20"),
         line(62, "GET /api/a", 404, "30"),
-        line(62, "GET /api/a", 200, "-"),
+        "{\"time\":\"1994-11-06T08:50:02Z\",\"peer\":\"::1\",\"method\":\"GET\",\"target\":\"/api/a\",\
+         \"version\":\"HTTP/1.1\",\"status\":200}\n"
+            .to_owned(),
         line(62, "GET /other", 200, "40"),
         line(62, "OPTIONS *", 200, "0"),
         line(1, "HEAD /api/a", 200, "-"),
