@@ -35,6 +35,7 @@ Examples:
   weir serve --config weir.toml --check     validates the configuration
   weir serve ./public --access-log - --log-format json
   weir serve /srv/www --tilde               /~alice/ is public_html in alice's home
+  weir serve --replay ./recording           the responses that `weir record` stored
 
 Each flag is also a key of the configuration file, under its long name, and an environment
 variable: WEIR_ and the name in capitals (WEIR_CACHE_SIZE=256MiB). A flag overrides the
@@ -54,6 +55,11 @@ pub(crate) struct Flags {
     /// Document root: the directory to serve [default: the site embedded in this program]
     #[arg(env = "WEIR_ROOT")]
     root: Option<PathBuf>,
+
+    /// Serves a recording of `weir record` instead of files: each request gets the recorded response that matches it best
+    /// [default: none]
+    #[arg(long, value_name = "DIR", env = "WEIR_REPLAY", help_heading = "Files")]
+    replay: Option<PathBuf>,
 
     /// Configuration file (TOML); its keys are the long names of these flags
     #[arg(long, short, value_name = "FILE", env = "WEIR_CONFIG")]
@@ -514,6 +520,7 @@ impl Flags {
     pub(crate) fn blame(&self, key: &str, why: String) -> Failure {
         let is_flag = match key {
             "root" => self.root.is_some(),
+            "replay" => self.replay.is_some(),
             "explain" => true,
             "access-log" => self.access_log.is_some(),
             "server-log" => self.server_log.is_some(),
@@ -638,6 +645,9 @@ impl Flags {
         if self.root.is_some() {
             config.root.clone_from(&self.root);
         }
+        if self.replay.is_some() {
+            config.replay.clone_from(&self.replay);
+        }
         if self.control.is_some() {
             config.control.clone_from(&self.control);
         }
@@ -754,6 +764,7 @@ fn put_below(config: &mut Config, folder: &Path) {
     let hosts = config.host.iter_mut().map(|host| &mut host.root);
     let own = [
         &mut config.root,
+        &mut config.replay,
         &mut config.access_log,
         &mut config.control,
         &mut config.record,

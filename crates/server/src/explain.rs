@@ -100,7 +100,13 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
     let config = &state.hosts.place(site).config;
     let mut steps = Vec::new();
     let mut say = |subject, text: String| steps.push(Step { subject, text });
-    say("host", host(&state.config, site, config));
+    say(
+        "host",
+        match &state.recorded {
+            Some(recorded) => recorded.in_words(),
+            None => host(&state.config, site, config),
+        },
+    );
     let raw = head.target.path().unwrap_or(b"*");
     let spelled = spelling(raw).unwrap_or_default();
     if spelled != raw && !spelled.is_empty() {
@@ -154,6 +160,12 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
             "live, health",
             "this path belongs to the server itself".to_owned(),
         );
+    }
+    if let Some(recorded) = &state.recorded
+        && !handled
+    {
+        say("replay", recorded.explain(head, question.is_secured));
+        source.get_or_insert_with(|| "the recording".to_owned());
     }
     let is_passed = state.proxies.find(site, head, false).is_some();
     let is_without_file = state.proxies.without_file(site, head).is_some();
