@@ -43,7 +43,11 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
             flags.mode
         )));
     }
-    if flags.header.iter().any(|line| line.name.eq_ignore_ascii_case("Host")) {
+    if flags
+        .header
+        .iter()
+        .any(|line| line.name.eq_ignore_ascii_case("Host"))
+    {
         return Err(Failure::Usage(
             "`--header Host`: a recording names exchanges by the host of their URLs; write the host in the URL".to_owned(),
         ));
@@ -148,12 +152,7 @@ impl Recorder<'_> {
     }
 
     /// Fetches references of one origin and what they refer to there.
-    fn visit(
-        &self,
-        references: Vec<Reference>,
-        limits: Limits,
-        began: UnixTime,
-    ) -> Result<Outcome, Failure> {
+    fn visit(&self, references: Vec<Reference>, limits: Limits, began: UnixTime) -> Result<Outcome, Failure> {
         let mut references = references.into_iter();
         let Some(first) = references.next() else {
             return Err(Failure::Usage("there is nothing to record".to_owned()));
@@ -209,10 +208,8 @@ impl Recorder<'_> {
         }
         self.tally.left_out += timeline.left_out + left_out;
         // Of an object that was requested again, the last response counts.
-        let mut responses: HashMap<usize, Taped> = responses
-            .into_iter()
-            .map(|taped| (taped.object, taped))
-            .collect();
+        let mut responses: HashMap<usize, Taped> =
+            responses.into_iter().map(|taped| (taped.object, taped)).collect();
         for (number, object) in timeline.objects.iter().enumerate() {
             self.known.insert(object.url.clone());
             let kept = match responses.remove(&number) {
@@ -268,7 +265,10 @@ impl Recorder<'_> {
 
 /// The fields of a request that responses may depend on.
 fn request_fields(request: &str) -> FieldLines {
-    let lines = request.split("\r\n").skip(1).filter_map(|line| line.split_once(": "));
+    let lines = request
+        .split("\r\n")
+        .skip(1)
+        .filter_map(|line| line.split_once(": "));
     lines
         .filter(|(name, _)| !NOT_RECORDED.iter().any(|other| other.eq_ignore_ascii_case(name)))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -290,7 +290,10 @@ mod tests {
     fn secrets_of_a_request_are_not_recorded() {
         let request = "GET / HTTP/1.1\r\nHost: a.test\r\nUser-Agent: weir\r\nAccept: */*\r\nAuthorization: Basic x\r\n\
                        cookie: a=1\r\nAccept-Language: de\r\n\r\n";
-        let names: Vec<String> = request_fields(request).into_iter().map(|(name, _)| name).collect();
+        let names: Vec<String> = request_fields(request)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
         assert_eq!(names, ["User-Agent", "Accept", "Accept-Language"]);
     }
 }

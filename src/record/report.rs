@@ -85,7 +85,12 @@ impl Tally {
         for (url, why) in self.missing.iter().take(MISSING_SHOWN) {
             text += &format!("missing  {url}: {why}\n");
         }
-        if let Some(more) = self.missing.len().checked_sub(MISSING_SHOWN).filter(|more| *more > 0) {
+        if let Some(more) = self
+            .missing
+            .len()
+            .checked_sub(MISSING_SHOWN)
+            .filter(|more| *more > 0)
+        {
             text += &format!("missing  {more} more\n");
         }
         text
@@ -100,9 +105,7 @@ impl Tally {
         if let Some((url, why)) = self.missing.first() {
             faults.push(match self.missing.len() {
                 1 => format!("`{url}` was not recorded: {why}"),
-                more => format!(
-                    "{more} responses were not recorded, the first of `{url}`: {why}"
-                ),
+                more => format!("{more} responses were not recorded, the first of `{url}`: {why}"),
             });
         }
         if self.left_out > 0 {

@@ -75,7 +75,9 @@ fn talk(stream: TcpStream, answers: &Answers, seen: &Mutex<Vec<String>>) {
 
 fn answer(status: &str, fields: &str, body: &str) -> Option<String> {
     let length = body.len();
-    Some(format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {length}\r\n\r\n{body}"))
+    Some(format!(
+        "HTTP/1.1 {status}\r\n{fields}Content-Length: {length}\r\n\r\n{body}"
+    ))
 }
 
 fn page(body: &str) -> Option<String> {
@@ -88,8 +90,13 @@ fn record(url: &str, folder: &Path, more: &[&str], code: i32) -> (Value, String)
     let output = weir(&[&["record", "--json", url, folder], more].concat());
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{errors}");
-    let report = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-    (report, errors)
+    (first_line(&output.stdout), errors)
+}
+
+/// The first line of JSON of an output: after it, a failure has a line of its own. `null` if there is none.
+fn first_line(output: &[u8]) -> Value {
+    let line = output.split(|&b| b == b'\n').next().unwrap_or_default();
+    serde_json::from_slice(line).unwrap_or(Value::Null)
 }
 
 /// The files of exchanges in a folder.
@@ -128,7 +135,10 @@ fn a_page_of_two_origins_is_recorded_and_replayed(strategy: Strategy) {
         "/real.gif" => answer("200 OK", "Content-Type: image/gif\r\n", &"g".repeat(100_000)),
         _ => answer("500 Internal Server Error", "", "unexpected"),
     });
-    let (script, image) = (other.url("localhost", "/lib.js"), other.url("localhost", "/real.gif"));
+    let (script, image) = (
+        other.url("localhost", "/lib.js"),
+        other.url("localhost", "/real.gif"),
+    );
     let origin = Origin::new(move |target| match target {
         "/shop?id=1" => page(&format!(
             "<link rel=stylesheet href='/s.css?v=1'><img src=/moved.gif><img src=/none.gif><script src={script}></script>"
@@ -146,7 +156,11 @@ fn a_page_of_two_origins_is_recorded_and_replayed(strategy: Strategy) {
     let tree = Tree::new();
     let folder = tree.join("rec");
     let (report, _) = record(&origin.url("127.0.0.1", "/shop?id=1"), &folder, &[], 0);
-    assert_eq!((&report["exchanges"], &report["added"]), (&6.into(), &6.into()), "{report}");
+    assert_eq!(
+        (&report["exchanges"], &report["added"]),
+        (&6.into(), &6.into()),
+        "{report}"
+    );
     assert_eq!(report["origins"].as_array().map(Vec::len), Some(2), "{report}");
     let schema: Value =
         serde_json::from_str(include_str!("../../schemas/exchange.schema.json")).expect("JSON");
@@ -176,14 +190,22 @@ fn a_page_of_two_origins_is_recorded_and_replayed(strategy: Strategy) {
     let gone = ask(&mut connection, "GET", own, "/none.gif");
     assert_eq!((gone.status, gone.text().as_str()), (404, "gone"));
     let script = ask(&mut connection, "GET", "localhost", "/lib.js");
-    assert_eq!((script.text().as_str(), script.must("Content-Length")), ("let a = 1;", "10"));
+    assert_eq!(
+        (script.text().as_str(), script.must("Content-Length")),
+        ("let a = 1;", "10")
+    );
     let head = ask(&mut connection, "HEAD", "LOCALHOST:1", "/real.gif");
     assert_eq!((head.must("Content-Length"), head.body.len()), ("100000", 0));
     let image = ask(&mut connection, "GET", "localhost", "/real.gif");
     assert!(image.body == "g".repeat(100_000).as_bytes());
     // What is not there: a path of another host, a host, a method.
     for (method, host, target, why) in [
-        ("GET", "localhost", "/s.css?v=1", "none of the 2 exchanges of this host has this path"),
+        (
+            "GET",
+            "localhost",
+            "/s.css?v=1",
+            "none of the 2 exchanges of this host has this path",
+        ),
         ("GET", "else.test", "/", "only the hosts 127.0.0.1, localhost"),
         ("POST", "localhost", "/lib.js", "recorded with the method GET"),
     ] {
@@ -201,7 +223,9 @@ fn a_recording_over_tls_is_replayed_over_every_version_of_http() {
     let mut pairs = Pairs::new();
     pairs.add("a", &["127.0.0.1"]);
     let image = vec![b'x'; 300_000];
-    pairs.tree.write("site/index.html", "<img src=a.gif><img src=none.gif>");
+    pairs
+        .tree
+        .write("site/index.html", "<img src=a.gif><img src=none.gif>");
     pairs.tree.write("site/a.gif", &image);
     let ca = pairs.tree.join("a.pem").to_str().expect("text").to_owned();
     let origin = pairs.launch(Strategy::LOOPS, &["a"]).start();
@@ -210,7 +234,11 @@ fn a_recording_over_tls_is_replayed_over_every_version_of_http() {
     let (report, _) = record(&url, &folder, &["--ca", &ca, "--mode", "auto+br"], 0);
     assert_eq!(report["exchanges"], 3, "{report}");
     drop(origin);
-    assert!(files(&folder).iter().all(|file| head_of(file)["protocol"] == "h2"));
+    assert!(
+        files(&folder)
+            .iter()
+            .all(|file| head_of(file)["protocol"] == "h2")
+    );
     let pair = [
         "--http3",
         "--tls-cert",
@@ -223,8 +251,13 @@ fn a_recording_over_tls_is_replayed_over_every_version_of_http() {
     for mode in [&["--mode", "serial"][..], &["--mode", "h2"], &["--h3-only"]] {
         let output = weir(&[&["fetch", "--json", &url, "--ca", &ca], mode].concat());
         // The image that was not there when the page was recorded is not there now.
-        assert_eq!(output.status.code(), Some(1), "{mode:?}: {}", text(&output.stderr));
-        let line: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(
+            output.status.code(),
+            Some(1),
+            "{mode:?}: {}",
+            text(&output.stderr)
+        );
+        let line = first_line(&output.stdout);
         let objects = line["objects"].as_array().expect("objects");
         let statuses: Vec<&Value> = objects.iter().map(|object| &object["status"]).collect();
         assert_eq!(statuses, [200, 200, 404], "{mode:?}: {line}");
@@ -237,7 +270,11 @@ fn a_second_recording_replaces_and_adds_and_a_reload_takes_it() {
     let content = Arc::new(Mutex::new("one"));
     let now = Arc::clone(&content);
     let origin = Origin::new(move |target| match target {
-        "/" | "/more" => answer("200 OK", "", &format!("{}{target}", now.lock().expect("no panic"))),
+        "/" | "/more" => answer(
+            "200 OK",
+            "",
+            &format!("{}{target}", now.lock().expect("no panic")),
+        ),
         _ => answer("404 Not Found", "", ""),
     });
     let tree = Tree::new();
@@ -259,7 +296,35 @@ fn a_second_recording_replaces_and_adds_and_a_reload_takes_it() {
         let answer = ask(&mut server.connect(), "GET", "127.0.0.1", "/");
         (answer.text() == "two/").then_some(())
     });
-    assert_eq!(ask(&mut server.connect(), "GET", "127.0.0.1", "/more").text(), "two/more");
+    assert_eq!(
+        ask(&mut server.connect(), "GET", "127.0.0.1", "/more").text(),
+        "two/more"
+    );
+}
+
+#[test]
+fn a_reload_changes_from_files_to_a_recording() {
+    let origin = Origin::new(|_| answer("200 OK", "", "recorded"));
+    let tree = Tree::with(&[("site/a.txt", "file"), ("weir.toml", "root = 'site'\n")]);
+    record(&origin.url("127.0.0.1", "/a.txt"), &tree.join("rec"), &[], 0);
+    let server = Launch::new(Strategy::LOOPS)
+        .args(["--config".as_ref(), tree.join("weir.toml").as_os_str()])
+        .start();
+    let get = || ask(&mut server.connect(), "GET", "127.0.0.1", "/a.txt").text();
+    assert_eq!(get(), "file");
+    // An invalid one changes nothing.
+    tree.replace("weir.toml", "replay = 'site'\n");
+    server.signal("HUP");
+    eventually("the refusal", || {
+        server
+            .stderr()
+            .contains("there is no recorded exchange")
+            .then_some(())
+    });
+    assert_eq!(get(), "file");
+    tree.replace("weir.toml", "replay = 'rec'\n");
+    server.signal("HUP");
+    eventually("the recording", || (get() == "recorded").then_some(()));
 }
 
 #[test]
@@ -313,7 +378,10 @@ fn a_recording_ends_at_its_bounds_and_says_so() {
     let url = origin.url("127.0.0.1", "/waits");
     let (report, errors) = record(&url, &at("e"), &["--timeout", "500ms"], 1);
     assert_eq!(report["exchanges"], 1, "{report}");
-    assert!(errors.contains("never.gif") && errors.contains("not complete within"), "{errors}");
+    assert!(
+        errors.contains("never.gif") && errors.contains("not complete within"),
+        "{errors}"
+    );
     // The memory that holds a replayed recording is that of the cache.
     let check = |size: &str| {
         let folder = at("a");
@@ -337,7 +405,14 @@ fn secrets_are_for_the_origin_of_the_page_and_not_in_the_recording() {
     let origin = Origin::new(move |_| page(&format!("<img src={image}>")));
     let tree = Tree::new();
     let folder = tree.join("rec");
-    let flags = ["--user", "me:secret", "--cookie", "key=hidden", "-H", "X-Token: hushed"];
+    let flags = [
+        "--user",
+        "me:secret",
+        "--cookie",
+        "key=hidden",
+        "-H",
+        "X-Token: hushed",
+    ];
     let (report, _) = record(&origin.url("127.0.0.1", "/"), &folder, &flags, 0);
     assert_eq!(report["exchanges"], 2, "{report}");
     for word in ["Authorization: Basic", "key=hidden", "X-Token: hushed"] {
@@ -346,14 +421,20 @@ fn secrets_are_for_the_origin_of_the_page_and_not_in_the_recording() {
     }
     for file in files(&folder) {
         let stored = head_of(&file)["request_fields"].to_string();
-        assert!(!stored.contains("Authorization") && !stored.contains("Cookie"), "{stored}");
+        assert!(
+            !stored.contains("Authorization") && !stored.contains("Cookie"),
+            "{stored}"
+        );
     }
 }
 
 #[test]
 fn what_makes_no_sense_is_refused() {
     let origin = Origin::new(|_| page("hello"));
-    let tree = Tree::with(&[("site/index.html", "a"), ("torn/a.exchange", "{\"format\":\"weir-exchange\"")]);
+    let tree = Tree::with(&[
+        ("site/index.html", "a"),
+        ("torn/a.exchange", "{\"format\":\"weir-exchange\""),
+    ]);
     let folder = tree.join("rec");
     record(&origin.url("127.0.0.1", "/"), &folder, &[], 0);
     let path = |name: &str| tree.join(name).to_str().expect("text").to_owned();
@@ -362,9 +443,18 @@ fn what_makes_no_sense_is_refused() {
     let empty = path("empty");
     for (flags, why) in [
         (&["--replay", &rec, &site][..], "cannot be combined with `root`"),
-        (&["--replay", &rec, "--listing"], "cannot be combined with `listing`"),
-        (&["--replay", &rec, "--spa"], "cannot be combined with `spa-fallback`"),
-        (&["--replay", &rec, "--header", "A: b"], "cannot be combined with `header`"),
+        (
+            &["--replay", &rec, "--listing"],
+            "cannot be combined with `listing`",
+        ),
+        (
+            &["--replay", &rec, "--spa"],
+            "cannot be combined with `spa-fallback`",
+        ),
+        (
+            &["--replay", &rec, "--header", "A: b"],
+            "cannot be combined with `header`",
+        ),
         (
             &["--replay", &rec, "--proxy", "/a=http://127.0.0.1:1"],
             "cannot be combined with `proxy`",
@@ -408,7 +498,13 @@ fn an_explanation_names_the_recorded_exchange() {
     let url = origin.url("127.0.0.1", "/s?q=cats");
     let (code, told) = explain("GET http://127.0.0.1/s?q=cats");
     assert_eq!(code, Some(0), "{told}");
-    for words in [&url, "an exact match", "X-Own: kept", "200, from the recording", "(1 exchanges)"] {
+    for words in [
+        &url,
+        "an exact match",
+        "X-Own: kept",
+        "200, from the recording",
+        "(1 exchanges)",
+    ] {
         assert!(told.contains(words), "{told}");
     }
     let (code, told) = explain("GET http://127.0.0.1/s?q=cows");
@@ -416,5 +512,8 @@ fn an_explanation_names_the_recorded_exchange() {
     assert!(told.contains("3 bytes at the start of the query"), "{told}");
     let (code, told) = explain("GET http://a.test/");
     assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("no recorded exchange for GET http://a.test/"), "{told}");
+    assert!(
+        told.contains("no recorded exchange for GET http://a.test/"),
+        "{told}"
+    );
 }

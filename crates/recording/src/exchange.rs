@@ -142,7 +142,8 @@ impl Exchange {
     pub fn parse(file: &Bytes) -> Result<Exchange, Fault> {
         let start = &file[..file.len().min(HEAD_BYTES_MAX)];
         let end = start.iter().position(|&b| b == b'\n').ok_or(Fault::NoHead)?;
-        let line: Line = serde_json::from_slice(&file[..end]).map_err(|error| Fault::Head(error.to_string()))?;
+        let line: Line =
+            serde_json::from_slice(&file[..end]).map_err(|error| Fault::Head(error.to_string()))?;
         let body = file.slice(end + 1..);
         if line.format != FORMAT {
             return Err(Fault::Head(format!("its `format` is not {FORMAT}")));
@@ -156,9 +157,18 @@ impl Exchange {
         let wrong = |why: String| Err(Fault::Value(why));
         let url = match Url::parse(&line.url) {
             Ok(url) if is_recordable(&url) => url,
-            _ => return wrong(format!("`{}` is not an http or https URL", line.url.escape_debug())),
+            _ => {
+                return wrong(format!(
+                    "`{}` is not an http or https URL",
+                    line.url.escape_debug()
+                ));
+            }
         };
-        let is_method = !line.method.is_empty() && line.method.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        let is_method = !line.method.is_empty()
+            && line
+                .method
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-');
         if !is_method || line.method == "HEAD" {
             return wrong(format!(
                 "`{}` is not a method to replay; HEAD is answered from the GET",
@@ -277,8 +287,16 @@ mod tests {
         for (from, to, fragment) in [
             ("\"version\":1", "\"version\":2", "version 2"),
             ("weir-exchange", "other", "`format`"),
-            ("https://example.org", "ftp://example.org", "not an http or https URL"),
-            ("https://example.org", "https://me:secret@example.org", "not an http or https URL"),
+            (
+                "https://example.org",
+                "ftp://example.org",
+                "not an http or https URL",
+            ),
+            (
+                "https://example.org",
+                "https://me:secret@example.org",
+                "not an http or https URL",
+            ),
             ("\"GET\"", "\"HEAD\"", "answered from the GET"),
             ("\"GET\"", "\"G T\"", "not a method"),
             ("\"status\":200", "\"status\":100", "200 to 599"),
@@ -296,7 +314,9 @@ mod tests {
             status: 304,
             ..exchange(b"x")
         };
-        let why = Exchange::parse(&file(&with_body)).expect_err("a body").to_string();
+        let why = Exchange::parse(&file(&with_body))
+            .expect_err("a body")
+            .to_string();
         assert!(why.contains("no body"), "{why}");
     }
 

@@ -14,7 +14,7 @@ const HOSTS_SHOWN: usize = 5;
 #[derive(Debug)]
 pub struct Recording {
     exchanges: Vec<Exchange>,
-    /// Indexes of the exchanges with the same method, host and path.
+    /// Indexes of the exchanges with the same host and path.
     by_path: HashMap<Box<[u8]>, Vec<usize>>,
     /// Number of exchanges by host.
     hosts: BTreeMap<String, usize>,
@@ -59,7 +59,7 @@ impl Recording {
         let mut hosts = BTreeMap::new();
         for (at, exchange) in exchanges.iter().enumerate() {
             let host = exchange.url.host_str().unwrap_or_default();
-            let key = key(&exchange.method, host.as_bytes(), exchange.url.path().as_bytes());
+            let key = key(host.as_bytes(), exchange.url.path().as_bytes());
             by_path.entry(key).or_default().push(at);
             *hosts.entry(host.to_owned()).or_default() += 1;
         }
@@ -84,11 +84,14 @@ impl Recording {
             method => method,
         };
         let (host, port) = split(wanted.authority);
-        let with_path = self.by_path.get(&key(method, &host, wanted.path?))?;
+        let with_path = self.by_path.get(&key(&host, wanted.path?))?;
         let scheme = if wanted.is_secured { "https" } else { "http" };
         let default_port = if wanted.is_secured { 443 } else { 80 };
         let mut best = None;
-        for &at in with_path {
+        for &at in with_path
+            .iter()
+            .filter(|at| self.exchanges[**at].method == method)
+        {
             let url = &self.exchanges[at].url;
             let query = url.query().map(str::as_bytes);
             let is_exact = query == wanted.query;
@@ -113,15 +116,11 @@ impl Recording {
         let why = match (known, wanted.path) {
             (_, None) => "the request has no path".to_owned(),
             (Some(count), Some(path)) => {
-                let others: Vec<&str> = self
-                    .exchanges
-                    .iter()
-                    .filter(|one| one.url.path().as_bytes() == path)
-                    .filter(|one| one.url.host_str().is_some_and(|known| known.as_bytes() == host))
-                    .map(|one| one.method.as_str())
-                    .collect();
-                match others.first() {
-                    Some(other) => format!("this path was recorded with the method {other}"),
+                match self.by_path.get(&key(&host, path)).and_then(|at| at.first()) {
+                    Some(&at) => format!(
+                        "this path was recorded with the method {}",
+                        self.exchanges[at].method
+                    ),
                     None => format!("none of the {count} exchanges of this host has this path"),
                 }
             }
@@ -150,9 +149,9 @@ impl Recording {
     }
 }
 
-fn key(method: &str, host: &[u8], path: &[u8]) -> Box<[u8]> {
-    // Neither a method nor a host has a space.
-    [method.as_bytes(), host, path].join(&b' ').into()
+fn key(host: &[u8], path: &[u8]) -> Box<[u8]> {
+    // No host of a URL has a space.
+    [host, path].join(&b' ').into()
 }
 
 /// Host, in lower case and without a final dot, and port of an authority.
@@ -225,7 +224,11 @@ mod tests {
         };
         let found = recording.find(&wanted);
         if found.is_none() {
-            assert!(recording.missing(&wanted).starts_with("no recorded exchange for "));
+            assert!(
+                recording
+                    .missing(&wanted)
+                    .starts_with("no recorded exchange for ")
+            );
         }
         found.map(|(at, how)| (recording.exchanges()[at].url.to_string(), how))
     }
@@ -235,24 +238,60 @@ mod tests {
         let recording = recording();
         for (method, url, wanted) in [
             ("GET", "http://a.test/", Some(("http://a.test/", Match::Exact))),
-            ("HEAD", "http://A.test.:80/", Some(("http://a.test/", Match::Exact))),
+            (
+                "HEAD",
+                "http://A.test.:80/",
+                Some(("http://a.test/", Match::Exact)),
+            ),
             ("GET", "https://a.test/", Some(("https://a.test/", Match::Exact))),
             ("GET", "https://b.test/", Some(("http://b.test/", Match::Exact))),
-            ("GET", "http://a.test:8080/", Some(("http://a.test/", Match::Exact))),
-            ("GET", "http://127.0.0.1:82/", Some(("http://127.0.0.1:82/", Match::Exact))),
-            ("GET", "http://127.0.0.1:83/", Some(("http://127.0.0.1:81/", Match::Exact))),
+            (
+                "GET",
+                "http://a.test:8080/",
+                Some(("http://a.test/", Match::Exact)),
+            ),
+            (
+                "GET",
+                "http://127.0.0.1:82/",
+                Some(("http://127.0.0.1:82/", Match::Exact)),
+            ),
+            (
+                "GET",
+                "http://127.0.0.1:83/",
+                Some(("http://127.0.0.1:81/", Match::Exact)),
+            ),
             ("GET", "http://[::1]:9/", Some(("http://[::1]:81/", Match::Exact))),
-            ("GET", "http://a.test/s?q=dogs", Some(("http://a.test/s?q=dogs", Match::Exact))),
-            ("GET", "http://a.test/s?q=dodo", Some(("http://a.test/s?q=dogs", Match::Prefix(4)))),
+            (
+                "GET",
+                "http://a.test/s?q=dogs",
+                Some(("http://a.test/s?q=dogs", Match::Exact)),
+            ),
+            (
+                "GET",
+                "http://a.test/s?q=dodo",
+                Some(("http://a.test/s?q=dogs", Match::Prefix(4))),
+            ),
             (
                 "GET",
                 "http://a.test/s?q=cats&page=2",
                 Some(("http://a.test/s?q=cats&page=1", Match::Prefix(12))),
             ),
             // Of equals, the first by URL.
-            ("GET", "http://a.test/s", Some(("http://a.test/s?q=cats&page=1", Match::Prefix(0)))),
-            ("GET", "https://a.test/?x", Some(("https://a.test/", Match::Prefix(0)))),
-            ("POST", "http://a.test/form", Some(("http://a.test/form", Match::Exact))),
+            (
+                "GET",
+                "http://a.test/s",
+                Some(("http://a.test/s?q=cats&page=1", Match::Prefix(0))),
+            ),
+            (
+                "GET",
+                "https://a.test/?x",
+                Some(("https://a.test/", Match::Prefix(0))),
+            ),
+            (
+                "POST",
+                "http://a.test/form",
+                Some(("http://a.test/form", Match::Exact)),
+            ),
             ("GET", "http://a.test/form", None),
             ("GET", "http://a.test/none", None),
             ("GET", "http://c.test/", None),
@@ -281,13 +320,19 @@ mod tests {
             authority: b"B.test:80",
             ..wanted
         });
-        assert!(of_host.ends_with("none of the 1 exchanges of this host has this path"), "{of_host}");
+        assert!(
+            of_host.ends_with("none of the 1 exchanges of this host has this path"),
+            "{of_host}"
+        );
         let of_method = recording.missing(&Wanted {
             authority: b"a.test",
             path: Some(b"/form"),
             ..wanted
         });
-        assert!(of_method.ends_with("was recorded with the method POST"), "{of_method}");
+        assert!(
+            of_method.ends_with("was recorded with the method POST"),
+            "{of_method}"
+        );
         let many = (0..7).map(|n| exchange("GET", &format!("http://h{n}.test/"), 1));
         let listed = Recording::new(many.collect()).missing(&wanted);
         assert!(listed.ends_with("h4.test and 2 more"), "{listed}");
@@ -303,7 +348,11 @@ mod tests {
             exchange("GET", "http://a.test/", 1),
         ];
         let recording = Recording::new(both.into());
-        let kept: Vec<i64> = recording.exchanges().iter().map(|one| one.recorded.secs).collect();
+        let kept: Vec<i64> = recording
+            .exchanges()
+            .iter()
+            .map(|one| one.recorded.secs)
+            .collect();
         assert_eq!(kept, [3]);
     }
 }

@@ -83,7 +83,11 @@ impl Recorded {
 
     fn of(folder: &Path, exchanges: Vec<Exchange>) -> Result<Recorded, String> {
         let recording = Recording::new(exchanges);
-        let lines = recording.exchanges().iter().map(lines).collect::<Result<_, _>>()?;
+        let lines = recording
+            .exchanges()
+            .iter()
+            .map(lines)
+            .collect::<Result<_, _>>()?;
         Ok(Recorded {
             folder: folder.to_owned(),
             recording,
@@ -231,6 +235,9 @@ mod tests {
         content.pop();
         std::fs::write(&file, content).unwrap();
         let why = Recorded::open(torn.path(), Size(9)).unwrap_err();
-        assert!(why.contains("not a recorded exchange") && why.contains("4 bytes"), "{why}");
+        assert!(
+            why.contains("not a recorded exchange") && why.contains("4 bytes"),
+            "{why}"
+        );
     }
 }

@@ -22,10 +22,22 @@ impl Config {
             ("tilde", self.tilde.is_some(), files),
             ("header", !self.header.is_empty(), fields),
             ("header-rule", !self.header_rule.is_empty(), fields),
-            ("security-headers", self.security_headers != other.security_headers, fields),
+            (
+                "security-headers",
+                self.security_headers != other.security_headers,
+                fields,
+            ),
             ("cors", !self.cors.is_empty(), fields),
-            ("redirect", !self.redirect.is_empty(), "the recording has the redirects"),
-            ("proxy", !self.proxy.is_empty(), "the recording answers in place of upstreams"),
+            (
+                "redirect",
+                !self.redirect.is_empty(),
+                "the recording has the redirects",
+            ),
+            (
+                "proxy",
+                !self.proxy.is_empty(),
+                "the recording answers in place of upstreams",
+            ),
             (
                 "host",
                 !self.host.is_empty(),
