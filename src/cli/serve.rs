@@ -273,7 +273,7 @@ pub(crate) struct Flags {
     proxy_protocol: Option<bool>,
 
     /// Who may read the live page and metrics under /.weir/: nobody, local (clients that connect over loopback and name
-    /// the server by address or as localhost), all. Without a document root: local [default: nobody]
+    /// the server by address or as localhost), all. With the embedded site: local [default: nobody]
     #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", value_parser = offered::<LiveFor>(), hide_possible_values = true, num_args = 0..=1, require_equals = true,
           default_missing_value = "local", help_heading = "Operation")]
     live: Option<LiveFor>,

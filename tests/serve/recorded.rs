@@ -364,15 +364,17 @@ fn a_recording_ends_at_its_bounds_and_says_so() {
     let tree = Tree::new();
     let url = origin.url("127.0.0.1", "/");
     let at = |name: &str| tree.join(name);
+    // The response that passes the bound of bytes may arrive whole with the bytes that pass it.
     for (folder, flag, bound, code, exchanges) in [
-        ("a", "--exchanges-max", "4", 0, 4),
-        ("b", "--exchanges-max", "3", 1, 3),
-        ("c", "--bytes-max", "100KiB", 0, 4),
-        ("d", "--bytes-max", "8KiB", 1, 2),
+        ("a", "--exchanges-max", "4", 0, 4..=4),
+        ("b", "--exchanges-max", "3", 1, 3..=3),
+        ("c", "--bytes-max", "100KiB", 0, 4..=4),
+        ("d", "--bytes-max", "8KiB", 1, 2..=3),
     ] {
         let (report, errors) = record(&url, &at(folder), &[flag, bound], code);
-        assert_eq!(report["exchanges"], exchanges, "{flag} {bound}: {report}");
-        assert_eq!(files(&at(folder)).len(), exchanges as usize);
+        let recorded = report["exchanges"].as_u64().expect("a number");
+        assert!(exchanges.contains(&recorded), "{flag} {bound}: {report}");
+        assert_eq!(files(&at(folder)).len() as u64, recorded);
         assert_eq!(errors.contains(flag), code != 0, "{errors}");
     }
     let url = origin.url("127.0.0.1", "/waits");

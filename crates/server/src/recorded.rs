@@ -45,8 +45,12 @@ impl Recorded {
     /// # Errors
     /// The folder or file that cannot be used, and what to do.
     pub(crate) fn open(folder: &Path, bytes_max: Size) -> Result<Recorded, String> {
+        Recorded::open_within(folder, bytes_max, EXCHANGES_MAX)
+    }
+
+    fn open_within(folder: &Path, bytes_max: Size, exchanges_max: usize) -> Result<Recorded, String> {
         let shown = folder.display();
-        let names = runtime::fs::names_in(folder, SUFFIX, EXCHANGES_MAX)
+        let names = runtime::fs::names_in(folder, SUFFIX, exchanges_max)
             .map_err(|error| format!("cannot read the recording `{shown}`: {error}"))?;
         if names.is_empty() {
             return Err(format!(
@@ -182,6 +186,7 @@ fn lines(exchange: &Exchange) -> Result<Box<[u8]>, String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests of files write some")]
 mod tests {
     use super::*;
 
@@ -217,6 +222,9 @@ mod tests {
         assert!(Recorded::open(folder.path(), Size(1_000)).is_ok());
         let why = Recorded::open(folder.path(), Size(999)).unwrap_err();
         assert!(why.contains("raise `cache-size`"), "{why}");
+        assert!(Recorded::open_within(folder.path(), Size(1_000), 2).is_ok());
+        let why = Recorded::open_within(folder.path(), Size(1_000), 1).unwrap_err();
+        assert!(why.contains("more than 1 files"), "{why}");
     }
 
     #[test]
