@@ -239,13 +239,8 @@ fn a_recording_over_tls_is_replayed_over_every_version_of_http() {
             .iter()
             .all(|file| head_of(file)["protocol"] == "h2")
     );
-    let pair = [
-        "--http3",
-        "--tls-cert",
-        &ca,
-        "--tls-key",
-        &pairs.tree.join("a.key").to_str().expect("text").to_owned(),
-    ];
+    let key = pairs.tree.join("a.key").to_str().expect("text").to_owned();
+    let pair = ["--http3", "--tls-cert", &ca, "--tls-key", &key];
     let server = replay(Strategy::LOOPS, &folder, &pair);
     let url = format!("https://{}/", server.address);
     for mode in [&["--mode", "serial"][..], &["--mode", "h2"], &["--h3-only"]] {
